@@ -1,0 +1,88 @@
+"""LC-Checkpoint: compressed checkpoints that restore to the last bit of what was tracked.
+
+    q = codec.quantize(delta, bits=2)          exponent buckets, priority promotion
+    e = codec.encode(q)                        Huffman code
+    t = codec.Tracker({"w": u0}, bits=2)       deltas to the approximate track
+    with codec.Checkpointer("run.lcc") as c:   a chain of records on disk
+        c.save(step, model.state_dict())
+    state = codec.restore("run.lcc")
+
+The scheme: Chen, Liu, Ren, Jin, "On Efficient Constructions of Checkpoints", ICML 2020.
+"""
+
+from .chain import Chain, Report, restore, verify
+from .checkpointer import Checkpointer, Saved
+from .coding import Encoded, decode, encode
+from .errors import (
+    ArchiveError,
+    ChainError,
+    ChainNotFoundError,
+    CodeTableError,
+    DigestError,
+    DTypeError,
+    ForeignRecordError,
+    InputError,
+    LccError,
+    MalformedRecordError,
+    NonFiniteError,
+    ParentError,
+    PayloadError,
+    RecordError,
+    SettingsError,
+    SkippedRecordWarning,
+    StateMismatchError,
+    StepNotFoundError,
+    StepOrderError,
+    StreamError,
+    TrackDigestError,
+    TruncatedRecordError,
+    VersionError,
+    WriteError,
+)
+from .quantize import Bucket, Buckets, Quantized, dequantize, quantize
+from .track import Group, Step, Tracker, apply
+
+__all__ = [
+    "ArchiveError",
+    "Bucket",
+    "Buckets",
+    "Chain",
+    "ChainError",
+    "ChainNotFoundError",
+    "Checkpointer",
+    "CodeTableError",
+    "DTypeError",
+    "DigestError",
+    "Encoded",
+    "ForeignRecordError",
+    "Group",
+    "InputError",
+    "LccError",
+    "MalformedRecordError",
+    "NonFiniteError",
+    "ParentError",
+    "PayloadError",
+    "Quantized",
+    "RecordError",
+    "Report",
+    "Saved",
+    "SettingsError",
+    "SkippedRecordWarning",
+    "StateMismatchError",
+    "Step",
+    "StepNotFoundError",
+    "StepOrderError",
+    "StreamError",
+    "TrackDigestError",
+    "Tracker",
+    "TruncatedRecordError",
+    "VersionError",
+    "WriteError",
+    "apply",
+    "decode",
+    "dequantize",
+    "encode",
+    "quantize",
+    "restore",
+    "verify",
+]

@@ -1,0 +1,109 @@
+"""Command line: python -m codec info | verify | restore RUN.
+
+RUN is a run.lcc directory or a .lcc.zip. Exit code 0: all is well; 1: the data is not;
+2: wrong use. With --json the answer is one JSON object on standard output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from .chain import Chain, publish
+from .errors import LccError, StepNotFoundError
+from .state import to_safetensors
+
+OK, BAD_DATA, WRONG_USE = 0, 1, 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code and never shows a traceback for a bad chain."""
+    options = _parser().parse_args(arguments)
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_args, **_kw: print(message, file=sys.stderr)
+        try:
+            return int(options.command(Chain(options.run), options))
+        except StepNotFoundError as exc:
+            print(f"error: {exc}", file=sys.stderr)
+            return WRONG_USE
+        except LccError as exc:
+            print(f"error: {exc}", file=sys.stderr)
+            return BAD_DATA
+
+
+def info(chain: Chain, options: argparse.Namespace) -> int:
+    """What is in the chain, record by record."""
+    rows = [
+        {"step": e.step, "kind": e.kind, "bytes": e.nbytes, "file": e.name} for e in chain.entries
+    ]
+    if options.json:
+        print(json.dumps({"run": str(options.run), "bytes": chain.nbytes, "records": rows}))
+        return OK
+    print(f"{'step':>10}  {'kind':<5}  {'bytes':>12}  file")
+    for row in rows:
+        print(f"{row['step']:>10}  {row['kind']:<5}  {row['bytes']:>12,}  {row['file']}")
+    print(f"{len(rows)} records, {chain.nbytes:,} bytes")
+    return OK
+
+
+def verify(chain: Chain, options: argparse.Namespace) -> int:
+    """Read and replay every record."""
+    report = chain.verify(_progress)
+    if options.json:
+        answer = {
+            "ok": report.ok, "bytes": report.nbytes,
+            "steps": report.steps, "problems": report.problems,
+        }  # fmt: skip
+        print(json.dumps(answer))
+    else:
+        for problem in report.problems:
+            print(f"problem: {problem}")
+        steps = f"{len(report.steps)} of {len(chain.steps)} steps restore"
+        print(f"{'ok' if report.ok else 'DAMAGED'}: {steps}, {report.nbytes:,} bytes checked")
+    return OK if report.ok else BAD_DATA
+
+
+def restore(chain: Chain, options: argparse.Namespace) -> int:
+    """Write the state of one step as a plain .safetensors file."""
+    state = chain.restore(options.step)
+    data = to_safetensors(state)
+    publish(options.output, lambda file: file.write(data), overwrite=True)
+    if options.json:
+        print(
+            json.dumps({"output": str(options.output), "bytes": len(data), "tensors": len(state)})
+        )
+    else:
+        print(f"{options.output}: {len(state)} tensors, {len(data):,} bytes")
+    return OK
+
+
+def _progress(done: int, total: int) -> None:
+    if sys.stderr.isatty():
+        end = "\n" if done == total else ""
+        print(f"\rchecking record {done} of {total}", end=end, file=sys.stderr, flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m codec", description="Look into, check and restore LC-Checkpoint chains."
+    )
+    commands = parser.add_subparsers(required=True, metavar="info|verify|restore")
+    for name, command in (("info", info), ("verify", verify), ("restore", restore)):
+        sub = commands.add_parser(name, help=command.__doc__, description=command.__doc__)
+        sub.add_argument("run", type=Path, metavar="RUN", help="run.lcc directory or .lcc.zip")
+        sub.add_argument("--json", action="store_true", help="answer as one JSON object")
+        sub.set_defaults(command=command)
+        if command is restore:
+            sub.add_argument("--step", type=int, help="the step to restore (default: newest)")
+            sub.add_argument(
+                "-o", "--output", type=Path, required=True, help="the .safetensors file to write"
+            )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,324 @@
+"""A chain: a directory (or .lcc.zip) of immutable records, each naming its predecessor.
+
+    run.lcc/
+      00000000.base.safetensors      the exact track
+      00000010.delta.safetensors     one step, parent = digest of the record before
+    run.lcc.zip                      the same files, stored, for export
+
+A record is written to a temporary file in the same directory, fsynced, linked to its final
+name (which never overwrites), and the directory is fsynced: after a crash a record is either
+whole or absent. Leftover temporary files are ignored.
+
+Not done here: deciding what to save (checkpointer), the bytes of a record (record).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from . import record as records
+from .errors import (
+    ArchiveError,
+    ChainError,
+    ChainNotFoundError,
+    MalformedRecordError,
+    ParentError,
+    RecordError,
+    SkippedRecordWarning,
+    StepNotFoundError,
+    StepOrderError,
+    WriteError,
+)
+from .record import Record
+from .state import Arrays, Layout, from_arrays
+from .track import Step, apply
+
+_NAME = re.compile(r"(\d{8,})\.(base|delta)\.safetensors")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A record's place in the chain: its step, kind, file name and size in bytes."""
+
+    step: int
+    kind: str
+    name: str
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Position:
+    """A point of the chain while it is replayed.
+
+    state is the live, writable track: valid until the replay goes on. delta is None on a
+    base.
+    """
+
+    entry: Entry
+    record: Record
+    layout: Layout
+    state: Arrays
+    delta: Step | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `verify` found: restorable steps and, as sentences, everything that is wrong."""
+
+    steps: tuple[int, ...]
+    problems: tuple[str, ...]
+    nbytes: int
+
+    @property
+    def ok(self) -> bool:
+        """True if every record is intact and restores."""
+        return not self.problems
+
+
+class Chain:
+    """Read access to a chain directory or archive.
+
+    source: path of a run.lcc directory or .lcc.zip, or an archive as an open binary file.
+    Raises ChainNotFoundError if nothing is there, ArchiveError for a broken archive.
+    """
+
+    def __init__(self, source: str | Path | IO[bytes]) -> None:
+        self.where = "the archive" if hasattr(source, "read") else str(source)
+        self._read: Callable[[str], bytes]
+        if not hasattr(source, "read") and Path(source).is_dir():
+            directory = Path(source)
+            sizes = {p.name: p.stat().st_size for p in directory.iterdir() if p.is_file()}
+            self._read = lambda name: (directory / name).read_bytes()
+        elif hasattr(source, "read") or Path(source).is_file():
+            archive = _open_archive(source, self.where)
+            sizes = {info.filename: info.file_size for info in archive.infolist()}
+            self._read = lambda name: _read_member(archive, name, self.where)
+        else:
+            raise ChainNotFoundError(f"{self.where}: there is no chain directory or .lcc.zip there")
+        found = [(m, n) for name, n in sizes.items() if (m := _NAME.fullmatch(name))]
+        entries = (Entry(int(m[1]), m[2], m[0], n) for m, n in found)
+        self.entries = tuple(sorted(entries, key=lambda e: (e.step, e.kind)))
+        if not self.entries:
+            raise ChainNotFoundError(
+                f"{self.where}: holds no records (files like 00000000.base.safetensors)"
+            )
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Steps that have a record, rising."""
+        return tuple(dict.fromkeys(e.step for e in self.entries))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all records on disk."""
+        return sum(e.nbytes for e in self.entries)
+
+    def read(self, entry: Entry) -> Record:
+        """One record, its bytes checked. Raises RecordError, ChainError on failing disks."""
+        try:
+            data = self._read(entry.name)
+        except OSError as exc:
+            raise ChainError(f"{self.where}/{entry.name}: cannot be read: {exc}") from exc
+        record = records.load(data, entry.name)
+        if (record.step, record.kind) != (entry.step, entry.kind):
+            found = f"{record.kind} of step {record.step}"
+            raise MalformedRecordError(entry.name, f"{entry.kind} of step {entry.step}", found)
+        return record
+
+    def replay(self, step: int | None = None) -> Iterator[Position]:
+        """Rebuild the track record by record, from the last base at or before ``step``.
+
+        step: the one to end at, None for the newest. Every digest is checked on the way.
+        Raises StepNotFoundError, ParentError, RecordError; what was yielded before stands.
+        """
+        if step is not None and step not in self.steps:
+            raise StepNotFoundError(f"{self.where}: no record of step {step}; {self._range()}")
+        path = [e for e in self.entries if step is None or e.step <= step]
+        bases = [i for i, e in enumerate(path) if e.kind == "base"]
+        if not bases:
+            raise ParentError(f"{self.where}: no base record at or before step {path[-1].step}")
+        walk = _Walk()
+        for entry in path[bases[-1] :]:
+            yield walk.advance(entry, self.read(entry))
+
+    def restore(self, step: int | None = None) -> dict[str, Any]:
+        """The state of ``step``, or the newest restorable one: see `restore`."""
+        position = None
+        replay = self.replay(step)
+        try:
+            while (reached := next(replay, None)) is not None:
+                position = reached
+        except (RecordError, ParentError) as exc:
+            if step is not None:
+                raise
+            if position is None:  # the newest base is unusable: what stands before it?
+                report = self.verify()
+                if not report.steps:
+                    raise
+                self._warn_skipped(report.steps[-1], exc)
+                return self.restore(report.steps[-1])
+            self._warn_skipped(position.entry.step, exc)
+        assert position is not None, "replay yields or raises"
+        return from_arrays(position.state, position.layout)
+
+    def verify(self, progress: Callable[[int, int], None] | None = None) -> Report:
+        """Read and replay every record. progress(done, total) is called after each."""
+        steps, problems = [], []
+        walk = _Walk()
+        for done, entry in enumerate(self.entries, 1):
+            try:
+                walk.advance(entry, self.read(entry))
+                steps.append(entry.step)
+            except (RecordError, ChainError) as exc:
+                problems.append(str(exc))
+            if progress:
+                progress(done, len(self.entries))
+        return Report(tuple(dict.fromkeys(steps)), tuple(problems), self.nbytes)
+
+    def pack(self, path: str | Path) -> int:
+        """Write all records into one archive of stored members; returns its bytes.
+
+        The same records give the same bytes. Raises WriteError, ChainError.
+        """
+
+        def write(file: IO[bytes]) -> None:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+                for entry in self.entries:
+                    archive.writestr(zipfile.ZipInfo(entry.name), self._read(entry.name))
+
+        publish(Path(path), write, overwrite=True)
+        return Path(path).stat().st_size
+
+    def _range(self) -> str:
+        steps = self.steps
+        return f"it has {len(steps)} steps from {steps[0]} to {steps[-1]}"
+
+    def _warn_skipped(self, step: int, reason: Exception) -> None:
+        message = f"{self.where}: restored step {step} instead of {self.steps[-1]}: {reason}"
+        warnings.warn(message, SkippedRecordWarning, stacklevel=4)
+
+
+class _Walk:
+    """The track while records are applied one after another."""
+
+    def __init__(self) -> None:
+        self.layout: Layout | None = None
+        self.state: Arrays = {}
+        self.digest: str | None = None
+
+    def advance(self, entry: Entry, record: Record) -> Position:
+        """Apply one record; a failing one leaves the walk where it was."""
+        delta = None
+        if record.kind == "base":
+            self.layout, self.state = records.base_of(record)
+        else:
+            if self.layout is None or record.parent != self.digest:
+                raise ParentError(
+                    f"{entry.name}: its parent, digest {record.parent}, is missing or damaged; "
+                    f"the last usable record before it has digest {self.digest}"
+                )
+            delta = records.delta_of(record, self.layout)
+            apply(delta, self.state)
+            try:
+                records.check_track(record, self.layout, self.state)
+            except RecordError:
+                self.layout = None  # the state is no longer the parent's
+                raise
+        self.digest = record.digest
+        return Position(entry, record, self.layout, self.state, delta)
+
+
+def restore(source: str | Path | IO[bytes], step: int | None = None) -> dict[str, Any]:
+    """The state saved at ``step``, or the newest one that can be restored.
+
+    Returns name -> numpy array or torch tensor, as it was saved: same library, dtypes and
+    shapes. With step=None a damaged newer record is passed over with SkippedRecordWarning.
+    Raises ChainNotFoundError, StepNotFoundError, ParentError, RecordError, ArchiveError.
+    """
+    return Chain(source).restore(step)
+
+
+def verify(
+    source: str | Path | IO[bytes], progress: Callable[[int, int], None] | None = None
+) -> Report:
+    """Check every record of a chain: bytes, parents, streams and the rebuilt tracks.
+
+    progress(records done, records in all) is called after each. Raises ChainNotFoundError
+    or ArchiveError; whatever is wrong with single records is in the report.
+    """
+    return Chain(source).verify(progress)
+
+
+def record_name(step: int, kind: str) -> str:
+    """File name of a record."""
+    return f"{step:08d}.{kind}.safetensors"
+
+
+def publish(path: Path, write: Callable[[IO[bytes]], object], *, overwrite: bool = False) -> None:
+    """Write a file so that it is either whole and durable or not there.
+
+    Temporary file in the same directory, flush, fsync, then link (which fails if the name
+    exists) or, with overwrite, replace; then fsync of the directory. Raises StepOrderError
+    if the name exists, WriteError for whatever the disk refuses; both leave no trace.
+    """
+    temporary = None
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=path.parent)
+        with os.fdopen(descriptor, "wb") as file:
+            write(file)
+            file.flush()
+            os.fchmod(file.fileno(), 0o644)  # mkstemp makes files only their owner can read
+            os.fsync(file.fileno())
+        if overwrite:
+            os.replace(temporary, path)
+            temporary = None
+        else:
+            os.link(temporary, path)
+        _fsync_directory(path.parent)
+    except FileExistsError as exc:
+        raise StepOrderError(f"{path}: exists already, and records are never overwritten") from exc
+    except OSError as exc:
+        raise WriteError(f"{path}: could not be written, nothing was changed: {exc}") from exc
+    finally:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def _fsync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _open_archive(source: str | Path | IO[bytes], where: str) -> zipfile.ZipFile:
+    try:
+        archive = zipfile.ZipFile(source)
+    except (zipfile.BadZipFile, OSError, ValueError) as exc:
+        raise ArchiveError(f"{where}: is not a readable .lcc.zip: {exc}") from exc
+    names = [info.filename for info in archive.infolist()]
+    if len(set(names)) != len(names):
+        raise ArchiveError(f"{where}: two members have the same name")
+    for info in archive.infolist():
+        if not _NAME.fullmatch(info.filename) or info.compress_type != zipfile.ZIP_STORED:
+            raise ArchiveError(
+                f"{where}: member {info.filename!r} is not a stored record; a .lcc.zip holds "
+                "only uncompressed files like 00000000.base.safetensors"
+            )
+    return archive
+
+
+def _read_member(archive: zipfile.ZipFile, name: str, where: str) -> bytes:
+    try:
+        return archive.read(name)
+    except (zipfile.BadZipFile, EOFError, ValueError) as exc:
+        raise ArchiveError(f"{where}: member {name} is damaged: {exc}") from exc

@@ -1,0 +1,149 @@
+"""What a training loop holds: saves states into a chain directory.
+
+    with codec.Checkpointer("run.lcc", bits=2) as checkpoints:
+        checkpoints.save(step, model.state_dict())
+
+The first save, and one whose tensors changed name, shape or dtype, writes a base; every
+other one a delta to the track. A record is decoded again from its own bytes and compared
+before it is published, and only then does the track advance: a failed save changes nothing,
+and the next one encodes the distance to the same track.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from . import record as records
+from .chain import Chain, publish, record_name
+from .errors import ChainNotFoundError, SettingsError, StepOrderError, WriteError
+from .state import copy_arrays, layout_of
+from .track import Step, Tracker, apply, check_settings
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What one save wrote.
+
+    nbytes: size of the record on disk. full_nbytes: size of the same state uncompressed
+    (float32 for lossy tensors). seconds: of the whole save. delta: None on a base.
+    """
+
+    step: int
+    kind: str
+    nbytes: int
+    full_nbytes: int
+    seconds: float
+    delta: Step | None
+
+    @property
+    def ratio(self) -> float:
+        """full_nbytes / nbytes: 30.0 means that the record is 30 times smaller."""
+        return self.full_nbytes / self.nbytes
+
+
+class Checkpointer:
+    """Writes a chain.
+
+    path: the directory, made if it is missing. bits, scope, coder: as for `Tracker`.
+    resume: continue the chain that is there, its track rebuilt from disk; without it a
+    directory that already holds records is refused.
+
+    Raises SettingsError, StepOrderError (records are there and resume is False), WriteError.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        bits: int | None = 2,
+        scope: str = "model",
+        coder: str = "huffman",
+        *,
+        resume: bool = False,
+    ) -> None:
+        check_settings(bits, scope, coder)
+        self.path = Path(path)
+        self.bits, self.scope, self.coder = bits, scope, coder
+        self.tracker: Tracker | None = None
+        self.step: int | None = None
+        self._parent = ""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            chain = Chain(self.path)
+        except ChainNotFoundError:
+            return
+        except OSError as exc:
+            raise WriteError(f"{path}: is no directory and cannot become one: {exc}") from exc
+        if not resume:
+            raise StepOrderError(
+                f"{path}: already holds a chain up to step {chain.steps[-1]}; choose another "
+                "directory, or pass resume=True to continue it"
+            )
+        for position in chain.replay():
+            self._parent, self.step = position.record.digest, position.entry.step
+        self.tracker = Tracker.resume(position.layout, position.state, bits, scope, coder)
+
+    def save(self, step: int, state: Mapping[str, Any]) -> Saved:
+        """Append one record; when this returns it is on disk.
+
+        step: larger than every step before. state: name -> numpy array or torch tensor.
+        Raises StepOrderError, DTypeError, WriteError; the chain is then as it was.
+        """
+        started = time.perf_counter()
+        if isinstance(step, bool) or not isinstance(step, int | np.integer) or step < 0:
+            raise SettingsError(f"a step is an integer of 0 or more; got {step!r}")
+        if self.step is not None and step <= self.step:
+            raise StepOrderError(f"step {step} is not after the chain's newest, {self.step}")
+        if self.tracker is None or self.tracker.layout != layout_of(state):
+            tracker, delta = Tracker(state, self.bits, self.scope, self.coder), None
+            track = tracker.state
+            data = records.dump_base(int(step), tracker.layout, track)
+        else:
+            tracker = self.tracker
+            delta = tracker.prepare(state)
+            track = copy_arrays(tracker.state)
+            apply(delta, track)
+            digest = records.track_digest(tracker.layout, track)
+            data = records.dump_delta(int(step), self._parent, digest, delta)
+        kind = "base" if delta is None else "delta"
+        name = record_name(step, kind)
+        parent = self._decode_again(data, name, tracker)
+        publish(self.path / name, lambda file: file.write(data))
+        tracker.state = track
+        self.tracker, self.step, self._parent = tracker, int(step), parent
+        seconds = time.perf_counter() - started
+        return Saved(int(step), kind, len(data), tracker.layout.nbytes, seconds, delta)
+
+    def close(self) -> None:
+        """Nothing is pending: every save is on disk when it returns."""
+
+    def __enter__(self) -> Checkpointer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _decode_again(self, data: bytes, name: str, tracker: Tracker) -> str:
+        """Rebuild the track from the bytes about to be published; returns their digest.
+
+        Raises TrackDigestError if they do not lead to the track that was meant.
+        """
+        record = records.load(data, name)
+        if record.kind == "base":
+            records.base_of(record)
+        else:
+            rebuilt = copy_arrays(tracker.state)
+            apply(records.delta_of(record, tracker.layout), rebuilt)
+            records.check_track(record, tracker.layout, rebuilt)
+        return record.digest

@@ -1,0 +1,131 @@
+"""Every fault the codec can name, one class each.
+
+LccError
+|- InputError (also ValueError)      what the caller passed in
+|  |- SettingsError                  bits, scope or coder outside their range
+|  |- DTypeError                     a dtype this function does not take
+|  |- NonFiniteError                 NaN or infinity where a number is needed
+|  `- StateMismatchError             names, shapes or dtypes differ from the track's
+|- PayloadError                      an encoded stream that cannot be decoded
+|  |- CodeTableError                 the code lengths are no prefix code
+|  `- StreamError                    the bits and the counts do not agree
+|- RecordError                       one file of a chain; says which, expected, found
+|  |- ForeignRecordError             not a record of ours at all
+|  |- TruncatedRecordError           shorter or longer than its own header says
+|  |- VersionError                   written by a newer format
+|  |- DigestError                    the bytes are not the ones that were written
+|  |- MalformedRecordError           intact, but against the format
+|  `- TrackDigestError               decodes, but not to the state that was saved
+`- ChainError                        the directory or archive as a whole
+   |- ChainNotFoundError             nothing there, or no record in it
+   |- ParentError                    a delta whose predecessor is missing
+   |- StepNotFoundError              no record of that step
+   |- StepOrderError                 a step at or before the newest one
+   |- ArchiveError                   a .lcc.zip that is no archive of records
+   `- WriteError                     the disk refused; nothing was changed
+"""
+
+from __future__ import annotations
+
+
+class LccError(Exception):
+    """Base of every error the codec raises on purpose."""
+
+
+class InputError(LccError, ValueError):
+    """The caller passed something the codec cannot take."""
+
+
+class SettingsError(InputError):
+    """A setting (bits, scope, coder, step) is outside its range."""
+
+
+class DTypeError(InputError):
+    """An array has a dtype that this function does not take."""
+
+
+class NonFiniteError(InputError):
+    """A value is NaN or infinite where a finite number is needed."""
+
+
+class StateMismatchError(InputError):
+    """Names, shapes or dtypes differ from those of the track."""
+
+
+class PayloadError(LccError):
+    """An encoded stream cannot be decoded."""
+
+
+class CodeTableError(PayloadError):
+    """The code lengths do not describe a complete prefix code."""
+
+
+class StreamError(PayloadError):
+    """Bits, element count and code table do not agree."""
+
+
+class RecordError(LccError):
+    """One record of a chain is unusable.
+
+    Attributes: ``where`` (file or member name), ``expected`` and ``found`` (sentences).
+    """
+
+    def __init__(self, where: str, expected: str, found: str) -> None:
+        super().__init__(f"{where}: expected {expected}, found {found}")
+        self.where, self.expected, self.found = where, expected, found
+
+
+class ForeignRecordError(RecordError):
+    """The file is not an LC-Checkpoint record."""
+
+
+class TruncatedRecordError(RecordError):
+    """The file's length is not the one its header announces."""
+
+
+class VersionError(RecordError):
+    """The record was written in a format this version does not read."""
+
+
+class DigestError(RecordError):
+    """The record's bytes are not those that were written."""
+
+
+class MalformedRecordError(RecordError):
+    """The record is intact but breaks a rule of the format."""
+
+
+class TrackDigestError(RecordError):
+    """The record decodes, but not to the state that was saved."""
+
+
+class ChainError(LccError):
+    """The chain as a whole cannot be used."""
+
+
+class ChainNotFoundError(ChainError):
+    """There is no chain at that path."""
+
+
+class ParentError(ChainError):
+    """A delta record's predecessor is missing from the chain."""
+
+
+class StepNotFoundError(ChainError):
+    """The chain holds no record of the step asked for."""
+
+
+class StepOrderError(ChainError):
+    """A step must be larger than the newest step of the chain."""
+
+
+class ArchiveError(ChainError):
+    """The archive is damaged or holds something other than records."""
+
+
+class WriteError(ChainError):
+    """Writing failed (disk full, no permission); nothing already saved was changed."""
+
+
+class SkippedRecordWarning(UserWarning):
+    """A newer record was damaged, so an older step was restored in its place."""

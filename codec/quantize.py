@@ -1,0 +1,205 @@
+"""Stage one and two of LC-Checkpoint: exponent buckets (E) and priority promotion (P).
+
+A value v = (-1)^s * m * 2^e belongs to the bucket (e, s) and is represented by that bucket's
+(min + max) / 2. Of all buckets the 2^x - 1 of largest magnitude are promoted; every other
+value becomes 0. (Chen, Liu, Ren, Jin: "On Efficient Constructions of Checkpoints", ICML
+2020, section 3.)
+
+Not done here: turning codes into bits (huffman), remembering the track (track).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import kernels
+from .errors import DTypeError, NonFiniteError, SettingsError
+
+Codes = NDArray[np.unsignedinteger[Any]]  # uint8, or uint16 beyond 256 levels
+
+MAX_BITS = 8
+EXPONENT_BIAS = 127
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """One exponent bucket: all values with the same exponent and sign.
+
+    exponent: e of 2^e, -127 for subnormals (which share one bucket a sign). sign: 0 for
+    positive, 1 for negative. min, max: smallest and largest member as signed float32
+    values. count: members. level: index into the levels, 0 where the bucket was dropped.
+    """
+
+    exponent: int
+    sign: int
+    min: float
+    max: float
+    count: int
+    level: int
+
+    @property
+    def representative(self) -> float:
+        """(min + max) / 2, computed in float64 and rounded once to float32."""
+        return float(np.float32((np.float64(self.min) + np.float64(self.max)) / 2))
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """All buckets of a delta as columns, in promotion order: largest magnitude first.
+
+    exponent: int16 (b,). sign: uint8 (b,). min, max: float32 (b,). count: int64 (b,).
+    level: uint16 (b,), 0 where dropped. Iterating or indexing gives `Bucket` rows.
+    """
+
+    exponent: NDArray[np.int16]
+    sign: NDArray[np.uint8]
+    min: NDArray[np.float32]
+    max: NDArray[np.float32]
+    count: NDArray[np.int64]
+    level: NDArray[np.uint16]
+
+    def __len__(self) -> int:
+        return self.exponent.size
+
+    def __getitem__(self, i: int) -> Bucket:
+        return Bucket(
+            int(self.exponent[i]),
+            int(self.sign[i]),
+            float(self.min[i]),
+            float(self.max[i]),
+            int(self.count[i]),
+            int(self.level[i]),
+        )
+
+    def __iter__(self) -> Iterator[Bucket]:
+        return (self[i] for i in range(len(self)))
+
+    @property
+    def representative(self) -> NDArray[np.float32]:
+        """float32 (b,): (min + max) / 2, computed in float64 and rounded once."""
+        return ((self.min.astype(np.float64) + self.max) / 2).astype(np.float32)
+
+    def promoted(self, bits: int | None) -> Buckets:
+        """The same buckets with the levels that ``bits`` would give them.
+
+        Promotion order does not depend on bits, so one histogram answers for every x.
+        Raises SettingsError if bits is not 1..8 or None.
+        """
+        check_bits(bits)
+        level = np.arange(1, len(self) + 1, dtype=np.uint16)
+        if bits is not None:
+            level[2**bits - 1 :] = 0
+        return replace(self, level=level)
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A quantized delta.
+
+    codes: uint8 (uint16 beyond 256 levels), shape (n,), indices into levels.
+    levels: float32, shape (k,), levels[0] == 0.0, then by falling magnitude.
+    shape: that of the delta; n is its product.
+    bits: the x of priority promotion, None for the exponent stage alone.
+    buckets: every bucket, dropped ones too; None on what `decode` returns, since a payload
+    keeps only the promoted ones.
+    """
+
+    codes: Codes
+    levels: NDArray[np.float32]
+    shape: tuple[int, ...]
+    bits: int | None
+    buckets: Buckets | None
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """int64 (k,): how many elements have each code."""
+        if self.buckets is None:
+            return np.bincount(self.codes, minlength=self.levels.size).astype(np.int64)
+        kept = self.buckets.count[self.buckets.level > 0]
+        return np.concatenate(([self.codes.size - kept.sum()], kept)).astype(np.int64)
+
+
+def empty_codes(n: int, n_levels: int) -> Codes:
+    """Room for n codes: uint8, or uint16 where there are more than 256 levels."""
+    return np.empty(n, np.uint8 if n_levels <= 256 else np.uint16)
+
+
+def check_bits(bits: int | None) -> None:
+    """Raise SettingsError unless bits is None or an integer from 1 to 8."""
+    if bits is not None and (
+        isinstance(bits, bool)
+        or not isinstance(bits, int | np.integer)
+        or not 1 <= bits <= MAX_BITS
+    ):
+        raise SettingsError(f"bits must be an integer from 1 to {MAX_BITS}, or None; got {bits!r}")
+
+
+def quantize(delta: NDArray[np.floating], bits: int | None = None) -> Quantized:
+    """Exponent-based quantization, then priority promotion with ``bits`` bits.
+
+    delta: float16, float32 or float64 of any shape, taken as float32. bits: 1 to 8 keeps at
+    most 2^bits - 1 buckets; None keeps all of them (the exponent stage alone).
+
+    Order of levels: larger exponent first, then larger |(min + max) / 2|, on an exact tie
+    the positive bucket first; buckets of different exponents never overlap in magnitude.
+
+    Raises DTypeError for other dtypes, NonFiniteError for NaN, infinities and float64
+    values beyond float32's range, SettingsError for bits out of range.
+    """
+    check_bits(bits)
+    delta = np.asarray(delta)
+    if delta.dtype not in (np.float16, np.float32, np.float64):
+        raise DTypeError(f"a delta must be float16, float32 or float64, not {delta.dtype}")
+    with np.errstate(over="ignore", invalid="ignore"):  # reported below, by name
+        flat = np.ascontiguousarray(delta, dtype=np.float32).reshape(-1)
+    words = flat.view(np.uint32)
+    buckets, code_of_bin = _find_buckets(words, bits)
+    kept = buckets.level > 0
+    levels = np.concatenate((np.zeros(1, np.float32), buckets.representative[kept]))
+    codes = empty_codes(flat.size, levels.size)
+    kernels.assign_codes(words, code_of_bin, codes)
+    return Quantized(codes, levels, delta.shape, bits, buckets)
+
+
+def dequantize(q: Quantized) -> NDArray[np.float32]:
+    """levels[codes] as float32, in the shape of the delta."""
+    return q.levels[q.codes].reshape(q.shape)
+
+
+def _find_buckets(
+    words: NDArray[np.uint32], bits: int | None
+) -> tuple[Buckets, NDArray[np.uint16]]:
+    """The histogram of the values in promotion order, and the code of each of its 512 bins."""
+    count = np.zeros(kernels.N_BINS, np.int64)
+    low = np.full(kernels.N_BINS, 0xFFFFFFFF, np.uint32)
+    high = np.zeros(kernels.N_BINS, np.uint32)
+    kernels.bucket_statistics(words, count, low, high)
+    bins = np.flatnonzero(count)
+    sign, field = bins >> 8, bins & 0xFF
+    if (field == kernels.NON_FINITE_FIELD).any():
+        bad = int(count[bins[field == kernels.NON_FINITE_FIELD]].sum())
+        raise NonFiniteError(
+            f"{bad} of {words.size} values are NaN, infinite or beyond float32's range; "
+            "a tracker stores such a tensor exactly for that step"
+        )
+    near, far = low[bins].view(np.float32), high[bins].view(np.float32)
+    middle = (near.astype(np.float64) + far) / 2
+    order = np.lexsort((sign, -middle, -field))  # last key sorts first
+    bins, sign, near, far = bins[order], sign[order], near[order], far[order]
+    negative = sign == 1
+    buckets = Buckets(
+        exponent=(field[order] - EXPONENT_BIAS).astype(np.int16),
+        sign=sign.astype(np.uint8),
+        min=np.where(negative, -far, near).astype(np.float32),
+        max=np.where(negative, -near, far).astype(np.float32),
+        count=count[bins],
+        level=np.empty(0, np.uint16),
+    ).promoted(bits)
+    code_of_bin = np.zeros(kernels.N_BINS, np.uint16)
+    code_of_bin[bins] = buckets.level
+    return buckets, code_of_bin

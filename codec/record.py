@@ -1,0 +1,369 @@
+"""One record of a chain as bytes: a safetensors file with digests. See FORMAT.md.
+
+Reading follows the order of the format's description: length, header, digest, metadata,
+arrays, streams. Whatever comes from a file is checked before it is used, and every cap below
+stands with its reason.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+from safetensors import SafetensorError, deserialize, serialize
+from safetensors import TensorSpec as FileTensor
+
+from .coding import Encoded, decode
+from .errors import (
+    DigestError,
+    ForeignRecordError,
+    InputError,
+    MalformedRecordError,
+    PayloadError,
+    TrackDigestError,
+    TruncatedRecordError,
+    VersionError,
+)
+from .state import CARRIER, LOSSY_DTYPES, Arrays, Layout, TensorSpec
+from .track import Group, Step, alphabets, check_settings
+
+FORMAT = 1
+KEY = "lcc"  # the one metadata entry: safetensors writes several in random order
+PREFIX = "t/"  # before every tensor's name, so that no name can collide with ours
+MAX_HEADER = 16 * 2**20  # bytes; a JSON parser needs about 20 times as much memory
+MAX_TENSORS = 100_000  # a header of this many entries still parses within a second
+MAX_LEVELS = 511  # zero, and one level for each exponent field and sign
+_DIGEST = re.compile(rb'\\"digest\\":\\"([0-9a-f]{64})\\"')
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record whose bytes are intact.
+
+    where: name for messages. digest: SHA-256, hex, of the file. parent: digest of the
+    record before it, None for a base. track: xxh3-128, hex, of the rebuilt track.
+    """
+
+    where: str
+    step: int
+    kind: str  # "base" or "delta"
+    digest: str
+    parent: str | None
+    track: str
+    nbytes: int
+    metadata: dict[str, Any]
+    arrays: Arrays
+
+
+def dump_base(step: int, layout: Layout, state: Arrays) -> bytes:
+    """A base record: the track itself, exactly. state: name -> array of its track dtype."""
+    metadata = {
+        "format": FORMAT,
+        "kind": "base",
+        "step": step,
+        "track": track_digest(layout, state),
+        "framework": layout.framework,
+        "layout": [[t.name, t.dtype, list(t.shape), t.lossy] for t in layout.tensors],
+    }
+    return _dump(metadata, {PREFIX + t.name: state[t.name] for t in layout.tensors})
+
+
+def dump_delta(step: int, parent: str, track: str, delta: Step) -> bytes:
+    """A delta record. parent: digest of the record before; track: digest after this step."""
+    metadata = {
+        "format": FORMAT,
+        "kind": "delta",
+        "step": step,
+        "parent": parent,
+        "track": track,
+        "bits": delta.bits,
+        "scope": delta.scope,
+        "coder": delta.coder,
+        "non_finite": list(delta.non_finite),
+    }
+    coded = [group.encoded for group in delta.groups]
+    sizes = [(e.levels.size, e.payload_bits) for e in coded]
+    arrays = {
+        "sizes": np.array(sizes, np.uint64).reshape(-1, 2),
+        "lengths": _joined([e.code_lengths for e in coded], np.uint8),
+        "levels": _joined([e.levels[1:] for e in coded], np.float32),
+        "payload": _joined([e.payload for e in coded], np.uint8),
+    }
+    return _dump(metadata, arrays | {PREFIX + name: a for name, a in delta.exact.items()})
+
+
+def load(data: bytes, where: str) -> Record:
+    """Open a record and check that its bytes are the ones that were written.
+
+    Raises TruncatedRecordError, ForeignRecordError, DigestError, VersionError or
+    MalformedRecordError, each naming ``where``, what was expected and what was found.
+    """
+    header, start = _read_header(data, where)
+    digest = _checked_digest(data, start, where)
+    metadata = _read_metadata(header, where)
+    try:
+        step, kind = _typed(metadata["step"], int), _typed(metadata["kind"], str)
+        track = _typed(metadata["track"], str)
+        parent = _typed(metadata["parent"], str) if kind == "delta" else None
+    except (KeyError, TypeError) as exc:
+        raise MalformedRecordError(where, "step, kind, track and parent", str(exc)) from exc
+    if kind not in ("base", "delta"):
+        raise MalformedRecordError(where, "kind base or delta", repr(kind))
+    if step < 0:
+        raise MalformedRecordError(where, "a step of 0 or more", repr(step))
+    arrays = _read_arrays(data, header, where)
+    return Record(where, step, kind, digest, parent, track, len(data), metadata, arrays)
+
+
+def base_of(record: Record) -> tuple[Layout, Arrays]:
+    """Layout and state of a base record, the track digest checked.
+
+    The arrays are fresh and writable. Raises MalformedRecordError, TrackDigestError.
+    """
+    where = record.where
+    try:
+        tensors = tuple(
+            TensorSpec(
+                _typed(name, str),
+                _typed(dtype, str),
+                tuple(_typed(d, int) for d in shape),
+                _typed(lossy, bool),
+            )
+            for name, dtype, shape, lossy in record.metadata["layout"]
+        )
+        layout = Layout(tensors, record.metadata["framework"])
+    except (KeyError, TypeError, ValueError) as exc:
+        raise MalformedRecordError(
+            where, "a layout [name, dtype, shape, lossy]…", str(exc)
+        ) from exc
+    if layout.framework not in ("numpy", "torch"):
+        raise MalformedRecordError(where, "framework numpy or torch", repr(layout.framework))
+    expected = {PREFIX + t.name for t in tensors}
+    if len(expected) != len(tensors) or expected != set(record.arrays):
+        raise MalformedRecordError(where, "the tensors of its layout", "others")
+    for t in tensors:
+        if t.dtype not in CARRIER or (t.lossy and t.dtype not in LOSSY_DTYPES):
+            raise MalformedRecordError(where, "a known dtype", f"{t.dtype!r}, lossy: {t.lossy}")
+        _check_exact(record.arrays[PREFIX + t.name], t, where)
+    state = {t.name: record.arrays[PREFIX + t.name].copy() for t in tensors}
+    check_track(record, layout, state)
+    return layout, state
+
+
+def delta_of(record: Record, layout: Layout) -> Step:
+    """The step of a delta record, decoded. layout: that of the chain's base.
+
+    Raises MalformedRecordError if arrays and layout do not fit or a stream does not decode.
+    """
+    where, meta, arrays = record.where, record.metadata, record.arrays
+    try:
+        bits, scope, coder = meta["bits"], meta["scope"], meta["coder"]
+        non_finite = tuple(_typed(name, str) for name in meta["non_finite"])
+        check_settings(bits, scope, coder)
+    except KeyError as exc:
+        raise MalformedRecordError(where, f"metadata entry {exc}", "none") from exc
+    except (TypeError, InputError) as exc:
+        raise MalformedRecordError(where, "settings within their range", str(exc)) from exc
+    stored = [t for t in layout.tensors if not t.lossy or t.name in non_finite]
+    ours = {"sizes", "lengths", "levels", "payload"}
+    expected = ours | {PREFIX + t.name for t in stored}
+    lossy = {t.name for t in layout.tensors if t.lossy}
+    if expected != set(arrays) or not lossy.issuperset(non_finite):
+        raise MalformedRecordError(where, f"arrays {_some(expected)}", _some(arrays))
+    for t in stored:
+        _check_exact(arrays[PREFIX + t.name], t, where)
+    try:
+        groups = tuple(_read_groups(arrays, layout, non_finite, bits, scope, coder))
+    except PayloadError as exc:
+        raise MalformedRecordError(where, "streams that decode", str(exc)) from exc
+    exact = {t.name: arrays[PREFIX + t.name] for t in stored}
+    return Step(groups, exact, non_finite, bits, scope, coder)
+
+
+def track_digest(layout: Layout, state: Arrays) -> str:
+    """xxh3-128, hex, over name, dtype, shape and bytes of every tensor in layout order."""
+    h = xxhash.xxh3_128()
+    for t in layout.tensors:
+        h.update(json.dumps([t.name, t.dtype, t.shape]).encode())
+        h.update(state[t.name].reshape(-1).view(np.uint8).data)
+    return h.hexdigest()
+
+
+def check_track(record: Record, layout: Layout, state: Arrays) -> None:
+    """Raise TrackDigestError unless ``state`` is the track this record was saved with."""
+    found = track_digest(layout, state)
+    if found != record.track:
+        raise TrackDigestError(record.where, f"a track of digest {record.track}", found)
+
+
+def _dump(metadata: dict[str, Any], arrays: Arrays) -> bytes:
+    """Serialize, then put in the digest of the file taken with 64 zeros in its place."""
+    text = json.dumps(metadata | {"digest": "0" * 64}, separators=(",", ":"))
+    arrays = {name: np.ascontiguousarray(a).reshape(a.shape) for name, a in arrays.items()}
+    tensors = {
+        name: FileTensor(
+            dtype=a.dtype.name, shape=list(a.shape), data_ptr=a.ctypes.data, data_len=a.nbytes
+        )
+        for name, a in arrays.items()
+    }
+    data = bytes(serialize(tensors, metadata={KEY: text}))
+    found = _DIGEST.search(data)
+    assert found is not None, "the digest's place is in the text above"
+    digest = hashlib.sha256(data).hexdigest().encode()
+    return data[: found.start(1)] + digest + data[found.end(1) :]
+
+
+def _read_header(data: bytes, where: str) -> tuple[dict[str, Any], int]:
+    """The parsed header and the offset of the first array byte."""
+    if len(data) < 8:
+        raise TruncatedRecordError(where, "at least 8 bytes", f"{len(data)}")
+    length = int.from_bytes(data[:8], "little")
+    if length > MAX_HEADER:
+        raise ForeignRecordError(where, f"a header of at most {MAX_HEADER} bytes", f"{length}")
+    start = 8 + length
+    if len(data) < start:
+        raise TruncatedRecordError(where, f"{start} bytes for the header", f"{len(data)}")
+    try:
+        header = json.loads(data[8:start], object_pairs_hook=_no_duplicates)
+        if not isinstance(header, dict):
+            raise ValueError("not an object")
+    except (ValueError, RecursionError) as exc:
+        raise ForeignRecordError(where, "a safetensors header in JSON", str(exc)[:200]) from exc
+    if len(header) > MAX_TENSORS:
+        raise ForeignRecordError(where, f"at most {MAX_TENSORS} tensors", f"{len(header)}")
+    try:
+        ends = [v["data_offsets"][1] for k, v in header.items() if k != "__metadata__"]
+        end = start + max(ends, default=0)
+        short = len(data) < end
+    except (KeyError, IndexError, TypeError) as exc:
+        raise ForeignRecordError(where, "data_offsets for every tensor", repr(exc)[:200]) from exc
+    if short:
+        raise TruncatedRecordError(where, f"{end} bytes", f"{len(data)}")
+    return header, start
+
+
+def _checked_digest(data: bytes, start: int, where: str) -> str:
+    places = list(_DIGEST.finditer(data, 8, start))
+    if len(places) != 1:
+        raise ForeignRecordError(where, "one LC-Checkpoint digest in the header", f"{len(places)}")
+    (place,) = places
+    h = hashlib.sha256(data[: place.start(1)])
+    h.update(b"0" * 64)
+    h.update(memoryview(data)[place.end(1) :])
+    stored = place.group(1).decode()
+    if h.hexdigest() != stored:
+        raise DigestError(where, f"content of SHA-256 {stored}", h.hexdigest())
+    return stored
+
+
+def _read_metadata(header: dict[str, Any], where: str) -> dict[str, Any]:
+    try:
+        metadata = json.loads(header["__metadata__"][KEY], object_pairs_hook=_no_duplicates)
+        version = metadata["format"]
+    except (KeyError, TypeError, ValueError, RecursionError) as exc:
+        raise ForeignRecordError(where, f"metadata {KEY!r} with a format", repr(exc)[:200]) from exc
+    if version != FORMAT:
+        raise VersionError(where, f"format {FORMAT}", f"format {version!r}; update this package")
+    assert isinstance(metadata, dict)
+    return metadata
+
+
+def _read_arrays(data: bytes, header: dict[str, Any], where: str) -> Arrays:
+    try:
+        tensors = deserialize(data)
+    except SafetensorError as exc:
+        raise MalformedRecordError(where, "a valid safetensors file", str(exc)[:200]) from exc
+    arrays: Arrays = {}
+    for name, view in tensors:
+        if view["dtype"] not in CARRIER:
+            raise MalformedRecordError(where, "a known dtype", repr(view["dtype"]))
+        dtype = CARRIER[view["dtype"]]
+        arrays[name] = np.frombuffer(view["data"], dtype).reshape(view["shape"])
+    return arrays
+
+
+def _read_groups(
+    arrays: Arrays,
+    layout: Layout,
+    non_finite: tuple[str, ...],
+    bits: int | None,
+    scope: str,
+    coder: str,
+) -> Iterable[Group]:
+    """Cut the joined streams into one group an alphabet; everything must be used up."""
+    shares = list(alphabets(layout, scope, non_finite))
+    sizes, lengths, levels, payload = (
+        arrays[name] for name in ("sizes", "lengths", "levels", "payload")
+    )
+    _check_stream(sizes, np.uint64, 2, "sizes")
+    _check_stream(lengths, np.uint8, 1, "lengths")
+    _check_stream(levels, np.float32, 1, "levels")
+    _check_stream(payload, np.uint8, 1, "payload")
+    if sizes.shape != (len(shares), 2):
+        raise PayloadError(f"sizes of shape {sizes.shape} for {len(shares)} alphabets")
+    at_table = at_level = at_byte = 0
+    for tensors, (k, n_bits) in zip(shares, sizes.tolist()):
+        n_bytes = (n_bits + 7) // 8
+        if not 1 <= k <= MAX_LEVELS or at_byte + n_bytes > payload.size:
+            raise PayloadError(f"{k} levels and {n_bits} bits do not fit into the streams")
+        own = levels[at_level : at_level + k - 1]
+        if own.size != k - 1 or not np.isfinite(own).all():
+            raise PayloadError(f"{k - 1} finite levels wanted, {own.size} found")
+        size = sum(t.size for t in tensors)
+        encoded = Encoded(
+            payload=payload[at_byte : at_byte + n_bytes],
+            payload_bits=n_bits,
+            code_lengths=lengths[at_table : at_table + k],
+            levels=np.concatenate((np.zeros(1, np.float32), own)),
+            shape=tensors[0].shape if len(tensors) == 1 else (size,),
+            bits=bits,
+            coder=coder,
+        )
+        yield Group(tensors, decode(encoded), encoded)
+        at_table, at_level, at_byte = at_table + k, at_level + k - 1, at_byte + n_bytes
+    if (at_table, at_level, at_byte) != (lengths.size, levels.size, payload.size):
+        raise PayloadError("the streams go on after the last alphabet")
+
+
+def _check_stream(array: NDArray[Any], dtype: Any, ndim: int, name: str) -> None:
+    if array.dtype != dtype or array.ndim != ndim:
+        raise PayloadError(f"{name} are {array.dtype} of {array.ndim} dimensions")
+
+
+def _check_exact(array: NDArray[Any], spec: TensorSpec, where: str) -> None:
+    if array.shape != spec.shape or array.dtype != spec.track_dtype:
+        raise MalformedRecordError(
+            where,
+            f"tensor {spec.name!r} as {spec.track_dtype} {spec.shape}",
+            f"{array.dtype} {array.shape}",
+        )
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("a key stands twice")
+    return result
+
+
+def _typed(value: Any, kind: type) -> Any:
+    if type(value) is not kind:  # not isinstance: True is an int to Python, but no step
+        raise TypeError(f"{value!r} is no {kind.__name__}")
+    return value
+
+
+def _joined(parts: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
+    return np.concatenate(parts) if parts else np.empty(0, dtype)
+
+
+def _some(names: Iterable[str]) -> str:
+    """The first few names, sorted, for a message."""
+    names = sorted(names)
+    return ", ".join(map(repr, names[:6])) + (" …" if len(names) > 6 else "")
