@@ -1,0 +1,62 @@
+"""Small models and data to train live: what the dashboard teaches checkpoint compression on.
+
+Start with `make_task`, which gives a model, its data and its loss; `MODELS` and `DATASETS` say
+what is on offer. A reader of the code may go through the files in this order:
+
+    errors                what can go wrong
+    dataset               what a dataset is, where its files are looked for
+    idx, images           pictures: digits, MNIST, Fashion-MNIST
+    rating_files, ratings ratings: synthetic, MovieLens, Jester
+    logistic_regression, lenet5, alexnet, matrix_factorization    the four models
+    catalog               the list of models and data, with settings that work well
+    build                 from a model's name to the model
+    task, optimizers      one model + one dataset + one seed, and how to train it
+"""
+
+from demo_models.catalog import DATASETS, MODELS, DatasetCard, ModelCard
+from demo_models.dataset import FOLDER_VARIABLE, Dataset
+from demo_models.errors import (
+    BatchError,
+    DataError,
+    FilesMissingError,
+    FileTooLargeError,
+    FileUnreadableError,
+    FolderMissingError,
+    FolderNotGivenError,
+    IncompatibleDataError,
+    MalformedFileError,
+    NumberError,
+    SettingsError,
+    StateMismatchError,
+    UnknownNameError,
+    WrongDatasetError,
+)
+from demo_models.optimizers import OPTIMIZERS, make_optimizer
+from demo_models.task import Task, make_task
+
+__all__ = [
+    "DATASETS",
+    "FOLDER_VARIABLE",
+    "MODELS",
+    "OPTIMIZERS",
+    "BatchError",
+    "DataError",
+    "Dataset",
+    "DatasetCard",
+    "FileTooLargeError",
+    "FileUnreadableError",
+    "FilesMissingError",
+    "FolderMissingError",
+    "FolderNotGivenError",
+    "IncompatibleDataError",
+    "MalformedFileError",
+    "ModelCard",
+    "NumberError",
+    "SettingsError",
+    "StateMismatchError",
+    "Task",
+    "UnknownNameError",
+    "WrongDatasetError",
+    "make_optimizer",
+    "make_task",
+]

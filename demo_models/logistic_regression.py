@@ -1,0 +1,37 @@
+"""Multinomial logistic regression: the simplest classifier there is, one matrix and one bias.
+
+Each class has a template of 28x28 weights; the score of a class is the sum of the pixels times
+the template, plus a bias, and softmax turns the ten scores into probabilities. The formula is
+the textbook one (e.g. Bishop, Pattern Recognition and Machine Learning, section 4.3.4).
+"""
+
+import torch
+from torch import Tensor, nn
+
+
+class LogisticRegression(nn.Module):
+    """28x28 pixels -> 10 class scores. Parameters: 784 * 10 + 10 = 7,850.
+
+    Input float32 (n, 1, 28, 28) in [0, 1]; output float32 (n, 10), scores before the softmax.
+    """
+
+    side = 28
+    n_classes = 10
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(self.side * self.side, self.n_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.linear(x.flatten(1))
+        return scores
+
+    @torch.no_grad()
+    def initialise(self, generator: torch.Generator) -> None:
+        """Draw the starting weights.
+
+        Zeros would do, as the problem is convex; but small random numbers of a trained model's
+        order make even the first checkpoint a fair sample of what a codec has to handle.
+        """
+        nn.init.normal_(self.linear.weight, std=1 / self.side, generator=generator)
+        nn.init.zeros_(self.linear.bias)

@@ -1,0 +1,45 @@
+"""Matrix factorization: predicts a rating from a few numbers per user and per item.
+
+Each user gets a vector of tastes and each item a vector of traits, both of length `rank`. Where
+tastes and traits point the same way, the rating is high. One bias per user tells generous from
+strict, one per item tells liked from disliked. The formula is that of Koren, Bell and Volinsky,
+"Matrix factorization techniques for recommender systems" (2009):
+
+    rating - mean  =  user bias + item bias + taste . trait
+
+The mean is left to the caller: the model predicts how far a rating lies from it.
+"""
+
+import torch
+from torch import Tensor, nn
+
+
+class MatrixFactorization(nn.Module):
+    """(user, item) -> rating minus the mean. Parameters: (n_users + n_items) * (rank + 1).
+
+    Inputs int64 (n,) and int64 (n,), row numbers; output float32 (n,) in rating units.
+    Gradients are dense, as optimizers with momentum and checkpoint codecs want them.
+    """
+
+    def __init__(self, n_users: int, n_items: int, rank: int = 8) -> None:
+        super().__init__()
+        self.user = nn.Embedding(n_users, rank)
+        self.item = nn.Embedding(n_items, rank)
+        self.user_bias = nn.Embedding(n_users, 1)
+        self.item_bias = nn.Embedding(n_items, 1)
+
+    def forward(self, user: Tensor, item: Tensor) -> Tensor:
+        bias = (self.user_bias(user) + self.item_bias(item)).squeeze(1)
+        prediction: Tensor = (self.user(user) * self.item(item)).sum(dim=1) + bias
+        return prediction
+
+    @torch.no_grad()
+    def initialise(self, generator: torch.Generator) -> None:
+        """Draw small vectors, and start every bias at zero.
+
+        The vectors must not start at zero: each one's gradient is a multiple of the other.
+        """
+        for table in (self.user, self.item):
+            nn.init.normal_(table.weight, std=0.1, generator=generator)
+        for biases in (self.user_bias, self.item_bias):
+            nn.init.zeros_(biases.weight)

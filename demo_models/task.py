@@ -1,0 +1,159 @@
+"""A task: one model, one dataset and one seed, which together fix a whole training run.
+
+A trainer needs three things of it: the model, the batch of a given iteration, and the loss.
+A viewer needs one more: how good some saved state would be, measured on a fixed handful of
+held-out examples (the probe) without disturbing the model that is being trained.
+
+    task = make_task("lenet5", "digits", seed=0)
+    optimizer = make_optimizer("sgd", task.model.parameters(), lr=0.05)
+    for iteration in range(1, 101):
+        loss = task.loss(task.batch(iteration, 32))
+        optimizer.zero_grad(); loss.backward(); optimizer.step()
+"""
+
+import copy
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.functional import cross_entropy, mse_loss
+
+from demo_models.build import build_model
+from demo_models.catalog import DATASETS, MODELS, ModelCard
+from demo_models.dataset import Dataset, resolve_folder
+from demo_models.errors import (
+    BatchError,
+    IncompatibleDataError,
+    NumberError,
+    StateMismatchError,
+    UnknownNameError,
+)
+from demo_models.images import load_images
+from demo_models.ratings import load_ratings
+
+PROBE_SIZE = 256
+State = Mapping[str, Tensor | NDArray[np.generic]]
+
+
+class Task:
+    """One model on one dataset, from one seed. Made by `make_task`.
+
+    `model` is the live nn.Module, its weights drawn from `seed`; `probe` holds the first 256
+    (or fewer) held-out examples, laid out like `dataset.held_out`; `metric_name` is "accuracy"
+    (fraction, 0 to 1) or "RMSE" (rating units). The global random state is never touched.
+    """
+
+    def __init__(self, card: ModelCard, dataset: Dataset, seed: int) -> None:
+        self.name = f"{card.name}/{dataset.name}"
+        self.title = f"{card.title} on {dataset.title}"
+        self.dataset = dataset
+        self.seed = seed
+        self.probe = tuple(column[:PROBE_SIZE] for column in dataset.held_out)
+        self.metric_name = "RMSE" if dataset.n_classes is None else "accuracy"
+        # On the "meta" device layers have shapes but no numbers, so building them draws none
+        # from the global random state. The probe keeps this hollow twin, to lend it states.
+        with torch.device("meta"):
+            model = build_model(card.name, dataset)
+        self._hollow: nn.Module = copy.deepcopy(model).eval().requires_grad_(False)
+        model.to_empty(device="cpu")
+        model.initialise(torch.Generator().manual_seed(seed))
+        self.model: nn.Module = model
+        self._epoch: tuple[int, Tensor] | None = None  # number and order of the latest epoch
+
+    def batch(self, iteration: int, size: int) -> tuple[Tensor, ...]:
+        """Give the batch of `iteration` (1, 2, ...): `size` rows of each training column.
+
+        Depends on nothing but seed, iteration and size, so any iteration can be asked for in any
+        order. An epoch is a seeded shuffle of the training set, cut into batches without
+        replacement; a short remainder is dropped. Raises BatchError.
+        """
+        n = self.dataset.n_train
+        if not 1 <= size <= n:
+            raise BatchError(f"The batch size is {size}; choose one from 1 to {n:,}.")
+        if iteration < 1:
+            raise BatchError(f"Iterations are counted from 1, so there is no batch {iteration}.")
+        epoch, place = divmod(iteration - 1, n // size)
+        cached = self._epoch
+        if cached is None or cached[0] != epoch:
+            order = np.random.default_rng([self.seed, epoch]).permutation(n)
+            self._epoch = cached = (epoch, torch.from_numpy(order))
+        rows = cached[1][place * size : (place + 1) * size]
+        return tuple(column[rows] for column in self.dataset.train)
+
+    def loss(self, batch: tuple[Tensor, ...]) -> Tensor:
+        """Give the live model's mean loss on `batch`, a scalar to call backward() on.
+
+        Images: cross-entropy in nats. Ratings: squared error in rating units squared.
+        """
+        return self._mean_loss(self.model(*batch[:-1]), batch[-1])
+
+    def probe_loss(self, state: State | None = None) -> float:
+        """Give the mean loss on the probe, of `state` or else of the live model.
+
+        `state` maps the model's parameter names to tensors or arrays of their shapes. The live
+        model, its mode and its gradients stay as they are. Raises StateMismatchError.
+        """
+        return float(self._mean_loss(self._probe_outputs(state), self.probe[-1]))
+
+    def probe_metric(self, state: State | None = None) -> float:
+        """Give accuracy (0 to 1) or RMSE (rating units) on the probe; `state` as above."""
+        outputs, target = self._probe_outputs(state), self.probe[-1]
+        if self.dataset.mean_rating is None:
+            return float((outputs.argmax(dim=1) == target).float().mean())
+        return float(self._mean_loss(outputs, target).sqrt())
+
+    def _mean_loss(self, outputs: Tensor, target: Tensor) -> Tensor:
+        if self.dataset.mean_rating is None:
+            return cross_entropy(outputs, target)
+        return mse_loss(outputs, target - self.dataset.mean_rating)
+
+    def _probe_outputs(self, state: State | None) -> Tensor:
+        tensors = self.model.state_dict() if state is None else self._checked(state)
+        # functional_call puts the tensors into the module for the time of the call. A copy of
+        # the hollow twin keeps that away from a training loop, or a probe, in another thread.
+        with torch.no_grad():
+            outputs: Tensor = functional_call(
+                copy.deepcopy(self._hollow), tensors, self.probe[:-1], strict=True
+            )
+        return outputs
+
+    def _checked(self, state: State) -> dict[str, Tensor]:
+        """Turn `state` into float32 tensors, of exactly the model's names and shapes."""
+        shapes = {name: tuple(p.shape) for name, p in self._hollow.named_parameters()}
+        if differing := sorted(shapes.keys() ^ state.keys()):
+            raise StateMismatchError(f"one of the two lacks {', '.join(differing)}")
+        for name, shape in shapes.items():
+            if tuple(state[name].shape) != shape:
+                raise StateMismatchError(f"{name} is {tuple(state[name].shape)}, not {shape}")
+        return {
+            name: value.detach().float()
+            if isinstance(value, Tensor)
+            else torch.from_numpy(np.array(value, dtype=np.float32))  # a copy: may be read-only
+            for name, value in state.items()
+        }
+
+
+def make_task(model: str, data: str, *, seed: int = 0, folder: str | Path | None = None) -> Task:
+    """Make the task of training `model` on `data` (names as in MODELS and DATASETS).
+
+    `folder` says where data that need files are; left out, the environment variable LCVIZ_DATA
+    does. Raises UnknownNameError, IncompatibleDataError, NumberError (seed not in 0..2^63-1) and
+    every DataError that loading the data can raise.
+    """
+    if model not in MODELS:
+        raise UnknownNameError("model", model, MODELS)
+    if data not in DATASETS:
+        raise UnknownNameError("dataset", data, DATASETS)
+    card = MODELS[model]
+    if data not in card.data:
+        raise IncompatibleDataError(model, data, card.data)
+    if not 0 <= seed < 2**63:
+        raise NumberError(f"The seed is {seed}; choose a whole number from 0 to 2^63 - 1.")
+    place = resolve_folder(data, folder) if DATASETS[data].needs_folder else None
+    if card.side is None:
+        return Task(card, load_ratings(data, place), seed)
+    return Task(card, load_images(data, place, card.side), seed)

@@ -1,0 +1,316 @@
+"""Digits and IDX files: what is read from sound files, and what is said about unsound ones."""
+
+import gzip
+import os
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from demo_models import (
+    Dataset,
+    FilesMissingError,
+    FileUnreadableError,
+    FolderMissingError,
+    FolderNotGivenError,
+    MalformedFileError,
+    WrongDatasetError,
+    make_task,
+)
+from demo_models.idx import read_images, read_labels
+from demo_models.images import load_images, to_pixels
+
+IMAGES, LABELS = "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
+
+
+def images_file(array: np.ndarray) -> bytes:
+    return struct.pack(">4I", 0x00000803, *array.shape) + array.astype(np.uint8).tobytes()
+
+
+def labels_file(array: np.ndarray) -> bytes:
+    return struct.pack(">2I", 0x00000801, len(array)) + array.astype(np.uint8).tobytes()
+
+
+def write_pair(folder: Path, n: int, which: str = "t10k", side: int = 28, pack: bool = False):
+    """Write n random images and labels; gives the arrays written."""
+    rng = np.random.default_rng(n)
+    x, y = rng.integers(0, 256, (n, side, side)), rng.integers(0, 10, n)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, body in (
+        (f"{which}-images-idx3-ubyte", images_file(x)),
+        (f"{which}-labels-idx1-ubyte", labels_file(y)),
+    ):
+        if pack:
+            (folder / f"{name}.gz").write_bytes(gzip.compress(body))
+        else:
+            (folder / name).write_bytes(body)
+    return x, y
+
+
+def write(path: Path, body: bytes) -> Path:
+    path.write_bytes(body)
+    return path
+
+
+def load(folder: Path, name: str = "mnist", side: int = 28) -> Dataset:
+    return load_images(name, folder, side)
+
+
+# --- digits -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", [28, 32])
+def test_digits_have_the_promised_form(side: int) -> None:
+    data = load_images("digits", None, side)
+    for (x, y), n in ((data.train, 1437), (data.held_out, 360)):
+        assert x.shape == (n, 1, side, side)
+        assert x.dtype == torch.float32
+        assert y.shape == (n,)
+        assert y.dtype == torch.int64
+        assert x.min() >= 0
+        assert x.max() <= 1
+        assert x.max() > 0.9
+        assert sorted(y.unique().tolist()) == list(range(10))
+    assert data.n_classes == 10
+    assert not data.synthetic
+    assert "real" in data.description
+
+
+def test_digits_split_is_a_fixed_permutation_of_all_images() -> None:
+    data = load_images("digits", None, 8)  # at side 8 nothing is resized
+    again = torch.cat([data.train[0], data.held_out[0]]).flatten(1).mul(16).round().numpy()
+    from sklearn.datasets import load_digits
+
+    original = load_digits().data
+    assert sorted(map(bytes, again.astype(np.uint8))) == sorted(
+        map(bytes, original.astype(np.uint8))
+    )
+    order = np.random.default_rng(0).permutation(1797)
+    assert np.array_equal(again[0], original[order[0]])
+
+
+def test_digits_are_resized_once() -> None:
+    assert load_images("digits", None, 28).train[0] is load_images("digits", None, 28).train[0]
+
+
+# --- resizing -----------------------------------------------------------------------------
+
+
+def test_resizing_keeps_range_and_mean_and_same_side_is_exact() -> None:
+    images = np.random.default_rng(0).integers(0, 256, (5, 28, 28)).astype(np.uint8)
+    same = to_pixels(images, 255.0, 28)
+    assert torch.equal(same[:, 0], torch.from_numpy(images.astype(np.float32)) / 255)
+    for side in (14, 32):
+        other = to_pixels(images, 255.0, side)
+        assert other.shape == (5, 1, side, side)
+        assert torch.allclose(other.mean((1, 2, 3)), same.mean((1, 2, 3)), atol=0.02)
+
+
+def test_shrinking_sees_every_pixel() -> None:
+    dot = np.zeros((1, 28, 28), np.uint8)
+    dot[0, 0, 0] = 255
+    assert all(to_pixels(np.roll(dot, s, 2), 255.0, 7).sum() > 0 for s in range(28))
+
+
+# --- sound IDX files ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pack", [False, True])
+def test_idx_round_trip(tmp_path: Path, pack: bool) -> None:
+    x, y = write_pair(tmp_path, 10, pack=pack)
+    write_pair(tmp_path, 20, "train", pack=pack)
+    data = load(tmp_path)
+    assert data.held_out[0].shape == (10, 1, 28, 28)
+    assert len(data.train[0]) == 20
+    assert np.array_equal(data.held_out[0].mul(255).round().numpy()[:, 0], x)
+    assert data.held_out[1].tolist() == y.tolist()
+    assert "20 to train on and 10 held out" in data.description
+
+
+def test_t10k_alone_is_split_four_to_one_and_says_so(tmp_path: Path) -> None:
+    _, y = write_pair(tmp_path, 10)
+    data = load(tmp_path)
+    assert data.train[1].tolist() == y[:8].tolist()
+    assert data.held_out[1].tolist() == y[8:].tolist()
+    assert "test files alone, split in two" in data.description
+
+
+@pytest.mark.parametrize(
+    ("name", "sub"),
+    [
+        ("mnist", "mnist"),
+        ("mnist", "MNIST/raw"),
+        ("fashion-mnist", "fashion-mnist"),
+        ("fashion-mnist", "FashionMNIST/raw"),
+    ],
+)
+def test_own_subfolder_comes_before_the_folder_itself(tmp_path: Path, name: str, sub: str) -> None:
+    write_pair(tmp_path, 10)
+    write_pair(tmp_path / sub, 20)
+    data = load(tmp_path, name)
+    assert len(data.train[0]) == 16
+    assert data.name == name
+    assert data.title == {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}[name]
+
+
+def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
+    write_pair(tmp_path, 10)
+    first = load(tmp_path)
+    assert load(tmp_path) is first
+    write_pair(tmp_path, 15)
+    assert len(load(tmp_path).train[0]) == 12
+
+
+# --- folders and missing files ------------------------------------------------------------
+
+
+def test_folder_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LCVIZ_DATA", raising=False)
+    with pytest.raises(FolderNotGivenError, match="set the environment variable LCVIZ_DATA"):
+        make_task("lenet5", "mnist")
+    with pytest.raises(FolderMissingError, match=r"no folder .*nowhere\. Check the path"):
+        make_task("lenet5", "mnist", folder=tmp_path / "nowhere")
+    for odd in ("~nobody-of-this-name/x", "a\0b"):
+        with pytest.raises(FolderMissingError):
+            make_task("lenet5", "mnist", folder=odd)
+    with pytest.raises(FilesMissingError, match=rf"MNIST cannot be loaded: .* lacks {IMAGES}"):
+        make_task("lenet5", "mnist", folder=str(tmp_path))
+    write_pair(tmp_path, 10)
+    monkeypatch.setenv("LCVIZ_DATA", str(tmp_path))
+    assert make_task("lenet5", "mnist").dataset.n_train == 8
+
+
+def test_half_a_set_names_the_other_half(tmp_path: Path) -> None:
+    write_pair(tmp_path, 10)
+    write_pair(tmp_path, 10, "train")
+    (tmp_path / "train-labels-idx1-ubyte").unlink()
+    with pytest.raises(FilesMissingError) as caught:
+        load(tmp_path)
+    assert caught.value.names == ("train-labels-idx1-ubyte[.gz]",)
+    (tmp_path / "train-images-idx3-ubyte").unlink()
+    (tmp_path / IMAGES).unlink()
+    with pytest.raises(FilesMissingError) as caught:
+        load(tmp_path)
+    assert caught.value.names == (f"{IMAGES}[.gz]",)
+
+
+def test_the_other_datasets_files_are_noticed(tmp_path: Path) -> None:
+    write_pair(tmp_path, 10)
+    write(tmp_path / LABELS, labels_file(np.array([7, 2, 1, 0, 4, 1, 4, 9, 5, 9])))
+    assert load(tmp_path, "mnist").n_train == 8
+    with pytest.raises(WrongDatasetError, match="are those of MNIST, not of Fashion-MNIST"):
+        load(tmp_path, "fashion-mnist")
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may read everything")
+def test_no_right_to_read(tmp_path: Path) -> None:
+    path = write(tmp_path / LABELS, labels_file(np.arange(3)))
+    path.chmod(0)
+    with pytest.raises(FileUnreadableError, match="Check that you may read this file"):
+        read_labels(path)
+
+
+def test_a_file_that_vanished(tmp_path: Path) -> None:
+    with pytest.raises(FileUnreadableError, match="cannot be read"):
+        read_labels(tmp_path / LABELS)
+
+
+# --- unsound IDX files --------------------------------------------------------------------
+
+X = images_file(np.zeros((3, 4, 4)))
+Y = labels_file(np.arange(3))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "a header of 16 bytes, found a file of 0 bytes"),
+        (X[:15], "found a file of 15 bytes"),
+        (Y + bytes(16), "beginning with bytes 00000803, found 00000801"),
+        (b"\x01" + X[1:], "found 01000803"),
+        (X[:2] + b"\x09" + X[3:], "found 00000903"),  # signed bytes
+        (X[:-1], "expected 48 bytes after the header, found only 47"),
+        (X + b"\x00", "expected 48 bytes after the header, found more bytes"),
+        (struct.pack(">4I", 0x803, 0, 28, 28), "1 to 1,000,000 examples, found 0"),
+        (struct.pack(">4I", 0x803, 2**32 - 1, 28, 28), "1 to 1,000,000 examples, found 4,294"),
+        (struct.pack(">4I", 0x803, 3, 4, 5) + bytes(60), "square images .* found 4x5"),
+        (struct.pack(">4I", 0x803, 3, 0, 0), "square images .* found 0x0"),
+        (struct.pack(">4I", 0x803, 1, 2**31, 2**31), "square images of at most 128x128"),
+        (struct.pack(">4I", 0x803, 10**6, 128, 128), "at most 268,435,456 pixels"),
+    ],
+)
+@pytest.mark.parametrize("pack", [False, True])
+def test_malformed_images(tmp_path: Path, body: bytes, message: str, pack: bool) -> None:
+    path = tmp_path / (IMAGES + ".gz" * pack)
+    write(path, gzip.compress(body) if pack else body)
+    with pytest.raises(MalformedFileError, match=message) as caught:
+        read_images(path)
+    assert caught.value.path == path
+    assert str(path) in str(caught.value)
+    assert str(caught.value).endswith("Fetch the file again, or name another folder.")
+
+
+def test_malformed_labels(tmp_path: Path) -> None:
+    with pytest.raises(MalformedFileError, match="labels from 0 to 9, found label 11"):
+        read_labels(write(tmp_path / LABELS, labels_file(np.array([1, 11, 2]))))
+    with pytest.raises(MalformedFileError, match="00000801, found 00000803"):
+        read_labels(write(tmp_path / LABELS, X))
+
+
+def test_counts_have_to_agree(tmp_path: Path) -> None:
+    write_pair(tmp_path, 10)
+    write(tmp_path / LABELS, labels_file(np.arange(9)))
+    with pytest.raises(MalformedFileError, match=f"10 labels, one for each .*{IMAGES}, found 9"):
+        load(tmp_path)
+
+
+def test_one_image_cannot_be_split(tmp_path: Path) -> None:
+    write_pair(tmp_path, 1)
+    with pytest.raises(MalformedFileError, match="at least 2 examples to split"):
+        load(tmp_path)
+
+
+def test_damaged_gzip(tmp_path: Path) -> None:
+    whole = gzip.compress(X)
+    wrong_sum = whole[:-8] + bytes([whole[-8] ^ 1]) + whole[-7:]
+    torn = bytearray(whole)
+    torn[10] ^= 0xFF
+    for body in (whole[:-10], wrong_sum, bytes(torn), b"not gzip at all", X, b""):
+        with pytest.raises(MalformedFileError):
+            read_images(write(tmp_path / f"{IMAGES}.gz", body))
+
+
+def test_gzip_bomb_is_not_unpacked(tmp_path: Path) -> None:
+    """80 MB of zeros behind an honest-looking header: only 49 bytes of them may be read."""
+    import tracemalloc
+
+    path = write(tmp_path / f"{IMAGES}.gz", gzip.compress(X + bytes(80_000_000), 1))
+    tracemalloc.start()
+    with pytest.raises(MalformedFileError, match="found more bytes"):
+        read_images(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5_000_000
+
+
+# --- real files ---------------------------------------------------------------------------
+
+FOLDER = os.environ.get("LCVIZ_DATA")
+
+
+def _mnist_at_hand() -> bool:
+    if not FOLDER or not os.path.isdir(FOLDER):
+        return False
+    places = [Path(FOLDER) / sub for sub in ("mnist", "MNIST/raw", ".")]
+    return any((p / f"{IMAGES}{end}").is_file() for p in places for end in ("", ".gz"))
+
+
+@pytest.mark.skipif(not _mnist_at_hand(), reason="LCVIZ_DATA does not name a folder with MNIST")
+def test_real_mnist() -> None:
+    assert FOLDER is not None
+    data = load(Path(FOLDER))
+    assert data.held_out[0].shape[1:] == (1, 28, 28)
+    assert len(data.train[0]) + len(data.held_out[0]) in (10_000, 70_000)
+    assert 0.12 < data.train[0].mean() < 0.14  # the published mean is 0.1307

@@ -1,0 +1,120 @@
+"""The four models: sizes, shapes, starting weights, and that their defaults do train."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from demo_models import DATASETS, MODELS, make_optimizer, make_task
+from demo_models.alexnet import AlexNet
+from demo_models.lenet5 import LeNet5
+from demo_models.logistic_regression import LogisticRegression
+from demo_models.matrix_factorization import MatrixFactorization
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def count(model: torch.nn.Module) -> int:
+    return sum(p.numel() for p in model.parameters())
+
+
+def test_parameter_counts() -> None:
+    assert count(LogisticRegression()) == 7_850
+    assert count(LeNet5()) == 61_706
+    assert count(AlexNet()) == 645_258
+    assert count(MatrixFactorization(400, 300)) == 6_300
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_cards_tell_the_truth(name: str) -> None:
+    card = MODELS[name]
+    model = make_task(name, card.default_data).model
+    assert f"{count(model):,}" in card.parameters
+    assert card.default_data in card.data
+    assert set(card.data) <= DATASETS.keys()
+    assert card.optimizers.keys() == {"sgd", "adam"}
+    assert card.side == getattr(model, "side", None)
+    assert not DATASETS[card.default_data].needs_folder
+    assert all(p.dtype == torch.float32 and p.requires_grad for p in model.parameters())
+    assert model.state_dict().keys() == dict(model.named_parameters()).keys()  # no buffers
+
+
+@pytest.mark.parametrize("name", ["logistic-regression", "lenet5", "alexnet"])
+def test_image_models_give_ten_scores_for_each_image_alone(name: str) -> None:
+    task = make_task(name, "digits")
+    x = task.probe[0][:5]
+    with torch.no_grad():
+        together, alone = task.model(x), task.model(x[2:3])
+    assert together.shape == (5, 10)
+    assert together.dtype == torch.float32
+    assert torch.allclose(together[2:3], alone, atol=1e-5)
+    assert not torch.allclose(together[0], together[1])
+
+
+def test_alexnet_has_no_dropout_and_the_classic_layers() -> None:
+    kinds = [type(layer).__name__ for layer in AlexNet().children()]
+    assert kinds == ["Conv2d"] * 5 + ["Linear"] * 3
+
+
+def test_matrix_factorization_formula_and_dense_gradients() -> None:
+    model = MatrixFactorization(3, 4, rank=2)
+    model.initialise(torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        model.user_bias.weight += 0.25
+        model.item_bias.weight -= 1.0
+    prediction = model(torch.tensor([2]), torch.tensor([1]))
+    expected = model.user.weight[2] @ model.item.weight[1] + 0.25 - 1.0
+    assert prediction.shape == (1,)
+    assert torch.allclose(prediction, expected)
+    prediction.sum().backward()
+    for p in model.parameters():
+        assert p.grad is not None
+        assert not p.grad.is_sparse
+        assert p.grad.shape == p.shape
+    assert torch.equal(model.user.weight.grad[2], model.item.weight[1])
+    assert not model.user.weight.grad[:2].any()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_initialise_sets_every_tensor_from_the_generator(name: str) -> None:
+    """make_task allocates without filling, so a forgotten tensor would hold rubbish."""
+    model = make_task(name, MODELS[name].default_data).model
+    states = []
+    for filler in (float("nan"), 7.0):
+        with torch.no_grad():
+            for p in model.parameters():
+                p.fill_(filler)
+        model.initialise(torch.Generator().manual_seed(5))
+        states.append([p.clone() for p in model.parameters()])
+    assert all(torch.equal(a, b) for a, b in zip(*states, strict=True))
+    assert all(bool(p.any()) for p in states[0] if p.dim() > 1 and p.shape[-1] > 1)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize(
+    ("name", "remaining"),  # share of the first probe loss left after 60 iterations, with margin
+    [
+        ("logistic-regression", 0.3),
+        ("lenet5", 0.35),
+        ("alexnet", 0.45),
+        ("matrix-factorization", 0.75),
+    ],
+)
+def test_defaults_train(name: str, remaining: float, optimizer: str) -> None:
+    card = MODELS[name]
+    task = make_task(name, card.default_data, seed=0)
+    lr, momentum = card.optimizers[optimizer]
+    stepper = make_optimizer(optimizer, task.model.parameters(), lr, momentum)
+    before = task.probe_loss()
+    for iteration in range(1, 61):
+        loss = task.loss(task.batch(iteration, card.batch_size))
+        stepper.zero_grad()
+        loss.backward()
+        stepper.step()
+    assert task.probe_loss() < remaining * before

@@ -1,0 +1,300 @@
+"""Tasks: batches, losses, probes, determinism, and the errors about settings."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from demo_models import (
+    DATASETS,
+    MODELS,
+    BatchError,
+    DataError,
+    IncompatibleDataError,
+    NumberError,
+    SettingsError,
+    StateMismatchError,
+    Task,
+    UnknownNameError,
+    make_optimizer,
+    make_task,
+)
+
+ALL = list(MODELS)
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def task_of(name: str, seed: int = 0) -> Task:
+    return make_task(name, MODELS[name].default_data, seed=seed)
+
+
+def train(task: Task, optimizer: str, iterations: int, probing: bool = False) -> None:
+    card = MODELS[task.name.split("/")[0]]
+    lr, momentum = card.optimizers[optimizer]
+    stepper = make_optimizer(optimizer, task.model.parameters(), lr, momentum)
+    for iteration in range(1, iterations + 1):
+        loss = task.loss(task.batch(iteration, card.batch_size))
+        stepper.zero_grad()
+        loss.backward()
+        if probing:
+            task.probe_loss({k: v + 1 for k, v in task.model.state_dict().items()})
+        stepper.step()
+
+
+def bits(task: Task) -> dict[str, bytes]:
+    return {name: t.numpy().tobytes() for name, t in task.model.state_dict().items()}
+
+
+def same(one: tuple[torch.Tensor, ...], other: tuple[torch.Tensor, ...]) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+# --- determinism --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("name", ALL)
+def test_same_seed_same_bits(name: str, optimizer: str, one_thread: None) -> None:
+    """Also when the second run is probed between gradient and step."""
+    first, second = task_of(name, 3), task_of(name, 3)
+    assert bits(first) == bits(second)
+    start = bits(first)
+    torch.manual_seed(1)
+    train(first, optimizer, 20)
+    torch.manual_seed(2)
+    train(second, optimizer, 20, probing=name != "alexnet")  # whose probes are slow
+    assert bits(first) == bits(second)
+    assert all(start[key] != after for key, after in bits(first).items())
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_other_seed_other_weights_and_batches(name: str) -> None:
+    one, two = task_of(name, 0), task_of(name, 1)
+    assert bits(one) != bits(two)
+    assert not same(one.batch(1, 16), two.batch(1, 16))
+    assert same(one.probe, two.probe)  # the probe belongs to the data
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_global_random_state_is_untouched(name: str) -> None:
+    torch.manual_seed(0)
+    np.random.seed(0)
+    before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].tolist()
+    task = task_of(name, 9)
+    task.batch(1, 8)
+    task.probe_loss()
+    task.probe_metric(task.model.state_dict())
+    task.loss(task.batch(2, 8)).backward()
+    assert torch.equal(torch.get_rng_state(), before)
+    assert np.random.get_state()[1].tolist() == numpy_before
+
+
+# --- batches ------------------------------------------------------------------------------
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    iteration=st.integers(1, 2000),
+    size=st.integers(1, 1437),
+    before=st.lists(st.tuples(st.integers(1, 500), st.integers(1, 300)), max_size=3),
+)
+def test_batch_is_pure(iteration: int, size: int, before: list[tuple[int, int]]) -> None:
+    """Whatever was asked for before, a batch is what a fresh task gives."""
+    used = task_of("logistic-regression", 4)
+    for other, other_size in before:
+        used.batch(other, other_size)
+    fresh = task_of("logistic-regression", 4)
+    batch = used.batch(iteration, size)
+    assert same(batch, fresh.batch(iteration, size))
+    assert batch[0].shape == (size, 1, 28, 28)
+    assert batch[1].shape == (size,)
+
+
+def test_an_epoch_takes_each_example_once_and_drops_the_rest() -> None:
+    task = task_of("matrix-factorization")
+    n, size = task.dataset.n_train, 1000  # 21 batches an epoch, 600 examples left over
+    pairs = set(zip(*(c.tolist() for c in task.dataset.train[:2]), strict=True))
+    assert len(pairs) == n  # nobody rates twice, so a pair tells the example
+    epochs = []
+    for first in (1, 22):
+        rows = [task.batch(first + k, size) for k in range(21)]
+        seen = [p for u, i, _ in rows for p in zip(u.tolist(), i.tolist(), strict=True)]
+        assert len(seen) == len(set(seen)) == 21_000
+        assert set(seen) <= pairs
+        epochs.append(seen)
+    assert epochs[0] != epochs[1]
+    assert set(epochs[0]) != set(epochs[1])  # other examples are left over
+
+
+def test_batch_can_be_the_whole_training_set() -> None:
+    task = task_of("logistic-regression")
+    _, y = task.batch(7, 1437)
+    assert torch.equal(y.sort().values, task.dataset.train[1].sort().values)
+
+
+@pytest.mark.parametrize(
+    ("iteration", "size", "message"),
+    [
+        (1, 1438, "batch size is 1438; choose one from 1 to 1,437"),
+        (1, 0, "batch size is 0"),
+        (1, -5, "batch size is -5"),
+        (0, 32, "counted from 1, so there is no batch 0"),
+    ],
+)
+def test_impossible_batches(iteration: int, size: int, message: str) -> None:
+    with pytest.raises(BatchError, match=message):
+        task_of("logistic-regression").batch(iteration, size)
+
+
+# --- losses and probes --------------------------------------------------------------------
+
+
+def test_image_loss_is_mean_cross_entropy_in_nats() -> None:
+    task = task_of("logistic-regression")
+    x, y = task.batch(1, 32)
+    expected = -task.model(x).softmax(1)[torch.arange(32), y].log().mean()
+    loss = task.loss((x, y))
+    assert loss.dim() == 0
+    assert loss.requires_grad
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
+    zeros = {k: torch.zeros_like(v) for k, v in task.model.state_dict().items()}
+    assert task.probe_loss(zeros) == pytest.approx(np.log(10), rel=1e-6)
+
+
+def test_metrics_are_accuracy_and_rmse() -> None:
+    task = task_of("lenet5")
+    state = {k: torch.zeros_like(v) for k, v in task.model.state_dict().items()}
+    state["output.bias"][3] = 1.0  # says 3 to everything
+    share = float((task.probe[1] == 3).float().mean())
+    assert task.metric_name == "accuracy"
+    assert 0 < share < 1
+    assert task.probe_metric(state) == pytest.approx(share)
+    ratings = task_of("matrix-factorization")
+    zeros = {k: torch.zeros_like(v) for k, v in ratings.model.state_dict().items()}
+    spread = ((ratings.probe[2] - ratings.dataset.mean_rating) ** 2).mean().sqrt()
+    assert ratings.metric_name == "RMSE"
+    assert ratings.probe_metric(zeros) == pytest.approx(float(spread))
+    assert ratings.probe_loss(zeros) == pytest.approx(float(spread) ** 2)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_probe_is_the_first_held_out_examples(name: str) -> None:
+    task = task_of(name)
+    assert same(task.probe, tuple(c[:256] for c in task.dataset.held_out))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_probing_a_state_equals_loading_it(name: str) -> None:
+    task, other = task_of(name, 0), task_of(name, 1)
+    state = other.model.state_dict()
+    arrays = {}
+    for key, value in reversed(state.items()):  # the order does not matter
+        arrays[key] = value.numpy().copy()
+        arrays[key].flags.writeable = False
+    before, loss = bits(task), task.probe_loss(state)
+    assert loss != task.probe_loss()
+    assert loss == task.probe_loss(arrays) == other.probe_loss()
+    assert bits(task) == before
+    metric = task.probe_metric(arrays)
+    task.model.load_state_dict(state)
+    assert task.probe_loss() == loss
+    assert task.probe_metric() == metric
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_probing_leaves_mode_gradients_and_parameters_alone(training: bool) -> None:
+    task = task_of("lenet5")
+    task.model.train(training)
+    task.loss(task.batch(1, 8)).backward()
+    parameters = list(task.model.parameters())
+    gradients = [p.grad.clone() for p in parameters]
+    task.probe_loss({k: v + 1 for k, v in task.model.state_dict().items()})
+    task.probe_metric()
+    assert task.model.training is training
+    assert all(a is b for a, b in zip(parameters, task.model.parameters(), strict=True))
+    assert all(torch.equal(p.grad, g) for p, g in zip(parameters, gradients, strict=True))
+
+
+def test_states_that_do_not_fit() -> None:
+    task = task_of("logistic-regression")
+    state = dict(task.model.state_dict())
+    with pytest.raises(StateMismatchError, match=r"lacks linear\.bias\. Use a state"):
+        task.probe_loss({"linear.weight": state["linear.weight"]})
+    with pytest.raises(StateMismatchError, match="lacks extra"):
+        task.probe_loss({**state, "extra": torch.zeros(1)})
+    with pytest.raises(StateMismatchError, match=r"linear\.bias is \(1,\), not \(10,\)"):
+        task.probe_metric({**state, "linear.bias": np.zeros(1)})  # would broadcast silently
+
+
+# --- settings -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "seed", "error", "message"),
+    [
+        ("resnet", "digits", 0, UnknownNameError, "no model named 'resnet'.*: logistic-regr"),
+        ("lenet5", "cifar", 0, UnknownNameError, "no dataset named 'cifar'.*: digits, mnist"),
+        ("lenet5", "jester", 0, IncompatibleDataError, "'lenet5' cannot be .* on 'jester'.*digits"),
+        ("matrix-factorization", "digits", 0, IncompatibleDataError, "among: synthetic-ratings"),
+        ("lenet5", "digits", -1, NumberError, "The seed is -1; choose"),
+        ("lenet5", "digits", 2**63, NumberError, "choose a whole number from 0 to"),
+    ],
+)
+def test_impossible_tasks(model: str, data: str, seed: int, error: type, message: str) -> None:
+    with pytest.raises(error, match=message) as caught:
+        make_task(model, data, seed=seed)
+    assert isinstance(caught.value, SettingsError)
+    assert isinstance(caught.value, DataError)
+
+
+def test_the_largest_seed_works() -> None:
+    assert np.isfinite(make_task("lenet5", "digits", seed=2**63 - 1).probe_loss())
+
+
+def test_every_sound_pair_without_a_folder_can_be_made() -> None:
+    for card in MODELS.values():
+        for data in card.data:
+            if not DATASETS[data].needs_folder:
+                task = make_task(card.name, data)
+                assert task.name == f"{card.name}/{data}"
+                assert card.title in task.title
+
+
+def test_optimizers() -> None:
+    task = task_of("logistic-regression")
+    parameters = list(task.model.parameters())
+    sgd = make_optimizer("sgd", parameters, 0.5, 0.9)
+    assert isinstance(sgd, torch.optim.SGD)
+    assert (sgd.defaults["lr"], sgd.defaults["momentum"]) == (0.5, 0.9)
+    adam = make_optimizer("adam", parameters, 0.001)
+    assert isinstance(adam, torch.optim.Adam)
+    assert adam.defaults["lr"] == 0.001
+
+
+@pytest.mark.parametrize(
+    ("name", "lr", "momentum", "error", "message"),
+    [
+        ("lion", 0.1, 0.0, UnknownNameError, "no optimizer named 'lion'.*: sgd, adam"),
+        ("sgd", 0.0, 0.0, NumberError, "learning rate is 0.0; choose a number above 0"),
+        ("sgd", float("nan"), 0.0, NumberError, "learning rate is nan"),
+        ("adam", float("inf"), 0.0, NumberError, "learning rate is inf"),
+        ("sgd", 0.1, 1.0, NumberError, "momentum is 1.0; choose a number from 0 to below 1"),
+        ("sgd", 0.1, float("nan"), NumberError, "momentum is nan"),
+        ("adam", 0.1, 0.9, NumberError, "set the momentum to 0"),
+    ],
+)
+def test_impossible_optimizers(
+    name: str, lr: float, momentum: float, error: type, message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        make_optimizer(name, task_of("logistic-regression").model.parameters(), lr, momentum)
