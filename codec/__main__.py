@@ -24,6 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code and never shows a traceback for a bad chain."""
     options = _parser().parse_args(arguments)
     with warnings.catch_warnings():
+        warnings.simplefilter("always")  # shown below, also under python -W error
         warnings.showwarning = lambda message, *_args, **_kw: print(message, file=sys.stderr)
         try:
             return int(options.command(Chain(options.run), options))

@@ -14,8 +14,10 @@ Not done here: deciding what to save (checkpointer), the bytes of a record (reco
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import struct
 import tempfile
 import warnings
 import zipfile
@@ -41,7 +43,14 @@ from .record import Record
 from .state import Arrays, Layout, from_arrays
 from .track import Step, apply
 
-_NAME = re.compile(r"(\d{8,})\.(base|delta)\.safetensors")
+# Eight digits, more only where needed: one name a step. Not \d, which matches any script's.
+_NAME = re.compile(r"([0-9]{8}|[1-9][0-9]{8,18})\.(base|delta)\.safetensors")
+
+# What zipfile raises on damaged or forged archives: encrypted members are RuntimeErrors,
+# newer zip versions NotImplementedErrors, offsets beyond the file any of the others.
+_ZIP_ERRORS = (
+    zipfile.BadZipFile, EOFError, OverflowError, RuntimeError, ValueError, struct.error
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -87,20 +96,21 @@ class Chain:
     """Read access to a chain directory or archive.
 
     source: path of a run.lcc directory or .lcc.zip, or an archive as an open binary file.
-    Raises ChainNotFoundError if nothing is there, ArchiveError for a broken archive.
+    Raises ChainNotFoundError if nothing is there, ArchiveError for a broken archive,
+    ChainError if the directory cannot be listed.
     """
 
     def __init__(self, source: str | Path | IO[bytes]) -> None:
         self.where = "the archive" if hasattr(source, "read") else str(source)
         self._read: Callable[[str], bytes]
-        if not hasattr(source, "read") and Path(source).is_dir():
-            directory = Path(source)
-            sizes = {p.name: p.stat().st_size for p in directory.iterdir() if p.is_file()}
-            self._read = lambda name: (directory / name).read_bytes()
-        elif hasattr(source, "read") or Path(source).is_file():
+        if hasattr(source, "read") or os.path.isfile(source):
             archive = _open_archive(source, self.where)
             sizes = {info.filename: info.file_size for info in archive.infolist()}
             self._read = lambda name: _read_member(archive, name, self.where)
+        elif os.path.isdir(source):
+            directory = Path(source)
+            sizes = _list_directory(directory)
+            self._read = lambda name: (directory / name).read_bytes()
         else:
             raise ChainNotFoundError(f"{self.where}: there is no chain directory or .lcc.zip there")
         found = [(m, n) for name, n in sizes.items() if (m := _NAME.fullmatch(name))]
@@ -122,7 +132,10 @@ class Chain:
         return sum(e.nbytes for e in self.entries)
 
     def read(self, entry: Entry) -> Record:
-        """One record, its bytes checked. Raises RecordError, ChainError on failing disks."""
+        """One record, its bytes checked.
+
+        Raises RecordError; ArchiveError for a damaged member, ChainError on failing disks.
+        """
         try:
             data = self._read(entry.name)
         except OSError as exc:
@@ -137,7 +150,8 @@ class Chain:
         """Rebuild the track record by record, from the last base at or before ``step``.
 
         step: the one to end at, None for the newest. Every digest is checked on the way.
-        Raises StepNotFoundError, ParentError, RecordError; what was yielded before stands.
+        Raises StepNotFoundError, ParentError, RecordError, and what `read` does; what was
+        yielded before stands.
         """
         if step is not None and step not in self.steps:
             raise StepNotFoundError(f"{self.where}: no record of step {step}; {self._range()}")
@@ -156,7 +170,7 @@ class Chain:
         try:
             while (reached := next(replay, None)) is not None:
                 position = reached
-        except (RecordError, ParentError) as exc:
+        except (RecordError, ChainError) as exc:
             if step is not None:
                 raise
             if position is None:  # the newest base is unusable: what stands before it?
@@ -221,9 +235,10 @@ class _Walk:
             self.layout, self.state = records.base_of(record)
         else:
             if self.layout is None or record.parent != self.digest:
+                last = f"has digest {self.digest}" if self.layout else "does not exist"
                 raise ParentError(
                     f"{entry.name}: its parent, digest {record.parent}, is missing or damaged; "
-                    f"the last usable record before it has digest {self.digest}"
+                    f"the usable record before it {last}"
                 )
             delta = records.delta_of(record, self.layout)
             apply(delta, self.state)
@@ -241,7 +256,8 @@ def restore(source: str | Path | IO[bytes], step: int | None = None) -> dict[str
 
     Returns name -> numpy array or torch tensor, as it was saved: same library, dtypes and
     shapes. With step=None a damaged newer record is passed over with SkippedRecordWarning.
-    Raises ChainNotFoundError, StepNotFoundError, ParentError, RecordError, ArchiveError.
+    Raises ChainNotFoundError, StepNotFoundError, ParentError, RecordError, ArchiveError;
+    ChainError if the disk cannot be read, DTypeError for torch tensors without torch.
     """
     return Chain(source).restore(step)
 
@@ -267,7 +283,8 @@ def publish(path: Path, write: Callable[[IO[bytes]], object], *, overwrite: bool
 
     Temporary file in the same directory, flush, fsync, then link (which fails if the name
     exists) or, with overwrite, replace; then fsync of the directory. Raises StepOrderError
-    if the name exists, WriteError for whatever the disk refuses; both leave no trace.
+    if the name exists, WriteError for whatever the disk refuses; both leave no trace, but
+    for a file already replaced when the directory's fsync fails.
     """
     temporary = None
     try:
@@ -280,16 +297,31 @@ def publish(path: Path, write: Callable[[IO[bytes]], object], *, overwrite: bool
         if overwrite:
             os.replace(temporary, path)
             temporary = None
+            _fsync_directory(path.parent)
         else:
-            os.link(temporary, path)
-        _fsync_directory(path.parent)
+            _link(temporary, path)
     except FileExistsError as exc:
         raise StepOrderError(f"{path}: exists already, and records are never overwritten") from exc
     except OSError as exc:
         raise WriteError(f"{path}: could not be written, nothing was changed: {exc}") from exc
     finally:
         if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # leftovers are ignored
+                os.unlink(temporary)
+
+
+def _link(temporary: str, path: Path) -> None:
+    """Give the file its name for good, or, whatever happens (Ctrl-C too), not at all.
+
+    A record that is there though its save failed would be the parent of nothing: the next
+    save would name the record before it, and no reader could follow.
+    """
+    os.link(temporary, path)
+    try:
+        _fsync_directory(path.parent)
+    except BaseException:
+        os.unlink(path)
+        raise
 
 
 def _fsync_directory(path: Path) -> None:
@@ -300,10 +332,19 @@ def _fsync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
+def _list_directory(path: Path) -> dict[str, int]:
+    """Name -> bytes of the files that are named like records; all others are ignored."""
+    try:
+        found = [p for p in path.iterdir() if _NAME.fullmatch(p.name)]
+        return {p.name: p.stat().st_size for p in found}
+    except OSError as exc:
+        raise ChainError(f"{path}: cannot be listed: {exc}") from exc
+
+
 def _open_archive(source: str | Path | IO[bytes], where: str) -> zipfile.ZipFile:
     try:
         archive = zipfile.ZipFile(source)
-    except (zipfile.BadZipFile, OSError, ValueError) as exc:
+    except (*_ZIP_ERRORS, OSError) as exc:
         raise ArchiveError(f"{where}: is not a readable .lcc.zip: {exc}") from exc
     names = [info.filename for info in archive.infolist()]
     if len(set(names)) != len(names):
@@ -320,5 +361,5 @@ def _open_archive(source: str | Path | IO[bytes], where: str) -> zipfile.ZipFile
 def _read_member(archive: zipfile.ZipFile, name: str, where: str) -> bytes:
     try:
         return archive.read(name)
-    except (zipfile.BadZipFile, EOFError, ValueError) as exc:
+    except _ZIP_ERRORS as exc:
         raise ArchiveError(f"{where}: member {name} is damaged: {exc}") from exc

@@ -56,6 +56,7 @@ class Checkpointer:
     directory that already holds records is refused.
 
     Raises SettingsError, StepOrderError (records are there and resume is False), WriteError.
+    Resuming needs every record since the last base: RecordError or ChainError otherwise.
     """
 
     def __init__(
@@ -67,9 +68,9 @@ class Checkpointer:
         *,
         resume: bool = False,
     ) -> None:
-        check_settings(bits, scope, coder)
+        self.bits = check_settings(bits, scope, coder)
         self.path = Path(path)
-        self.bits, self.scope, self.coder = bits, scope, coder
+        self.scope, self.coder = scope, coder
         self.tracker: Tracker | None = None
         self.step: int | None = None
         self._parent = ""
@@ -87,38 +88,42 @@ class Checkpointer:
             )
         for position in chain.replay():
             self._parent, self.step = position.record.digest, position.entry.step
-        self.tracker = Tracker.resume(position.layout, position.state, bits, scope, coder)
+        self.tracker = Tracker.resume(position.layout, position.state, self.bits, scope, coder)
 
     def save(self, step: int, state: Mapping[str, Any]) -> Saved:
         """Append one record; when this returns it is on disk.
 
         step: larger than every step before. state: name -> numpy array or torch tensor.
-        Raises StepOrderError, DTypeError, WriteError; the chain is then as it was.
+        Raises SettingsError for what is no step, StepOrderError, DTypeError,
+        StateMismatchError for names, WriteError, and RecordError if the record could not be
+        read again (its header is too long, say); the chain is then as it was.
         """
         started = time.perf_counter()
-        if isinstance(step, bool) or not isinstance(step, int | np.integer) or step < 0:
-            raise SettingsError(f"a step is an integer of 0 or more; got {step!r}")
+        whole = isinstance(step, int | np.integer) and not isinstance(step, bool)
+        if not whole or not 0 <= step <= records.MAX_STEP:
+            raise SettingsError(f"a step is an integer from 0 to {records.MAX_STEP}; got {step!r}")
+        step = int(step)
         if self.step is not None and step <= self.step:
             raise StepOrderError(f"step {step} is not after the chain's newest, {self.step}")
         if self.tracker is None or self.tracker.layout != layout_of(state):
             tracker, delta = Tracker(state, self.bits, self.scope, self.coder), None
             track = tracker.state
-            data = records.dump_base(int(step), tracker.layout, track)
+            data = records.dump_base(step, tracker.layout, track)
         else:
             tracker = self.tracker
             delta = tracker.prepare(state)
             track = copy_arrays(tracker.state)
             apply(delta, track)
             digest = records.track_digest(tracker.layout, track)
-            data = records.dump_delta(int(step), self._parent, digest, delta)
+            data = records.dump_delta(step, self._parent, digest, delta)
         kind = "base" if delta is None else "delta"
         name = record_name(step, kind)
         parent = self._decode_again(data, name, tracker)
         publish(self.path / name, lambda file: file.write(data))
         tracker.state = track
-        self.tracker, self.step, self._parent = tracker, int(step), parent
+        self.tracker, self.step, self._parent = tracker, step, parent
         seconds = time.perf_counter() - started
-        return Saved(int(step), kind, len(data), tracker.layout.nbytes, seconds, delta)
+        return Saved(step, kind, len(data), tracker.layout.nbytes, seconds, delta)
 
     def close(self) -> None:
         """Nothing is pending: every save is on disk when it returns."""

@@ -6,14 +6,14 @@ four bytes for each level but the first, which is 0.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import huffman
-from .errors import SettingsError, StreamError
+from .errors import CodeTableError, SettingsError, StreamError
 from .quantize import Quantized
 
 CODERS = ("huffman",)
@@ -49,10 +49,17 @@ def check_coder(coder: str) -> None:
 
 
 def encode(q: Quantized, coder: str = "huffman") -> Encoded:
-    """Code the codes of ``q`` without loss. Raises SettingsError for an unknown coder."""
+    """Code the codes of ``q`` without loss.
+
+    Raises SettingsError for an unknown coder; for a ``q`` put together by hand, StreamError
+    if its codes, levels and buckets contradict each other, CodeTableError if all its
+    elements have one code but there are other levels.
+    """
     check_coder(coder)
     counts = q.counts
-    lengths = huffman.code_lengths(counts)
+    if counts.size != q.levels.size:
+        raise StreamError(f"{counts.size} different codes for {q.levels.size} levels")
+    lengths = huffman.checked_lengths(huffman.code_lengths(counts))
     bits = huffman.n_bits(counts, lengths)
     payload = huffman.encode_codes(q.codes, lengths, bits)
     return Encoded(payload, bits, lengths, q.levels, q.shape, q.bits, coder)
@@ -62,10 +69,24 @@ def decode(e: Encoded) -> Quantized:
     """The same codes and levels that were encoded; buckets are None.
 
     Raises SettingsError for an unknown coder, CodeTableError or StreamError for a damaged
-    encoding; never reads or writes out of bounds.
+    encoding; never reads or writes out of bounds, whatever the fields hold.
     """
     check_coder(e.coder)
-    if e.levels.size != e.code_lengths.size:
-        raise StreamError(f"{e.levels.size} levels, but {e.code_lengths.size} code lengths")
-    codes = huffman.decode_codes(e.payload, e.payload_bits, e.code_lengths, math.prod(e.shape))
+    if not _is_vector(e.code_lengths, np.uint8):
+        raise CodeTableError("code_lengths are not uint8 (k,)")
+    if not (_is_vector(e.payload, np.uint8) and type(e.payload_bits) is int):
+        raise StreamError("a payload is uint8 (n,) and payload_bits an integer")
+    if not _is_vector(e.levels, np.float32) or e.levels.size != e.code_lengths.size:
+        raise StreamError(f"levels are not float32, one for each of {e.code_lengths.size} lengths")
+    if e.levels[:1].any() or not np.isfinite(e.levels).all():
+        raise StreamError("levels are not zero, then finite numbers")
+    try:
+        n = np.broadcast_to(np.uint8(0), e.shape).size  # numpy's rules for shapes, no memory
+    except (TypeError, ValueError, OverflowError) as exc:
+        raise StreamError(f"no array can have that shape: {exc}") from exc
+    codes = huffman.decode_codes(e.payload, e.payload_bits, e.code_lengths, n)
     return Quantized(codes, e.levels, e.shape, e.bits, None)
+
+
+def _is_vector(array: object, dtype: type[np.generic[Any]]) -> bool:
+    return isinstance(array, np.ndarray) and array.dtype == dtype and array.ndim == 1

@@ -25,6 +25,7 @@ from .errors import CodeTableError, StreamError
 from .quantize import Codes, empty_codes
 
 MAX_LENGTH = 15  # of a code word: decoding looks up 2**15 entries at most; costs < 0.1 % in size
+MAX_SYMBOLS = 2**16  # codes are uint16 at most
 
 
 @dataclass(frozen=True)
@@ -113,11 +114,16 @@ def encode_codes(codes: Codes, lengths: NDArray[np.uint8], bits: int) -> NDArray
 
     codes: shape (n,). lengths: uint8 (k,). bits: the exact total, as `n_bits` gives it.
     Returns uint8, ceil(bits / 8) bytes; unused bits of the last byte are 0.
+    Raises StreamError if codes, lengths and bits do not belong together.
     """
     payload = np.zeros((bits + 7) // 8, np.uint8)
-    if bits:
+    if lengths.any():
         words = np.array([int(word[::-1] or "0", 2) for word in code_words(lengths)], np.uint64)
-        kernels.pack_words(codes, words, lengths, payload)
+        fits = kernels.pack_words(codes, words, lengths, payload) == bits
+    else:  # only the last code can go without saying
+        fits = bits == 0 and bool((codes == lengths.size - 1).all())
+    if not fits:
+        raise StreamError(f"these {codes.size} codes do not make {bits} bits under this code")
     return payload
 
 
@@ -127,19 +133,23 @@ def decode_codes(
     """The n codes that were encoded; the inverse of `encode_codes`.
 
     Returns uint8 (n,), uint16 beyond 256 levels. Raises CodeTableError for lengths that are
-    no complete prefix code, StreamError where payload, bits and n do not agree.
+    no complete prefix code, StreamError where payload, bits and n do not agree or memory
+    does not hold n codes.
     """
     lengths = checked_lengths(lengths)
-    codes = empty_codes(n, lengths.size)
-    if (bits + 7) // 8 != payload.size:
+    if bits < 0 or (bits + 7) // 8 != payload.size:
         raise StreamError(f"{bits} bits need {(bits + 7) // 8} bytes, found {payload.size}")
     if bits % 8 and payload[-1] >> (bits % 8):
         raise StreamError("the unused bits after the last code word are not zero")
     if not lengths.any():
         if bits:
             raise StreamError(f"a one-symbol alphabet has no code bits, found {bits}")
+        codes = _room(n, lengths.size)
         codes.fill(lengths.size - 1)
         return codes
+    if n > bits:  # before anything is allocated: a small payload cannot ask for much memory
+        raise StreamError(f"{bits} bits end before {n} code words")
+    codes = _room(n, lengths.size)
     width = int(lengths.max())
     status = kernels.unpack_words(payload, bits, *_lookup(lengths, width), width, codes)
     if status != kernels.STREAM_OK:
@@ -157,8 +167,10 @@ def checked_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
     Raises CodeTableError otherwise: an incomplete code wastes bits, so none of ours is one.
     """
-    if lengths.size == 0:
-        raise CodeTableError("a code table needs at least one level")
+    if lengths.dtype != np.uint8 or lengths.ndim != 1:
+        raise CodeTableError(f"code lengths are uint8 (k,), not {lengths.dtype} {lengths.shape}")
+    if not 1 <= lengths.size <= MAX_SYMBOLS:
+        raise CodeTableError(f"a code table has 1 to {MAX_SYMBOLS} levels, not {lengths.size}")
     if not lengths.any():
         if lengths.size > 2:  # two promoted levels are two symbols: there would be a word
             raise CodeTableError(f"{lengths.size} levels cannot all lack a code word")
@@ -169,8 +181,19 @@ def checked_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
         )
     used = lengths[lengths > 0].astype(np.int64)
     if int((1 << (MAX_LENGTH - used)).sum()) != 1 << MAX_LENGTH:
-        raise CodeTableError(f"code lengths {lengths.tolist()} are not a complete prefix code")
+        raise CodeTableError(f"code lengths {_brief(lengths)} are not a complete prefix code")
     return lengths
+
+
+def _room(n: int, n_levels: int) -> Codes:
+    try:
+        return empty_codes(n, n_levels)
+    except (MemoryError, ValueError) as exc:
+        raise StreamError(f"no memory for {n} codes: {exc}") from exc
+
+
+def _brief(lengths: NDArray[np.uint8]) -> str:
+    return str(lengths.tolist() if lengths.size <= 32 else [*lengths[:32].tolist(), ...])
 
 
 def _values(lengths: NDArray[np.uint8]) -> list[int]:

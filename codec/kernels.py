@@ -92,7 +92,8 @@ def pack_words(codes, words, lengths, out):  # type: ignore[no-untyped-def]
 
     codes: uint8 or uint16 (n,). words: uint64 (k,), bit-reversed so that the first bit of a
     code word is its least significant one. lengths: uint8 (k,), at most 15. out: uint8,
-    large enough for all bits, filled. Returns the number of bits written.
+    zeros, filled. Returns the number of bits written, or -1 if out is too small or an
+    element has no word, which means that codes and lengths do not belong together.
     """
     buffer = np.uint64(0)
     filled = np.uint64(0)
@@ -100,16 +101,22 @@ def pack_words(codes, words, lengths, out):  # type: ignore[no-untyped-def]
     total = 0
     for i in range(codes.size):
         code = codes[i]
+        if code >= lengths.size or lengths[code] == 0:
+            return -1
         buffer |= words[code] << filled
         length = lengths[code]
         filled += np.uint64(length)
         total += length
         while filled >= np.uint64(8):
+            if position == out.size:
+                return -1
             out[position] = np.uint8(buffer & np.uint64(0xFF))
             position += 1
             buffer >>= np.uint64(8)
             filled -= np.uint64(8)
     if filled > np.uint64(0):
+        if position == out.size:
+            return -1
         out[position] = np.uint8(buffer & np.uint64(0xFF))
     return total
 

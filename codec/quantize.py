@@ -90,7 +90,7 @@ class Buckets:
         Promotion order does not depend on bits, so one histogram answers for every x.
         Raises SettingsError if bits is not 1..8 or None.
         """
-        check_bits(bits)
+        bits = check_bits(bits)
         level = np.arange(1, len(self) + 1, dtype=np.uint16)
         if bits is not None:
             level[2**bits - 1 :] = 0
@@ -129,14 +129,17 @@ def empty_codes(n: int, n_levels: int) -> Codes:
     return np.empty(n, np.uint8 if n_levels <= 256 else np.uint16)
 
 
-def check_bits(bits: int | None) -> None:
-    """Raise SettingsError unless bits is None or an integer from 1 to 8."""
-    if bits is not None and (
-        isinstance(bits, bool)
-        or not isinstance(bits, int | np.integer)
-        or not 1 <= bits <= MAX_BITS
-    ):
+def check_bits(bits: int | None) -> int | None:
+    """bits as a Python int (2 ** np.int8(8) would wrap around), or None.
+
+    Raises SettingsError unless bits is None or an integer from 1 to 8.
+    """
+    if bits is None:
+        return None
+    whole = isinstance(bits, int | np.integer) and not isinstance(bits, bool)
+    if not whole or not 1 <= bits <= MAX_BITS:
         raise SettingsError(f"bits must be an integer from 1 to {MAX_BITS}, or None; got {bits!r}")
+    return int(bits)
 
 
 def quantize(delta: NDArray[np.floating], bits: int | None = None) -> Quantized:
@@ -151,11 +154,11 @@ def quantize(delta: NDArray[np.floating], bits: int | None = None) -> Quantized:
     Raises DTypeError for other dtypes, NonFiniteError for NaN, infinities and float64
     values beyond float32's range, SettingsError for bits out of range.
     """
-    check_bits(bits)
+    bits = check_bits(bits)
     delta = np.asarray(delta)
-    if delta.dtype not in (np.float16, np.float32, np.float64):
+    if delta.dtype.newbyteorder("=") not in (np.float16, np.float32, np.float64):
         raise DTypeError(f"a delta must be float16, float32 or float64, not {delta.dtype}")
-    with np.errstate(over="ignore", invalid="ignore"):  # reported below, by name
+    with np.errstate(all="ignore"):  # what became infinite is reported below, by name
         flat = np.ascontiguousarray(delta, dtype=np.float32).reshape(-1)
     words = flat.view(np.uint32)
     buckets, code_of_bin = _find_buckets(words, bits)

@@ -31,7 +31,7 @@ from .errors import (
     TruncatedRecordError,
     VersionError,
 )
-from .state import CARRIER, LOSSY_DTYPES, Arrays, Layout, TensorSpec
+from .state import CARRIER, Arrays, Layout, TensorSpec, is_storable
 from .track import Group, Step, alphabets, check_settings
 
 FORMAT = 1
@@ -40,6 +40,8 @@ PREFIX = "t/"  # before every tensor's name, so that no name can collide with ou
 MAX_HEADER = 16 * 2**20  # bytes; a JSON parser needs about 20 times as much memory
 MAX_TENSORS = 100_000  # a header of this many entries still parses within a second
 MAX_LEVELS = 511  # zero, and one level for each exponent field and sign
+MAX_STEP = 2**63 - 1  # so that every reader's integers hold it
+_HEX_SHA256, _HEX_XXH3 = re.compile("[0-9a-f]{64}"), re.compile("[0-9a-f]{32}")
 _DIGEST = re.compile(rb'\\"digest\\":\\"([0-9a-f]{64})\\"')
 
 
@@ -108,16 +110,18 @@ def load(data: bytes, where: str) -> Record:
     header, start = _read_header(data, where)
     digest = _checked_digest(data, start, where)
     metadata = _read_metadata(header, where)
+    if metadata.get("digest") != digest:
+        raise MalformedRecordError(where, "the digest in the metadata", "it elsewhere")
     try:
         step, kind = _typed(metadata["step"], int), _typed(metadata["kind"], str)
-        track = _typed(metadata["track"], str)
-        parent = _typed(metadata["parent"], str) if kind == "delta" else None
+        track = _hex(metadata["track"], _HEX_XXH3)
+        parent = _hex(metadata["parent"], _HEX_SHA256) if kind == "delta" else None
     except (KeyError, TypeError) as exc:
-        raise MalformedRecordError(where, "step, kind, track and parent", str(exc)) from exc
+        raise MalformedRecordError(where, "step, kind, track and parent", _short(exc)) from exc
     if kind not in ("base", "delta"):
-        raise MalformedRecordError(where, "kind base or delta", repr(kind))
-    if step < 0:
-        raise MalformedRecordError(where, "a step of 0 or more", repr(step))
+        raise MalformedRecordError(where, "kind base or delta", _short(kind))
+    if not 0 <= step <= MAX_STEP:
+        raise MalformedRecordError(where, f"a step from 0 to {MAX_STEP}", _short(step))
     arrays = _read_arrays(data, header, where)
     return Record(where, step, kind, digest, parent, track, len(data), metadata, arrays)
 
@@ -138,19 +142,22 @@ def base_of(record: Record) -> tuple[Layout, Arrays]:
             )
             for name, dtype, shape, lossy in record.metadata["layout"]
         )
-        layout = Layout(tensors, record.metadata["framework"])
+        layout = Layout(tensors, _typed(record.metadata["framework"], str))
     except (KeyError, TypeError, ValueError) as exc:
-        raise MalformedRecordError(
-            where, "a layout [name, dtype, shape, lossy]…", str(exc)
-        ) from exc
+        expected = "a framework and a layout [name, dtype, shape, lossy]…"
+        raise MalformedRecordError(where, expected, _short(exc)) from exc
     if layout.framework not in ("numpy", "torch"):
-        raise MalformedRecordError(where, "framework numpy or torch", repr(layout.framework))
-    expected = {PREFIX + t.name for t in tensors}
-    if len(expected) != len(tensors) or expected != set(record.arrays):
-        raise MalformedRecordError(where, "the tensors of its layout", "others")
+        raise MalformedRecordError(where, "framework numpy or torch", _short(layout.framework))
+    names = {PREFIX + t.name for t in tensors}
+    if len(names) != len(tensors) or names != set(record.arrays):
+        raise MalformedRecordError(
+            where, f"one array for each of {len(tensors)} tensors: {_some(names)}",
+            _some(record.arrays),
+        )  # fmt: skip
     for t in tensors:
-        if t.dtype not in CARRIER or (t.lossy and t.dtype not in LOSSY_DTYPES):
-            raise MalformedRecordError(where, "a known dtype", f"{t.dtype!r}, lossy: {t.lossy}")
+        if not is_storable(t, layout.framework):
+            found = f"{t.dtype!r}, lossy: {t.lossy}"
+            raise MalformedRecordError(where, f"a dtype of {layout.framework}", found[:200])
         _check_exact(record.arrays[PREFIX + t.name], t, where)
     state = {t.name: record.arrays[PREFIX + t.name].copy() for t in tensors}
     check_track(record, layout, state)
@@ -165,24 +172,27 @@ def delta_of(record: Record, layout: Layout) -> Step:
     where, meta, arrays = record.where, record.metadata, record.arrays
     try:
         bits, scope, coder = meta["bits"], meta["scope"], meta["coder"]
-        non_finite = tuple(_typed(name, str) for name in meta["non_finite"])
+        non_finite = tuple(_typed(name, str) for name in _typed(meta["non_finite"], list))
         check_settings(bits, scope, coder)
     except KeyError as exc:
-        raise MalformedRecordError(where, f"metadata entry {exc}", "none") from exc
+        raise MalformedRecordError(where, "bits, scope, coder, non_finite", _short(exc)) from exc
     except (TypeError, InputError) as exc:
-        raise MalformedRecordError(where, "settings within their range", str(exc)) from exc
-    stored = [t for t in layout.tensors if not t.lossy or t.name in non_finite]
+        raise MalformedRecordError(where, "settings within their range", _short(exc)) from exc
+    whole = frozenset(non_finite)
+    stored = [t for t in layout.tensors if not t.lossy or t.name in whole]
     ours = {"sizes", "lengths", "levels", "payload"}
     expected = ours | {PREFIX + t.name for t in stored}
     lossy = {t.name for t in layout.tensors if t.lossy}
-    if expected != set(arrays) or not lossy.issuperset(non_finite):
+    if not lossy.issuperset(whole) or len(whole) != len(non_finite):
+        raise MalformedRecordError(where, "lossy tensors in non_finite", _some(non_finite))
+    if expected != set(arrays):
         raise MalformedRecordError(where, f"arrays {_some(expected)}", _some(arrays))
     for t in stored:
         _check_exact(arrays[PREFIX + t.name], t, where)
     try:
         groups = tuple(_read_groups(arrays, layout, non_finite, bits, scope, coder))
     except PayloadError as exc:
-        raise MalformedRecordError(where, "streams that decode", str(exc)) from exc
+        raise MalformedRecordError(where, "streams that decode", _short(exc)) from exc
     exact = {t.name: arrays[PREFIX + t.name] for t in stored}
     return Step(groups, exact, non_finite, bits, scope, coder)
 
@@ -235,25 +245,23 @@ def _read_header(data: bytes, where: str) -> tuple[dict[str, Any], int]:
         if not isinstance(header, dict):
             raise ValueError("not an object")
     except (ValueError, RecursionError) as exc:
-        raise ForeignRecordError(where, "a safetensors header in JSON", str(exc)[:200]) from exc
+        raise ForeignRecordError(where, "a safetensors header in JSON", _short(exc)) from exc
     if len(header) > MAX_TENSORS:
         raise ForeignRecordError(where, f"at most {MAX_TENSORS} tensors", f"{len(header)}")
     try:
-        ends = [v["data_offsets"][1] for k, v in header.items() if k != "__metadata__"]
-        end = start + max(ends, default=0)
-        short = len(data) < end
+        views = [v for k, v in header.items() if k != "__metadata__"]
+        end = start + max((_typed(v["data_offsets"][1], int) for v in views), default=0)
     except (KeyError, IndexError, TypeError) as exc:
-        raise ForeignRecordError(where, "data_offsets for every tensor", repr(exc)[:200]) from exc
-    if short:
-        raise TruncatedRecordError(where, f"{end} bytes", f"{len(data)}")
+        raise ForeignRecordError(where, "data_offsets for every tensor", _short(exc)) from exc
+    if len(data) != end:
+        raise TruncatedRecordError(where, f"{_short(end)} bytes", f"{len(data)}")
     return header, start
 
 
 def _checked_digest(data: bytes, start: int, where: str) -> str:
-    places = list(_DIGEST.finditer(data, 8, start))
-    if len(places) != 1:
-        raise ForeignRecordError(where, "one LC-Checkpoint digest in the header", f"{len(places)}")
-    (place,) = places
+    place = _DIGEST.search(data, 8, start)  # the first one: a tensor's name may look like it
+    if place is None:
+        raise ForeignRecordError(where, "an LC-Checkpoint digest in the header", "none")
     h = hashlib.sha256(data[: place.start(1)])
     h.update(b"0" * 64)
     h.update(memoryview(data)[place.end(1) :])
@@ -268,9 +276,10 @@ def _read_metadata(header: dict[str, Any], where: str) -> dict[str, Any]:
         metadata = json.loads(header["__metadata__"][KEY], object_pairs_hook=_no_duplicates)
         version = metadata["format"]
     except (KeyError, TypeError, ValueError, RecursionError) as exc:
-        raise ForeignRecordError(where, f"metadata {KEY!r} with a format", repr(exc)[:200]) from exc
-    if version != FORMAT:
-        raise VersionError(where, f"format {FORMAT}", f"format {version!r}; update this package")
+        raise ForeignRecordError(where, f"metadata {KEY!r} with a format", _short(exc)) from exc
+    if type(version) is not int or version != FORMAT:
+        found = f"format {_short(version)}; update this package"
+        raise VersionError(where, f"format {FORMAT}", found)
     assert isinstance(metadata, dict)
     return metadata
 
@@ -279,13 +288,16 @@ def _read_arrays(data: bytes, header: dict[str, Any], where: str) -> Arrays:
     try:
         tensors = deserialize(data)
     except SafetensorError as exc:
-        raise MalformedRecordError(where, "a valid safetensors file", str(exc)[:200]) from exc
+        raise MalformedRecordError(where, "a valid safetensors file", _short(exc)) from exc
     arrays: Arrays = {}
     for name, view in tensors:
         if view["dtype"] not in CARRIER:
             raise MalformedRecordError(where, "a known dtype", repr(view["dtype"]))
-        dtype = CARRIER[view["dtype"]]
-        arrays[name] = np.frombuffer(view["data"], dtype).reshape(view["shape"])
+        flat: NDArray[Any] = np.frombuffer(view["data"], CARRIER[view["dtype"]])
+        try:
+            arrays[name] = flat.reshape(view["shape"])
+        except (ValueError, OverflowError) as exc:  # 65 dimensions; 0 x 2**63 elements
+            raise MalformedRecordError(where, "a shape that numpy can hold", _short(exc)) from exc
     return arrays
 
 
@@ -308,14 +320,13 @@ def _read_groups(
     _check_stream(payload, np.uint8, 1, "payload")
     if sizes.shape != (len(shares), 2):
         raise PayloadError(f"sizes of shape {sizes.shape} for {len(shares)} alphabets")
+    most = MAX_LEVELS if bits is None else 2**bits
     at_table = at_level = at_byte = 0
     for tensors, (k, n_bits) in zip(shares, sizes.tolist()):
         n_bytes = (n_bits + 7) // 8
-        if not 1 <= k <= MAX_LEVELS or at_byte + n_bytes > payload.size:
+        if not 1 <= k <= most or at_byte + n_bytes > payload.size:
             raise PayloadError(f"{k} levels and {n_bits} bits do not fit into the streams")
         own = levels[at_level : at_level + k - 1]
-        if own.size != k - 1 or not np.isfinite(own).all():
-            raise PayloadError(f"{k - 1} finite levels wanted, {own.size} found")
         size = sum(t.size for t in tensors)
         encoded = Encoded(
             payload=payload[at_byte : at_byte + n_bytes],
@@ -329,7 +340,7 @@ def _read_groups(
         yield Group(tensors, decode(encoded), encoded)
         at_table, at_level, at_byte = at_table + k, at_level + k - 1, at_byte + n_bytes
     if (at_table, at_level, at_byte) != (lengths.size, levels.size, payload.size):
-        raise PayloadError("the streams go on after the last alphabet")
+        raise PayloadError("the lengths of the streams are not the sums of their sizes")
 
 
 def _check_stream(array: NDArray[Any], dtype: Any, ndim: int, name: str) -> None:
@@ -355,8 +366,24 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _typed(value: Any, kind: type) -> Any:
     if type(value) is not kind:  # not isinstance: True is an int to Python, but no step
-        raise TypeError(f"{value!r} is no {kind.__name__}")
+        raise TypeError(f"{_short(value)} is no {kind.__name__}")
     return value
+
+
+def _hex(value: Any, pattern: re.Pattern[str]) -> str:
+    if not isinstance(value, str) or not pattern.fullmatch(value):
+        raise TypeError(f"{_short(value)} is no digest")
+    return value
+
+
+def _short(value: object) -> str:
+    """A value from a file, or an error about one, at a length fit for a message."""
+    if isinstance(value, int) and abs(value) >= 2**64:  # Python may refuse to print it
+        return f"an integer of {value.bit_length()} bits"
+    if isinstance(value, KeyError):
+        return f"no {value}"
+    text = (str if isinstance(value, Exception) else repr)(value)
+    return text if len(text) <= 200 else text[:200] + "…"
 
 
 def _joined(parts: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
@@ -366,4 +393,5 @@ def _joined(parts: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
 def _some(names: Iterable[str]) -> str:
     """The first few names, sorted, for a message."""
     names = sorted(names)
-    return ", ".join(map(repr, names[:6])) + (" …" if len(names) > 6 else "")
+    shown = [repr(name) if len(name) <= 80 else repr(name[:80]) + "…" for name in names[:6]]
+    return ", ".join(shown) + (" …" if len(names) > 6 else "") or "none"

@@ -85,16 +85,19 @@ class Layout:
 def layout_of(state: Mapping[str, Any]) -> Layout:
     """Describe a flat mapping from names to numpy arrays or torch tensors.
 
-    Raises DTypeError for values that are neither, for unknown dtypes and for a mixture of
-    both libraries; StateMismatchError for names that are no strings.
+    Raises DTypeError for values that are neither, for unknown dtypes, for sparse and meta
+    tensors and for a mixture of both libraries; StateMismatchError for names that are no
+    strings or not Unicode (lone surrogates, which no file can hold).
     """
     specs = []
     frameworks = set()
     for name, value in state.items():
-        if not isinstance(name, str):
-            raise StateMismatchError(f"names of tensors are strings; got {name!r}")
+        if not isinstance(name, str) or not _is_unicode(name):
+            raise StateMismatchError(f"names of tensors are strings of Unicode; got {name!r}")
         if _is_torch(value):
             frameworks.add("torch")
+            if str(value.layout) != "torch.strided" or value.is_meta:
+                raise DTypeError(f"tensor {name!r} is sparse or has no data")
             dtype = _NAME_OF_TORCH.get(str(value.dtype).removeprefix("torch."))
         elif isinstance(value, np.ndarray | np.generic):
             frameworks.add("numpy")
@@ -136,6 +139,8 @@ def to_safetensors(state: Mapping[str, Any]) -> bytes:
     state: name -> numpy array or torch tensor. Raises DTypeError for names or dtypes that
     the file format cannot hold.
     """
+    if "__metadata__" in state:  # safetensors would write it, and not read it again
+        raise DTypeError("a .safetensors file cannot hold a tensor named '__metadata__'")
     try:
         if layout_of(state).framework == "torch":
             from safetensors.torch import save as save_torch
@@ -148,9 +153,19 @@ def to_safetensors(state: Mapping[str, Any]) -> bytes:
         raise DTypeError(f"a .safetensors file cannot hold this state: {exc}") from exc
 
 
+def is_storable(spec: TensorSpec, framework: str) -> bool:
+    """Whether a tensor of this description can come from a state of that library."""
+    names = _NAME_OF_NUMPY if framework == "numpy" else _NAME_OF_TORCH
+    return spec.dtype in names.values() and (not spec.lossy or spec.dtype in LOSSY_DTYPES)
+
+
 def copy_arrays(arrays: Arrays) -> Arrays:
     """A deep copy."""
     return {name: array.copy() for name, array in arrays.items()}
+
+
+def _is_unicode(name: str) -> bool:
+    return not any("\ud800" <= c <= "\udfff" for c in name)
 
 
 def _is_torch(value: object) -> bool:
@@ -169,7 +184,7 @@ def _to_array(value: Any, spec: TensorSpec) -> NDArray[Any]:
             value = value.contiguous().view(torch.int16)
         elif spec.dtype.startswith("F8"):
             value = value.contiguous().view(torch.uint8)
-        value = value.cpu().contiguous().numpy()
+        value = value.contiguous().numpy(force=True)  # from any device, conjugate bits resolved
     array = np.asarray(value)
     if spec.lossy:
         return np.ascontiguousarray(array, np.float32)
@@ -181,7 +196,8 @@ def _to_array(value: Any, spec: TensorSpec) -> NDArray[Any]:
 
 def _from_array(array: NDArray[Any], spec: TensorSpec, framework: str) -> Any:
     if framework == "numpy":
-        return array.astype(CARRIER[spec.dtype] if spec.lossy else array.dtype, copy=True)
+        with np.errstate(over="ignore"):  # a float16 track beyond 65504 becomes infinite
+            return array.astype(CARRIER[spec.dtype] if spec.lossy else array.dtype, copy=True)
     try:
         import torch
     except ImportError as exc:

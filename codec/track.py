@@ -84,8 +84,8 @@ class Tracker:
         scope: str = "model",
         coder: str = "huffman",
     ) -> None:
-        check_settings(bits, scope, coder)
-        self.bits, self.scope, self.coder = bits, scope, coder
+        self.bits = check_settings(bits, scope, coder)
+        self.scope, self.coder = scope, coder
         self.layout = layout_of(state)
         self.state = copy_arrays(to_arrays(state, self.layout))
 
@@ -99,7 +99,10 @@ class Tracker:
         return tracker
 
     def step(self, state: Mapping[str, Any]) -> Step:
-        """Encode the distance from the track to ``state`` and advance the track."""
+        """Encode the distance from the track to ``state`` and advance the track.
+
+        Raises what `prepare` does; the track then stays where it is.
+        """
         step = self.prepare(state)
         apply(step, self.state)
         return step
@@ -107,7 +110,8 @@ class Tracker:
     def prepare(self, state: Mapping[str, Any]) -> Step:
         """Encode the distance from the track to ``state``; the track stays where it is.
 
-        Raises StateMismatchError if names, shapes or dtypes differ from the first state's.
+        Raises StateMismatchError if names, shapes or dtypes differ from the first state's,
+        DTypeError for what is no tensor.
         """
         check_same_layout(self.layout, layout_of(state))
         arrays = to_arrays(state, self.layout)
@@ -117,7 +121,7 @@ class Tracker:
         for spec in self.layout.tensors:
             if not spec.lossy:
                 continue
-            with np.errstate(over="ignore", invalid="ignore"):  # handled right below
+            with np.errstate(all="ignore"):  # what is not finite is handled right below
                 delta = arrays[spec.name] - self.state[spec.name]
             if np.isfinite(delta).all():
                 deltas[spec.name] = delta
@@ -134,7 +138,7 @@ class Tracker:
 def apply(step: Step, state: Arrays) -> None:
     """Advance a track by one step, in place.
 
-    state: name -> C-contiguous array, float32 for lossy tensors. Elements whose level is 0
+    state: name -> writable C-contiguous array, float32 for lossy tensors. Elements whose level is 0
     are left untouched, so a -0.0 stays one. Raises StateMismatchError, before anything is
     changed, if an array is missing or has another shape or dtype.
     """
@@ -156,19 +160,20 @@ def alphabets(
     layout: Layout, scope: str, left_out: Sequence[str] = ()
 ) -> Iterator[tuple[TensorSpec, ...]]:
     """The lossy tensors of each alphabet, without those of ``left_out``, in record order."""
-    lossy = tuple(t for t in layout.tensors if t.lossy and t.name not in left_out)
+    without = frozenset(left_out)
+    lossy = tuple(t for t in layout.tensors if t.lossy and t.name not in without)
     if scope == "tensor":
         yield from ((t,) for t in lossy)
     elif lossy:
         yield lossy
 
 
-def check_settings(bits: int | None, scope: str, coder: str) -> None:
-    """Raise SettingsError unless all three are in their range."""
-    check_bits(bits)
+def check_settings(bits: int | None, scope: str, coder: str) -> int | None:
+    """bits as a Python int or None. Raises SettingsError unless all three are in their range."""
     check_coder(coder)
     if scope not in SCOPES:
         raise SettingsError(f"scope must be one of {', '.join(SCOPES)}; got {scope!r}")
+    return check_bits(bits)
 
 
 def check_same_layout(expected: Layout, found: Layout) -> None:
@@ -176,10 +181,12 @@ def check_same_layout(expected: Layout, found: Layout) -> None:
     if expected == found:
         return
     old, new = ({t.name: t for t in layout.tensors} for layout in (expected, found))
-    for name in old.keys() - new.keys():
-        raise StateMismatchError(f"tensor {name!r} of the track is missing from the state")
-    for name in new.keys() - old.keys():
-        raise StateMismatchError(f"tensor {name!r} is not part of the track")
+    for name in old:
+        if name not in new:
+            raise StateMismatchError(f"tensor {name!r} of the track is missing from the state")
+    for name in new:
+        if name not in old:
+            raise StateMismatchError(f"tensor {name!r} is not part of the track")
     for name, spec in old.items():
         if spec != new[name]:
             raise StateMismatchError(
@@ -200,8 +207,8 @@ def _check_array(state: Arrays, name: str, shape: tuple[int, ...], dtype: np.dty
     if name not in state:
         raise StateMismatchError(f"tensor {name!r} of the step is missing from the state")
     array = state[name]
-    if array.shape != shape or array.dtype != dtype or not array.flags.c_contiguous:
+    if array.shape != shape or array.dtype != dtype or not array.flags.carray:
         raise StateMismatchError(
             f"tensor {name!r} of the state is {array.dtype} {array.shape}; "
-            f"expected C-contiguous {dtype} {shape}"
+            f"expected {dtype} {shape}, writable and C-contiguous"
         )

@@ -1,0 +1,1 @@
+"""The dashboard around the codec: experiments (lab), live runs, charts and pages."""

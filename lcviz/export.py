@@ -1,0 +1,87 @@
+"""What is taken along from a run: checked on the very bytes that are offered.
+
+An archive is packed, opened again from its bytes, and every step is rebuilt and compared with
+the digest of the encoder's track before anybody may download it.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from safetensors.numpy import load
+
+import codec
+from codec.chain import Entry
+from codec.state import to_safetensors
+
+from .session import Run, RunError
+
+
+@dataclass(frozen=True)
+class Package:
+    """A verified archive of a run's chain.
+
+    name: file name without ending. data: the .lcc.zip. entries: its records. steps: those
+    that were rebuilt from data and compared. track: xxh3-128 of the newest step's track.
+    """
+
+    name: str
+    data: bytes
+    entries: tuple[Entry, ...]
+    steps: tuple[int, ...]
+    track: str
+
+
+@dataclass(frozen=True)
+class Restored:
+    """One step as a plain .safetensors file.
+
+    data: the file. loss: of the state read back from data, on the run's probe.
+    """
+
+    step: int
+    name: str
+    data: bytes
+    loss: float
+
+
+def pack(run: Run, progress: Callable[[int, int], None] | None = None) -> Package:
+    """Pack the chain as it is now and verify the bytes.
+
+    progress(records checked, records in all). Raises RunError if anything does not restore;
+    codec.LccError if the chain cannot be read or the archive not be written.
+    """
+    chain = codec.Chain(run.path)
+    path = run.path.with_name(f"{run.path.name}.zip")
+    chain.pack(path)
+    data = path.read_bytes()
+    path.unlink()
+    report = codec.verify(io.BytesIO(data), progress)
+    if not report.ok or report.steps != chain.steps:
+        raise RunError(f"The packed chain does not restore: {'; '.join(report.problems)}")
+    newest = codec.Chain(io.BytesIO(data)).read(chain.entries[-1])
+    name = f"{run.settings.model}-{run.settings.data}-seed{run.settings.seed}"
+    return Package(name, data, chain.entries, report.steps, newest.track)
+
+
+def restore(run: Run, package: Package, step: int) -> Restored:
+    """One step of a package as .safetensors, read back and compared bit for bit.
+
+    Raises codec.LccError if the step cannot be restored, RunError if the file differs.
+    """
+    state = codec.restore(io.BytesIO(package.data), step)
+    data = to_safetensors(state)
+    back = load(data)
+    for name, tensor in state.items():
+        expected = tensor.numpy()
+        if not np.array_equal(_bits(back[name]), _bits(expected)):
+            raise RunError(f"Tensor {name!r} of the written file differs from the restored state.")
+    return Restored(step, f"{package.name}-step{step}", data, run.task.probe_loss(back))
+
+
+def _bits(array: np.ndarray) -> np.ndarray:
+    """The bytes of an array: equal NaNs and signed zeros compare as what they are."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)

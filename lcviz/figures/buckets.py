@@ -1,0 +1,109 @@
+"""The exponent bucket histogram: kept solid, dropped hatched, negative values below."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from ..lab.anatomy import BucketTotal
+from .panel import (
+    HATCH,
+    SIGN_COLOURS,
+    SIGN_NAMES,
+    Option,
+    Panel,
+    base_option,
+    exponent_text,
+    minus,
+)
+
+
+def bucket_histogram(totals: Sequence[BucketTotal], n: int, shared: bool) -> Panel:
+    """How many values of the delta fall into each bucket, and which buckets survive.
+
+    totals: from `lab.anatomy.totals`. n: elements of the delta. shared: one alphabet for
+    the whole model; with one a tensor a bucket may be kept in one and dropped in another.
+    """
+    exponents = list(range(min(b.exponent for b in totals), max(b.exponent for b in totals) + 1))
+    top = max(max(b.kept, b.dropped) for b in totals)
+    series = []
+    for sign in (0, 1):
+        for what, width in (("dropped", "80%"), ("kept", "80%" if shared else "35%")):
+            count = {b.exponent: getattr(b, what) for b in totals if b.sign == sign}
+            series.append(
+                {
+                    "name": f"{SIGN_NAMES[sign]}, {what}",
+                    "type": "bar",
+                    "xAxisIndex": sign,
+                    "yAxisIndex": sign,
+                    "barGap": "-100%",
+                    "barWidth": width,
+                    "itemStyle": {"color": SIGN_COLOURS[sign]}
+                    | ({"opacity": 0.55, "decal": HATCH} if what == "dropped" else {}),
+                    "data": [count.get(e) or None for e in exponents],
+                }
+            )
+    labels = [minus(e) for e in exponents]
+    log_axis = {"type": "log", "min": 0.5, "max": 10 ** len(str(top)), "splitNumber": 3}
+    option: Option = base_option() | {
+        "tooltip": {"trigger": "axis", "confine": True, "axisPointer": {"type": "shadow"}},
+        "axisPointer": {"link": [{"xAxisIndex": "all"}]},
+        "grid": [
+            {"left": 64, "right": 12, "top": 56, "height": 108},
+            {"left": 64, "right": 12, "top": 170, "height": 108},
+        ],
+        "xAxis": [
+            {"type": "category", "data": labels, "gridIndex": 0, "show": False},
+            {
+                "type": "category",
+                "data": labels,
+                "gridIndex": 1,
+                "position": "bottom",
+                "axisLine": {"onZero": False},
+                "name": "exponent e: values from 2^e to 2^(e+1)",
+                "nameLocation": "middle",
+                "nameGap": 28,
+            },
+        ],
+        "yAxis": [
+            log_axis
+            | {"gridIndex": 0, "name": "values δ > 0", "nameLocation": "middle", "nameGap": 46},
+            log_axis
+            | {
+                "gridIndex": 1,
+                "name": "δ < 0",
+                "nameLocation": "middle",
+                "nameGap": 46,
+                "inverse": True,
+            },
+        ],
+        "series": series,
+    }
+    kept_values = sum(b.kept for b in totals)
+    kept_buckets = sum(b.kept > 0 for b in totals)
+    smallest = min((b.exponent for b in totals if b.kept), default=None)
+    if smallest is None:
+        sentence = "Nothing changed in this step: every value of δ is zero."
+    else:
+        where = "" if shared else " in at least one tensor"
+        sentence = (
+            f"{kept_buckets} of {len(totals)} buckets survive{where}, the ones of largest "
+            f"magnitude, down to {exponent_text(smallest)}. They hold {kept_values:,} of {n:,} "
+            "values; all others become 0 now and are seen again in the next δ."
+        )
+    table = pd.DataFrame(
+        {
+            "exponent": [b.exponent for b in totals],
+            "sign": ["−" if b.sign else "+" for b in totals],
+            "kept values": [b.kept for b in totals],
+            "dropped values": [b.dropped for b in totals],
+        }
+    )
+    return Panel(
+        "Exponent buckets of δ (number of values, log scale)",
+        sentence,
+        option,
+        "Histogram of the delta by exponent, positive values above, negative below.",
+        table,
+    )

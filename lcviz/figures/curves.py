@@ -1,0 +1,128 @@
+"""What changes over the run: losses, record sizes, distance of the track."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from .panel import (
+    BLUE,
+    GREEN,
+    GREY,
+    VERMILION,
+    Option,
+    Panel,
+    base_option,
+    nbytes_text,
+    percent_text,
+)
+
+
+def loss_curve(
+    steps: Sequence[int], live: Sequence[float], restored: Sequence[float], viewed: int
+) -> Panel:
+    """Probe loss of the live model and of what a restart would begin with, by step.
+
+    viewed: the step the other panels show, marked by a line.
+    """
+    option = _lines(
+        steps,
+        {
+            "live model": (BLUE, "solid", live),
+            "restored checkpoint": (VERMILION, "dashed", restored),
+        },
+        "loss on held-out examples",
+        viewed,
+    )
+    sentence = (
+        f"At step {steps[-1]} the live model's loss is {live[-1]:.4f}; restored from the chain it "
+        f"would be {restored[-1]:.4f}."
+    )
+    table = pd.DataFrame({"step": steps, "live": live, "restored": restored})
+    alt = "Loss of the live model and of the restored checkpoint, by step."
+    return Panel("Loss: live and restored", sentence, option, alt, table)
+
+
+def size_curve(
+    steps: Sequence[int],
+    nbytes: Sequence[int],
+    full: Sequence[int],
+    header: int,
+    viewed: int,
+) -> Panel:
+    """Size of each delta record as a percentage of float32, by step; the base is left out.
+
+    nbytes, full: bytes of each record and of the same state in float32, the base first.
+    header: bytes of the newest record that are its header.
+    """
+    share = [round(100 * n / f, 3) for n, f in zip(nbytes, full)]
+    option = _lines(
+        steps[1:],
+        {
+            "record on disk": (GREEN, "solid", share[1:]),
+            "1 bit a parameter": (GREY, "dashed", [3.125] * len(share[1:])),
+        },
+        "record, % of float32",
+        viewed,
+    )
+    option["yAxis"]["min"] = 0
+    mean = sum(nbytes[1:]) / max(1, sum(full[1:]))
+    sentence = (
+        f"{len(steps)} checkpoints in {nbytes_text(sum(nbytes))} instead of "
+        f"{nbytes_text(sum(full))}: the base is exact, a delta record takes "
+        f"{percent_text(mean)} of float32 on average, its header of {header:,} bytes included."
+    )
+    table = pd.DataFrame({"step": steps, "bytes": nbytes, "float32 bytes": full, "%": share})
+    alt = "Size of each delta record in percent of float32, by step."
+    return Panel("Size of each checkpoint", sentence, option, alt, table)
+
+
+def _lines(
+    steps: Sequence[int],
+    series: dict[str, tuple[str, str, Sequence[float]]],
+    y_name: str,
+    viewed: int,
+) -> Option:
+    mark = {
+        "symbol": "none",
+        "silent": True,
+        "animation": False,
+        "data": [{"xAxis": viewed, "label": {"formatter": f"step {viewed}"}}],
+    }
+    return base_option() | {
+        "tooltip": {"trigger": "axis", "confine": True},
+        "grid": {"left": 64, "right": 24, "top": 48, "bottom": 48, "containLabel": False},
+        "xAxis": {
+            "type": "value",
+            "name": "step (iterations)",
+            "nameLocation": "middle",
+            "nameGap": 28,
+            "min": 0,
+            "minInterval": 1,
+        },
+        "yAxis": {
+            "type": "value",
+            "name": y_name,
+            "nameLocation": "middle",
+            "nameGap": 46,
+            "scale": True,
+        },
+        "series": [
+            {
+                "name": name,
+                "type": "line",
+                "showSymbol": len(steps) < 2,
+                "lineStyle": {"color": colour, "type": dash, "width": 2},
+                "itemStyle": {"color": colour},
+                "data": [[s, _number(v)] for s, v in zip(steps, values)],
+            }
+            | ({"markLine": mark} if i == 0 else {})
+            for i, (name, (colour, dash, values)) in enumerate(series.items())
+        ],
+    }
+
+
+def _number(value: float) -> float | None:
+    """JSON has no NaN: a gap is drawn as one."""
+    return round(value, 6) if abs(value) < 1e300 else None

@@ -1,0 +1,106 @@
+"""What every picture comes with, and the visual style they share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+
+# Okabe and Ito's colour-blind-safe palette, of it the four that reach a contrast of 3:1 on
+# white and on black alike. Signs and methods never differ by colour alone.
+BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+GREY = "#808080"
+SIGN_COLOURS = (BLUE, VERMILION)
+SIGN_NAMES = ("positive", "negative")
+
+HATCH = {
+    "symbol": "rect",
+    "dashArrayX": [1, 0],
+    "dashArrayY": [2, 4],
+    "rotation": -0.785,
+    "color": "rgba(128,128,128,0.85)",
+}
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_INK = {"light": "#31333f", "dark": "#fafafa"}  # the library's own axis grey is too faint
+
+Option = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A picture with all that a reader needs: what it is, what one sees, and the numbers.
+
+    title: what is shown, with units. sentence: what this picture says just now. chart: an
+    ECharts option or a Plotly figure. alt: what kind of picture it is, for those who do not
+    see it; the same at every tick, since a chart with a new alt text is drawn anew. table:
+    its numbers.
+    """
+
+    title: str
+    sentence: str
+    chart: Option | go.Figure
+    alt: str
+    table: pd.DataFrame
+
+
+def nbytes_text(n: float) -> str:
+    """1234567 -> '1.23 MB'. Decimal units: 1 kB is 1,000 bytes."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if n >= size:
+            return f"{n / size:.3g} {unit}" if n < 1000 * size else f"{n / size:,.0f} {unit}"
+    return f"{n:.0f} B"
+
+
+def percent_text(share: float) -> str:
+    """0.0343 -> '3.43 %'; tiny shares keep two digits, '< 0.01 %' below that."""
+    value = 100 * share
+    if 0 < value < 0.01:
+        return "< 0.01 %"
+    return f"{value:.2f} %" if value < 99.95 else f"{value:.0f} %"
+
+
+def exponent_text(exponent: int, sign: int | None = None) -> str:
+    """-7 -> '2⁻⁷', with the sign in front where one is given."""
+    power = "2" + str(exponent).translate(_RAISED) if exponent != -127 else "subnormal"
+    return power if sign is None else f"{'−' if sign else '+'}{power}"
+
+
+def minus(number: object) -> str:
+    """A number's text with a true minus sign."""
+    return str(number).replace("-", "−")
+
+
+def base_option() -> Option:
+    """What all ECharts panels share: changes at once, legend on top and not clickable.
+
+    A tick would undo a click on the legend.
+    """
+    legend = {"top": 0, "selectedMode": False, "itemWidth": 18, "itemHeight": 10}
+    return {"animation": False, "tooltip": {"confine": True}, "legend": legend}
+
+
+def inked(option: Option, theme: str) -> Option:
+    """The option with axis and legend text in a readable colour. theme: "light" or "dark"."""
+    ink = _INK[theme]
+
+    def axes(value: Any) -> Any:
+        if isinstance(value, list):
+            return [axes(one) for one in value]
+        return value | {"axisLabel": {"color": ink}, "nameTextStyle": {"color": ink}}
+
+    result = dict(option)
+    for key in ("xAxis", "yAxis"):
+        if key in option:
+            result[key] = axes(option[key])
+    result["legend"] = option["legend"] | {"textStyle": {"color": ink}}
+    series = [dict(one) for one in option["series"]]
+    for one in series:
+        if one["type"] == "tree":
+            one["label"] = one["label"] | {"color": ink}
+        if "markLine" in one:
+            one["markLine"] = one["markLine"] | {"label": {"color": ink}, "animation": False}
+    result["series"] = series
+    return result

@@ -1,0 +1,1 @@
+"""Experiments on the codec without a screen: they take arrays and return values."""

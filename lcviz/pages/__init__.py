@@ -1,0 +1,1 @@
+"""One module a page; only these and `lcviz.state` know Streamlit."""

@@ -1,0 +1,132 @@
+"""Export: take the chain, or one restored step, along; verified before it is offered."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+import codec
+from demo_models import MODELS
+
+from .. import export, state
+from ..export import Package
+from ..figures.panel import nbytes_text
+from ..figures.records import record_sizes
+from ..session import Run, RunError
+
+
+def page() -> None:
+    """The run of the URL: its records, the downloads, and the code that loads them."""
+    st.title("Export the compressed chain")
+    run = state.current_run()
+    s = run.settings
+    whose = "the example run, " if state.is_example(run) else ""
+    st.markdown(
+        f"Of {whose}**{run.task.title}**: seed {s.seed}, {s.optimizer.upper()} at learning rate "
+        f"{s.lr:g}, a checkpoint every {s.interval} iterations, "
+        f"{'all buckets' if s.bits is None else f'{s.bits} bits'}, buckets over the {s.scope}."
+    )
+    try:
+        package = _package(run)
+    except (RunError, codec.LccError) as exc:
+        st.error(f"{exc} Nothing is offered for download. Reset the run on the Live page.")
+        return
+    _archive(run, package)
+    _one_step(run, package)
+    _code(run, package)
+
+
+def _package(run: Run) -> Package:
+    """The verified archive; packed again when the run has saved more and it is asked for."""
+    run.watch()
+    newest = run.snapshot().newest.step
+    key = "package"
+    held = st.session_state.get(key)
+    if held is None or held[0] != run.id:
+        held = None
+    elif held[1].steps[-1] != newest:
+        behind = newest - held[1].steps[-1]
+        if st.button(f"Include the {behind} newer iterations", icon=":material/refresh:"):
+            held = None
+    if held is None:
+        bar = st.progress(0.0, "Packing the chain…")
+
+        def progress(done: int, total: int) -> None:
+            bar.progress(done / total, f"Checked {done} of {total} records")
+
+        package = export.pack(run, progress)
+        bar.empty()
+        held = st.session_state[key] = (run.id, package)
+    return held[1]
+
+
+def _archive(run: Run, package: Package) -> None:
+    full = (len(package.entries)) * run.snapshot().newest.full_nbytes
+    st.subheader("The whole chain")
+    st.success(
+        f"Verified: all {len(package.steps)} steps, 0 to {package.steps[-1]}, were rebuilt from "
+        f"the {len(package.data):,} bytes offered here, and each is bit-identical to the track the "
+        f"run had when it saved (xxh3-128; step {package.steps[-1]}: {package.track}).",
+        icon=":material/verified:",
+    )
+    st.download_button(
+        f"Download {package.name}.lcc.zip ({nbytes_text(len(package.data))})",
+        package.data,
+        f"{package.name}.lcc.zip",
+        "application/zip",
+        key="download-chain",
+        on_click="ignore",
+        type="primary",
+        icon=":material/download:",
+    )
+    st.caption(f"The same checkpoints in full float32: {nbytes_text(full)}.")
+    state.show(record_sizes(package.entries), "records")
+
+
+def _one_step(run: Run, package: Package) -> None:
+    st.subheader("One restored step")
+    if len(package.steps) > 1:
+        step = st.select_slider("Step", package.steps, package.steps[-1], key="export-step")
+    else:
+        step = package.steps[0]
+    restored = export.restore(run, package, step)
+    live = run.snapshot().at(step)
+    st.success(
+        f"Verified: the file was read back from its {len(restored.data):,} bytes and equals the "
+        f"restored step {step} bit for bit. Its loss on the held-out probe is {restored.loss:.6f}; "
+        f"the live model had {live.live_loss:.6f} at that step.",
+        icon=":material/verified:",
+    )
+    st.download_button(
+        f"Download {restored.name}.safetensors ({nbytes_text(len(restored.data))})",
+        restored.data,
+        f"{restored.name}.safetensors",
+        "application/octet-stream",
+        key="download-step",
+        on_click="ignore",
+        icon=":material/download:",
+    )
+
+
+def _code(run: Run, package: Package) -> None:
+    st.subheader("Load it elsewhere")
+    step = package.steps[-1]
+    model = MODELS[run.settings.model].title
+    st.markdown("With this project's `codec` package, any step of the chain:")
+    st.code(
+        f"import codec\n\n"
+        f'state = codec.restore("{package.name}.lcc.zip", step={step})\n'
+        f"model.load_state_dict(state)  # a {model} of the same shapes",
+        language="python",
+    )
+    st.markdown("On the command line: check every record, then write one step as a plain file.")
+    st.code(
+        f"python -m codec verify {package.name}.lcc.zip\n"
+        f"python -m codec restore {package.name}.lcc.zip --step {step} -o step{step}.safetensors",
+        language="bash",
+    )
+    st.markdown("The restored file needs nothing of ours:")
+    st.code(
+        "from safetensors.torch import load_file\n\n"
+        f'model.load_state_dict(load_file("{package.name}-step{step}.safetensors"))',
+        language="python",
+    )

@@ -1,0 +1,221 @@
+"""Live: train a small model and watch every checkpoint go through the codec.
+
+What changes while the run plays stands in one polling fragment; the charts in it keep their
+place in the page from tick to tick.
+"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+import codec
+import demo_models
+
+from .. import state
+from ..figures.curves import loss_curve, size_curve
+from ..figures.panel import nbytes_text, percent_text
+from ..lab.rework import lost_iterations
+from ..session import FAILED, FINISHED, PLAYING, Checkpoint, Run, RunError, Settings, Snapshot
+from .inside import inside
+from .settings import settings_form
+
+
+def page() -> None:
+    """The whole page."""
+    settings = settings_form()
+    st.title("LC-Checkpoint, live", anchor=False)
+    st.markdown(
+        "A checkpoint is a copy of the model, saved so that training can go on after a crash. "
+        "LC-Checkpoint saves only the **difference δ** between the model and what a restart "
+        "would have (the **track**), keeps of it only the largest power-of-two **buckets**, and "
+        "writes those with a **Huffman** code. What one checkpoint drops, the next one sees again."
+    )
+    run = state.current_run()
+    poll = state.poll_interval(run)
+    st.fragment(_dashboard, run_every=poll)(run, settings, poll is not None)
+
+
+def _dashboard(run: Run, settings: Settings, polling: bool) -> None:
+    run.watch()
+    snapshot = run.snapshot()
+    if polling != (snapshot.status == PLAYING):
+        st.rerun()  # the whole page, so that polling begins and ends with the playing
+    _controls(run, snapshot, settings)
+    _headline(run, snapshot)
+    viewed = _scrubber(run, snapshot)
+    _curves(snapshot, viewed)
+    inside(run, snapshot, viewed)
+
+
+def _controls(run: Run, snapshot: Snapshot, settings: Settings) -> None:
+    playing, over = snapshot.status == PLAYING, snapshot.status in (FINISHED, FAILED)
+    with st.container(horizontal=True, vertical_alignment="center", key="controls"):
+        if state.is_example(run):
+            if st.button(
+                "Start live training",
+                type="primary",
+                icon=":material/play_arrow:",
+                key="start",
+                help="With the settings at the side.",
+            ):
+                _begin(settings, play=True)
+        else:
+            label, icon = ("Pause", "pause") if playing else ("Play", "play_arrow")
+            if st.button(
+                label, type="primary", icon=f":material/{icon}:", disabled=over, key="play"
+            ):
+                run.pause() if playing else run.play()
+                st.rerun()
+            if st.button(
+                "Step",
+                icon=":material/skip_next:",
+                disabled=playing or over,
+                key="step",
+                help="Train up to the next checkpoint, then pause.",
+            ):
+                run.step()
+                run.wait(30)
+                st.rerun()
+            if st.button(
+                "Reset",
+                icon=":material/restart_alt:",
+                key="reset",
+                help="Delete this run and its chain, and begin anew with the settings at "
+                "the side. Export first what you want to keep.",
+            ):
+                state.all_runs().close(run)
+                _begin(settings, play=False)
+        st.markdown(_where(run, snapshot), width="content")
+    if snapshot.status == FAILED:
+        st.error(snapshot.message, icon=":material/error:")
+    elif snapshot.message:
+        st.info(snapshot.message, icon=":material/pause_circle:")
+    elif settings != run.settings and not state.is_example(run):
+        st.info("The settings at the side are not this run's: Reset begins a new run with them.")
+
+
+def _where(run: Run, snapshot: Snapshot) -> str:
+    title = run.task.title
+    if state.is_example(run):
+        return f"Shown below: a recorded run, {title}, trained on this server when it started."
+    text = f"{title}: **iteration {snapshot.iteration}** of {run.settings.stop_after}"
+    return text + (", finished." if snapshot.status == FINISHED else "")
+
+
+def _begin(settings: Settings, *, play: bool) -> None:
+    """Make a run and look at it; what cannot start is told in a sentence."""
+    try:
+        run = state.all_runs().create(settings)
+    except (RunError, demo_models.DataError, codec.LccError) as exc:
+        st.error(f"This run cannot start. {exc}", icon=":material/error:")
+        st.stop()
+    if play:
+        run.play()
+    state.look_at(run)
+    st.rerun()
+
+
+def _headline(run: Run, snapshot: Snapshot) -> None:
+    newest, every = snapshot.newest, snapshot.checkpoints
+    on_disk, full = sum(c.nbytes for c in every), sum(c.full_nbytes for c in every)
+    if newest.kind == "base":
+        st.subheader(
+            f"Step {newest.step}: the base, {nbytes_text(newest.nbytes)}, is stored exactly",
+            anchor=False,
+        )
+    else:
+        live = [c.live_loss for c in every]
+        lost = lost_iterations(snapshot.steps, live, newest.restored_loss, snapshot.iteration)
+        st.subheader(
+            f"{nbytes_text(newest.full_nbytes)} → {nbytes_text(newest.nbytes)}; a crash now costs "
+            f"about {lost} iteration{'' if lost == 1 else 's'} of training",
+            anchor=False,
+            help="Estimated from the loss curve: iterations since the live model first had a loss "
+            "as low as the one a restart would begin with.",
+        )
+    grid = st.grid(6, min_column_width=130, key="headline")
+    for label, value, note, text in (
+        (
+            "This checkpoint",
+            nbytes_text(newest.nbytes),
+            f"{newest.full_nbytes / newest.nbytes:.1f} × smaller",
+            f"Bytes on disk of step {newest.step}'s record, against the same state in float32.",
+        ),
+        (
+            "Whole chain",
+            nbytes_text(on_disk),
+            f"not {nbytes_text(full)}",
+            f"All {len(every)} records on disk, the exact base included, against as many full "
+            "float32 checkpoints.",
+        ),
+        (
+            "Distance",
+            percent_text(newest.distance),
+            "of the way trained",
+            "‖ũ − u‖ / ‖u − u₀‖: how far the restored weights ũ are from the live ones u, as a "
+            "share of how far training has moved them from their start u₀.",
+        ),
+        (
+            "Loss, live",
+            f"{newest.live_loss:.6f}",
+            f"at step {newest.step}",
+            "Of the live model on up to 256 held-out examples. Classifiers: cross-entropy in nats; "
+            "ratings: mean squared error.",
+        ),
+        (
+            "Loss, restored",
+            f"{newest.restored_loss:.6f}",
+            f"{newest.restored_loss - newest.live_loss:+.4f} to live".replace("-", "−"),
+            "Of the model that a restart from this checkpoint would have, on the same examples.",
+        ),
+        (
+            "In the codec",
+            f"{snapshot.codec_seconds:.2f} s",
+            f"training {snapshot.train_seconds:.2f} s",
+            "Seconds spent saving, disk included, and seconds spent training. Measuring losses and "
+            f"buckets for this page took {snapshot.measure_seconds:.2f} s more.",
+        ),
+    ):
+        with grid.cell():
+            st.metric(label, value, note, delta_color="off", delta_arrow="off", help=text)
+
+
+def _scrubber(run: Run, snapshot: Snapshot) -> Checkpoint:
+    """The checkpoint to take apart: the newest, unless another step was chosen."""
+    key = f"viewed-{run.id}"
+
+    def leave_newest() -> None:
+        st.session_state["follow"] = False
+
+    with st.container(horizontal=True, vertical_alignment="center", key="scrubber"):
+        follow = st.toggle("Follow the newest", value=True, key="follow", persist_state="session")
+        st.toggle(
+            "Show data tables",
+            key="tables",
+            persist_state="session",
+            help="The numbers under every picture.",
+        )
+    if follow:
+        st.session_state[key] = snapshot.newest.step
+    step = st.slider(
+        "Step to take apart",
+        0,
+        run.settings.stop_after,
+        key=key,
+        on_change=leave_newest,
+        disabled=follow and snapshot.status == PLAYING,
+        help="Any saved step; 0 is the base. While the run plays, stop following first.",
+    )
+    return snapshot.at(step)
+
+
+def _curves(snapshot: Snapshot, viewed: Checkpoint) -> None:
+    every, newest = snapshot.checkpoints, snapshot.newest
+    live, restored = [c.live_loss for c in every], [c.restored_loss for c in every]
+    nbytes, full = [c.nbytes for c in every], [c.full_nbytes for c in every]
+    header = newest.nbytes - newest.stream_nbytes
+    grid = st.grid(2, min_column_width=420, border=True, key="curves")
+    with grid.cell():
+        state.show(loss_curve(snapshot.steps, live, restored, viewed.step), "loss")
+    with grid.cell():
+        state.show(size_curve(snapshot.steps, nbytes, full, header, viewed.step), "size")

@@ -1,0 +1,151 @@
+"""The settings at the side of the Live page.
+
+Every setting is bound to the URL, so a link reopens the page with the same choices.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from demo_models import DATASETS, FOLDER_VARIABLE, MODELS, ModelCard
+
+from ..session import Settings
+
+BITS = (1, 2, 3, 4, 5, 6, 7, 8, None)
+SCOPES = {"model": "whole model", "tensor": "each tensor"}
+
+
+def settings_form() -> Settings:
+    """The choices for the next run, in the sidebar."""
+    with st.sidebar:
+        st.subheader("Training")
+        card = _model()
+        data, folder = _data(card)
+        optimizer, lr, momentum = _optimizer(card)
+        batch_size = _whole(
+            "Batch size", 1, 1024, card.batch_size, f"batch_{card.name}", "Examples per iteration."
+        )
+        stop_after = _whole("Iterations", 1, 5000, 300, "iterations", "The run ends after so many.")
+        seed = _whole(
+            "Seed",
+            0,
+            2**31,
+            0,
+            "seed",
+            "The same seed and settings give the same run, byte for byte.",
+        )
+        st.subheader("Checkpoints")
+        interval = _whole(
+            "Save every … iterations",
+            1,
+            1000,
+            1,
+            "interval",
+            "1 saves after every iteration: with a good codec that is normal.",
+        )
+        bits = st.select_slider(
+            "Bits x for priority promotion",
+            BITS,
+            2,
+            format_func=_bits_name,
+            key="bits",
+            bind="query-params",
+            help="Keep the 2ˣ − 1 buckets of largest magnitude, set all other changes to 0. "
+            "“all” keeps every bucket: the exponent stage alone.",
+        )
+        scope = st.segmented_control(
+            "Buckets over",
+            list(SCOPES),
+            default="model",
+            required=True,
+            key="scope",
+            format_func=SCOPES.__getitem__,
+            bind="query-params",
+            help="One set of buckets for all parameters, as in the paper, or one for each tensor: "
+            "follows small tensors more closely for a little more size.",
+        )
+    return Settings(
+        card.name,
+        data,
+        folder,
+        optimizer,
+        lr,
+        momentum,
+        batch_size,
+        seed,
+        interval,
+        bits,
+        str(scope),
+        stop_after,
+    )
+
+
+def _model() -> ModelCard:
+    names = list(MODELS)
+    name = st.selectbox(
+        "Model",
+        names,
+        names.index(Settings.model),
+        key="model",
+        format_func=lambda m: MODELS[m].title,
+        bind="query-params",
+    )
+    card = MODELS[name]
+    st.caption(f"{card.sentence} Parameters: {card.parameters}.")
+    return card
+
+
+def _data(card: ModelCard) -> tuple[str, str | None]:
+    data = st.selectbox(
+        "Data",
+        list(card.data),
+        key=f"data_{card.name}",
+        bind="query-params",
+        format_func=lambda d: DATASETS[d].title,
+    )
+    st.caption(DATASETS[data].sentence)
+    if not DATASETS[data].needs_folder:
+        return data, None
+    folder = st.text_input(
+        "Folder with the files",
+        key="folder",
+        bind="query-params",
+        persist_state="session",
+        placeholder=f"{FOLDER_VARIABLE} if empty",
+        help=f"On the machine that runs this page. Looked for: {', '.join(DATASETS[data].files)}.",
+    )
+    return data, folder or None
+
+
+def _optimizer(card: ModelCard) -> tuple[str, float, float]:
+    optimizer = st.selectbox(
+        "Optimizer",
+        list(card.optimizers),
+        key="optimizer",
+        format_func=str.upper,
+        bind="query-params",
+    )
+    default_lr, momentum = card.optimizers[optimizer]
+    lr = st.number_input(
+        "Learning rate",
+        1e-6,
+        100.0,
+        default_lr,
+        default_lr / 5,
+        format="%g",
+        key=f"lr_{card.name}_{optimizer}",
+        bind="query-params",
+    )
+    if optimizer == "sgd":
+        momentum = st.slider("Momentum", 0.0, 0.99, momentum, key="momentum", bind="query-params")
+    return optimizer, float(lr), momentum
+
+
+def _whole(label: str, low: int, high: int, value: int, key: str, text: str) -> int:
+    return int(st.number_input(label, low, high, value, key=key, help=text, bind="query-params"))
+
+
+def _bits_name(bits: Any) -> str:
+    return "all" if bits is None else str(bits)

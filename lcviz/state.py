@@ -1,0 +1,92 @@
+"""What the pages share: this server's runs, the run being looked at, how a panel is shown.
+
+The run's id stands in the URL, so a reload or a second tab finds the same run, and two
+people with different links do not meet.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from .figures.panel import Panel, inked
+from .runs import EXAMPLE_ID, Runs
+from .session import PLAYING, Run
+
+POLL_SECONDS = 1.0
+PLAIN_TABLE_ROWS = 10  # longer ones scroll
+_RUN = "run"
+
+
+@st.cache_resource(show_spinner=False)
+def all_runs() -> Runs:
+    """The one manager of this server's runs."""
+    return Runs()
+
+
+def current_run() -> Run:
+    """The run named in the URL, else the finished example; says so if the link is stale."""
+    # Going to another page drops the URL's parameters: the session remembers the last run.
+    run_id = st.query_params.get(_RUN, st.session_state.get(_RUN))
+    run = all_runs().get(run_id)
+    if run is None and run_id not in (None, EXAMPLE_ID):
+        st.warning(
+            "The run in this link is no longer on this server: it was reset, cleaned up after half "
+            "an hour, or the server was restarted. Below is the example run; start a new one.",
+            icon=":material/link_off:",
+        )
+    if run is None:
+        with st.spinner("Training the example run: LeNet-5, 40 iterations, a few seconds…"):
+            run = all_runs().example()
+    look_at(run)
+    return run
+
+
+def look_at(run: Run) -> None:
+    """Make a run the one this session, and this URL, shows."""
+    st.session_state[_RUN] = run.id
+    if is_example(run):
+        st.query_params.pop(_RUN, None)
+    elif st.query_params.get(_RUN) != run.id:
+        st.query_params[_RUN] = run.id
+
+
+def is_example(run: Run) -> bool:
+    """True for the server's own finished run, which nobody can steer."""
+    return run.id == EXAMPLE_ID
+
+
+def poll_interval(run: Run) -> float | None:
+    """Seconds between looks at a run; None, costing nothing, while it does not change."""
+    return POLL_SECONDS if run.snapshot().status == PLAYING else None
+
+
+def show(panel: Panel, key: str, *, height: int = 320) -> None:
+    """A panel: title, picture, sentence, and its table if tables are switched on."""
+    st.markdown(f"**{panel.title}**")
+    if isinstance(panel.chart, go.Figure):
+        st.plotly_chart(
+            panel.chart, key=f"panel-{key}", alt=panel.alt, config={"displayModeBar": False}
+        )
+    else:
+        # SVG is crisp at any zoom, and its texts can be read by people and by tests.
+        theme = st.context.theme.type or "light"
+        st.echarts_chart(
+            inked(panel.chart, theme),
+            key=f"panel-{key}",
+            height=height,
+            alt=panel.alt,
+            renderer="svg",
+        )
+    st.caption(panel.sentence)
+    if st.session_state.get("tables"):
+        show_table(panel.table, key)
+
+
+def show_table(table: pd.DataFrame, key: str) -> None:
+    """A table: as plain text if it is short, else scrolling."""
+    if len(table) <= PLAIN_TABLE_ROWS:
+        st.table(table, hide_index=True)
+    else:
+        st.dataframe(table, key=f"table-{key}", hide_index=True, height=300)

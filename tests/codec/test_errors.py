@@ -1,0 +1,48 @@
+"""The tree of errors: as drawn, and every class of it in the public names."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+import codec
+from codec import errors
+
+
+def test_tree_is_as_drawn() -> None:
+    """The drawing at the top of errors.py names every class below its parent."""
+    drawn: dict[str, str] = {}
+    above: list[str] = []
+    for line in (errors.__doc__ or "").splitlines():
+        if found := re.match(r"([|`\- ]*)([A-Z]\w+Error)\b", line):
+            depth = len(found[1]) // 3
+            above[depth:] = [found[2]]
+            drawn[found[2]] = above[depth - 1] if depth else "Exception"
+    real = {
+        name: cls.__bases__[0].__name__
+        for name, cls in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(cls, Exception) and not issubclass(cls, Warning)
+    }
+    assert drawn == real
+
+
+def test_every_error_is_public_and_documented() -> None:
+    for name, cls in inspect.getmembers(errors, inspect.isclass):
+        assert name in codec.__all__
+        assert getattr(codec, name) is cls
+        assert cls.__doc__
+
+
+def test_input_errors_are_value_errors() -> None:
+    assert issubclass(codec.InputError, ValueError)
+    assert not issubclass(codec.RecordError, ValueError)
+    assert issubclass(codec.SkippedRecordWarning, UserWarning)
+
+
+def test_record_errors_say_where_expected_and_found() -> None:
+    with pytest.raises(codec.RecordError, match=r"^a\.bin: expected 3 bytes, found 2$") as caught:
+        raise codec.TruncatedRecordError("a.bin", "3 bytes", "2")
+    error = caught.value
+    assert (error.where, error.expected, error.found) == ("a.bin", "3 bytes", "2")

@@ -1,0 +1,76 @@
+"""The direction of imports, and the public surface."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import codec
+
+ROOT = Path(codec.__file__).parent
+ALLOWED = {"numpy", "numba", "safetensors", "xxhash"}
+
+PUBLIC = """
+ArchiveError Bucket Buckets Chain ChainError ChainNotFoundError Checkpointer CodeTableError
+DTypeError DigestError Encoded ForeignRecordError Group InputError LccError MalformedRecordError
+NonFiniteError ParentError PayloadError Quantized RecordError Report Saved SettingsError
+SkippedRecordWarning StateMismatchError Step StepNotFoundError StepOrderError StreamError
+TrackDigestError Tracker TruncatedRecordError VersionError WriteError apply decode dequantize
+encode quantize restore verify
+"""
+
+
+def imported(node: ast.AST) -> set[str]:
+    """Full names of modules imported anywhere below this node; relative imports left out."""
+    names = set()
+    for child in ast.walk(node):
+        if isinstance(child, ast.Import):
+            names |= {alias.name for alias in child.names}
+        elif isinstance(child, ast.ImportFrom) and child.level == 0 and child.module:
+            names.add(child.module)
+    return names
+
+
+def test_only_the_listed_packages() -> None:
+    for path in sorted(ROOT.glob("*.py")):
+        module = ast.parse(path.read_text())
+        inside = {
+            n for f in ast.walk(module) if isinstance(f, ast.FunctionDef) for n in imported(f)
+        }
+        outside = imported(module) - inside
+        for name in imported(module):
+            top = name.partition(".")[0]
+            assert top in ALLOWED | sys.stdlib_module_names or path.name == "state.py", (path, name)
+        torch = {n for n in imported(module) if "torch" in n}
+        if path.name == "state.py":
+            assert torch == {"torch", "safetensors.torch"}
+            assert not torch & outside
+            assert {n.partition(".")[0] for n in inside} <= {"torch", "safetensors"}
+        else:
+            assert not torch
+
+
+def test_import_does_not_load_torch() -> None:
+    code = "import sys, codec, codec.__main__; sys.exit('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT.parent, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_public_names() -> None:
+    assert codec.__all__ == sorted(codec.__all__)
+    assert sorted(codec.__all__) == sorted(PUBLIC.split())
+    for name in codec.__all__:
+        value = getattr(codec, name)
+        assert inspect.getdoc(value), name
+        if inspect.isclass(value):
+            for member, function in inspect.getmembers(value, inspect.isfunction):
+                if not member.startswith("_"):
+                    assert inspect.getdoc(function), f"{name}.{member}"
+
+
+def test_every_module_says_what_it_is() -> None:
+    for path in ROOT.glob("*.py"):
+        assert ast.get_docstring(ast.parse(path.read_text())), path

@@ -1,0 +1,121 @@
+"""Makes the files of this folder. Run by hand, never by a test:
+
+    python tests/golden/make_golden.py
+
+The tests compare against the stored bytes, so a run of this script that changes a file is a
+change of the format: `git diff --stat tests/golden` must be empty unless codec/FORMAT.md got
+a new version number.
+
+run.lcc/                       a tiny chain: the worked example of the paper as one delta
+bad/*.safetensors              one broken record per fault, named after it
+bad/*.lcc.zip, bad/*.lcc/      broken archives and chains
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shutil
+import sys
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1]))
+
+import numpy as np  # noqa: E402
+from safetensors.numpy import save  # noqa: E402
+
+import codec  # noqa: E402
+from codec import record  # noqa: E402
+
+PAPER = [0.76, -0.48, 0.2, 0.07, 0.18, 0.49, 0.14, 0.39, 0.82, 0.09]
+
+
+def main() -> None:
+    """Write everything anew."""
+    run, bad = HERE / "run.lcc", HERE / "bad"
+    for folder in (run, bad):
+        shutil.rmtree(folder, ignore_errors=True)
+    bad.mkdir()
+    with codec.Checkpointer(run, bits=2) as checkpoints:
+        checkpoints.save(0, {"w": np.zeros(10, np.float32), "n": np.array(7)})
+        checkpoints.save(1, {"w": np.array(PAPER, np.float32), "n": np.array(8)})
+    base_path, delta_path = sorted(run.iterdir())
+    base, delta = base_path.read_bytes(), delta_path.read_bytes()
+
+    def put(name: str, data: bytes) -> None:
+        (bad / f"{name}.safetensors").write_bytes(data)
+
+    put("foreign", save({"w": np.zeros(4, np.float32)}))
+    put("foreign-random", bytes(range(1, 65)))
+    put("truncated", delta[:-1])
+    put("truncated-header", delta[:100])
+    put("longer", delta + b"\0")
+    put("version", forge(delta, {"format": 2}))
+    put("digest", delta[:-1] + bytes([delta[-1] ^ 1]))
+    put("malformed-kind", forge(delta, {"kind": "diff"}))
+    put("malformed-step", forge(delta, {"step": -1}))
+    put("malformed-bits", forge(delta, {"bits": 9}))
+    put("malformed-layout", forge(base, {"layout": [["w", "F32", [11], True]]}))
+    put("malformed-arrays", forge(delta, arrays={"t/x": np.zeros(1, np.float32)}))
+    put("code-table", forge(delta, arrays={"lengths": np.array([1, 2, 3, 4], np.uint8)}))
+    put("stream-early", forge(delta, arrays={"sizes": np.array([[4, 17]], np.uint64)}))
+    put("stream-sizes", forge(delta, arrays={"sizes": np.array([[4, 2**64 - 1]], np.uint64)}))
+    put("stream-unused-bits", forge(delta, arrays={"payload": with_unused_bit(delta)}))
+    put("track", forge(delta, {"track": "0" * 32}))
+    put("track-base", forge(base, {"track": "0" * 32}))
+
+    orphan = bad / "parent.lcc"
+    orphan.mkdir()
+    (orphan / base_path.name).write_bytes(base)
+    (orphan / delta_path.name).write_bytes(forge(delta, {"parent": "ab" * 32}))
+    (bad / "empty.lcc").mkdir()
+    (bad / "empty.lcc" / "README").write_text("A directory without a record.\n")
+
+    names = (base_path.name, base), (delta_path.name, delta)
+    good = archive(*names)
+    (bad / "truncated.lcc.zip").write_bytes(good[:-30])
+    (bad / "foreign-member.lcc.zip").write_bytes(archive(*names, ("../evil.txt", b"x")))
+    (bad / "compressed.lcc.zip").write_bytes(archive(*names, method=zipfile.ZIP_DEFLATED))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # zipfile warns about the duplicate
+        (bad / "duplicate.lcc.zip").write_bytes(archive(*names, names[1]))
+    damaged = good.replace(delta[-7:], b"damaged", 1)
+    (bad / "damaged-member.lcc.zip").write_bytes(damaged)
+
+
+def forge(data: bytes, entries: dict[str, Any] | None = None, arrays: Any = None) -> bytes:
+    """The record with other metadata entries or arrays, and digests to match."""
+    length = int.from_bytes(data[:8], "little")
+    metadata = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["lcc"])
+    metadata |= entries or {}
+    return record._dump(metadata, record.load(data, "golden").arrays | (arrays or {}))
+
+
+def with_unused_bit(delta: bytes) -> np.ndarray:
+    """The payload with a bit set after its last code word."""
+    payload = record.load(delta, "golden").arrays["payload"].copy()
+    payload[-1] |= 0x80
+    return payload
+
+
+def archive(*members: tuple[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:
+    """A zip of these members."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as out:
+        for name, data in members:
+            info = zipfile.ZipInfo(name)
+            info.compress_type = method
+            out.writestr(info, data)
+    return file.getvalue()
+
+
+if __name__ == "__main__":
+    main()
+    for path in sorted(p for p in HERE.rglob("*") if p.is_file() and p.suffix != ".py"):
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+        print(digest, path.relative_to(HERE))
