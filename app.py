@@ -1,17 +1,19 @@
 """The dashboard: streamlit run app.py."""
 
+from pathlib import Path
+
 import streamlit as st
 
 from lcviz.pages import export, live
 
 st.set_page_config(
-    page_title="lcviz: LC-Checkpoint live", page_icon=":material/compress:", layout="wide"
+    page_title="lcviz: LC-Checkpoint live",
+    page_icon=Path(__file__).parent / "lcviz" / "assets" / "icon.svg",
+    layout="wide",
 )
 st.navigation(
     [
-        st.Page(
-            live.page, title="Live", icon=":material/monitoring:", url_path="live", default=True
-        ),
+        st.Page(live.page, title="Live", icon=":material/monitoring:", default=True),
         st.Page(export.page, title="Export", icon=":material/download:", url_path="export"),
     ],
     position="top",

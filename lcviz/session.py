@@ -11,6 +11,7 @@ import math
 import shutil
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -149,6 +150,7 @@ class Run:
         self._condition = threading.Condition()
         self._status, self._message = PAUSED, ""
         self._single_steps = 0
+        self._working = False
         self._last_watched = time.monotonic()
         self._iteration = 0
         self._checkpoints: list[Checkpoint] = []
@@ -193,18 +195,20 @@ class Run:
     def snapshot(self) -> Snapshot:
         """The run as it is now."""
         with self._condition:
-            busy = self._status == PAUSED and self._single_steps > 0
+            busy = self._status == PAUSED and (self._single_steps or self._working)
             status = PLAYING if busy else self._status
             return Snapshot(
                 status, self._message, self._iteration, tuple(self._checkpoints), *self._seconds
             )
 
     def wait(self, timeout: float | None = None) -> Snapshot:
-        """Block until the run neither plays nor steps, or the timeout in seconds is over."""
+        """Block until the run is at rest, or the timeout in seconds is over."""
+
+        def at_rest() -> bool:
+            return self._status != PLAYING and not self._single_steps and not self._working
+
         with self._condition:
-            self._condition.wait_for(
-                lambda: self._status != PLAYING and not self._single_steps, timeout
-            )
+            self._condition.wait_for(at_rest, timeout)
         return self.snapshot()
 
     def removed_buckets(
@@ -228,10 +232,11 @@ class Run:
                     f"The dropped values of step {step} are no longer in memory (the newest "
                     f"{CODES_BUDGET // 2**20} MB are kept): choose a later step."
                 )
-            *_, before = codec.Chain(self.path).replay(checkpoints[at - 1].step)
+            replay = codec.Chain(self.path).replay(checkpoints[at - 1].step)
+            before = deque(replay, maxlen=1).pop().state  # the last position, holding only it
             c = checkpoints[at]
             result = removed_buckets(
-                step, before.state, c.alphabets, codes, c.moved, self.task.probe_loss, progress
+                step, before, c.alphabets, codes, c.moved, self.task.probe_loss, progress
             )
             self._removed[step] = result
             return result
@@ -270,6 +275,8 @@ class Run:
     def _may_iterate(self) -> bool:
         """Wait for work; False when the run is over."""
         with self._condition:
+            self._working = False
+            self._condition.notify_all()
             while True:
                 if self._status in (CLOSED, FAILED):
                     return False
@@ -280,11 +287,13 @@ class Run:
                         self._condition.notify_all()
                 elif self._status == PLAYING:
                     if time.monotonic() - self._last_watched < WATCH_SECONDS:
+                        self._working = True
                         return True
                     self._status = PAUSED
                     self._message = "Paused, because no page was watching. Play goes on."
                     self._condition.notify_all()
                 elif self._single_steps:
+                    self._working = True
                     return True
                 self._condition.wait()
 
@@ -311,8 +320,6 @@ class Run:
             self._save(train_loss, self._seconds[0] - self._trained_until_last_save())
         with self._condition:
             self._single_steps = max(0, self._single_steps - 1)
-            if not self._single_steps:
-                self._condition.notify_all()
 
     def _trained_until_last_save(self) -> float:
         return sum(c.train_seconds for c in self._checkpoints)
@@ -360,6 +367,7 @@ class Run:
 
     def _end(self, status: str, message: str) -> None:
         with self._condition:
+            self._working = False
             if self._status != CLOSED:
                 self._status, self._message, self._single_steps = status, message, 0
             self._condition.notify_all()

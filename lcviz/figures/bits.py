@@ -32,7 +32,7 @@ def bit_choices(choices: Sequence[Choice], bits: int | None) -> Panel:
     now = next(c for c in choices if c.bits == bits)
     option: Option = base_option() | {
         "tooltip": {"trigger": "axis", "confine": True},
-        "grid": {"left": 56, "right": 56, "top": 56, "bottom": 48, "containLabel": False},
+        "grid": [{"left": 56, "right": 56, "top": 56, "bottom": 48}],
         "xAxis": {
             "type": "category",
             "data": names,

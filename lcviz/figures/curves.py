@@ -92,7 +92,7 @@ def _lines(
     }
     return base_option() | {
         "tooltip": {"trigger": "axis", "confine": True},
-        "grid": {"left": 64, "right": 24, "top": 48, "bottom": 48, "containLabel": False},
+        "grid": [{"left": 64, "right": 24, "top": 48, "bottom": 48}],
         "xAxis": {
             "type": "value",
             "name": "step (iterations)",

@@ -62,26 +62,24 @@ def _alphabet(viewed: Checkpoint) -> Alphabet:
 
 
 def _removed(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
-    """The experiment takes a model evaluation a bucket, so it waits while the run plays."""
-    result: RemovedBuckets | None = None
+    """The experiment evaluates the model once a bucket, so while the run plays it waits."""
+    playing = snapshot.status == PLAYING
     held = st.session_state.get("removed")
-    if snapshot.status == PLAYING:
-        if st.button(
-            f"Measure at step {viewed.step}",
+    result: RemovedBuckets | None = held[1] if held and held[0] == run.id else None
+    if playing:
+        wanted = st.button(
+            f"Measure removed buckets at step {viewed.step}",
             key="measure",
             icon=":material/straighten:",
-            help="One evaluation of the model for every bucket; training slows down "
-            "for that moment. It is done by itself when the run pauses.",
-        ):
-            result = _measure(run, viewed.step)
-        elif held and held[0] == run.id:
-            result = held[1]
-    else:
+            help="One evaluation of the model for every bucket; training slows down meanwhile. "
+            "It is done by itself when the run pauses.",
+        )
+    if not playing or wanted:
         result = _measure(run, viewed.step)
+        st.session_state["removed"] = (run.id, result) if result else None
     if result is not None:
-        st.session_state["removed"] = (run.id, result)
         state.show(removed_bucket_panel(result), "removed")
-    elif snapshot.status == PLAYING:
+    elif playing:
         st.markdown("**Error when one bucket is removed**")
         st.caption("Each bucket of δ is left out in turn, the model rebuilt, its loss measured.")
 

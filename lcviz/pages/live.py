@@ -65,6 +65,7 @@ def _controls(run: Run, snapshot: Snapshot, settings: Settings) -> None:
                 label, type="primary", icon=f":material/{icon}:", disabled=over, key="play"
             ):
                 run.pause() if playing else run.play()
+                run.wait(5 if playing else 0)  # the iteration under way, so that it is shown
                 st.rerun()
             if st.button(
                 "Step",
@@ -188,7 +189,8 @@ def _scrubber(run: Run, snapshot: Snapshot) -> Checkpoint:
         st.session_state["follow"] = False
 
     with st.container(horizontal=True, vertical_alignment="center", key="scrubber"):
-        follow = st.toggle("Follow the newest", value=True, key="follow", persist_state="session")
+        st.session_state.setdefault("follow", True)
+        follow = st.toggle("Follow the newest", key="follow", persist_state="session")
         st.toggle(
             "Show data tables",
             key="tables",

@@ -1,0 +1,485 @@
+"""Chains on disk: replay, damage, archives, and the durable write."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import codec
+from codec import chain as chains
+
+Arrays = dict[str, np.ndarray]
+
+
+def names(path: Path) -> list[str]:
+    return sorted(p.name for p in path.iterdir())
+
+
+def damage(path: Path) -> None:
+    """Flip a bit of the last byte."""
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+
+
+def same(a: Arrays, b: Arrays) -> bool:
+    return list(a) == list(b) and all(a[k].tobytes() == b[k].tobytes() for k in a)
+
+
+def test_golden_chain(golden: Path) -> None:
+    chain = codec.Chain(golden / "run.lcc")
+    assert chain.steps == (0, 1)
+    assert chain.nbytes == 456 + 699
+    assert [(e.step, e.kind, e.nbytes) for e in chain.entries] == [
+        (0, "base", 456),
+        (1, "delta", 699),
+    ]
+    state = codec.restore(golden / "run.lcc")
+    shown = [round(float(v), 2) for v in state["w"]]
+    assert shown == [0.79, -0.48, 0, 0, 0, 0.44, 0, 0.44, 0.79, 0]
+    assert state["n"] == 8
+    assert codec.restore(str(golden / "run.lcc"), 0)["n"] == 7
+    report = codec.verify(golden / "run.lcc")
+    assert (report.ok, report.steps, report.problems, report.nbytes) == (True, (0, 1), (), 1155)
+
+
+def test_replay(run: Path) -> None:
+    chain = codec.Chain(run)
+    kinds = []
+    for position in chain.replay(20):
+        kinds.append((position.entry.step, position.entry.kind, position.delta is None))
+        assert position.record.step == position.entry.step
+        assert position.layout.tensors[0].name == "w"
+    assert kinds == [(0, "base", True), (10, "delta", False), (20, "delta", False)]
+    assert same(position.state, codec.Chain(run).restore(20) | {"h": position.state["h"]})
+
+
+def test_verify_reports_progress(run: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    codec.verify(run, lambda done, total: seen.append((done, total)))
+    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+@pytest.mark.parametrize("what", ["missing", "x" * 5000, "nul\0"])
+def test_nothing_there(tmp_path: Path, what: str) -> None:
+    with pytest.raises(
+        codec.ChainNotFoundError, match=r"there is no chain directory or \.lcc\.zip"
+    ):
+        codec.restore(tmp_path / what)
+
+
+def test_no_records(golden: Path) -> None:
+    with pytest.raises(
+        codec.ChainNotFoundError, match=r"empty\.lcc: holds no records \(files like"
+    ):
+        codec.verify(golden / "bad" / "empty.lcc")
+
+
+def test_unlistable_directory(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> Any:
+        raise PermissionError(errno.EACCES, "no")
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(codec.ChainError, match=r"run\.lcc: cannot be listed: .*no"):
+        codec.Chain(run)
+
+
+def test_step_not_found(golden: Path) -> None:
+    with pytest.raises(
+        codec.StepNotFoundError, match="no record of step 5; it has 2 steps from 0 to 1"
+    ):
+        codec.restore(golden / "run.lcc", 5)
+
+
+def test_parent_missing(golden: Path) -> None:
+    message = (
+        r"^00000001\.delta\.safetensors: its parent, digest (ab){32}, is missing or damaged; the "
+    )
+    message += r"usable record before it has digest b7c3b1e1\w{56}$"
+    with pytest.raises(codec.ParentError, match=message):
+        codec.restore(golden / "bad" / "parent.lcc", 1)
+    report = codec.verify(golden / "bad" / "parent.lcc")
+    assert (report.ok, report.steps) == (False, (0,))
+
+
+def test_base_missing(run: Path) -> None:
+    (run / "00000000.base.safetensors").unlink()
+    with pytest.raises(codec.ParentError, match="no base record at or before step 30"):
+        codec.restore(run)
+    report = codec.verify(run)
+    assert report.steps == ()
+    assert len(report.problems) == 3
+    assert "the usable record before it does not exist" in report.problems[0]
+
+
+@pytest.mark.parametrize(("step", "left"), [(30, 20), (20, 10), (10, 0)])
+def test_damaged_delta(run: Path, step: int, left: int) -> None:
+    expected = codec.restore(run, left)
+    damage(run / f"{step:08d}.delta.safetensors")
+    with pytest.warns(
+        codec.SkippedRecordWarning, match=f"restored step {left} instead of 30: 000000{step}"
+    ) as seen:
+        assert same(codec.restore(run), expected)
+    assert seen[0].filename == __file__
+    with pytest.raises(
+        codec.DigestError, match=f"^000000{step}.delta.safetensors: expected content of"
+    ):
+        codec.restore(run, 30)
+    report = codec.verify(run)
+    assert report.steps[-1] == left
+    assert len(report.problems) == (30 - left) // 10
+    assert not report.ok
+
+
+def test_removed_delta(run: Path) -> None:
+    (run / "00000020.delta.safetensors").unlink()
+    with pytest.warns(
+        codec.SkippedRecordWarning, match="restored step 10 instead of 30: .* its parent"
+    ):
+        codec.restore(run)
+
+
+def test_damaged_second_base(run: Path) -> None:
+    """The tensors changed in the middle: two bases, and the second one is damaged."""
+    expected = codec.restore(run)
+    with codec.Checkpointer(run, resume=True) as checkpoints:
+        assert checkpoints.save(40, {"other": np.zeros(9, np.float32)}).kind == "base"
+        assert checkpoints.save(50, {"other": np.ones(9, np.float32)}).kind == "delta"
+    assert codec.restore(run)["other"].tolist() == [1] * 9
+    assert same(codec.restore(run, 30), expected)
+    assert codec.verify(run).ok
+    damage(run / "00000040.base.safetensors")
+    with pytest.warns(
+        codec.SkippedRecordWarning, match="restored step 30 instead of 50: 00000040.base"
+    ):
+        assert same(codec.restore(run), expected)
+    assert codec.verify(run).steps == (0, 10, 20, 30)
+    with pytest.raises(codec.DigestError, match="^00000040.base"):
+        codec.restore(run, 50)
+
+
+def test_nothing_left_to_restore(run: Path) -> None:
+    damage(run / "00000000.base.safetensors")
+    with pytest.raises(codec.DigestError, match="^00000000.base"):
+        codec.restore(run)
+    assert codec.verify(run).steps == ()
+
+
+def test_wrong_track_stops_the_chain(
+    run: Path, forge: Callable[[Any, Arrays], bytes], parts_of: Callable[[bytes], Any]
+) -> None:
+    """After a record whose track differs, the state is nobody's parent: not even a forger's."""
+    path = run / "00000020.delta.safetensors"
+    metadata, arrays = parts_of(path.read_bytes())
+    path.write_bytes(forge(metadata | {"track": "0" * 32}, arrays))
+    later = run / "00000030.delta.safetensors"
+    metadata, arrays = parts_of(later.read_bytes())
+    later.write_bytes(
+        forge(
+            metadata | {"parent": codec.Chain(run).read(codec.Chain(run).entries[1]).digest}, arrays
+        )
+    )
+    report = codec.verify(run)
+    assert report.steps == (0, 10)
+    assert "expected a track of digest 0000" in report.problems[0]
+    assert "does not exist" in report.problems[1]
+
+
+def test_record_under_another_name(run: Path) -> None:
+    os.rename(run / "00000030.delta.safetensors", run / "00000031.delta.safetensors")
+    with pytest.raises(
+        codec.MalformedRecordError, match="expected delta of step 31, found delta of step 30"
+    ):
+        codec.restore(run, 31)
+
+
+def test_foreign_files_are_ignored(run: Path) -> None:
+    expected = codec.restore(run)
+    for name in (
+        ".abc.tmp", "notes.txt", "40.delta.safetensors", "000000040.delta.safetensors",
+        "00000040.delta.safetensors.tmp", "٠٠٠٠٠٠٤٠.delta.safetensors", "00000040.full.safetensors",
+        "00000040.delta.safetensors\n", "9" * 20 + ".delta.safetensors",
+    ):  # fmt: skip
+        (run / name).write_bytes(b"leftover")
+    assert codec.Chain(run).steps == (0, 10, 20, 30)
+    assert same(codec.restore(run), expected)
+
+
+def test_unreadable_record(run: Path) -> None:
+    """A disk that fails on the newest record: an older step is restored."""
+    (run / "00000030.delta.safetensors").unlink()
+    (run / "00000030.delta.safetensors").mkdir()
+    with pytest.raises(codec.ChainError, match=r"00000030\.delta\.safetensors: cannot be read: "):
+        codec.restore(run, 30)
+    with pytest.warns(codec.SkippedRecordWarning, match="restored step 20"):
+        codec.restore(run)
+
+
+# Archives
+
+
+def test_pack(run: Path, tmp_path: Path) -> None:
+    one, two = tmp_path / "one.lcc.zip", tmp_path / "two.lcc.zip"
+    assert codec.Chain(run).pack(one) == one.stat().st_size
+    assert codec.Chain(one).pack(two) == two.stat().st_size
+    codec.Chain(run).pack(one)  # again, over the old one
+    assert one.read_bytes() == two.read_bytes()
+    for source in (one, str(one), io.BytesIO(one.read_bytes())):
+        for step in (None, 0, 20):
+            assert same(codec.restore(source, step), codec.restore(run, step))
+        assert codec.verify(source).ok
+    with zipfile.ZipFile(one) as archive:
+        assert archive.namelist() == names(run)
+        for info in archive.infolist():
+            assert info.compress_type == zipfile.ZIP_STORED
+            assert info.date_time == (1980, 1, 1, 0, 0, 0)
+            assert archive.read(info) == (run / info.filename).read_bytes()
+    assert names(tmp_path) == ["one.lcc.zip", "run.lcc", "two.lcc.zip"]
+
+
+BAD = {
+    "truncated": r"truncated\.lcc\.zip: is not a readable \.lcc\.zip: File is not a zip file",
+    "foreign-member": r"member '\.\./evil\.txt' is not a stored record; a \.lcc\.zip holds only",
+    "compressed": r"member '00000000\.base\.safetensors' is not a stored record",
+    "duplicate": r"duplicate\.lcc\.zip: two members have the same name",
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_stored_bad_archives(name: str, golden: Path) -> None:
+    path = golden / "bad" / f"{name}.lcc.zip"
+    with pytest.raises(codec.ArchiveError, match=BAD[name]):
+        codec.restore(path)
+    with pytest.raises(codec.ArchiveError, match="the archive: "):
+        codec.verify(io.BytesIO(path.read_bytes()))
+
+
+def test_damaged_member(golden: Path) -> None:
+    path = golden / "bad" / "damaged-member.lcc.zip"
+    message = r"damaged-member\.lcc\.zip: member 00000001\.delta\.safetensors is damaged: Bad CRC"
+    with pytest.raises(codec.ArchiveError, match=message):
+        codec.restore(path, 1)
+    with pytest.warns(codec.SkippedRecordWarning, match="restored step 0 instead of 1: .*Bad CRC"):
+        assert codec.restore(path)["n"] == 7
+    assert codec.verify(path).steps == (0,)
+
+
+def test_every_stored_bad_archive_has_its_test(golden: Path) -> None:
+    stored = {p.name.removesuffix(".lcc.zip") for p in (golden / "bad").glob("*.lcc.zip")}
+    assert stored == set(BAD) | {"damaged-member"}
+
+
+def test_encrypted_member_is_refused(golden: Path) -> None:
+    file = io.BytesIO()
+    codec_chain = codec.Chain(golden / "run.lcc")
+    with zipfile.ZipFile(file, "w") as archive:
+        for entry in codec_chain.entries:
+            archive.writestr(entry.name, (golden / "run.lcc" / entry.name).read_bytes())
+    data = bytearray(file.getvalue())
+    for at in (data.find(b"PK\x03\x04") + 6, data.find(b"PK\x01\x02") + 8):
+        data[at] |= 1  # the flag of an encrypted member
+    with pytest.raises(codec.ArchiveError, match="is damaged: .*password"):
+        codec.restore(io.BytesIO(bytes(data)), 0)
+
+
+@pytest.fixture(scope="session")
+def packed(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("packed") / "run.lcc.zip"
+    codec.Chain(golden / "run.lcc").pack(path)
+    return path.read_bytes()
+
+
+@settings(max_examples=400)
+@given(
+    edits=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=3),
+    near_end=st.booleans(),
+    cut=st.integers(0, 3),
+)
+def test_any_archive(packed: bytes, edits: list[tuple[int, int]], near_end: bool, cut: int) -> None:
+    """Changed bytes, often in the directory at the end: verified, or refused by name."""
+    data = bytearray(packed)
+    for position, byte in edits:
+        at = len(data) - 1 - position % 200 if near_end else position % len(data)
+        data[at] = byte
+    try:
+        report = codec.verify(io.BytesIO(bytes(data[: len(data) - cut])))
+    except (codec.ArchiveError, codec.ChainNotFoundError):
+        return
+    assert set(report.steps) <= {0, 1}
+    assert report.ok <= (report.steps == (0, 1))
+
+
+# The durable write
+
+
+class Disk:
+    """Counts a function's calls and fails the chosen one."""
+
+    def __init__(self, real: Callable[..., Any], failing: int, code: int) -> None:
+        self.real, self.failing, self.code, self.calls = real, failing, code, 0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.calls += 1
+        if self.calls == self.failing:
+            raise OSError(self.code, os.strerror(self.code))
+        return self.real(*args, **kwargs)
+
+
+class FullFile:
+    """A file on a disk that has room for ten bytes more."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+
+    def __enter__(self) -> FullFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()
+
+    def write(self, data: bytes) -> int:
+        self.file.write(data[:10])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.file, name)
+
+
+FAULTS = ["mkstemp", "write", "fchmod", "fsync file", "link", "open directory", "fsync directory"]
+
+
+@pytest.fixture
+def faulty(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Make the disk refuse one step of the next write."""
+
+    def install(fault: str) -> None:
+        if fault == "mkstemp":
+            real = chains.tempfile.mkstemp
+            monkeypatch.setattr(chains.tempfile, "mkstemp", Disk(real, 1, errno.ENOSPC))
+        elif fault == "write":
+            fdopen = os.fdopen
+            monkeypatch.setattr(os, "fdopen", lambda *a, **k: FullFile(fdopen(*a, **k)))
+        elif fault == "open directory":
+            monkeypatch.setattr(os, "open", Disk(os.open, 2, errno.EIO))  # mkstemp's is the first
+        else:
+            call, _, what = fault.partition(" ")
+            failing = 2 if what == "directory" else 1
+            monkeypatch.setattr(os, call, Disk(getattr(os, call), failing, errno.EIO))
+
+    return install
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_disk_faults(
+    fault: str,
+    run: Path,
+    random_states: Callable[..., list[Arrays]],
+    faulty: Callable[[str], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """WriteError, nothing changed, no stray file; the next save works and restores."""
+    *_, state, last = random_states(6)
+    before, expected = names(run), codec.restore(run)
+    checkpoints = codec.Checkpointer(run, bits=3, resume=True)
+    assert checkpoints.tracker is not None
+    track = {k: a.copy() for k, a in checkpoints.tracker.state.items()}
+    faulty(fault)
+    with pytest.raises(
+        codec.WriteError, match=r"00000040\.delta\.safetensors: could not be written"
+    ):
+        checkpoints.save(40, state)
+    monkeypatch.undo()
+    assert names(run) == before
+    assert same(checkpoints.tracker.state, track)
+    assert checkpoints.step == 30
+    assert same(codec.restore(run), expected)
+    checkpoints.save(41, last)
+    assert codec.verify(run).ok
+    assert codec.verify(run).steps == (0, 10, 20, 30, 41)
+    for name in ("d", "ids"):
+        assert codec.restore(run)[name].tobytes() == last[name].tobytes()
+
+
+def test_interrupted_after_the_link(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while the directory is fsynced: the record goes, or the next save had no parent."""
+    before = names(run)
+
+    def interrupt(path: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(chains, "_fsync_directory", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        chains.publish(run / "00000040.delta.safetensors", lambda file: file.write(b"x"))
+    assert names(run) == before
+
+
+def test_publish_never_overwrites(run: Path) -> None:
+    path = run / "00000030.delta.safetensors"
+    before, listing = path.read_bytes(), names(run)
+    with pytest.raises(
+        codec.StepOrderError, match="exists already, and records are never overwritten"
+    ):
+        chains.publish(path, lambda file: file.write(b"x"))
+    assert path.read_bytes() == before
+    assert names(run) == listing
+    chains.publish(path, lambda file: file.write(b"x"), overwrite=True)
+    assert path.read_bytes() == b"x"
+    assert names(run) == listing
+
+
+def test_publish_leaves_nothing_when_the_writer_fails(tmp_path: Path) -> None:
+    def fail(file: IO[bytes]) -> None:
+        file.write(b"half")
+        raise RuntimeError("writer")
+
+    with pytest.raises(RuntimeError, match="writer"):
+        chains.publish(tmp_path / "x", fail)
+    assert names(tmp_path) == []
+    with pytest.raises(codec.WriteError, match="could not be written"):
+        chains.publish(tmp_path / "no" / "x", lambda file: file.write(b"x"))
+
+
+def test_published_files_can_be_read_by_others(tmp_path: Path) -> None:
+    chains.publish(tmp_path / "x", lambda file: file.write(b"x"))
+    assert (tmp_path / "x").stat().st_mode & 0o777 == 0o644
+
+
+def test_order_of_system_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is durable before it has its name, the name before publish returns."""
+    calls: list[str] = []
+
+    def spy(name: str) -> None:
+        real = getattr(os, name)
+
+        def call(*args: Any) -> Any:
+            target = (
+                "directory" if name == "fsync" and os.path.isdir(f"/proc/self/fd/{args[0]}") else ""
+            )
+            calls.append(f"{name} {target}".strip())
+            return real(*args)
+
+        monkeypatch.setattr(os, name, call)
+
+    for name in ("fsync", "link", "unlink"):
+        spy(name)
+    chains.publish(tmp_path / "x", lambda file: file.write(b"x"))
+    assert calls == ["fsync", "link", "fsync directory", "unlink"]
+
+
+def test_full_disk_while_packing(run: Path, tmp_path: Path, faulty: Callable[[str], None]) -> None:
+    target = tmp_path / "run.lcc.zip"
+    target.write_bytes(b"old")
+    faulty("write")
+    with pytest.raises(codec.WriteError, match=r"run\.lcc\.zip: could not be written"):
+        codec.Chain(run).pack(target)
+    assert target.read_bytes() == b"old"
+    assert names(tmp_path) == ["run.lcc", "run.lcc.zip"]

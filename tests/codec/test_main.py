@@ -1,0 +1,159 @@
+"""The command line: answers, exit codes, no traceback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load
+from safetensors.torch import load as load_torch
+
+import codec
+from codec.__main__ import main
+
+
+def damage(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def test_info(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", str(run)]) == 0
+    text = capsys.readouterr().out
+    assert text.count("delta.safetensors") == 3
+    assert f"4 records, {codec.Chain(run).nbytes:,} bytes" in text
+    assert main(["info", str(run), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["run"] == str(run)
+    assert answer["bytes"] == sum(r["bytes"] for r in answer["records"])
+    assert answer["records"][1]["file"] == "00000010.delta.safetensors"
+    assert [(r["step"], r["kind"]) for r in answer["records"]] == [
+        (0, "base"), (10, "delta"), (20, "delta"), (30, "delta"),
+    ]  # fmt: skip
+
+
+def test_verify(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nbytes = codec.Chain(run).nbytes
+    assert main(["verify", str(run)]) == 0
+    assert capsys.readouterr().out == f"ok: 4 of 4 steps restore, {nbytes:,} bytes checked\n"
+    assert main(["verify", "--json", str(run)]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer == {"ok": True, "bytes": nbytes, "steps": [0, 10, 20, 30], "problems": []}
+    damage(run / "00000020.delta.safetensors")
+    assert main(["verify", str(run)]) == 1
+    text = capsys.readouterr().out.splitlines()
+    assert text[0].startswith("problem: 00000020.delta.safetensors: expected ")
+    assert text[1].startswith("problem: 00000030.delta.safetensors: its parent, digest ")
+    assert text[2].startswith("DAMAGED: 2 of 4 steps restore")
+    assert main(["verify", "--json", str(run)]) == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["ok"], answer["steps"], len(answer["problems"])) == (False, [0, 10], 2)
+
+
+def test_restore(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out.safetensors"
+    assert main(["restore", str(run), "-o", str(out), "--step", "10"]) == 0
+    assert capsys.readouterr().out == f"{out}: 10 tensors, {out.stat().st_size:,} bytes\n"
+    expected = codec.restore(run, 10)
+    for name, array in load(out.read_bytes()).items():
+        assert array.tobytes() == expected[name].tobytes()
+    assert main(["restore", str(run), "-o", str(out), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer == {"output": str(out), "bytes": out.stat().st_size, "tensors": 10}
+    assert load(out.read_bytes())["d"].tobytes() == codec.restore(run)["d"].tobytes()
+
+
+def test_restore_torch(tmp_path: Path) -> None:
+    run, out = tmp_path / "run.lcc", tmp_path / "out.safetensors"
+    with codec.Checkpointer(run) as checkpoints:
+        checkpoints.save(0, {"w": torch.ones(3, dtype=torch.bfloat16)})
+    assert main(["restore", str(run), "-o", str(out)]) == 0
+    assert load_torch(out.read_bytes())["w"].dtype == torch.bfloat16
+
+
+def test_restore_falls_back_and_says_so(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(run / "00000030.delta.safetensors")
+    out = tmp_path / "out.safetensors"
+    assert main(["restore", str(run), "-o", str(out)]) == 0
+    assert "restored step 20 instead of 30: 00000030.delta" in capsys.readouterr().err
+    assert main(["restore", str(run), "-o", str(out), "--step", "30"]) == 1
+    assert capsys.readouterr().err.startswith("error: 00000030.delta.safetensors: expected ")
+
+
+def test_archives(run: Path, tmp_path: Path, golden: Path) -> None:
+    codec.Chain(run).pack(tmp_path / "run.lcc.zip")
+    assert main(["verify", str(tmp_path / "run.lcc.zip")]) == 0
+    assert main(["info", str(golden / "bad" / "truncated.lcc.zip")]) == 1
+
+
+def test_what_cannot_be_written(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["restore", str(run), "-o", str(tmp_path / "no" / "out")]) == 1
+    assert "could not be written" in capsys.readouterr().err
+    with codec.Checkpointer(tmp_path / "odd.lcc") as checkpoints:
+        checkpoints.save(0, {"__metadata__": np.zeros(3)})
+    assert main(["restore", str(tmp_path / "odd.lcc"), "-o", str(tmp_path / "out")]) == 1
+    assert capsys.readouterr().err.startswith("error: a .safetensors file cannot hold")
+    assert not (tmp_path / "out").exists()
+
+
+def test_wrong_use(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["restore", str(run), "-o", str(tmp_path / "x"), "--step", "11"]) == 2
+    assert "error: " in capsys.readouterr().err
+    for wrong in ([], ["destroy", str(run)], ["verify"], ["restore", str(run)], ["info", "a", "b"]):
+        with pytest.raises(SystemExit) as caught:
+            main(wrong)
+        assert caught.value.code == 2
+        assert "usage: python -m codec" in capsys.readouterr().err
+
+
+def test_every_stored_fault_without_a_traceback(
+    golden: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each broken record as the base or the delta of a chain, each broken archive."""
+    sources = [p for p in (golden / "bad").iterdir() if p.suffix != ".safetensors"]
+    for path in (golden / "bad").glob("*.safetensors"):
+        for name in ("00000000.base.safetensors", "00000001.delta.safetensors"):
+            run = tmp_path / f"{path.stem}-{name[9]}"
+            run.mkdir()
+            for good in (golden / "run.lcc").iterdir():
+                (run / good.name).write_bytes(good.read_bytes())
+            (run / name).write_bytes(path.read_bytes())
+            sources.append(run)
+    assert len(sources) > 30
+    for source in sources:
+        assert main(["verify", str(source), "--json"]) == 1, source
+        assert main(["restore", str(source), "--step", "1", "-o", str(tmp_path / "out")]) == 1, (
+            source
+        )
+        assert main(["info", str(source)]) in (0, 1)
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err + captured.out
+
+
+def test_as_a_process(run: Path) -> None:
+    """-W error must not turn the warning about a skipped record into a traceback."""
+    damage(run / "00000030.delta.safetensors")
+    out = run.parent / "out"
+    command = [sys.executable, "-W", "error::UserWarning", "-m", "codec"]
+    root = Path(codec.__file__).parents[1]
+    done = subprocess.run(
+        [*command, "restore", str(run), "-o", str(out)], cwd=root, capture_output=True, text=True
+    )
+    assert done.returncode == 0
+    assert done.stdout == f"{out}: 10 tensors, {out.stat().st_size:,} bytes\n"
+    assert done.stderr.startswith(f"{run}: restored step 20 instead of 30")
+    assert "Traceback" not in done.stderr
+    done = subprocess.run(
+        [*command, "info", str(run / "no")], cwd=root, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr
