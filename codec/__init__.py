@@ -41,6 +41,7 @@ from .errors import (
 )
 from .quantize import Bucket, Buckets, Quantized, dequantize, quantize
 from .track import Group, Step, Tracker, apply
+from .warmup import warm_up
 
 __all__ = [
     "ArchiveError",
@@ -85,4 +86,5 @@ __all__ = [
     "quantize",
     "restore",
     "verify",
+    "warm_up",
 ]

@@ -9,6 +9,8 @@ import tempfile
 import threading
 from pathlib import Path
 
+import codec
+
 from .session import PLAYING, Run, RunError, Settings
 
 MAX_RUNS = 12  # each may hold a chain, a model and up to 64 MB of codes
@@ -47,6 +49,7 @@ class Runs:
         with self._making_example:
             run = self.get(EXAMPLE_ID)
             if run is None:
+                codec.warm_up()
                 run = Run(EXAMPLE_ID, EXAMPLE, self._root / EXAMPLE_ID / "run.lcc")
                 run.play()
                 run.wait()

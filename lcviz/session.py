@@ -102,7 +102,8 @@ class Checkpoint:
 class Snapshot:
     """A run at one moment; safe to keep and to share between threads.
 
-    message: a sentence where the status needs one. checkpoints: the base first.
+    message: a sentence where the status needs one. checkpoints: the base first. The seconds
+    are sums over the run; wall_seconds leaves out the pauses.
     """
 
     status: str
@@ -112,6 +113,12 @@ class Snapshot:
     train_seconds: float
     codec_seconds: float
     measure_seconds: float
+    wall_seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Iterations a second of wall-clock time, saving and measuring included."""
+        return self.iteration / self.wall_seconds if self.wall_seconds else 0.0
 
     @property
     def newest(self) -> Checkpoint:
@@ -155,6 +162,7 @@ class Run:
         self._iteration = 0
         self._checkpoints: list[Checkpoint] = []
         self._seconds = [0.0, 0.0, 0.0]  # training, codec, measuring
+        self._wall_seconds = 0.0
         self._codes: dict[int, list[Codes]] = {}
         self._removed: dict[int, RemovedBuckets] = {}
         self._removing = threading.Lock()
@@ -197,8 +205,16 @@ class Run:
         with self._condition:
             busy = self._status == PAUSED and (self._single_steps or self._working)
             status = PLAYING if busy else self._status
+            train, saving, measuring = self._seconds
             return Snapshot(
-                status, self._message, self._iteration, tuple(self._checkpoints), *self._seconds
+                status,
+                self._message,
+                self._iteration,
+                tuple(self._checkpoints),
+                train,
+                saving,
+                measuring,
+                self._wall_seconds,
             )
 
     def wait(self, timeout: float | None = None) -> Snapshot:
@@ -320,6 +336,7 @@ class Run:
             self._save(train_loss, self._seconds[0] - self._trained_until_last_save())
         with self._condition:
             self._single_steps = max(0, self._single_steps - 1)
+            self._wall_seconds += time.perf_counter() - started
 
     def _trained_until_last_save(self) -> float:
         return sum(c.train_seconds for c in self._checkpoints)

@@ -79,7 +79,7 @@ def show(panel: Panel, key: str, *, height: int = 320) -> None:
             alt=panel.alt,
             renderer="svg",
         )
-    st.caption(panel.sentence)
+    st.markdown(f":small[{panel.sentence}]")
     if st.session_state.get("tables"):
         show_table(panel.table, key)
 

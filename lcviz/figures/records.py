@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import pandas as pd
@@ -30,7 +31,12 @@ def record_sizes(entries: Sequence[Entry]) -> Panel:
         barmode="overlay",
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0.5, "xanchor": "center"},
         xaxis={"title": {"text": "step (iterations)"}},
-        yaxis={"title": {"text": "bytes on disk (log scale)"}, "type": "log", "dtick": 1},
+        yaxis={
+            "title": {"text": "bytes on disk (log scale)"},
+            "type": "log",
+            "dtick": 1,
+            "range": [2, math.ceil(math.log10(max(e.nbytes for e in entries)))],
+        },
     )
     total = sum(e.nbytes for e in entries)
     base = sum(e.nbytes for e in entries if e.kind == "base")

@@ -2,40 +2,59 @@
 
 from __future__ import annotations
 
-import pandas as pd
-import plotly.graph_objects as go
+from typing import Any
 
-from ..lab.removed import RemovedBuckets
-from .panel import SIGN_COLOURS, SIGN_NAMES, Panel, exponent_text
+import pandas as pd
+
+from ..lab.removed import Removed, RemovedBuckets
+from .panel import (
+    HATCH,
+    SIGN_COLOURS,
+    SIGN_NAMES,
+    Option,
+    Panel,
+    base_option,
+    exponent_text,
+    minus,
+)
 
 
 def removed_bucket_panel(result: RemovedBuckets) -> Panel:
     """How far the loss moves when one bucket of the delta is left out."""
-    figure = go.Figure()
+    exponents = [b.exponent for b in result.buckets] or [0]
+    axis = list(range(min(exponents), max(exponents) + 1))
+    series = []
     for sign in (0, 1):
-        rows = [b for b in result.buckets if b.sign == sign]
-        figure.add_bar(
-            x=[b.exponent for b in rows],
-            y=[b.loss - result.loss for b in rows],
-            name=SIGN_NAMES[sign],
-            marker={
-                "color": SIGN_COLOURS[sign],
-                "pattern": {"shape": ["" if b.kept else "/" for b in rows]},
-            },
-            customdata=[[b.loss, b.count, b.distance] for b in rows],
-            hovertemplate=(
-                f"without {SIGN_NAMES[sign]} 2^%{{x}}: loss %{{customdata[0]:.4f}} (%{{y:+.4f}})"
-                "<br>%{customdata[1]:,} values, distance %{customdata[2]:.4f}<extra></extra>"
-            ),
+        rows = {b.exponent: b for b in result.buckets if b.sign == sign}
+        series.append(
+            {
+                "name": SIGN_NAMES[sign],
+                "type": "bar",
+                "barGap": "0%",
+                "barCategoryGap": "20%",
+                "itemStyle": {"color": SIGN_COLOURS[sign]},
+                "data": [_bar(rows.get(e), result.loss) for e in axis],
+            }
         )
-    figure.update_layout(
-        height=320,
-        margin={"l": 64, "r": 12, "t": 36, "b": 48},
-        barmode="group",
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0.5, "xanchor": "center"},
-        xaxis={"title": {"text": "exponent of the removed bucket"}},
-        yaxis={"title": {"text": "change of the loss"}, "zeroline": True},
-    )
+    option: Option = base_option() | {
+        "tooltip": {"trigger": "axis", "confine": True, "axisPointer": {"type": "shadow"}},
+        "grid": [{"left": 72, "right": 12, "top": 36, "bottom": 48}],
+        "xAxis": {
+            "type": "category",
+            "data": [minus(e) for e in axis],
+            "axisLine": {"onZero": False},
+            "name": "exponent e of the removed bucket",
+            "nameLocation": "middle",
+            "nameGap": 28,
+        },
+        "yAxis": {
+            "type": "value",
+            "name": "change of the loss",
+            "nameLocation": "middle",
+            "nameGap": 54,
+        },
+        "series": series,
+    }
     worst = max(result.buckets, key=lambda b: abs(b.loss - result.loss), default=None)
     harmless = sum(abs(b.loss - result.loss) <= 0.001 * abs(result.loss) for b in result.buckets)
     if worst is None:
@@ -59,4 +78,12 @@ def removed_bucket_panel(result: RemovedBuckets) -> Panel:
         }
     )
     alt = "Change of the loss for each removed exponent bucket, by sign."
-    return Panel("Error when one bucket is removed", sentence, figure, alt, table)
+    return Panel("Error when one bucket is removed", sentence, option, alt, table)
+
+
+def _bar(bucket: Removed | None, loss: float) -> dict[str, Any] | None:
+    """One bar: hatched where priority promotion dropped the bucket anyway."""
+    if bucket is None:
+        return None
+    dropped = {} if bucket.kept else {"itemStyle": {"opacity": 0.55, "decal": HATCH}}
+    return {"value": round(bucket.loss - loss, 6)} | dropped

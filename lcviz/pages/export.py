@@ -22,7 +22,7 @@ def page() -> None:
     whose = "the example run, " if state.is_example(run) else ""
     st.markdown(
         f"Of {whose}**{run.task.title}**: seed {s.seed}, {s.optimizer.upper()} at learning rate "
-        f"{s.lr:g}, a checkpoint every {s.interval} iterations, "
+        f"{s.lr:g}, a checkpoint {_every(s.interval)}, "
         f"{'all buckets' if s.bits is None else f'{s.bits} bits'}, buckets over the {s.scope}."
     )
     try:
@@ -33,6 +33,10 @@ def page() -> None:
     _archive(run, package)
     _one_step(run, package)
     _code(run, package)
+
+
+def _every(interval: int) -> str:
+    return "after every iteration" if interval == 1 else f"every {interval} iterations"
 
 
 def _package(run: Run) -> Package:

@@ -100,6 +100,8 @@ def _where(run: Run, snapshot: Snapshot) -> str:
     if state.is_example(run):
         return f"Shown below: a recorded run, {title}, trained on this server when it started."
     text = f"{title}: **iteration {snapshot.iteration}** of {run.settings.stop_after}"
+    if snapshot.iteration:
+        text += f", {snapshot.rate:.3g} a second"
     return text + (", finished." if snapshot.status == FINISHED else "")
 
 

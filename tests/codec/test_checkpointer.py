@@ -153,7 +153,7 @@ def test_resume_goes_on_from_the_track_on_disk(
 def test_resume_of_a_damaged_chain(run: Path) -> None:
     path = run / "00000030.delta.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(codec.TruncatedRecordError, match="^00000030.delta"):
+    with pytest.raises(codec.TruncatedRecordError, match=r"^00000030.delta"):
         codec.Checkpointer(run, resume=True)
 
 

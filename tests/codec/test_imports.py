@@ -19,7 +19,7 @@ DTypeError DigestError Encoded ForeignRecordError Group InputError LccError Malf
 NonFiniteError ParentError PayloadError Quantized RecordError Report Saved SettingsError
 SkippedRecordWarning StateMismatchError Step StepNotFoundError StepOrderError StreamError
 TrackDigestError Tracker TruncatedRecordError VersionError WriteError apply decode dequantize
-encode quantize restore verify
+encode quantize restore verify warm_up
 """
 
 

@@ -198,6 +198,27 @@ def test_header_length_that_lies(length: int) -> None:
         records.load(length.to_bytes(8, "little") + b"{}", "r")
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"sizes":', b'"sizes":{"dtype":"U8","shape":[0],"data_offsets":[43,43]},"sizes":'),
+        (b'{"__metadata__":', b'{"__metadata__":{},"__metadata__":'),
+        (b'"dtype":"I64"', b'"dtype":"U8","dtype":"I64"'),
+        (rb"\"kind\":", rb"\"kind\":\"base\",\"kind\":"),
+        (rb"\"step\":", rb"\"step\":0,\"st\u0065p\":"),
+    ],
+)
+def test_keys_that_stand_twice(
+    old: bytes, new: bytes, delta: bytes, resign: Callable[[bytes], bytes]
+) -> None:
+    """safetensors itself would take the last one, and JSON parsers do not agree on it."""
+    length = int.from_bytes(delta[:8], "little")
+    header = delta[8 : 8 + length].replace(old, new, 1)
+    data = resign(len(header).to_bytes(8, "little") + header + delta[8 + length :])
+    with pytest.raises(codec.ForeignRecordError, match="a key stands twice"):
+        records.load(data, "r")
+
+
 def test_too_many_tensors(monkeypatch: pytest.MonkeyPatch, base: bytes) -> None:
     monkeypatch.setattr(records, "MAX_TENSORS", 2)
     with pytest.raises(codec.ForeignRecordError, match="at most 2 tensors, found 3"):
@@ -213,7 +234,7 @@ METADATA = [
     ("delta", {"bits": 1}), ("delta", {"bits": []}), ("delta", {"scope": "layer"}),
     ("delta", {"scope": {}}), ("delta", {"coder": "zip"}), ("delta", {"coder": None}),
     ("delta", {"non_finite": None}), ("delta", {"non_finite": "w"}),
-    ("delta", {"non_finite": ["w"]}),
+    ("delta", {"non_finite": ["w"]}), ("delta", {"non_finite": ""}), ("delta", {"non_finite": {}}),
     ("delta", {"non_finite": ["n"]}), ("delta", {"non_finite": ["x"]}),
     ("delta", {"non_finite": [["w"]]}), ("delta", {"non_finite": {"w": 1}}),
     ("base", {"layout": None}), ("base", {"layout": 1}), ("base", {"layout": [[]]}),

@@ -1,0 +1,74 @@
+"""Losses and sizes over the run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from lcviz.figures.curves import loss_curve, size_curve
+from lcviz.figures.panel import Panel
+
+Check = Callable[[Panel], dict[str, Any]]
+
+
+def test_loss_curve(check_option: Check) -> None:
+    panel = loss_curve([0, 7, 14], [2.5, 1.5, 1.25], [2.5, 1.75, 1.3], 7)
+    option = check_option(panel)
+    live, restored = option["series"]
+    assert live["data"] == [[0, 2.5], [7, 1.5], [14, 1.25]]
+    assert restored["data"] == [[0, 2.5], [7, 1.75], [14, 1.3]]
+    assert live["lineStyle"]["type"] != restored["lineStyle"]["type"]  # not by colour alone
+    assert live["markLine"]["data"][0]["xAxis"] == 7
+    assert "markLine" not in restored
+    assert panel.sentence == (
+        "At step 14 the live model's loss is 1.2500; restored from the chain it would be 1.3000."
+    )
+    assert panel.table.to_dict("list") == {
+        "step": [0, 7, 14],
+        "live": [2.5, 1.5, 1.25],
+        "restored": [2.5, 1.75, 1.3],
+    }
+
+
+def test_a_diverged_loss_is_a_gap(check_option: Check) -> None:
+    """JSON has neither NaN nor infinity."""
+    panel = loss_curve([0, 1, 2, 3], [2.0, 1e300, math.inf, math.nan], [2.0, 1.0, 1.0, 1.0], 0)
+    live, _ = check_option(panel)["series"]
+    assert live["data"] == [[0, 2.0], [1, None], [2, None], [3, None]]
+
+
+def test_a_single_point_is_drawn_as_one(check_option: Check) -> None:
+    option = check_option(loss_curve([0], [2.0], [2.0], 0))
+    assert all(series["showSymbol"] for series in option["series"])
+
+
+def test_size_curve_leaves_the_base_out(check_option: Check) -> None:
+    panel = size_curve([0, 1, 2], [4100, 140, 160], [4000, 4000, 4000], 30, 2)
+    option = check_option(panel)
+    record, floor = option["series"]
+    assert record["data"] == [[1, 3.5], [2, 4.0]]
+    assert floor["data"] == [[1, 3.125], [2, 3.125]]
+    assert record["markLine"]["data"][0]["xAxis"] == 2
+    assert "3 checkpoints in 4.4 kB instead of 12 kB" in panel.sentence
+    assert "3.75 % of float32 on average, its header of 30 bytes included" in panel.sentence
+    assert panel.table["bytes"].tolist() == [4100, 140, 160]
+    assert panel.table["%"].tolist() == [102.5, 3.5, 4.0]
+
+
+def test_size_curve_of_the_base_alone(check_option: Check) -> None:
+    """Nothing is said about delta records while there is none."""
+    panel = size_curve([0], [4100], [4000], 100, 0)
+    assert check_option(panel)["series"][0]["data"] == []
+    assert "0.00 %" not in panel.sentence
+
+
+def test_alt_is_the_same_at_every_step() -> None:
+    assert (
+        loss_curve([0, 1], [2.0, 1.0], [2.0, 1.5], 0).alt
+        == loss_curve([0, 1, 2], [2.0, 1.0, 0.5], [2.0, 1.5, 0.6], 2).alt
+    )
+    assert (
+        size_curve([0, 1], [4100, 140], [4000] * 2, 30, 0).alt
+        == size_curve([0, 1, 2], [4100, 140, 150], [4000] * 3, 30, 2).alt
+    )

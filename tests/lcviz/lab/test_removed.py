@@ -1,0 +1,112 @@
+"""The removed-bucket experiment against a slow and obvious one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lcviz.lab.anatomy import dissect
+from lcviz.lab.removed import removed_buckets
+
+Arrays = dict[str, np.ndarray]
+MakeCase = Callable[..., Any]
+MOVED = 7.5
+
+
+def loss_of(state: Arrays) -> float:
+    """Some function of every number in a state that notices each change."""
+    return float(
+        sum(np.cos(a.astype(np.float64) * np.arange(1, a.size + 1).reshape(a.shape)).sum()
+            for a in state.values())
+    )  # fmt: skip
+
+
+def slow_rebuild(case: Any, without: tuple[int, int] | None) -> Arrays:
+    """Value by value: each bucket's middle is added, but for one bucket, which adds nothing."""
+    members: dict[tuple[int, int, int], list[float]] = {}
+    place: list[tuple[int, str, int, tuple[int, int]]] = []
+    for g, group in enumerate(case.step.groups):
+        for t in group.tensors:
+            delta = (case.after[t.name] - case.before[t.name]).ravel()
+            for i, value in enumerate(delta.tolist()):
+                if value:
+                    key = (int(np.frexp(value)[1]) - 1, int(value < 0))
+                    members.setdefault((g, *key), []).append(value)
+                    place.append((g, t.name, i, key))
+    state = {name: array.copy() for name, array in case.before.items()}
+    for g, name, i, key in place:
+        if key != without:
+            own = members[(g, *key)]
+            flat = state[name].reshape(-1)
+            flat[i] = flat[i] + np.float32((min(own) + max(own)) / 2)
+    return state
+
+
+def distance_to(case: Any, state: Arrays) -> float:
+    """||state - u_t|| / moved over the tensors that are quantized."""
+    names = [t.name for group in case.step.groups for t in group.tensors]
+    total = sum(float(np.square(state[n].astype(np.float64) - case.after[n]).sum()) for n in names)
+    return float(np.sqrt(total)) / MOVED
+
+
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+@pytest.mark.parametrize("bits", [1, 2, None])
+def test_against_a_slow_recomputation(make_case: MakeCase, bits: int | None, scope: str) -> None:
+    case = make_case(23, bits, scope)
+    kept_copy = {name: array.copy() for name, array in case.before.items()}
+    alphabets, stage = dissect(case.before, case.after, case.step)
+    reported: list[tuple[int, int]] = []
+    result = removed_buckets(
+        9,
+        case.before,
+        alphabets,
+        [q.codes for q in stage],
+        MOVED,
+        loss_of,
+        lambda done, total: reported.append((done, total)),
+    )
+    assert result.step == 9
+    whole = slow_rebuild(case, None)
+    assert result.loss == loss_of(whole)
+    assert result.distance == pytest.approx(distance_to(case, whole), rel=1e-3, abs=1e-6)
+
+    deltas = np.concatenate(case.deltas())
+    mantissa, exponent = np.frexp(deltas)
+    codes = np.concatenate([g.quantized.codes for g in case.step.groups])
+    keys = sorted(
+        {(int(e) - 1, int(d < 0)) for m, e, d in zip(mantissa, exponent, deltas) if m},
+        key=lambda k: (-k[0], k[1]),
+    )
+    assert [(b.exponent, b.sign) for b in result.buckets] == keys
+    for b in result.buckets:
+        without = slow_rebuild(case, (b.exponent, b.sign))
+        mine = (mantissa != 0) & (exponent - 1 == b.exponent) & ((deltas < 0) == b.sign)
+        assert b.count == int(mine.sum())
+        assert b.kept == bool((codes[mine] > 0).any())
+        assert b.loss == loss_of(without)
+        assert b.distance == pytest.approx(distance_to(case, without), rel=1e-3, abs=1e-6)
+    assert reported == [(i, len(keys)) for i in range(1, len(keys) + 1)]
+    for name, array in kept_copy.items():  # the caller's track is left alone
+        assert np.array_equal(case.before[name], array)
+
+
+def test_large_buckets_matter_more(make_case: MakeCase) -> None:
+    """The distance falls with the exponent, within each sign: the paper's point."""
+    case = make_case(29, 2)
+    alphabets, stage = dissect(case.before, case.after, case.step)
+    result = removed_buckets(1, case.before, alphabets, [q.codes for q in stage], MOVED, loss_of)
+    top, bottom = result.buckets[0], result.buckets[-1]
+    assert top.distance > 10 * bottom.distance
+    assert all(b.distance >= result.distance for b in result.buckets)
+
+
+def test_nothing_changed(make_case: MakeCase) -> None:
+    """A delta of zeros has no bucket, and the model as it was."""
+    case = make_case(scale={"wide": 0.0, "bias": 0.0})
+    alphabets, stage = dissect(case.before, case.after, case.step)
+    result = removed_buckets(1, case.before, alphabets, [q.codes for q in stage], 0.0, loss_of)
+    assert result.buckets == ()
+    assert (result.loss, result.distance) == (loss_of(case.before), 0.0)
