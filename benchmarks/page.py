@@ -29,6 +29,18 @@ ROOT = Path(__file__).parent.parent
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 CHART = ".stEChartsChart svg, .js-plotly-plot .main-svg"
 ITERATIONS = 300
+# Marks every chart node; counts those that took the place of a marked one of the same chart.
+REMOUNTS = """() => {
+    window.known ??= new Set();
+    let replaced = 0;
+    for (const node of document.querySelectorAll('.stEChartsChart, .stEChartsChart svg')) {
+        const key = node.closest('[class*=st-key-panel-]').className + node.tagName;
+        if (!node.marked && window.known.has(key)) replaced += 1;
+        node.marked = true;
+        window.known.add(key);
+    }
+    return replaced;
+}"""
 PLAIN_RUN = f"""
 import sys, tempfile
 from pathlib import Path
@@ -84,16 +96,15 @@ def watched_run(browser: Browser, address: str) -> tuple[float, int, int]:
     page = context.new_page()
     page.goto(f"{address}/?iterations={ITERATIONS}")
     page.get_by_role("button", name="Start live training").click(timeout=60_000)
+    page.get_by_role("button", name="Pause").wait_for(timeout=60_000)
     for panel in ("loss", "size", "buckets", "bits", "huffman"):
         page.locator(f".st-key-panel-{panel} .stEChartsChart svg").wait_for(timeout=60_000)
-    nodes = "[...document.querySelectorAll('.stEChartsChart, .stEChartsChart svg')]"
-    tag_new = f"{nodes}.filter(node => !node.tagged).map(node => node.tagged = true).length"
-    page.evaluate(tag_new)
+    page.evaluate(REMOUNTS)
     remounted = ticks = 0
     while page.get_by_role("button", name="Pause").count():
         page.wait_for_timeout(1000)
         if page.get_by_role("button", name="Pause").count():
-            remounted += page.evaluate(tag_new)
+            remounted += page.evaluate(REMOUNTS)
             ticks += 1
     page.get_by_text("finished").wait_for(timeout=60_000)
     text = page.locator(".st-key-controls").inner_text()

@@ -1,0 +1,79 @@
+"""The README's Python snippets run, and its two commands are what they should be."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+COMMANDS = [
+    line
+    for block in re.findall(r"```bash\n(.*?)```", README, re.DOTALL)
+    for line in block.splitlines()
+]
+
+
+def run(code: list[str], folder: Path) -> None:
+    """Run Python with the project importable, in an empty folder; shows what it printed."""
+    done = subprocess.run(
+        [sys.executable, *code],
+        cwd=folder,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_there_are_snippets() -> None:
+    assert len(SNIPPETS) >= 2
+
+
+@pytest.mark.parametrize("snippet", SNIPPETS)
+def test_snippet_runs(snippet: str, tmp_path: Path) -> None:
+    run(["-c", snippet], tmp_path)
+
+
+def test_codec_commands_run(tmp_path: Path) -> None:
+    (training,) = (s for s in SNIPPETS if "Checkpointer" in s)
+    run(["-c", training], tmp_path)
+    commands = [c for c in COMMANDS if c.startswith("python -m codec")]
+    assert len(commands) == 3
+    for command in commands:
+        run(command.split()[1:], tmp_path)
+    assert (tmp_path / "step2.safetensors").exists()
+
+
+def test_worked_example_lines() -> None:
+    """The table of ten numbers is what the codec computes."""
+    import numpy as np
+
+    import codec
+    from codec import huffman
+
+    delta = np.array([0.76, -0.48, 0.2, 0.07, 0.18, 0.49, 0.14, 0.39, 0.82, 0.09], np.float32)
+    rows = {line[0]: line for line in README.splitlines() if re.match(r"[EPH]  \w", line)}
+
+    def numbers(row: str) -> list[float]:
+        text = rows[row][18:].replace("−", "-").split()
+        return [float(word) for word in text[:10]]
+
+    e, p = codec.quantize(delta), codec.quantize(delta, 2)
+    assert numbers("E") == [round(float(v), 2) for v in codec.dequantize(e)]
+    assert numbers("P") == [round(float(v), 2) for v in codec.dequantize(p)]
+    words = huffman.code_words(codec.encode(p).code_lengths)
+    assert rows["H"][18:].split()[:10] == [words[c] for c in p.codes]
+    assert codec.encode(p).payload_bits == 18
+    assert "18 bits" in rows["H"]
+
+
+def test_two_commands() -> None:
+    start = "python3 -m venv .venv && . .venv/bin/activate && pip install -r "
+    assert f"{start}requirements.txt && streamlit run app.py" in COMMANDS
+    assert f"{start}requirements-dev.txt && pytest" in COMMANDS
