@@ -45,7 +45,13 @@ def bucket_histogram(totals: Sequence[BucketTotal], n: int, shared: bool) -> Pan
                 }
             )
     labels = [minus(e) for e in exponents]
-    log_axis = {"type": "log", "min": 0.5, "max": 10 ** len(str(top)), "splitNumber": 3}
+    log_axis = {
+        "type": "log",
+        "min": 0.5,  # so that a bucket of one value has a bar
+        "max": 10 ** len(str(top)),
+        "splitNumber": 3,
+        "axisLabel": {"showMinLabel": False},
+    }
     option: Option = base_option() | {
         "tooltip": {"trigger": "axis", "confine": True, "axisPointer": {"type": "shadow"}},
         "axisPointer": {"link": [{"xAxisIndex": "all"}]},
@@ -85,6 +91,11 @@ def bucket_histogram(totals: Sequence[BucketTotal], n: int, shared: bool) -> Pan
     smallest = min((b.exponent for b in totals if b.kept), default=None)
     if smallest is None:
         sentence = "Nothing changed in this step: every value of δ is zero."
+    elif not any(b.dropped for b in totals):
+        sentence = (
+            f"All {len(totals)} buckets survive: every change is kept, rounded to its bucket's "
+            f"middle. {n - kept_values:,} of {n:,} values did not change at all."
+        )
     else:
         where = "" if shared else " in at least one tensor"
         sentence = (

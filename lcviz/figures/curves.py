@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import pandas as pd
@@ -35,6 +36,9 @@ def loss_curve(
         "loss on held-out examples",
         viewed,
     )
+    seen = [v for v in (*live, *restored) if math.isfinite(v)]
+    if seen and min(seen) > 0 and max(seen) > 1e4 * min(seen):  # exploding: keep the rest visible
+        option["yAxis"]["type"] = "log"
     sentence = (
         f"At step {steps[-1]} the live model's loss is {live[-1]:.4f}; restored from the chain it "
         f"would be {restored[-1]:.4f}."

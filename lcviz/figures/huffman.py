@@ -24,35 +24,7 @@ def code_panel(rows: Sequence[CodeRow], name: str) -> Panel:
     counts = np.array([r.count for r in rows], np.int64)
     lengths = np.array([len(r.word) for r in rows], np.uint8)
     n = int(counts.sum())
-    root = huffman.tree(lengths)
-    shown = _depth_for(root)
-    option: Option = base_option() | {
-        "legend": {"show": False},
-        "tooltip": {"show": False},
-        "series": [
-            {
-                "type": "tree",
-                "data": [_branch(root, rows, shown)],
-                "orient": "LR",
-                "layout": "orthogonal",
-                "edgeShape": "polyline",
-                "edgeForkPosition": "50%",
-                "top": 8,
-                "bottom": 8,
-                "left": 24,
-                "right": 190,
-                "symbol": "circle",
-                "symbolSize": 7,
-                "initialTreeDepth": -1,
-                "expandAndCollapse": False,
-                "roam": False,
-                "lineStyle": {"color": GREY, "width": 1.2},
-                "itemStyle": {"color": GREY},
-                "label": {"position": "top", "distance": 4},
-                "leaves": {"label": {"position": "right", "distance": 6}},
-            }
-        ],
-    }
+    option = _tree_option(huffman.tree(lengths), rows)
     mean = huffman.n_bits(counts, lengths) / n
     entropy = huffman.entropy(counts) / n
     table_bytes = counts.size + 4 * (counts.size - 1)
@@ -71,7 +43,7 @@ def code_panel(rows: Sequence[CodeRow], name: str) -> Panel:
             "bucket": [
                 "zero" if r.exponent is None else exponent_text(r.exponent, r.sign) for r in rows
             ],
-            "level": [f"{r.level:.6g}" for r in rows],
+            "level": [minus(f"{r.level:.6g}") for r in rows],
             "count": [r.count for r in rows],
             "share, %": [round(100 * r.count / n, 3) for r in rows],
             "code word": [r.word or "(none)" for r in rows],
@@ -82,17 +54,90 @@ def code_panel(rows: Sequence[CodeRow], name: str) -> Panel:
     return Panel("Huffman code of the levels", sentence, option, alt, table)
 
 
-def _branch(node: Node, rows: Sequence[CodeRow], depth: int) -> Option:
-    """The ECharts tree data below a node, folded deeper than ``depth``."""
-    if node.symbol is not None:
-        row = rows[node.symbol]
-        colour = GREY if row.sign is None else SIGN_COLOURS[row.sign]
-        text = f"{node.word or '∅'}  →  {_label(row)}"
-        return {"name": text, "itemStyle": {"color": colour}}
-    if len(node.word) >= depth:
-        return {"name": f"{node.word}…  →  {_leaves(node)} more levels"}
-    children = [_branch(child, rows, depth) for child in (node.zero, node.one) if child]
-    return {"name": node.word, "children": children}
+def _tree_option(root: Node, rows: Sequence[CodeRow]) -> Option:
+    """The tree from left to right on hidden axes: elbows, bits on the edges, leaves.
+
+    Not ECharts' own tree series: that one cannot label edges, and stops with an error when a
+    tick changes the shape of the tree.
+    """
+    depth = _depth_for(root)
+    shown = [node for node in _nodes(root) if len(node.word) <= depth]
+    leaves = [n for n in shown if n.symbol is not None or len(n.word) == depth]
+    height: dict[str, float] = {leaf.word: i for i, leaf in enumerate(leaves)}
+    for node in sorted(shown, key=lambda n: -len(n.word)):
+        if node.word not in height:
+            height[node.word] = (height[node.word + "0"] + height[node.word + "1"]) / 2
+    edges, bits = [], []
+    for word in (n.word for n in shown if n.word):
+        x, y, parent = len(word), height[word], height[word[:-1]]
+        edges.append({"coords": [[x - 1, parent], [x - 1, y], [x, y]]})
+        bits.append({"value": [x - 0.5, y], "label": {"formatter": word[-1]}})
+    ends = [
+        {
+            "value": [len(leaf.word), height[leaf.word]],
+            "itemStyle": {"color": _colour(leaf, rows)},
+            "label": {"formatter": _text(leaf, rows)},
+        }
+        for leaf in leaves
+    ]
+    label = {"show": True, "fontSize": 12}
+    return base_option() | {
+        "legend": {"show": False},
+        "tooltip": {"show": False},
+        "grid": [{"left": 12, "right": 150, "top": 12, "bottom": 12}],
+        "xAxis": {"show": False, "type": "value", "min": 0, "max": max(len(n.word) for n in shown)},
+        "yAxis": {
+            "show": False,
+            "type": "value",
+            "min": -0.5,
+            "max": len(leaves) - 0.5,
+            "inverse": True,
+        },
+        "series": [
+            {
+                "type": "lines",
+                "coordinateSystem": "cartesian2d",
+                "polyline": True,
+                "silent": True,
+                "lineStyle": {"color": GREY, "width": 1.2, "opacity": 1, "curveness": 0},
+                "data": edges,
+            },
+            {
+                "type": "scatter",
+                "symbolSize": 0,
+                "silent": True,
+                "itemStyle": {"opacity": 1},
+                "label": label | {"position": "top", "distance": 1},
+                "data": bits,
+            },
+            {
+                "type": "scatter",
+                "symbolSize": 8,
+                "silent": True,
+                "itemStyle": {"opacity": 1},
+                "label": label | {"position": "right", "distance": 6},
+                "data": ends,
+            },
+        ],
+    }
+
+
+def _nodes(node: Node) -> list[Node]:
+    """The node and all below it, upper branch first."""
+    below = [_nodes(child) for child in (node.zero, node.one) if child]
+    return [node, *(n for branch in below for n in branch)]
+
+
+def _colour(leaf: Node, rows: Sequence[CodeRow]) -> str:
+    sign = rows[leaf.symbol].sign if leaf.symbol is not None else None
+    return GREY if sign is None else SIGN_COLOURS[sign]
+
+
+def _text(leaf: Node, rows: Sequence[CodeRow]) -> str:
+    if leaf.symbol is None:
+        n = sum(node.symbol is not None for node in _nodes(leaf))
+        return f"{leaf.word}…  {n} more levels"
+    return f"{leaf.word or 'no bits'}  →  {_label(rows[leaf.symbol])}"
 
 
 def _depth_for(root: Node) -> int:
@@ -102,13 +147,7 @@ def _depth_for(root: Node) -> int:
         done += sum(node.symbol is not None for node in level)
         level = [c for node in level for c in (node.zero, node.one) if c is not None]
         depth += 1
-    return depth
-
-
-def _leaves(node: Node) -> int:
-    if node.symbol is not None:
-        return 1
-    return sum(_leaves(child) for child in (node.zero, node.one) if child is not None)
+    return depth - 1
 
 
 def _label(row: CodeRow) -> str:

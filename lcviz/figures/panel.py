@@ -89,7 +89,8 @@ def inked(option: Option, theme: str) -> Option:
     def axes(value: Any) -> Any:
         if isinstance(value, list):
             return [axes(one) for one in value]
-        return value | {"axisLabel": {"color": ink}, "nameTextStyle": {"color": ink}}
+        label = value.get("axisLabel", {}) | {"color": ink}
+        return value | {"axisLabel": label, "nameTextStyle": {"color": ink}}
 
     result = dict(option)
     for key in ("xAxis", "yAxis"):
@@ -98,7 +99,7 @@ def inked(option: Option, theme: str) -> Option:
     result["legend"] = option["legend"] | {"textStyle": {"color": ink}}
     series = [dict(one) for one in option["series"]]
     for one in series:
-        if one["type"] == "tree":
+        if "label" in one:
             one["label"] = one["label"] | {"color": ink}
         if "markLine" in one:
             one["markLine"] = one["markLine"] | {"label": {"color": ink}, "animation": False}

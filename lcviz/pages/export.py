@@ -12,6 +12,7 @@ from ..export import Package
 from ..figures.panel import nbytes_text
 from ..figures.records import record_sizes
 from ..session import Run, RunError
+from .settings import OPTIMIZERS
 
 
 def page() -> None:
@@ -21,7 +22,7 @@ def page() -> None:
     s = run.settings
     whose = "the example run, " if state.is_example(run) else ""
     st.markdown(
-        f"Of {whose}**{run.task.title}**: seed {s.seed}, {s.optimizer.upper()} at learning rate "
+        f"Of {whose}**{run.task.title}**: seed {s.seed}, {OPTIMIZERS[s.optimizer]} at learning rate "
         f"{s.lr:g}, a checkpoint {_every(s.interval)}, "
         f"{'all buckets' if s.bits is None else f'{s.bits} bits'}, buckets over the {s.scope}."
     )

@@ -131,7 +131,7 @@ def _headline(run: Run, snapshot: Snapshot) -> None:
         lost = lost_iterations(snapshot.steps, live, newest.restored_loss, snapshot.iteration)
         st.subheader(
             f"{nbytes_text(newest.full_nbytes)} → {nbytes_text(newest.nbytes)}; a crash now costs "
-            f"about {lost} iteration{'' if lost == 1 else 's'} of training",
+            f"{_iterations(lost)} of training",
             anchor=False,
             help="Estimated from the loss curve: iterations since the live model first had a loss "
             "as low as the one a restart would begin with.",
@@ -181,6 +181,10 @@ def _headline(run: Run, snapshot: Snapshot) -> None:
     ):
         with grid.cell():
             st.metric(label, value, note, delta_color="off", delta_arrow="off", help=text)
+
+
+def _iterations(n: int) -> str:
+    return "less than 1 iteration" if n == 0 else f"about {n} iteration{'' if n == 1 else 's'}"
 
 
 def _scrubber(run: Run, snapshot: Snapshot) -> Checkpoint:

@@ -14,6 +14,7 @@ from demo_models import DATASETS, FOLDER_VARIABLE, MODELS, ModelCard
 from ..session import Settings
 
 BITS = (1, 2, 3, 4, 5, 6, 7, 8, None)
+OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
 SCOPES = {"model": "whole model", "tensor": "each tensor"}
 
 
@@ -124,7 +125,7 @@ def _optimizer(card: ModelCard) -> tuple[str, float, float]:
         "Optimizer",
         list(card.optimizers),
         key="optimizer",
-        format_func=str.upper,
+        format_func=OPTIMIZERS.__getitem__,
         bind="query-params",
     )
     default_lr, momentum = card.optimizers[optimizer]
