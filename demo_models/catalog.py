@@ -119,7 +119,7 @@ _DATASETS = (
     DatasetCard(
         "movielens",
         ratings.TITLES["movielens"],
-        "Real star ratings of films, read from a MovieLens file of at most 2.5 million.",
+        "Real star ratings of films, read from a MovieLens file of at most 12 million.",
         True,
         ratings.FILES["movielens"],
     ),

@@ -22,8 +22,8 @@ def page() -> None:
     s = run.settings
     whose = "the example run, " if state.is_example(run) else ""
     st.markdown(
-        f"Of {whose}**{run.task.title}**: seed {s.seed}, {OPTIMIZERS[s.optimizer]} at learning rate "
-        f"{s.lr:g}, a checkpoint {_every(s.interval)}, "
+        f"Of {whose}**{run.task.title}**: seed {s.seed}, {OPTIMIZERS[s.optimizer]} at learning "
+        f"rate {s.lr:g}, a checkpoint {_every(s.interval)}, "
         f"{'all buckets' if s.bits is None else f'{s.bits} bits'}, buckets over the {s.scope}."
     )
     try:
