@@ -14,6 +14,8 @@ from ..figures.records import record_sizes
 from ..session import Run, RunError
 from .settings import OPTIMIZERS
 
+_HELD = "package"  # in the session: the run's id and what was packed and verified
+
 
 def page() -> None:
     """The run of the URL: its records, the downloads, and the code that loads them."""
@@ -41,18 +43,11 @@ def _every(interval: int) -> str:
 
 
 def _package(run: Run) -> Package:
-    """The verified archive; packed again when the run has saved more and it is asked for."""
-    run.watch()
-    newest = run.snapshot().newest.step
-    key = "package"
-    held = st.session_state.get(key)
-    if held is None or held[0] != run.id:
-        held = None
-    elif held[1].steps[-1] != newest:
-        behind = newest - held[1].steps[-1]
-        if st.button(f"Include the {behind} newer iterations", icon=":material/refresh:"):
-            held = None
-    if held is None:
+    """The verified archive: packed once, and anew when newer checkpoints are asked for."""
+    held = st.session_state.get(_HELD)
+    if held is not None and held[0] == run.id:
+        package: Package = held[1]
+    else:
         bar = st.progress(0.0, "Packing the chain…")
 
         def progress(done: int, total: int) -> None:
@@ -60,8 +55,23 @@ def _package(run: Run) -> Package:
 
         package = export.pack(run, progress)
         bar.empty()
-        held = st.session_state[key] = (run.id, package)
-    return held[1]
+        st.session_state[_HELD] = (run.id, package)
+    st.fragment(_newer, run_every=state.poll_interval(run))(run, package)
+    return package
+
+
+def _newer(run: Run, package: Package) -> None:
+    """Watches on while the run plays, and offers what it has saved since."""
+    run.watch()
+    behind = run.snapshot().newest.step - package.steps[-1]
+    if behind and st.button(
+        f"Include the {behind} newer iterations",
+        icon=":material/refresh:",
+        help="What is offered below ends at step "
+        f"{package.steps[-1]}; the run has gone on since it was packed.",
+    ):
+        del st.session_state[_HELD]
+        st.rerun()
 
 
 def _archive(run: Run, package: Package) -> None:

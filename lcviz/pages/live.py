@@ -41,7 +41,10 @@ def _dashboard(run: Run, settings: Settings, polling: bool) -> None:
     if polling != (snapshot.status == PLAYING):
         st.rerun()  # the whole page, so that polling begins and ends with the playing
     _controls(run, snapshot, settings)
-    _headline(run, snapshot)
+    if snapshot.newest.kind == "base":
+        _base_only(snapshot)
+        return
+    _headline(snapshot)
     viewed = _scrubber(run, snapshot)
     _curves(snapshot, viewed)
     inside(run, snapshot, viewed)
@@ -118,24 +121,29 @@ def _begin(settings: Settings, *, play: bool) -> None:
     st.rerun()
 
 
-def _headline(run: Run, snapshot: Snapshot) -> None:
+def _base_only(snapshot: Snapshot) -> None:
+    """Before the first delta there is nothing to take apart."""
+    base = snapshot.newest
+    st.subheader(f"The base is saved: {nbytes_text(base.nbytes)}, exact", anchor=False)
+    st.markdown(
+        f"A chain begins with the starting weights, stored bit for bit; their loss is "
+        f"{base.live_loss:.6f}. Everything after it is a small delta: *Play* trains on and saves, "
+        "*Step* goes to the next checkpoint."
+    )
+
+
+def _headline(snapshot: Snapshot) -> None:
     newest, every = snapshot.newest, snapshot.checkpoints
     on_disk, full = sum(c.nbytes for c in every), sum(c.full_nbytes for c in every)
-    if newest.kind == "base":
-        st.subheader(
-            f"Step {newest.step}: the base, {nbytes_text(newest.nbytes)}, is stored exactly",
-            anchor=False,
-        )
-    else:
-        live = [c.live_loss for c in every]
-        lost = lost_iterations(snapshot.steps, live, newest.restored_loss, snapshot.iteration)
-        st.subheader(
-            f"{nbytes_text(newest.full_nbytes)} → {nbytes_text(newest.nbytes)}; a crash now costs "
-            f"{_iterations(lost)} of training",
-            anchor=False,
-            help="Estimated from the loss curve: iterations since the live model first had a loss "
-            "as low as the one a restart would begin with.",
-        )
+    live = [c.live_loss for c in every]
+    lost = lost_iterations(snapshot.steps, live, newest.restored_loss, snapshot.iteration)
+    st.subheader(
+        f"{nbytes_text(newest.full_nbytes)} → {nbytes_text(newest.nbytes)}; a crash now costs "
+        f"{_iterations(lost)} of training",
+        anchor=False,
+        help="Estimated from the loss curve: iterations since the live model first had a loss "
+        "as low as the one a restart would begin with.",
+    )
     grid = st.grid(6, min_column_width=130, key="headline")
     for label, value, note, text in (
         (
