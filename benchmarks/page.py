@@ -44,7 +44,8 @@ REMOUNTS = """() => {
 PLAIN_RUN = f"""
 import sys, tempfile
 from pathlib import Path
-from lcviz.session import Run, Settings
+from lcviz.session import Run
+from lcviz.snapshot import Settings
 with tempfile.TemporaryDirectory() as folder:
     run = Run("plain", Settings(stop_after={ITERATIONS}), Path(folder) / "run.lcc")
     run.play()

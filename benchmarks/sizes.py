@@ -15,7 +15,8 @@ import tempfile
 from pathlib import Path
 
 from lcviz.lab.anatomy import choice
-from lcviz.session import Run, Settings
+from lcviz.session import Run
+from lcviz.snapshot import Settings
 
 
 def measure(settings: Settings) -> tuple[int, float, float, float, float, float]:

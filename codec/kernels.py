@@ -75,6 +75,26 @@ def assign_codes(bits, code_of_bin, codes):  # type: ignore[no-untyped-def]
 
 
 @_compiled
+def bucket_energies(values, code_of_bin, levels, codes, energy, residual):  # type: ignore[no-untyped-def]
+    """Codes, and per code the sums of value^2 and (value - level)^2, in one pass.
+
+    values: float32 (n,), finite. code_of_bin: uint16 (512,). levels: float32 (k,). codes:
+    uint8 or uint16 (n,), energy and residual: float64 (k,), zero on entry; all filled.
+    """
+    bits = values.view(np.uint32)
+    for i in range(values.size):
+        word = bits[i]
+        code = 0
+        if word & np.uint32(0x7FFFFFFF) != 0:
+            code = code_of_bin[word >> np.uint32(23)]
+        value = np.float64(values[i])
+        off = value - np.float64(levels[code])
+        codes[i] = code
+        energy[code] += value * value
+        residual[code] += off * off
+
+
+@_compiled
 def add_levels(track, codes, levels):  # type: ignore[no-untyped-def]
     """track[i] += levels[codes[i]] in float32, leaving elements of code 0 untouched.
 

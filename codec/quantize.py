@@ -84,6 +84,28 @@ class Buckets:
         """float32 (b,): (min + max) / 2, computed in float64 and rounded once."""
         return ((self.min.astype(np.float64) + self.max) / 2).astype(np.float32)
 
+    @property
+    def bins(self) -> NDArray[np.int64]:
+        """int64 (b,): sign << 8 | exponent field, the top nine bits of every member."""
+        return self.sign.astype(np.int64) << 8 | (self.exponent + EXPONENT_BIAS)
+
+    def energies(
+        self, values: NDArray[np.float32]
+    ) -> tuple[Codes, NDArray[np.float64], NDArray[np.float64]]:
+        """How much of the values' sum of squares each bucket holds, and loses by rounding.
+
+        values: float32 (n,), the ones these buckets were counted on. Returns the codes of
+        the exponent stage, (n,); energy, float64 (b,), the sum of squares of the members;
+        and residual, float64 (b,), their sum of squared distances to the representative.
+        """
+        levels = np.concatenate((np.zeros(1, np.float32), self.representative))
+        code_of_bin = np.zeros(kernels.N_BINS, np.uint16)
+        code_of_bin[self.bins] = np.arange(1, levels.size)
+        codes = empty_codes(values.size, levels.size)
+        energy, residual = np.zeros(levels.size), np.zeros(levels.size)
+        kernels.bucket_energies(values, code_of_bin, levels, codes, energy, residual)
+        return codes, energy[1:], residual[1:]
+
     def promoted(self, bits: int | None) -> Buckets:
         """The same buckets with the levels that ``bits`` would give them.
 

@@ -7,8 +7,11 @@ the digest of the encoder's track before anybody may download it.
 from __future__ import annotations
 
 import io
+import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import load
@@ -17,7 +20,8 @@ import codec
 from codec.chain import Entry
 from codec.state import to_safetensors
 
-from .session import Run, RunError
+from .session import Run
+from .snapshot import RunError, Snapshot
 
 
 @dataclass(frozen=True)
@@ -54,17 +58,36 @@ def pack(run: Run, progress: Callable[[int, int], None] | None = None) -> Packag
     progress(records checked, records in all). Raises RunError if anything does not restore;
     codec.LccError if the chain cannot be read or the archive not be written.
     """
+    saved = run.snapshot().steps
     chain = codec.Chain(run.path)
-    path = run.path.with_name(f"{run.path.name}.zip")
-    chain.pack(path)
-    data = path.read_bytes()
-    path.unlink()
-    report = codec.verify(io.BytesIO(data), progress)
-    if not report.ok or report.steps != chain.steps:
-        raise RunError(f"The packed chain does not restore: {'; '.join(report.problems)}")
-    newest = codec.Chain(io.BytesIO(data)).read(chain.entries[-1])
+    tracks = {c.step: c.track for c in _snapshot_with(run, chain.steps[-1]).checkpoints}
+    with tempfile.TemporaryDirectory(dir=run.path.parent) as folder:
+        path = Path(folder) / "run.lcc.zip"
+        chain.pack(path)
+        data = path.read_bytes()
+    steps = []
+    try:
+        for position in codec.Chain(io.BytesIO(data)).replay():
+            step = position.entry.step
+            if position.record.track != tracks.get(step):
+                raise RunError(f"Step {step} of the packed chain is not the track the run had.")
+            steps.append(step)
+            if progress:
+                progress(len(steps), len(chain.entries))
+    except codec.LccError as exc:
+        raise RunError(f"The packed chain does not restore. {exc}") from exc
+    if missing := set(saved) - set(steps):
+        raise RunError(f"The chain on disk has lost its records of steps {sorted(missing)}.")
     name = f"{run.settings.model}-{run.settings.data}-seed{run.settings.seed}"
-    return Package(name, data, chain.entries, report.steps, newest.track)
+    return Package(name, data, chain.entries, tuple(steps), tracks[steps[-1]])
+
+
+def _snapshot_with(run: Run, step: int) -> Snapshot:
+    """A snapshot that has ``step``: a record is on disk a moment before the run tells of it."""
+    deadline = time.monotonic() + 10
+    while (snapshot := run.snapshot()).newest.step < step and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return snapshot
 
 
 def restore(run: Run, package: Package, step: int) -> Restored:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import codec
 
-from .session import PLAYING, Run, RunError, Settings
+from .session import Run
+from .snapshot import PLAYING, RunError, Settings
 
 MAX_RUNS = 12  # each may hold a chain, a model and up to 64 MB of codes
 IDLE_SECONDS = 1800.0  # an unwatched, paused run is closed after that when room is needed
@@ -26,17 +27,21 @@ class Runs:
         self._root = Path(tempfile.mkdtemp(prefix="lcviz-"))
         self._runs: dict[str, Run] = {}
         self._lock = threading.Lock()
+        self._creating = threading.Lock()  # not the one above: making a run can take seconds
         self._making_example = threading.Lock()
-        atexit.register(shutil.rmtree, self._root, ignore_errors=True)
+        atexit.register(self.close_all)
 
-    def create(self, settings: Settings) -> Run:
-        """A new, paused run. Raises RunError if the server is full, and what Run raises."""
-        with self._lock:
-            self._make_room()
-        run_id = secrets.token_urlsafe(12)
-        run = Run(run_id, settings, self._root / run_id / "run.lcc")
-        with self._lock:
-            self._runs[run_id] = run
+    def create(self, settings: Settings, instead_of: Run | None = None) -> Run:
+        """A new, paused run; ``instead_of`` is closed once the new one stands.
+
+        Raises RunError if the server is full, and what Run raises; nothing is closed then.
+        """
+        with self._creating:
+            if instead_of is None:
+                self._make_room()
+            run = self._new(secrets.token_urlsafe(12), settings)
+        if instead_of is not None:
+            self.close(instead_of)
         return run
 
     def get(self, run_id: str | None) -> Run | None:
@@ -50,11 +55,22 @@ class Runs:
             run = self.get(EXAMPLE_ID)
             if run is None:
                 codec.warm_up()
-                run = Run(EXAMPLE_ID, EXAMPLE, self._root / EXAMPLE_ID / "run.lcc")
+                run = self._new(EXAMPLE_ID, EXAMPLE)
                 run.play()
-                run.wait()
-                with self._lock:
-                    self._runs[EXAMPLE_ID] = run
+                while run.wait(5).status == PLAYING:
+                    run.watch()
+        return run
+
+    def _new(self, run_id: str, settings: Settings) -> Run:
+        folder = self._root / run_id
+        shutil.rmtree(folder, ignore_errors=True)  # of an attempt that failed
+        try:
+            run = Run(run_id, settings, folder / "run.lcc")
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        with self._lock:
+            self._runs[run_id] = run
         return run
 
     def close(self, run: Run) -> None:
@@ -63,23 +79,34 @@ class Runs:
             with self._lock:
                 self._runs.pop(run.id, None)
             run.close()
+            shutil.rmtree(run.path.parent, ignore_errors=True)
+
+    def close_all(self) -> None:
+        """End every thread and delete every chain: the process is about to end."""
+        with self._lock:
+            runs = list(self._runs.values())
+            self._runs.clear()
+        for run in runs:
+            run.stop()  # all at once, then wait for each
+        for run in runs:
+            run.close()
+        shutil.rmtree(self._root, ignore_errors=True)
 
     def _make_room(self) -> None:
-        """Close the longest unwatched idle run if the server is full; the lock is held."""
-        if len(self._runs) < MAX_RUNS:
+        """Close the longest unwatched idle run if the server is full."""
+        with self._lock:
+            runs = list(self._runs.values())
+        runs = [r for r in runs if r.id != EXAMPLE_ID]
+        if len(runs) < MAX_RUNS:
             return
         idle = [
             r
-            for r in self._runs.values()
-            if r.id != EXAMPLE_ID
-            and r.snapshot().status != PLAYING
-            and r.seconds_unwatched() > IDLE_SECONDS
+            for r in runs
+            if r.snapshot().status != PLAYING and r.seconds_unwatched() > IDLE_SECONDS
         ]
         if not idle:
             raise RunError(
                 f"This server already holds {MAX_RUNS} runs, its limit. Reset a run that is no "
                 "longer needed, or come back when one has been idle for half an hour."
             )
-        oldest = max(idle, key=Run.seconds_unwatched)
-        del self._runs[oldest.id]
-        oldest.close()
+        self.close(max(idle, key=Run.seconds_unwatched))

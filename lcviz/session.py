@@ -11,9 +11,8 @@ import math
 import shutil
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,117 +21,26 @@ import torch
 import codec
 import demo_models
 from codec.quantize import Codes
+from codec.record import track_digest
 from codec.state import Arrays, copy_arrays, layout_of, to_arrays
 from demo_models import Task
 
-from .lab.anatomy import Alphabet, dissect
+from .lab.anatomy import dissect
 from .lab.removed import RemovedBuckets, removed_buckets
+from .snapshot import (
+    CLOSED,
+    FAILED,
+    FINISHED,
+    PAUSED,
+    PLAYING,
+    Checkpoint,
+    RunError,
+    Settings,
+    Snapshot,
+)
 
 WATCH_SECONDS = 20.0
 CODES_BUDGET = 64 * 2**20  # bytes of exponent-stage codes kept for "removed bucket"
-
-PAUSED, PLAYING, FINISHED, FAILED, CLOSED = "paused", "playing", "finished", "failed", "closed"
-
-
-class RunError(Exception):
-    """Something a run cannot do; the message is a sentence for the person at the screen."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Everything that determines a run: the same settings give the same bytes of chain.
-
-    interval: iterations between checkpoints. stop_after: iterations until the run finishes
-    by itself. folder: where MNIST, MovieLens or Jester files are; None for built-in data.
-    """
-
-    model: str = "lenet5"
-    data: str = "digits"
-    folder: str | None = None
-    optimizer: str = "sgd"
-    lr: float = 0.05
-    momentum: float = 0.0
-    batch_size: int = 32
-    seed: int = 0
-    interval: int = 1
-    bits: int | None = 2
-    scope: str = "model"
-    stop_after: int = 200
-
-    def check(self) -> None:
-        """Raise RunError, with a way out, for numbers that no run can use."""
-        if self.interval < 1 or self.stop_after < 1:
-            raise RunError("Checkpoint interval and number of iterations are at least 1.")
-        if self.interval > self.stop_after:
-            raise RunError(
-                f"With a checkpoint every {self.interval} iterations and {self.stop_after} "
-                "iterations in all, nothing would be saved: lower the interval."
-            )
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """One saved step and what was measured with it.
-
-    nbytes, full_nbytes: bytes of the record, and of the same state in float32.
-    stream_nbytes: the part of nbytes that is payload, table, levels and exact tensors.
-    train_loss: of the iteration's batch. live_loss, restored_loss: on the probe, of the
-    live model and of the track. distance: ||track - u_t|| / ||u_t - u_0||. moved: that
-    denominator. train_, codec_, measure_seconds: since the checkpoint before.
-    """
-
-    step: int
-    kind: str
-    nbytes: int
-    full_nbytes: int
-    stream_nbytes: int
-    train_loss: float
-    live_loss: float
-    restored_loss: float
-    distance: float
-    moved: float
-    alphabets: tuple[Alphabet, ...]
-    non_finite: tuple[str, ...]
-    train_seconds: float
-    codec_seconds: float
-    measure_seconds: float
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """A run at one moment; safe to keep and to share between threads.
-
-    message: a sentence where the status needs one. checkpoints: the base first. The seconds
-    are sums over the run; wall_seconds leaves out the pauses.
-    """
-
-    status: str
-    message: str
-    iteration: int
-    checkpoints: tuple[Checkpoint, ...]
-    train_seconds: float
-    codec_seconds: float
-    measure_seconds: float
-    wall_seconds: float
-
-    @property
-    def rate(self) -> float:
-        """Iterations a second of wall-clock time, saving and measuring included."""
-        return self.iteration / self.wall_seconds if self.wall_seconds else 0.0
-
-    @property
-    def newest(self) -> Checkpoint:
-        """The last saved step; the base is always there."""
-        return self.checkpoints[-1]
-
-    @property
-    def steps(self) -> tuple[int, ...]:
-        """Saved steps, rising; 0 is the base."""
-        return tuple(c.step for c in self.checkpoints)
-
-    def at(self, step: int) -> Checkpoint:
-        """The newest checkpoint at or before ``step``."""
-        return next(c for c in reversed(self.checkpoints) if c.step <= max(step, 0))
 
 
 class Run:
@@ -161,13 +69,14 @@ class Run:
         self._last_watched = time.monotonic()
         self._iteration = 0
         self._checkpoints: list[Checkpoint] = []
-        self._seconds = [0.0, 0.0, 0.0]  # training, codec, measuring
-        self._wall_seconds = 0.0
+        self._train_seconds = self._codec_seconds = self._measure_seconds = 0.0
+        self._loss_seconds = self._wall_seconds = self._train_seconds_saved = 0.0
         self._codes: dict[int, list[Codes]] = {}
+        self._codes_nbytes = 0
         self._removed: dict[int, RemovedBuckets] = {}
         self._removing = threading.Lock()
-        self._start = self._arrays()
-        self._save(float("nan"), 0.0)
+        self._start = self._live = self._track = self._arrays()
+        self._save(float("nan"))
         self._thread = threading.Thread(target=self._work, name=f"run-{run_id}", daemon=True)
         self._thread.start()
 
@@ -186,7 +95,9 @@ class Run:
         with self._condition:
             if self._status in (PAUSED, PLAYING):
                 self._status, self._message = PAUSED, ""
-                self._single_steps = self.settings.interval
+                self._single_steps = self.settings.interval - (
+                    self._iteration % self.settings.interval
+                )
                 self._last_watched = time.monotonic()
                 self._condition.notify_all()
 
@@ -205,15 +116,14 @@ class Run:
         with self._condition:
             busy = self._status == PAUSED and (self._single_steps or self._working)
             status = PLAYING if busy else self._status
-            train, saving, measuring = self._seconds
             return Snapshot(
                 status,
                 self._message,
                 self._iteration,
                 tuple(self._checkpoints),
-                train,
-                saving,
-                measuring,
+                self._train_seconds,
+                self._codec_seconds,
+                self._measure_seconds,
                 self._wall_seconds,
             )
 
@@ -238,9 +148,13 @@ class Run:
             if step in self._removed:
                 return self._removed[step]
             checkpoints = self.snapshot().checkpoints
-            at = next((i for i, c in enumerate(checkpoints) if c.step == step), 0)
+            at = next((i for i, c in enumerate(checkpoints) if c.step == step), None)
             with self._condition:
-                codes = self._codes.get(step)
+                codes, closed = self._codes.get(step), self._status == CLOSED
+            if closed:
+                raise RunError("This run was reset or closed; its chain is gone.")
+            if at is None:
+                raise RunError(f"Step {step} was not saved.")
             if at == 0:
                 raise RunError("The base is stored exactly: it has no buckets to remove.")
             if codes is None:
@@ -248,8 +162,15 @@ class Run:
                     f"The dropped values of step {step} are no longer in memory (the newest "
                     f"{CODES_BUDGET // 2**20} MB are kept): choose a later step."
                 )
-            replay = codec.Chain(self.path).replay(checkpoints[at - 1].step)
-            before = deque(replay, maxlen=1).pop().state  # the last position, holding only it
+            before: Arrays = {}
+            try:
+                for position in codec.Chain(self.path).replay(step):
+                    if position.entry.step == checkpoints[at - 1].step:
+                        before = copy_arrays(position.state)
+            except codec.LccError as exc:
+                raise RunError(f"The chain of this run cannot be read. {exc}") from exc
+            if position.delta is not None:  # exact tensors have no buckets: they are the new ones
+                before.update(position.delta.exact)
             c = checkpoints[at]
             result = removed_buckets(
                 step, before, c.alphabets, codes, c.moved, self.task.probe_loss, progress
@@ -257,11 +178,15 @@ class Run:
             self._removed[step] = result
             return result
 
-    def close(self) -> None:
-        """End the thread and delete the chain directory."""
+    def stop(self) -> None:
+        """Ask the thread to end after the iteration under way; `close` waits for that."""
         with self._condition:
             self._status, self._single_steps = CLOSED, 0
             self._condition.notify_all()
+
+    def close(self) -> None:
+        """End the thread, which may take as long as one iteration, and delete the chain."""
+        self.stop()
         if threading.current_thread() is not self._thread:
             self._thread.join()
         shutil.rmtree(self.path, ignore_errors=True)
@@ -283,35 +208,40 @@ class Run:
             while self._may_iterate():
                 self._iterate()
         except codec.LccError as exc:
-            self._end(FAILED, f"Saving failed: {exc}. Every earlier checkpoint still restores.")
+            self._end(FAILED, f"Saving failed. {exc} Every earlier checkpoint still restores.")
         except Exception as exc:  # shown on the page: a thread has nobody else to tell
             self._end(FAILED, f"Training stopped on an unexpected error: {exc!r}")
             raise
 
     def _may_iterate(self) -> bool:
-        """Wait for work; False when the run is over."""
-        with self._condition:
-            self._working = False
-            self._condition.notify_all()
-            while True:
+        """Wait for work; False when the run is over. At rest the newest losses are known."""
+        while True:
+            with self._condition:
                 if self._status in (CLOSED, FAILED):
                     return False
-                if self._iteration >= self.settings.stop_after:
-                    self._single_steps = 0
-                    if self._status != FINISHED:
-                        self._status = FINISHED
-                        self._condition.notify_all()
-                elif self._status == PLAYING:
-                    if time.monotonic() - self._last_watched < WATCH_SECONDS:
-                        self._working = True
-                        return True
-                    self._status = PAUSED
-                    self._message = "Paused, because no page was watching. Play goes on."
-                    self._condition.notify_all()
-                elif self._single_steps:
+                over = self._iteration >= self.settings.stop_after
+                if self._wanted() and self._watched() and not over:
                     self._working = True
                     return True
-                self._condition.wait()
+            self._measure_losses()
+            with self._condition:
+                if over and self._status in (PLAYING, PAUSED):
+                    self._status, self._single_steps = FINISHED, 0
+                elif self._wanted() and not self._watched():
+                    self._status, self._single_steps = PAUSED, 0
+                    self._message = "Paused, because no page was watching. Play goes on."
+                self._working = False
+                self._condition.notify_all()
+                if over:
+                    return False
+                if not self._wanted():
+                    self._condition.wait()
+
+    def _wanted(self) -> bool:
+        return self._status == PLAYING or (self._status == PAUSED and self._single_steps > 0)
+
+    def _watched(self) -> bool:
+        return time.monotonic() - self._last_watched < WATCH_SECONDS
 
     def _iterate(self) -> None:
         started = time.perf_counter()
@@ -331,26 +261,24 @@ class Run:
             return
         with self._condition:
             self._iteration = iteration
-            self._seconds[0] += seconds
+            self._train_seconds += seconds
         if iteration % self.settings.interval == 0:
-            self._save(train_loss, self._seconds[0] - self._trained_until_last_save())
+            self._save(train_loss)
         with self._condition:
             self._single_steps = max(0, self._single_steps - 1)
             self._wall_seconds += time.perf_counter() - started
 
-    def _trained_until_last_save(self) -> float:
-        return sum(c.train_seconds for c in self._checkpoints)
-
-    def _save(self, train_loss: float, train_seconds: float) -> None:
-        """Save through the codec, then measure what was saved."""
+    def _save(self, train_loss: float) -> None:
+        """Save through the codec, take the delta apart, and measure if there is time."""
         tracker = self._checkpointer.tracker
         before = tracker.state if tracker else {}  # the checkpointer replaces it, never edits it
         saved = self._checkpointer.save(self._iteration, self.task.model.state_dict())
         started = time.perf_counter()
         assert self._checkpointer.tracker is not None
-        track, live = self._checkpointer.tracker.state, self._arrays()
-        alphabets, exponent_stage = dissect(before, live, saved.delta) if saved.delta else ((), [])
-        moved = _distance(live, self._start)
+        layout = self._checkpointer.tracker.layout
+        self._track, self._live = self._checkpointer.tracker.state, self._arrays()
+        alphabets, codes = dissect(before, self._live, saved.delta) if saved.delta else ((), [])
+        moved = _distance(self._live, self._start)
         checkpoint = Checkpoint(
             step=saved.step,
             kind=saved.kind,
@@ -358,24 +286,49 @@ class Run:
             full_nbytes=saved.full_nbytes,
             stream_nbytes=saved.delta.nbytes if saved.delta else saved.full_nbytes,
             train_loss=train_loss,
-            live_loss=self.task.probe_loss(),
-            restored_loss=self.task.probe_loss(track),
-            distance=_distance(track, live) / moved if moved else 0.0,
+            live_loss=None,
+            restored_loss=None,
+            distance=_distance(self._track, self._live) / moved if moved else 0.0,
             moved=moved,
             alphabets=alphabets,
             non_finite=saved.delta.non_finite if saved.delta else (),
-            train_seconds=train_seconds,
+            train_seconds=self._train_seconds - self._train_seconds_saved,
             codec_seconds=saved.seconds,
-            measure_seconds=0.0,
+            measure_seconds=time.perf_counter() - started,
+            track=track_digest(layout, self._track),
         )
+        with self._condition:
+            self._train_seconds_saved = self._train_seconds
+            self._codec_seconds += saved.seconds
+            self._measure_seconds += checkpoint.measure_seconds
+            self._checkpoints.append(checkpoint)
+            self._codes[saved.step] = codes
+            self._codes_nbytes += sum(own.nbytes for own in codes)
+            while self._codes_nbytes > CODES_BUDGET:
+                oldest = self._codes.pop(next(iter(self._codes)))
+                self._codes_nbytes -= sum(own.nbytes for own in oldest)
+        share = self.settings.loss_share
+        if share is None or self._loss_seconds <= share * self._wall_seconds:
+            self._measure_losses()
+
+    def _measure_losses(self) -> None:
+        """Measure the newest checkpoint on the probe, unless that is done."""
+        newest = self._checkpoints[-1]
+        if newest.measured:
+            return
+        started = time.perf_counter()
+        live = self.task.probe_loss(self._live)
+        restored = self.task.probe_loss(self._track) if newest.kind == "delta" else live
         seconds = time.perf_counter() - started
         with self._condition:
-            self._checkpoints.append(replace(checkpoint, measure_seconds=seconds))
-            self._seconds[1] += saved.seconds
-            self._seconds[2] += seconds
-            self._codes[saved.step] = [q.codes for q in exponent_stage]
-            while sum(c.nbytes for own in self._codes.values() for c in own) > CODES_BUDGET:
-                del self._codes[next(iter(self._codes))]
+            self._checkpoints[-1] = replace(
+                newest,
+                live_loss=live,
+                restored_loss=restored,
+                measure_seconds=newest.measure_seconds + seconds,
+            )
+            self._loss_seconds += seconds
+            self._measure_seconds += seconds
 
     def _arrays(self) -> Arrays:
         """The live model's state as float32 arrays, copied."""
@@ -391,9 +344,10 @@ class Run:
 
 
 def _distance(a: Arrays, b: Arrays) -> float:
-    """||a - b|| over all tensors, in float64."""
-    total = sum(
-        float(np.square(a[name].astype(np.float64) - b[name].astype(np.float64)).sum())
-        for name in a
-    )
+    """||a - b|| over all tensors, summed in float64; not finite where the weights are not."""
+    total = 0.0
+    with np.errstate(invalid="ignore", over="ignore"):
+        for name in a:
+            off = (a[name] - b[name]).reshape(-1)
+            total += float(np.einsum("i,i->", off, off, dtype=np.float64))
     return math.sqrt(total)

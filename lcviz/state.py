@@ -12,7 +12,8 @@ import streamlit as st
 
 from .figures.panel import Panel, inked
 from .runs import EXAMPLE_ID, Runs
-from .session import PLAYING, Run
+from .session import Run
+from .snapshot import PLAYING
 
 POLL_SECONDS = 1.0
 PLAIN_TABLE_ROWS = 10  # longer ones scroll

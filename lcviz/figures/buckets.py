@@ -25,8 +25,9 @@ def bucket_histogram(totals: Sequence[BucketTotal], n: int, shared: bool) -> Pan
     totals: from `lab.anatomy.totals`. n: elements of the delta. shared: one alphabet for
     the whole model; with one a tensor a bucket may be kept in one and dropped in another.
     """
-    exponents = list(range(min(b.exponent for b in totals), max(b.exponent for b in totals) + 1))
-    top = max(max(b.kept, b.dropped) for b in totals)
+    present = [b.exponent for b in totals] or [0]
+    exponents = list(range(min(present), max(present) + 1))
+    top = max((max(b.kept, b.dropped) for b in totals), default=1)
     series = []
     for sign in (0, 1):
         for what, width in (("dropped", "80%"), ("kept", "80%" if shared else "35%")):

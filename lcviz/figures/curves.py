@@ -17,6 +17,7 @@ from .panel import (
     base_option,
     nbytes_text,
     percent_text,
+    plotted,
 )
 
 
@@ -72,11 +73,13 @@ def size_curve(
     )
     option["yAxis"]["min"] = 0
     mean = sum(nbytes[1:]) / max(1, sum(full[1:]))
-    sentence = (
-        f"{len(steps)} checkpoints in {nbytes_text(sum(nbytes))} instead of "
-        f"{nbytes_text(sum(full))}: the base is exact, a delta record takes "
-        f"{percent_text(mean)} of float32 on average, its header of {header:,} bytes included."
-    )
+    sentence = f"So far only the base, {nbytes_text(nbytes[0])}, which is exact."
+    if len(steps) > 1:
+        sentence = (
+            f"{len(steps)} checkpoints in {nbytes_text(sum(nbytes))} instead of "
+            f"{nbytes_text(sum(full))}: the base is exact, a delta record takes "
+            f"{percent_text(mean)} of float32 on average, its header of {header:,} bytes included."
+        )
     table = pd.DataFrame({"step": steps, "bytes": nbytes, "float32 bytes": full, "%": share})
     alt = "Size of each delta record in percent of float32, by step."
     return Panel("Size of each checkpoint", sentence, option, alt, table)
@@ -119,14 +122,9 @@ def _lines(
                 "showSymbol": len(steps) < 2,
                 "lineStyle": {"color": colour, "type": dash, "width": 2},
                 "itemStyle": {"color": colour},
-                "data": [[s, _number(v)] for s, v in zip(steps, values)],
+                "data": [[s, plotted(v)] for s, v in zip(steps, values)],
             }
             | ({"markLine": mark} if i == 0 else {})
             for i, (name, (colour, dash, values)) in enumerate(series.items())
         ],
     }
-
-
-def _number(value: float) -> float | None:
-    """JSON has no NaN: a gap is drawn as one."""
-    return round(value, 6) if abs(value) < 1e300 else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,8 +50,9 @@ class Panel:
 def nbytes_text(n: float) -> str:
     """1234567 -> '1.23 MB'. Decimal units: 1 kB is 1,000 bytes."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if n >= size:
-            return f"{n / size:.3g} {unit}" if n < 1000 * size else f"{n / size:,.0f} {unit}"
+        if n >= 0.9995 * size:
+            digits = max(0, 2 - math.floor(math.log10(n / size * 1.0005)))
+            return f"{n / size:,.{digits}f} {unit}"
     return f"{n:.0f} B"
 
 
@@ -80,6 +82,11 @@ def base_option() -> Option:
     """
     legend = {"top": 0, "selectedMode": False, "itemWidth": 18, "itemHeight": 10}
     return {"animation": False, "tooltip": {"confine": True}, "legend": legend}
+
+
+def plotted(value: float, digits: int = 6) -> float | None:
+    """A number as a chart takes it: rounded, and a gap where it is not finite."""
+    return round(value, digits) if math.isfinite(value) else None
 
 
 def inked(option: Option, theme: str) -> Option:

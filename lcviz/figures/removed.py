@@ -16,6 +16,7 @@ from .panel import (
     base_option,
     exponent_text,
     minus,
+    plotted,
 )
 
 
@@ -72,9 +73,9 @@ def removed_bucket_panel(result: RemovedBuckets) -> Panel:
             "sign": ["−" if b.sign else "+" for b in result.buckets],
             "values": [b.count for b in result.buckets],
             "kept by promotion": [b.kept for b in result.buckets],
-            "loss without it": [round(b.loss, 6) for b in result.buckets],
-            "change, %": [round(100 * (b.loss / result.loss - 1), 4) for b in result.buckets],
-            "relative distance": [round(b.distance, 6) for b in result.buckets],
+            "loss without it": [plotted(b.loss) for b in result.buckets],
+            "change of the loss": [plotted(b.loss - result.loss) for b in result.buckets],
+            "relative distance": [plotted(b.distance) for b in result.buckets],
         }
     )
     alt = "Change of the loss for each removed exponent bucket, by sign."
@@ -86,4 +87,4 @@ def _bar(bucket: Removed | None, loss: float) -> dict[str, Any] | None:
     if bucket is None:
         return None
     dropped = {} if bucket.kept else {"itemStyle": {"opacity": 0.55, "decal": HATCH}}
-    return {"value": round(bucket.loss - loss, 6)} | dropped
+    return {"value": plotted(bucket.loss - loss)} | dropped

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 import codec
 from codec import huffman
+from codec.quantize import Codes
 from codec.state import Arrays
 
 EVERY_BITS = (*range(1, 9), None)  # x of priority promotion; None: the exponent stage alone
@@ -104,30 +105,23 @@ class CodeRow:
 
 def dissect(
     before: Arrays, after: Arrays, step: codec.Step
-) -> tuple[tuple[Alphabet, ...], list[codec.Quantized]]:
-    """The alphabets of one step, and their exponent-stage quantizations.
+) -> tuple[tuple[Alphabet, ...], list[Codes]]:
+    """The alphabets of one step, and their codes of the exponent stage alone, each (n,).
 
     before: the track the step started from. after: the state that was saved, float32.
     """
-    alphabets, exponent_stage = [], []
+    alphabets, codes = [], []
     for group in step.groups:
         delta = np.concatenate(
             [(after[t.name] - before[t.name]).reshape(-1) for t in group.tensors]
         )
-        q = codec.quantize(delta)
-        assert q.buckets is not None, "quantize always gives buckets"
-        off = delta - q.levels[q.codes]
-        alphabets.append(
-            Alphabet(
-                names=tuple(t.name for t in group.tensors),
-                n=delta.size,
-                buckets=q.buckets.promoted(step.bits),
-                energy=_sum_squares(q, delta),
-                residual=_sum_squares(q, off),
-            )
-        )
-        exponent_stage.append(q)
-    return tuple(alphabets), exponent_stage
+        buckets = group.quantized.buckets
+        assert buckets is not None, "a step from a tracker has them"
+        own, energy, residual = buckets.energies(delta)
+        names = tuple(t.name for t in group.tensors)
+        alphabets.append(Alphabet(names, delta.size, buckets, energy, residual))
+        codes.append(own)
+    return tuple(alphabets), codes
 
 
 def n_kept(bits: int | None, n_buckets: int) -> int:
@@ -183,10 +177,3 @@ def code_table(alphabet: Alphabet, bits: int | None) -> tuple[CodeRow, ...]:
         b = alphabet.buckets[i]
         rows.append(CodeRow(i + 1, float(levels[i]), b.exponent, b.sign, b.count, words[i + 1]))
     return tuple(rows)
-
-
-def _sum_squares(q: codec.Quantized, values: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Sum of squares of the values in each bucket, float64 (b,)."""
-    squares = values.astype(np.float64) ** 2
-    sums = np.bincount(q.codes, weights=squares, minlength=q.levels.size)
-    return sums[1:].astype(np.float64)

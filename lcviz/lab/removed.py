@@ -55,9 +55,9 @@ def removed_buckets(
 ) -> RemovedBuckets:
     """Leave out each bucket in turn, rebuild and measure.
 
-    before: the track the step started from. codes: exponent-stage codes of each alphabet,
-    shape (n,). moved: ||u_t - u_0||, the distance's denominator. loss_of: evaluates a
-    state. progress(done, total) is called after each bucket.
+    before: the track the step started from, exact tensors already of this step. codes:
+    exponent-stage codes of each alphabet, shape (n,). moved: ||u_t - u_0||, the distance's
+    denominator. loss_of: evaluates a state. progress(done, total) is called after each bucket.
     """
     residual = sum(float(a.residual.sum()) for a in alphabets)
 

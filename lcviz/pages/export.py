@@ -11,7 +11,8 @@ from .. import export, state
 from ..export import Package
 from ..figures.panel import nbytes_text
 from ..figures.records import record_sizes
-from ..session import Run, RunError
+from ..session import Run
+from ..snapshot import RunError
 from .settings import OPTIMIZERS
 
 _HELD = "package"  # in the session: the run's id and what was packed and verified
@@ -51,6 +52,7 @@ def _package(run: Run) -> Package:
         bar = st.progress(0.0, "Packing the chain…")
 
         def progress(done: int, total: int) -> None:
+            run.watch()
             bar.progress(done / total, f"Checked {done} of {total} records")
 
         package = export.pack(run, progress)
@@ -104,11 +106,11 @@ def _one_step(run: Run, package: Package) -> None:
     else:
         step = package.steps[0]
     restored = export.restore(run, package, step)
-    live = run.snapshot().at(step)
+    live = run.snapshot().at(step).live_loss
     st.success(
         f"Verified: the file was read back from its {len(restored.data):,} bytes and equals the "
-        f"restored step {step} bit for bit. Its loss on the held-out probe is {restored.loss:.6f}; "
-        f"the live model had {live.live_loss:.6f} at that step.",
+        f"restored step {step} bit for bit. Its loss on the held-out probe is {restored.loss:.6f}"
+        + (f"; the live model had {live:.6f} at that step." if live is not None else "."),
         icon=":material/verified:",
     )
     st.download_button(

@@ -11,7 +11,8 @@ from ..figures.huffman import code_panel
 from ..figures.removed import removed_bucket_panel
 from ..lab.anatomy import Alphabet, choices, code_table, totals
 from ..lab.removed import RemovedBuckets
-from ..session import PLAYING, Checkpoint, Run, RunError, Snapshot
+from ..session import Run
+from ..snapshot import PLAYING, Checkpoint, RunError, Snapshot
 
 
 def inside(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
@@ -88,6 +89,7 @@ def _measure(run: Run, step: int) -> RemovedBuckets | None:
     bar = st.empty()
 
     def progress(done: int, total: int) -> None:
+        run.watch()
         bar.progress(done / total, f"Rebuilding without bucket {done} of {total}")
 
     try:

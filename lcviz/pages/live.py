@@ -6,6 +6,8 @@ place in the page from tick to tick.
 
 from __future__ import annotations
 
+import math
+
 import streamlit as st
 
 import codec
@@ -13,9 +15,10 @@ import demo_models
 
 from .. import state
 from ..figures.curves import loss_curve, size_curve
-from ..figures.panel import nbytes_text, percent_text
+from ..figures.panel import minus, nbytes_text, percent_text
 from ..lab.rework import lost_iterations
-from ..session import FAILED, FINISHED, PLAYING, Checkpoint, Run, RunError, Settings, Snapshot
+from ..session import Run
+from ..snapshot import CLOSED, FAILED, FINISHED, PLAYING, Checkpoint, RunError, Settings, Snapshot
 from .inside import inside
 from .settings import settings_form
 
@@ -38,6 +41,8 @@ def page() -> None:
 def _dashboard(run: Run, settings: Settings, polling: bool) -> None:
     run.watch()
     snapshot = run.snapshot()
+    if snapshot.status == CLOSED:
+        st.rerun()  # another tab has reset it: the whole page finds what to show instead
     if polling != (snapshot.status == PLAYING):
         st.rerun()  # the whole page, so that polling begins and ends with the playing
     _controls(run, snapshot, settings)
@@ -87,8 +92,7 @@ def _controls(run: Run, snapshot: Snapshot, settings: Settings) -> None:
                 help="Delete this run and its chain, and begin anew with the settings at "
                 "the side. Export first what you want to keep.",
             ):
-                state.all_runs().close(run)
-                _begin(settings, play=False)
+                _begin(settings, play=False, instead_of=run)
         st.markdown(_where(run, snapshot), width="content")
     if snapshot.status == FAILED:
         st.error(snapshot.message, icon=":material/error:")
@@ -108,15 +112,16 @@ def _where(run: Run, snapshot: Snapshot) -> str:
     return text + (", finished." if snapshot.status == FINISHED else "")
 
 
-def _begin(settings: Settings, *, play: bool) -> None:
-    """Make a run and look at it; what cannot start is told in a sentence."""
+def _begin(settings: Settings, *, play: bool, instead_of: Run | None = None) -> None:
+    """Make a run and look at it; what cannot start is told, and nothing is lost by it."""
     try:
-        run = state.all_runs().create(settings)
+        run = state.all_runs().create(settings, instead_of)
     except (RunError, demo_models.DataError, codec.LccError) as exc:
         st.error(f"This run cannot start. {exc}", icon=":material/error:")
-        st.stop()
+        return
     if play:
         run.play()
+    st.session_state["follow"] = True
     state.look_at(run)
     st.rerun()
 
@@ -134,18 +139,17 @@ def _base_only(snapshot: Snapshot) -> None:
 
 def _headline(snapshot: Snapshot) -> None:
     newest, every = snapshot.newest, snapshot.checkpoints
-    on_disk, full = sum(c.nbytes for c in every), sum(c.full_nbytes for c in every)
-    live = [c.live_loss for c in every]
-    lost = lost_iterations(snapshot.steps, live, newest.restored_loss, snapshot.iteration)
     st.subheader(
         f"{nbytes_text(newest.full_nbytes)} → {nbytes_text(newest.nbytes)}; a crash now costs "
-        f"{_iterations(lost)} of training",
+        f"{_lost(snapshot)}",
         anchor=False,
-        help="Estimated from the loss curve: iterations since the live model first had a loss "
-        "as low as the one a restart would begin with.",
+        help="Estimated from the loss curve: iterations since the live model last had a loss as "
+        "high as the one a restart would begin with.",
     )
-    grid = st.grid(6, min_column_width=130, key="headline")
-    for label, value, note, text in (
+    on_disk, full = sum(c.nbytes for c in every), sum(c.full_nbytes for c in every)
+    measured = snapshot.measured[-1]
+    live, restored = _number(measured.live_loss), _number(measured.restored_loss)
+    cards = (
         (
             "This checkpoint",
             nbytes_text(newest.nbytes),
@@ -168,31 +172,51 @@ def _headline(snapshot: Snapshot) -> None:
         ),
         (
             "Loss, live",
-            f"{newest.live_loss:.6f}",
-            f"at step {newest.step}",
-            "Of the live model on up to 256 held-out examples. Classifiers: cross-entropy in nats; "
-            "ratings: mean squared error.",
+            f"{live:.6f}",
+            f"at step {measured.step}",
+            "Of the live model on up to 256 held-out examples. Classifiers: cross-entropy in "
+            "nats; ratings: mean squared error.",
         ),
         (
             "Loss, restored",
-            f"{newest.restored_loss:.6f}",
-            f"{newest.restored_loss - newest.live_loss:+.4f} to live".replace("-", "−"),
+            f"{restored:.6f}",
+            minus(f"{restored - live:+.4f}") + " to live",
             "Of the model that a restart from this checkpoint would have, on the same examples.",
         ),
         (
             "In the codec",
             f"{snapshot.codec_seconds:.2f} s",
             f"training {snapshot.train_seconds:.2f} s",
-            "Seconds spent saving, disk included, and seconds spent training. Measuring losses and "
-            f"buckets for this page took {snapshot.measure_seconds:.2f} s more.",
+            "Seconds spent saving, disk included, and seconds spent training. Taking deltas apart "
+            f"and measuring losses for this page took {snapshot.measure_seconds:.2f} s more.",
         ),
-    ):
+    )
+    grid = st.grid(6, min_column_width=130, key="headline")
+    for label, value, note, text in cards:
         with grid.cell():
             st.metric(label, value, note, delta_color="off", delta_arrow="off", help=text)
 
 
-def _iterations(n: int) -> str:
-    return "less than 1 iteration" if n == 0 else f"about {n} iteration{'' if n == 1 else 's'}"
+def _lost(snapshot: Snapshot) -> str:
+    """What a crash now would cost, in words."""
+    every = snapshot.measured
+    restored = _number(every[-1].restored_loss)
+    n = lost_iterations(
+        [c.step for c in every],
+        [_number(c.live_loss) for c in every],
+        restored,
+        snapshot.iteration,
+    )
+    if n is None:
+        return f"the run: the model restored from step {every[-1].step} has no finite loss"
+    if n == 0:
+        return "less than 1 iteration of training"
+    return f"at most about {n} iteration{'' if n == 1 else 's'} of training"
+
+
+def _number(loss: float | None) -> float:
+    """A loss as a float: one that was not measured is NaN."""
+    return math.nan if loss is None else loss
 
 
 def _scrubber(run: Run, snapshot: Snapshot) -> Checkpoint:
@@ -226,12 +250,14 @@ def _scrubber(run: Run, snapshot: Snapshot) -> Checkpoint:
 
 
 def _curves(snapshot: Snapshot, viewed: Checkpoint) -> None:
-    every, newest = snapshot.checkpoints, snapshot.newest
-    live, restored = [c.live_loss for c in every], [c.restored_loss for c in every]
+    every, newest, measured = snapshot.checkpoints, snapshot.newest, snapshot.measured
+    live = [_number(c.live_loss) for c in measured]
+    restored = [_number(c.restored_loss) for c in measured]
     nbytes, full = [c.nbytes for c in every], [c.full_nbytes for c in every]
     header = newest.nbytes - newest.stream_nbytes
     grid = st.grid(2, min_column_width=420, border=True, key="curves")
     with grid.cell():
-        state.show(loss_curve(snapshot.steps, live, restored, viewed.step), "loss")
+        steps = [c.step for c in measured]
+        state.show(loss_curve(steps, live, restored, viewed.step), "loss")
     with grid.cell():
         state.show(size_curve(snapshot.steps, nbytes, full, header, viewed.step), "size")

@@ -11,10 +11,12 @@ import streamlit as st
 
 from demo_models import DATASETS, FOLDER_VARIABLE, MODELS, ModelCard
 
-from ..session import Settings
+from ..snapshot import Settings
 
 BITS = (1, 2, 3, 4, 5, 6, 7, 8, None)
 OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
+LOSS_SHARE = 0.04
+LOSSES = {LOSS_SHARE: "now and then", None: "always"}
 SCOPES = {"model": "whole model", "tensor": "each tensor"}
 
 
@@ -67,19 +69,31 @@ def settings_form() -> Settings:
             help="One set of buckets for all parameters, as in the paper, or one for each tensor: "
             "follows small tensors more closely for a little more size.",
         )
+        losses = st.segmented_control(
+            "Measure losses",
+            list(LOSSES),
+            default=LOSS_SHARE,
+            required=True,
+            key="losses",
+            format_func=LOSSES.__getitem__,
+            bind="query-params",
+            help="A loss is measured on up to 256 held-out examples, which takes as long as some "
+            "iterations of training. A pause always measures the newest checkpoint.",
+        )
     return Settings(
-        card.name,
-        data,
-        folder,
-        optimizer,
-        lr,
-        momentum,
-        batch_size,
-        seed,
-        interval,
-        bits,
-        str(scope),
-        stop_after,
+        model=card.name,
+        data=data,
+        folder=folder,
+        optimizer=optimizer,
+        lr=lr,
+        momentum=momentum,
+        batch_size=batch_size,
+        seed=seed,
+        interval=interval,
+        bits=bits,
+        scope=str(scope),
+        stop_after=stop_after,
+        loss_share=losses,
     )
 
 

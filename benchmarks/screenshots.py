@@ -1,0 +1,59 @@
+"""Pictures of every page, light and dark, at 1400 and 800 px.
+
+    python benchmarks/screenshots.py FOLDER [--chromium /usr/bin/chromium]
+
+docs/img holds two of them, for the README.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from page import FLAGS, server
+from playwright.sync_api import Browser, Page, sync_playwright
+
+CHARTS = {
+    "live": ".st-key-panel-removed .stEChartsChart svg",
+    "export": ".js-plotly-plot .main-svg",
+}
+
+
+def shoot(browser: Browser, address: str, name: str, scheme: str, width: int, folder: Path) -> None:
+    """One page, whole, once its last chart is drawn."""
+    context = browser.new_context(
+        color_scheme="dark" if scheme == "dark" else "light",
+        viewport={"width": width, "height": 1000},
+    )
+    page = context.new_page()
+    page.goto(address if name == "live" else f"{address}/{name}")
+    page.locator(CHARTS[name]).first.wait_for(timeout=60_000)
+    page.wait_for_timeout(1500)
+    page.set_viewport_size({"width": width, "height": full_height(page)})
+    page.wait_for_timeout(1500)
+    page.screenshot(path=folder / f"{name}-{scheme}-{width}.png")
+    context.close()
+
+
+def full_height(page: Page) -> int:
+    """The page scrolls inside itself: how high it would have to be to show everything."""
+    return int(page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight")) + 20
+
+
+def main() -> None:
+    """Take them all."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--chromium", default="/usr/bin/chromium")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright, server("app.py") as address:
+        browser = playwright.chromium.launch(executable_path=options.chromium, args=FLAGS)
+        for name in CHARTS:
+            for scheme in ("light", "dark"):
+                for width in (1400, 800):
+                    shoot(browser, address, name, scheme, width, options.folder)
+
+
+if __name__ == "__main__":
+    main()
