@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -34,6 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except LccError as exc:
             print(f"error: {exc}", file=sys.stderr)
             return BAD_DATA
+        except BrokenPipeError:  # the reader, say `head`, has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return OK
 
 
 def info(chain: Chain, options: argparse.Namespace) -> int:

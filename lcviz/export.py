@@ -78,7 +78,9 @@ def pack(run: Run, progress: Callable[[int, int], None] | None = None) -> Packag
         raise RunError(f"The packed chain does not restore. {exc}") from exc
     if missing := set(saved) - set(steps):
         raise RunError(f"The chain on disk has lost its records of steps {sorted(missing)}.")
-    name = f"{run.settings.model}-{run.settings.data}-seed{run.settings.seed}"
+    s = run.settings
+    bits = "all" if s.bits is None else s.bits
+    name = f"{s.model}-{s.data}-bits{bits}-{s.scope}-seed{s.seed}"
     return Package(name, data, chain.entries, tuple(steps), tracks[steps[-1]])
 
 

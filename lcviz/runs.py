@@ -12,10 +12,10 @@ from pathlib import Path
 import codec
 
 from .session import Run
-from .snapshot import PLAYING, RunError, Settings
+from .snapshot import FAILED, PLAYING, RunError, Settings
 
 MAX_RUNS = 12  # each may hold a chain, a model and up to 64 MB of codes
-IDLE_SECONDS = 1800.0  # an unwatched, paused run is closed after that when room is needed
+IDLE_SECONDS = 300.0  # a run at rest that no page shows is closed then if room is needed
 EXAMPLE = Settings(stop_after=40)
 EXAMPLE_ID = "example"
 
@@ -57,8 +57,11 @@ class Runs:
                 codec.warm_up()
                 run = self._new(EXAMPLE_ID, EXAMPLE)
                 run.play()
-                while run.wait(5).status == PLAYING:
+                while (snapshot := run.wait(5)).status == PLAYING:
                     run.watch()
+                if snapshot.status == FAILED:
+                    self._forget(run)
+                    raise RunError(f"The example run failed. {snapshot.message}")
         return run
 
     def _new(self, run_id: str, settings: Settings) -> Run:
@@ -76,10 +79,13 @@ class Runs:
     def close(self, run: Run) -> None:
         """End a run and delete its chain; the example stays."""
         if run.id != EXAMPLE_ID:
-            with self._lock:
-                self._runs.pop(run.id, None)
-            run.close()
-            shutil.rmtree(run.path.parent, ignore_errors=True)
+            self._forget(run)
+
+    def _forget(self, run: Run) -> None:
+        with self._lock:
+            self._runs.pop(run.id, None)
+        run.close()
+        shutil.rmtree(run.path.parent, ignore_errors=True)
 
     def close_all(self) -> None:
         """End every thread and delete every chain: the process is about to end."""
@@ -107,6 +113,6 @@ class Runs:
         if not idle:
             raise RunError(
                 f"This server already holds {MAX_RUNS} runs, its limit. Reset a run that is no "
-                "longer needed, or come back when one has been idle for half an hour."
+                "longer needed, or come back when one has been left alone for five minutes."
             )
         self.close(max(idle, key=Run.seconds_unwatched))

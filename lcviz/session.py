@@ -229,7 +229,7 @@ class Run:
                     self._status, self._single_steps = FINISHED, 0
                 elif self._wanted() and not self._watched():
                     self._status, self._single_steps = PAUSED, 0
-                    self._message = "Paused, because no page was watching. Play goes on."
+                    self._message = "Paused, because no page was watching. Press Play to go on."
                 self._working = False
                 self._condition.notify_all()
                 if over:
@@ -252,12 +252,8 @@ class Run:
         self._optimizer.step()
         train_loss, seconds = loss.item(), time.perf_counter() - started
         if not math.isfinite(train_loss):
-            saved = self._checkpoints[-1].step
-            self._end(
-                FAILED,
-                f"Training diverged: the loss became {train_loss} at iteration {iteration}. Every "
-                f"checkpoint up to step {saved} restores. Reset, and try a lower learning rate.",
-            )
+            self._measure_losses()
+            self._end(FAILED, self._divergence(iteration, train_loss))
             return
         with self._condition:
             self._iteration = iteration
@@ -267,6 +263,16 @@ class Run:
         with self._condition:
             self._single_steps = max(0, self._single_steps - 1)
             self._wall_seconds += time.perf_counter() - started
+
+    def _divergence(self, iteration: int, loss: float) -> str:
+        """What to tell of a loss that became NaN or infinite, and what is still good."""
+        every = self._checkpoints
+        good = [c.step for c in every if c.measured and math.isfinite(c.restored_loss or 0.0)]
+        return (
+            f"Training diverged: the loss became {loss} at iteration {iteration}. Every checkpoint "
+            f"up to step {every[-1].step} restores; the newest known to have a finite loss is step "
+            f"{good[-1]}. Reset, and try a lower learning rate."
+        )
 
     def _save(self, train_loss: float) -> None:
         """Save through the codec, take the delta apart, and measure if there is time."""

@@ -10,12 +10,13 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from .figures.panel import Panel, inked
+from .figures.panel import INK, Panel, inked
 from .runs import EXAMPLE_ID, Runs
 from .session import Run
 from .snapshot import PLAYING
 
 POLL_SECONDS = 1.0
+RESTING_POLL_SECONDS = 10.0
 PLAIN_TABLE_ROWS = 10  # longer ones scroll
 _RUN = "run"
 
@@ -33,8 +34,8 @@ def current_run() -> Run:
     run = all_runs().get(run_id)
     if run is None and run_id not in (None, EXAMPLE_ID):
         st.warning(
-            "The run in this link is no longer on this server: it was reset, cleaned up after half "
-            "an hour, or the server was restarted. Below is the example run; start a new one.",
+            "The run in this link is no longer on this server: it was reset, made room for "
+            "another, or the server was restarted. Below is the example run; start a new one.",
             icon=":material/link_off:",
         )
     if run is None:
@@ -59,30 +60,46 @@ def is_example(run: Run) -> bool:
 
 
 def poll_interval(run: Run) -> float | None:
-    """Seconds between looks at a run; None, costing nothing, while it does not change."""
-    return POLL_SECONDS if run.snapshot().status == PLAYING else None
+    """Seconds between looks at a run; None, costing nothing, for the example.
+
+    A resting run is looked at now and then: another tab may have played or reset it, and
+    runs that nobody looks at make room for new ones.
+    """
+    if is_example(run):
+        return None
+    return POLL_SECONDS if run.snapshot().status == PLAYING else RESTING_POLL_SECONDS
 
 
-def show(panel: Panel, key: str, *, height: int = 320) -> None:
+def show(panel: Panel, key: str) -> None:
     """A panel: title, picture, sentence, and its table if tables are switched on."""
+    theme = st.context.theme.type or "light"
     st.markdown(f"**{panel.title}**")
     if isinstance(panel.chart, go.Figure):
-        st.plotly_chart(
-            panel.chart, key=f"panel-{key}", alt=panel.alt, config={"displayModeBar": False}
-        )
+        ink = {"tickfont": {"color": INK[theme]}, "title": {"font": {"color": INK[theme]}}}
+        figure = panel.chart.update_xaxes(ink).update_yaxes(ink)
+        st.plotly_chart(figure, key=f"panel-{key}", alt=panel.alt, config={"displayModeBar": False})
     else:
         # SVG is crisp at any zoom, and its texts can be read by people and by tests.
-        theme = st.context.theme.type or "light"
         st.echarts_chart(
             inked(panel.chart, theme),
             key=f"panel-{key}",
-            height=height,
+            height=panel.height,
             alt=panel.alt,
             renderer="svg",
         )
     st.markdown(f":small[{panel.sentence}]")
     if st.session_state.get("tables"):
         show_table(panel.table, key)
+
+
+def tables_toggle() -> None:
+    """The switch that puts the numbers under every picture."""
+    st.toggle(
+        "Show data tables",
+        key="tables",
+        persist_state="session",
+        help="The numbers under every picture.",
+    )
 
 
 def show_table(table: pd.DataFrame, key: str) -> None:

@@ -12,7 +12,6 @@ from .panel import (
     GREEN,
     GREY,
     PURPLE,
-    VERMILION,
     Option,
     Panel,
     base_option,
@@ -66,7 +65,7 @@ def bit_choices(choices: Sequence[Choice], bits: int | None) -> Panel:
                 "data": [
                     {
                         "value": round(100 * c.share, 3),
-                        "itemStyle": {"color": VERMILION if c.bits == bits else BLUE},
+                        "itemStyle": {"color": BLUE, "opacity": 1 if c.bits == bits else 0.45},
                         "label": {"show": c.bits == bits, "position": "top", "formatter": "now"},
                     }
                     for c in choices
@@ -101,9 +100,10 @@ def bit_choices(choices: Sequence[Choice], bits: int | None) -> Panel:
         ],
     }
     sentence = (
-        f"x = {_name(bits)} keeps {now.buckets_kept} of {now.buckets} buckets and "
-        f"{percent_text(now.energy_share)} of δ's energy ‖δ‖², in {now.bits_per_parameter:.2f} "
-        f"bits a parameter ({nbytes_text(now.nbytes)}). "
+        f"{'E alone' if bits is None else f'x = {bits}'} keeps {now.buckets_kept} of {now.buckets} "
+        f"buckets and {percent_text(now.energy_share)} of δ's energy ‖δ‖², in "
+        f"{now.bits_per_parameter:.2f} bits a parameter: {nbytes_text(now.nbytes)} without the "
+        "record's header. "
     ) + _floor_sentence(now)
     table = pd.DataFrame(
         {

@@ -97,12 +97,17 @@ def bucket_histogram(totals: Sequence[BucketTotal], n: int, shared: bool) -> Pan
             f"All {len(totals)} buckets survive: every change is kept, rounded to its bucket's "
             f"middle. {n - kept_values:,} of {n:,} values did not change at all."
         )
-    else:
-        where = "" if shared else " in at least one tensor"
+    elif shared:
         sentence = (
-            f"{kept_buckets} of {len(totals)} buckets survive{where}, the ones of largest "
-            f"magnitude, down to {exponent_text(smallest)}. They hold {kept_values:,} of {n:,} "
-            "values; all others become 0 now and are seen again in the next δ."
+            f"{kept_buckets} of {len(totals)} buckets survive, the ones of largest magnitude, down "
+            f"to {exponent_text(smallest)}. They hold {kept_values:,} of {n:,} values; all others "
+            "become 0 now and are seen again in the next δ."
+        )
+    else:
+        sentence = (
+            f"Every tensor keeps its own largest buckets, down to {exponent_text(smallest)}: "
+            f"{kept_values:,} of {n:,} values. A bucket may be kept in one tensor (narrow solid "
+            "bar) and dropped in another (hatched). What is dropped is seen again in the next δ."
         )
     table = pd.DataFrame(
         {

@@ -15,6 +15,7 @@ from .panel import (
     Option,
     Panel,
     base_option,
+    loss_text,
     nbytes_text,
     percent_text,
     plotted,
@@ -41,8 +42,8 @@ def loss_curve(
     if seen and min(seen) > 0 and max(seen) > 1e4 * min(seen):  # exploding: keep the rest visible
         option["yAxis"]["type"] = "log"
     sentence = (
-        f"At step {steps[-1]} the live model's loss is {live[-1]:.4f}; restored from the chain it "
-        f"would be {restored[-1]:.4f}."
+        f"At step {steps[-1]} the live model's loss is {loss_text(live[-1], 4)}; restored from the "
+        f"chain it would be {loss_text(restored[-1], 4)}."
     )
     table = pd.DataFrame({"step": steps, "live": live, "restored": restored})
     alt = "Loss of the live model and of the restored checkpoint, by step."
@@ -95,6 +96,7 @@ def _lines(
         "symbol": "none",
         "silent": True,
         "animation": False,
+        "lineStyle": {"color": GREY},
         "data": [{"xAxis": viewed, "label": {"formatter": f"step {viewed}"}}],
     }
     return base_option() | {

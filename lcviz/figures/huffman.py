@@ -11,7 +11,17 @@ from codec import huffman
 from codec.huffman import Node
 
 from ..lab.anatomy import CodeRow
-from .panel import GREY, SIGN_COLOURS, Option, Panel, base_option, exponent_text, minus, nbytes_text
+from .panel import (
+    GREY,
+    SIGN_COLOURS,
+    Option,
+    Panel,
+    base_option,
+    exponent_text,
+    minus,
+    nbytes_text,
+    plural,
+)
 
 MAX_LEAVES = 24  # a taller tree is a smear; deeper words are folded into one leaf
 
@@ -24,7 +34,7 @@ def code_panel(rows: Sequence[CodeRow], name: str) -> Panel:
     counts = np.array([r.count for r in rows], np.int64)
     lengths = np.array([len(r.word) for r in rows], np.uint8)
     n = int(counts.sum())
-    option = _tree_option(huffman.tree(lengths), rows)
+    option, n_leaves = _tree_option(huffman.tree(lengths), rows)
     mean = huffman.n_bits(counts, lengths) / n
     entropy = huffman.entropy(counts) / n
     table_bytes = counts.size + 4 * (counts.size - 1)
@@ -34,8 +44,8 @@ def code_panel(rows: Sequence[CodeRow], name: str) -> Panel:
         sentence = (
             f"{name}: {sum(counts > 0)} symbols, {mean:.4f} bits a value on average; the "
             f"entropy is {entropy:.4f}. The table costs {table_bytes} bytes: {counts.size} "
-            f"code lengths of 1 byte, {counts.size - 1} levels of 4. It is new in every record, "
-            f"for {nbytes_text(int(np.ceil(mean * n / 8)))} of code words."
+            f"code lengths of 1 byte and {plural(counts.size - 1, 'level')} of 4 bytes. Each "
+            f"record has its own, beside {nbytes_text(int(np.ceil(mean * n / 8)))} of code words."
         )
     table = pd.DataFrame(
         {
@@ -46,16 +56,17 @@ def code_panel(rows: Sequence[CodeRow], name: str) -> Panel:
             "level": [minus(f"{r.level:.6g}") for r in rows],
             "count": [r.count for r in rows],
             "share, %": [round(100 * r.count / n, 3) for r in rows],
-            "code word": [r.word or "(none)" for r in rows],
             "bits": [len(r.word) for r in rows],
+            "code word": [r.word or "(none)" for r in rows],
         }
     )
     alt = "The code as a binary tree; the table below has the same words."
-    return Panel("Huffman code of the levels", sentence, option, alt, table)
+    height = max(150, 24 + 20 * n_leaves)
+    return Panel("Huffman code of the levels", sentence, option, alt, table, height)
 
 
-def _tree_option(root: Node, rows: Sequence[CodeRow]) -> Option:
-    """The tree from left to right on hidden axes: elbows, bits on the edges, leaves.
+def _tree_option(root: Node, rows: Sequence[CodeRow]) -> tuple[Option, int]:
+    """The tree from left to right on hidden axes, and how many leaves it shows.
 
     Not ECharts' own tree series: that one cannot label edges, and stops with an error when a
     tick changes the shape of the tree.
@@ -81,7 +92,7 @@ def _tree_option(root: Node, rows: Sequence[CodeRow]) -> Option:
         for leaf in leaves
     ]
     label = {"show": True, "fontSize": 12}
-    return base_option() | {
+    option = base_option() | {
         "legend": {"show": False},
         "tooltip": {"show": False},
         "grid": [{"left": 12, "right": 150, "top": 12, "bottom": 12}],
@@ -120,6 +131,7 @@ def _tree_option(root: Node, rows: Sequence[CodeRow]) -> Option:
             },
         ],
     }
+    return option, len(leaves)
 
 
 def _nodes(node: Node) -> list[Node]:

@@ -25,7 +25,7 @@ HATCH = {
 }
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-_INK = {"light": "#31333f", "dark": "#fafafa"}  # the library's own axis grey is too faint
+INK = {"light": "#31333f", "dark": "#fafafa"}  # the library's own axis grey is too faint
 
 Option = dict[str, Any]
 
@@ -37,7 +37,7 @@ class Panel:
     title: what is shown, with units. sentence: what this picture says just now. chart: an
     ECharts option or a Plotly figure. alt: what kind of picture it is, for those who do not
     see it; the same at every tick, since a chart with a new alt text is drawn anew. table:
-    its numbers.
+    its numbers. height: in pixels.
     """
 
     title: str
@@ -45,6 +45,7 @@ class Panel:
     chart: Option | go.Figure
     alt: str
     table: pd.DataFrame
+    height: int = 320
 
 
 def nbytes_text(n: float) -> str:
@@ -54,6 +55,11 @@ def nbytes_text(n: float) -> str:
             digits = max(0, 2 - math.floor(math.log10(n / size * 1.0005)))
             return f"{n / size:,.{digits}f} {unit}"
     return f"{n:.0f} B"
+
+
+def loss_text(loss: float, digits: int = 6) -> str:
+    """A loss in words: the number, or that it is none."""
+    return f"{loss:.{digits}f}" if math.isfinite(loss) else "not finite"
 
 
 def percent_text(share: float) -> str:
@@ -68,6 +74,11 @@ def exponent_text(exponent: int, sign: int | None = None) -> str:
     """-7 -> '2⁻⁷', with the sign in front where one is given."""
     power = "2" + str(exponent).translate(_RAISED) if exponent != -127 else "subnormal"
     return power if sign is None else f"{'−' if sign else '+'}{power}"
+
+
+def plural(n: int, noun: str) -> str:
+    """1, "level" -> '1 level'; 3, "level" -> '3 levels'."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def minus(number: object) -> str:
@@ -91,7 +102,7 @@ def plotted(value: float, digits: int = 6) -> float | None:
 
 def inked(option: Option, theme: str) -> Option:
     """The option with axis and legend text in a readable colour. theme: "light" or "dark"."""
-    ink = _INK[theme]
+    ink = INK[theme]
 
     def axes(value: Any) -> Any:
         if isinstance(value, list):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import pandas as pd
@@ -16,27 +15,22 @@ from .panel import BLUE, GREEN, Panel, nbytes_text
 def record_sizes(entries: Sequence[Entry]) -> Panel:
     """Bytes of every record, bases and deltas apart, on a log scale."""
     figure = go.Figure()
-    for kind, colour, shape in (("base", BLUE, ""), ("delta", GREEN, "/")):
+    for kind, colour, symbol in (("base", BLUE, "diamond"), ("delta", GREEN, "circle")):
         own = [e for e in entries if e.kind == kind]
-        figure.add_bar(
+        figure.add_scatter(
             x=[e.step for e in own],
             y=[e.nbytes for e in own],
             name=kind,
-            marker={"color": colour, "pattern": {"shape": shape}},
+            mode="markers",
+            marker={"color": colour, "symbol": symbol, "size": 8},
             hovertemplate="step %{x}: %{y:,} bytes<extra>" + kind + "</extra>",
         )
     figure.update_layout(
         height=300,
         margin={"l": 72, "r": 12, "t": 36, "b": 48},
-        barmode="overlay",
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0.5, "xanchor": "center"},
         xaxis={"title": {"text": "step (iterations)"}},
-        yaxis={
-            "title": {"text": "bytes on disk (log scale)"},
-            "type": "log",
-            "dtick": 1,
-            "range": [2, math.ceil(math.log10(max(e.nbytes for e in entries)))],
-        },
+        yaxis={"title": {"text": "bytes on disk (log scale)"}, "type": "log", "dtick": 1},
     )
     total = sum(e.nbytes for e in entries)
     base = sum(e.nbytes for e in entries if e.kind == "base")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pandas as pd
@@ -15,6 +16,7 @@ from .panel import (
     Panel,
     base_option,
     exponent_text,
+    loss_text,
     minus,
     plotted,
 )
@@ -56,17 +58,7 @@ def removed_bucket_panel(result: RemovedBuckets) -> Panel:
         },
         "series": series,
     }
-    worst = max(result.buckets, key=lambda b: abs(b.loss - result.loss), default=None)
-    harmless = sum(abs(b.loss - result.loss) <= 0.001 * abs(result.loss) for b in result.buckets)
-    if worst is None:
-        sentence = "Nothing changed in this step, so there is no bucket to remove."
-    else:
-        sentence = (
-            f"With every bucket of step {result.step} the rebuilt model's loss is "
-            f"{result.loss:.4f}. Leaving out {exponent_text(worst.exponent, worst.sign)} moves it "
-            f"most, to {worst.loss:.4f}; {harmless} of {len(result.buckets)} buckets move it by "
-            "less than 0.1 %. Hatched buckets were dropped by priority promotion."
-        )
+    sentence = _sentence(result)
     table = pd.DataFrame(
         {
             "exponent": [b.exponent for b in result.buckets],
@@ -79,7 +71,27 @@ def removed_bucket_panel(result: RemovedBuckets) -> Panel:
         }
     )
     alt = "Change of the loss for each removed exponent bucket, by sign."
-    return Panel("Error when one bucket is removed", sentence, option, alt, table)
+    return Panel(
+        f"Error when one bucket of step {result.step} is removed", sentence, option, alt, table
+    )
+
+
+def _sentence(result: RemovedBuckets) -> str:
+    if not result.buckets:
+        return "Nothing changed in this step, so there is no bucket to remove."
+    if not math.isfinite(result.loss):
+        return "The rebuilt model has no finite loss, so its buckets cannot be compared."
+    moved = {b: abs(b.loss - result.loss) for b in result.buckets}
+    worst = max(moved, key=lambda b: moved[b] if math.isfinite(moved[b]) else math.inf)
+    small = sum(change < 0.001 * result.loss for change in moved.values())
+    text = (
+        f"An experiment: the model rebuilt with every bucket, none dropped, has the loss "
+        f"{result.loss:.4f}. Leaving out {exponent_text(worst.exponent, worst.sign)} "
+        f"{'lowers' if worst.loss < result.loss else 'raises'} it most, to "
+        f"{loss_text(worst.loss, 4)}; {small} of {len(moved)} buckets move it by less than 0.1 %."
+    )
+    hatched = " Hatched ones were dropped by priority promotion."
+    return text if all(b.kept for b in result.buckets) else text + hatched
 
 
 def _bar(bucket: Removed | None, loss: float) -> dict[str, Any] | None:

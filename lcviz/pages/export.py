@@ -5,7 +5,6 @@ from __future__ import annotations
 import streamlit as st
 
 import codec
-from demo_models import MODELS
 
 from .. import export, state
 from ..export import Package
@@ -13,7 +12,7 @@ from ..figures.panel import nbytes_text
 from ..figures.records import record_sizes
 from ..session import Run
 from ..snapshot import RunError
-from .settings import OPTIMIZERS
+from .settings import describe
 
 _HELD = "package"  # in the session: the run's id and what was packed and verified
 
@@ -22,25 +21,17 @@ def page() -> None:
     """The run of the URL: its records, the downloads, and the code that loads them."""
     st.title("Export the compressed chain")
     run = state.current_run()
-    s = run.settings
     whose = "the example run, " if state.is_example(run) else ""
-    st.markdown(
-        f"Of {whose}**{run.task.title}**: seed {s.seed}, {OPTIMIZERS[s.optimizer]} at learning "
-        f"rate {s.lr:g}, a checkpoint {_every(s.interval)}, "
-        f"{'all buckets' if s.bits is None else f'{s.bits} bits'}, buckets over the {s.scope}."
-    )
+    st.markdown(f"This is {whose}**{run.task.title}**. {describe(run.settings)}.")
+    state.tables_toggle()
     try:
         package = _package(run)
+        _archive(run, package)
+        step = _one_step(run, package)
     except (RunError, codec.LccError) as exc:
-        st.error(f"{exc} Nothing is offered for download. Reset the run on the Live page.")
+        st.error(f"{exc} Nothing more is offered for download. Reset the run on the Live page.")
         return
-    _archive(run, package)
-    _one_step(run, package)
-    _code(run, package)
-
-
-def _every(interval: int) -> str:
-    return "after every iteration" if interval == 1 else f"every {interval} iterations"
+    _code(run, package, step)
 
 
 def _package(run: Run) -> Package:
@@ -67,7 +58,7 @@ def _newer(run: Run, package: Package) -> None:
     run.watch()
     behind = run.snapshot().newest.step - package.steps[-1]
     if behind and st.button(
-        f"Include the {behind} newer iterations",
+        f"Include newer checkpoints, up to step {run.snapshot().newest.step}",
         icon=":material/refresh:",
         help="What is offered below ends at step "
         f"{package.steps[-1]}; the run has gone on since it was packed.",
@@ -99,7 +90,7 @@ def _archive(run: Run, package: Package) -> None:
     state.show(record_sizes(package.entries), "records")
 
 
-def _one_step(run: Run, package: Package) -> None:
+def _one_step(run: Run, package: Package) -> int:
     st.subheader("One restored step")
     if len(package.steps) > 1:
         step = st.select_slider("Step", package.steps, package.steps[-1], key="export-step")
@@ -122,17 +113,24 @@ def _one_step(run: Run, package: Package) -> None:
         on_click="ignore",
         icon=":material/download:",
     )
+    return restored.step
 
 
-def _code(run: Run, package: Package) -> None:
+def _code(run: Run, package: Package, step: int) -> None:
     st.subheader("Load it elsewhere")
-    step = package.steps[-1]
-    model = MODELS[run.settings.model].title
-    st.markdown("With this project's `codec` package, any step of the chain:")
+    model, data, seed = run.settings.model, run.settings.data, run.settings.seed
+    folder = f", folder={run.settings.folder!r}" if run.settings.folder else ""
+    st.markdown(
+        f"With this project, any step of the chain. The loss is the {run.task.title}'s on the held-"
+        "out probe, the one shown above."
+    )
     st.code(
-        f"import codec\n\n"
+        "import codec\n"
+        "import demo_models\n\n"
+        f'task = demo_models.make_task("{model}", "{data}", seed={seed}{folder})\n'
         f'state = codec.restore("{package.name}.lcc.zip", step={step})\n'
-        f"model.load_state_dict(state)  # a {model} of the same shapes",
+        "task.model.load_state_dict(state)\n"
+        "print(task.probe_loss())",
         language="python",
     )
     st.markdown("On the command line: check every record, then write one step as a plain file.")
@@ -144,6 +142,6 @@ def _code(run: Run, package: Package) -> None:
     st.markdown("The restored file needs nothing of ours:")
     st.code(
         "from safetensors.torch import load_file\n\n"
-        f'model.load_state_dict(load_file("{package.name}-step{step}.safetensors"))',
+        f'state = load_file("{package.name}-step{step}.safetensors")  # name -> tensor',
         language="python",
     )

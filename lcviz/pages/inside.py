@@ -43,7 +43,7 @@ def inside(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
         alphabet = _alphabet(viewed)
         name = "The whole model" if whole_model else alphabet.names[0]
         panel = code_panel(code_table(alphabet, run.settings.bits), name)
-        state.show(panel, "huffman", height=200)
+        state.show(panel, "huffman")
         if not st.session_state.get("tables"):  # the code's table belongs to it, always
             state.show_table(panel.table, "huffman")
     with grid.cell():
@@ -69,7 +69,7 @@ def _removed(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
     result: RemovedBuckets | None = held[1] if held and held[0] == run.id else None
     if playing:
         wanted = st.button(
-            f"Measure removed buckets at step {viewed.step}",
+            "Measure removed buckets now",
             key="measure",
             icon=":material/straighten:",
             help="One evaluation of the model for every bucket; training slows down meanwhile. "

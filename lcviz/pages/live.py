@@ -15,12 +15,12 @@ import demo_models
 
 from .. import state
 from ..figures.curves import loss_curve, size_curve
-from ..figures.panel import minus, nbytes_text, percent_text
+from ..figures.panel import loss_text, minus, nbytes_text, percent_text
 from ..lab.rework import lost_iterations
 from ..session import Run
 from ..snapshot import CLOSED, FAILED, FINISHED, PLAYING, Checkpoint, RunError, Settings, Snapshot
 from .inside import inside
-from .settings import settings_form
+from .settings import describe, settings_form
 
 
 def page() -> None:
@@ -35,16 +35,14 @@ def page() -> None:
     )
     run = state.current_run()
     poll = state.poll_interval(run)
-    st.fragment(_dashboard, run_every=poll)(run, settings, poll is not None)
+    st.fragment(_dashboard, run_every=poll)(run, settings, poll)
 
 
-def _dashboard(run: Run, settings: Settings, polling: bool) -> None:
+def _dashboard(run: Run, settings: Settings, poll: float | None) -> None:
     run.watch()
     snapshot = run.snapshot()
-    if snapshot.status == CLOSED:
-        st.rerun()  # another tab has reset it: the whole page finds what to show instead
-    if polling != (snapshot.status == PLAYING):
-        st.rerun()  # the whole page, so that polling begins and ends with the playing
+    if snapshot.status == CLOSED or poll != state.poll_interval(run):
+        st.rerun()  # the whole page: polling changes pace, or another tab has reset the run
     _controls(run, snapshot, settings)
     if snapshot.newest.kind == "base":
         _base_only(snapshot)
@@ -57,6 +55,7 @@ def _dashboard(run: Run, settings: Settings, polling: bool) -> None:
 
 def _controls(run: Run, snapshot: Snapshot, settings: Settings) -> None:
     playing, over = snapshot.status == PLAYING, snapshot.status in (FINISHED, FAILED)
+    problem = None
     with st.container(horizontal=True, vertical_alignment="center", key="controls"):
         if state.is_example(run):
             if st.button(
@@ -66,7 +65,7 @@ def _controls(run: Run, snapshot: Snapshot, settings: Settings) -> None:
                 key="start",
                 help="With the settings at the side.",
             ):
-                _begin(settings, play=True)
+                problem = _begin(settings, play=True)
         else:
             label, icon = ("Pause", "pause") if playing else ("Play", "play_arrow")
             if st.button(
@@ -89,11 +88,14 @@ def _controls(run: Run, snapshot: Snapshot, settings: Settings) -> None:
                 "Reset",
                 icon=":material/restart_alt:",
                 key="reset",
-                help="Delete this run and its chain, and begin anew with the settings at "
-                "the side. Export first what you want to keep.",
+                help="Begin anew with the settings at the side; this run and its chain are "
+                "deleted. Export first what you want to keep.",
             ):
-                _begin(settings, play=False, instead_of=run)
+                problem = _begin(settings, play=False, instead_of=run)
         st.markdown(_where(run, snapshot), width="content")
+    st.caption(describe(run.settings))
+    if problem:
+        st.error(problem, icon=":material/error:")
     if snapshot.status == FAILED:
         st.error(snapshot.message, icon=":material/error:")
     elif snapshot.message:
@@ -105,25 +107,26 @@ def _controls(run: Run, snapshot: Snapshot, settings: Settings) -> None:
 def _where(run: Run, snapshot: Snapshot) -> str:
     title = run.task.title
     if state.is_example(run):
-        return f"Shown below: a recorded run, {title}, trained on this server when it started."
+        return f"Below: a finished example, {title}, trained here when the first page was opened."
     text = f"{title}: **iteration {snapshot.iteration}** of {run.settings.stop_after}"
     if snapshot.iteration:
-        text += f", {snapshot.rate:.3g} a second"
+        text += f", {snapshot.rate:.3g} iterations/s"
     return text + (", finished." if snapshot.status == FINISHED else "")
 
 
-def _begin(settings: Settings, *, play: bool, instead_of: Run | None = None) -> None:
-    """Make a run and look at it; what cannot start is told, and nothing is lost by it."""
+def _begin(settings: Settings, *, play: bool, instead_of: Run | None = None) -> str:
+    """Make a run and look at it; returns why it cannot start, and then nothing is lost."""
     try:
         run = state.all_runs().create(settings, instead_of)
     except (RunError, demo_models.DataError, codec.LccError) as exc:
-        st.error(f"This run cannot start. {exc}", icon=":material/error:")
-        return
-    if play:
-        run.play()
-    st.session_state["follow"] = True
-    state.look_at(run)
-    st.rerun()
+        problem = f"This run cannot start. {exc}"
+    else:
+        if play:
+            run.play()
+        st.session_state["follow"] = True
+        state.look_at(run)
+        st.rerun()
+    return problem
 
 
 def _base_only(snapshot: Snapshot) -> None:
@@ -166,29 +169,31 @@ def _headline(snapshot: Snapshot) -> None:
         (
             "Distance",
             percent_text(newest.distance),
-            "of the way trained",
+            "of ‖u − u₀‖",
             "‖ũ − u‖ / ‖u − u₀‖: how far the restored weights ũ are from the live ones u, as a "
             "share of how far training has moved them from their start u₀.",
         ),
         (
             "Loss, live",
-            f"{live:.6f}",
+            loss_text(live),
             f"at step {measured.step}",
             "Of the live model on up to 256 held-out examples. Classifiers: cross-entropy in "
             "nats; ratings: mean squared error.",
         ),
         (
             "Loss, restored",
-            f"{restored:.6f}",
-            minus(f"{restored - live:+.4f}") + " to live",
+            loss_text(restored),
+            _change(restored - live),
             "Of the model that a restart from this checkpoint would have, on the same examples.",
         ),
         (
             "In the codec",
             f"{snapshot.codec_seconds:.2f} s",
             f"training {snapshot.train_seconds:.2f} s",
-            "Seconds spent saving, disk included, and seconds spent training. Taking deltas apart "
-            f"and measuring losses for this page took {snapshot.measure_seconds:.2f} s more.",
+            f"Seconds spent saving, {1000 * snapshot.codec_seconds / len(every):.1f} ms a "
+            "checkpoint, decoding again and disk included; and seconds spent training. Taking "
+            "deltas apart and measuring losses for this page took "
+            f"{snapshot.measure_seconds:.2f} s more.",
         ),
     )
     grid = st.grid(6, min_column_width=130, key="headline")
@@ -211,7 +216,11 @@ def _lost(snapshot: Snapshot) -> str:
         return f"the run: the model restored from step {every[-1].step} has no finite loss"
     if n == 0:
         return "less than 1 iteration of training"
-    return f"at most about {n} iteration{'' if n == 1 else 's'} of training"
+    return f"roughly {n} iteration{'' if n == 1 else 's'} of training"
+
+
+def _change(difference: float) -> str:
+    return minus(f"{difference:+.4f}") + " to live" if math.isfinite(difference) else "no number"
 
 
 def _number(loss: float | None) -> float:
@@ -220,7 +229,7 @@ def _number(loss: float | None) -> float:
 
 
 def _scrubber(run: Run, snapshot: Snapshot) -> Checkpoint:
-    """The checkpoint to take apart: the newest, unless another step was chosen."""
+    """The checkpoint to look into: the newest, unless another step was chosen."""
     key = f"viewed-{run.id}"
 
     def leave_newest() -> None:
@@ -229,23 +238,23 @@ def _scrubber(run: Run, snapshot: Snapshot) -> Checkpoint:
     with st.container(horizontal=True, vertical_alignment="center", key="scrubber"):
         st.session_state.setdefault("follow", True)
         follow = st.toggle("Follow the newest", key="follow", persist_state="session")
-        st.toggle(
-            "Show data tables",
-            key="tables",
-            persist_state="session",
-            help="The numbers under every picture.",
-        )
+        state.tables_toggle()
+    interval, newest = run.settings.interval, snapshot.newest.step
     if follow:
-        st.session_state[key] = snapshot.newest.step
+        st.session_state[key] = newest
+    # The range is fixed from the start: a slider whose range grew would be made anew each tick.
     step = st.slider(
-        "Step to take apart",
+        "Look inside step",
         0,
-        run.settings.stop_after,
+        run.settings.stop_after // interval * interval,
+        step=interval,
         key=key,
         on_change=leave_newest,
         disabled=follow and snapshot.status == PLAYING,
         help="Any saved step; 0 is the base. While the run plays, stop following first.",
     )
+    if step > newest:
+        st.caption(f"Step {step} is not saved yet: below is the newest, step {newest}.")
     return snapshot.at(step)
 
 

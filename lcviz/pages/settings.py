@@ -11,6 +11,7 @@ import streamlit as st
 
 from demo_models import DATASETS, FOLDER_VARIABLE, MODELS, ModelCard
 
+from ..figures.panel import plural
 from ..snapshot import Settings
 
 BITS = (1, 2, 3, 4, 5, 6, 7, 8, None)
@@ -28,9 +29,16 @@ def settings_form() -> Settings:
         data, folder = _data(card)
         optimizer, lr, momentum = _optimizer(card)
         batch_size = _whole(
-            "Batch size", 1, 1024, card.batch_size, f"batch_{card.name}", "Examples per iteration."
+            "Batch size",
+            1,
+            1_000_000,
+            card.batch_size,
+            f"batch_{card.name}",
+            "Examples per iteration.",
         )
-        stop_after = _whole("Iterations", 1, 5000, 300, "iterations", "The run ends after so many.")
+        stop_after = _whole(
+            "Iterations", 1, 20_000, 1000, "iterations", "The run ends after so many."
+        )
         seed = _whole(
             "Seed",
             0,
@@ -46,7 +54,7 @@ def settings_form() -> Settings:
             1000,
             1,
             "interval",
-            "1 saves after every iteration: with a good codec that is normal.",
+            "1 saves after every iteration.",
         )
         bits = st.select_slider(
             "Bits x for priority promotion",
@@ -97,6 +105,19 @@ def settings_form() -> Settings:
     )
 
 
+def describe(settings: Settings) -> str:
+    """The settings of a run in one line, as the pages show them."""
+    momentum = f", momentum {settings.momentum:g}" if settings.momentum else ""
+    every = "iteration" if settings.interval == 1 else f"{settings.interval} iterations"
+    bits = "all buckets" if settings.bits is None else plural(settings.bits, "bit")
+    scope = "the whole model" if settings.scope == "model" else "each tensor"
+    return (
+        f"{OPTIMIZERS[settings.optimizer]}, learning rate {settings.lr:g}{momentum}, batch size "
+        f"{settings.batch_size}, seed {settings.seed} · {bits}, buckets over {scope}, a "
+        f"checkpoint every {every}"
+    )
+
+
 def _model() -> ModelCard:
     names = list(MODELS)
     name = st.selectbox(
@@ -128,7 +149,7 @@ def _data(card: ModelCard) -> tuple[str, str | None]:
         key="folder",
         bind="query-params",
         persist_state="session",
-        placeholder=f"{FOLDER_VARIABLE} if empty",
+        placeholder=f"or set {FOLDER_VARIABLE}",
         help=f"On the machine that runs this page. Looked for: {', '.join(DATASETS[data].files)}.",
     )
     return data, folder or None
@@ -146,7 +167,7 @@ def _optimizer(card: ModelCard) -> tuple[str, float, float]:
     lr = st.number_input(
         "Learning rate",
         1e-6,
-        100.0,
+        1e9,
         default_lr,
         default_lr / 5,
         format="%g",
