@@ -208,7 +208,7 @@ class Run:
             while self._may_iterate():
                 self._iterate()
         except codec.LccError as exc:
-            self._end(FAILED, f"Saving failed. {exc} Every earlier checkpoint still restores.")
+            self._end(FAILED, f"Saving failed: {exc}. Every earlier checkpoint still restores.")
         except Exception as exc:  # shown on the page: a thread has nobody else to tell
             self._end(FAILED, f"Training stopped on an unexpected error: {exc!r}")
             raise

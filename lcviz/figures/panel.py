@@ -59,7 +59,9 @@ def nbytes_text(n: float) -> str:
 
 def loss_text(loss: float, digits: int = 6) -> str:
     """A loss in words: the number, or that it is none."""
-    return f"{loss:.{digits}f}" if math.isfinite(loss) else "not finite"
+    if not math.isfinite(loss):
+        return "not finite"
+    return f"{loss:.{digits}f}" if abs(loss) < 1e4 else f"{loss:.3g}"
 
 
 def percent_text(share: float) -> str:
