@@ -29,7 +29,8 @@ def page() -> None:
         _archive(run, package)
         step = _one_step(run, package)
     except (RunError, codec.LccError) as exc:
-        st.error(f"{exc} Nothing more is offered for download. Reset the run on the Live page.")
+        reason = str(exc).rstrip(".")
+        st.error(f"{reason}. Nothing more is offered for download. Reset the run on Live.")
         return
     _code(run, package, step)
 
