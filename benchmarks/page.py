@@ -131,7 +131,7 @@ def watched_run(browser: Browser, address: str) -> tuple[float, int, int]:
             ticks += 1
     page.get_by_text("finished").wait_for(timeout=60_000)
     text = page.locator(".st-key-controls").inner_text()
-    rate = float(text.split(f"of {ITERATIONS}, ")[1].split(" a second")[0])
+    rate = float(text.split(f"of {ITERATIONS}, ")[1].split(" iterations/s")[0])
     context.close()
     return rate, remounted, ticks
 

@@ -21,6 +21,8 @@ from .panel import (
     plotted,
 )
 
+MAX_POINTS = 500  # a line: more than the pixels there are would only slow every tick
+
 
 def loss_curve(
     steps: Sequence[int], live: Sequence[float], restored: Sequence[float], viewed: int
@@ -86,6 +88,12 @@ def size_curve(
     return Panel("Size of each checkpoint", sentence, option, alt, table)
 
 
+def _thinned(points: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    """At most MAX_POINTS of them, evenly chosen, the newest always among them."""
+    stride = -(-len(points) // MAX_POINTS) or 1
+    return points[::-1][::stride][::-1]
+
+
 def _lines(
     steps: Sequence[int],
     series: dict[str, tuple[str, str, Sequence[float]]],
@@ -124,7 +132,7 @@ def _lines(
                 "showSymbol": len(steps) < 2,
                 "lineStyle": {"color": colour, "type": dash, "width": 2},
                 "itemStyle": {"color": colour},
-                "data": [[s, plotted(v)] for s, v in zip(steps, values)],
+                "data": [[s, plotted(v)] for s, v in _thinned(list(zip(steps, values)))],
             }
             | ({"markLine": mark} if i == 0 else {})
             for i, (name, (colour, dash, values)) in enumerate(series.items())
