@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lcviz.figures.bits import bit_choices
-from lcviz.figures.panel import VERMILION, Panel
+from lcviz.figures.panel import Panel
 from lcviz.lab.anatomy import EVERY_BITS, Choice
 
 Check = Callable[[Panel], dict[str, Any]]
@@ -45,17 +45,18 @@ def test_values_are_the_choices_and_the_run_s_own_is_marked(
     assert floor["data"] == [3.125] * 9
     assert entropy["data"] == [round(100 * i / 64, 3) for i in range(1, 10)]
     assert energy["data"] == [round(100 * (1 - 0.5**i), 3) for i in range(1, 10)]
-    marked = [d["itemStyle"]["color"] == VERMILION for d in size["data"]]
-    assert marked == [b == bits for b in EVERY_BITS]
+    marked = [b == bits for b in EVERY_BITS]
     assert [d["label"]["show"] for d in size["data"]] == marked
+    styles = [str(d["itemStyle"]) for d in size["data"]]
+    assert [styles.count(style) == 1 for style in styles] == marked  # it alone looks like that
 
 
 def test_sentence_and_table(check_option: Check) -> None:
     panel = bit_choices(made(), 2)
     check_option(panel)
-    assert "x = 2 keeps 2 of 20 buckets and 75.00 % of δ's energy" in panel.sentence
-    assert "in 2.06 bits a parameter (257 B)" in panel.sentence
-    assert "no code for single symbols beats it" in panel.sentence
+    for part in ("x = 2 keeps 2 of 20 buckets", "75.00 %", "2.06 bits a parameter", "257 B"):
+        assert part in panel.sentence
+    assert "at least 1 bit" not in panel.sentence
     assert panel.table["bytes"].tolist() == [1000 * i // 8 + 7 for i in range(1, 10)]
     assert panel.table["buckets kept"][8] == "9 of 20"
     assert panel.table["entropy, bits"].tolist() == [i / 2 for i in range(1, 10)]
@@ -64,8 +65,8 @@ def test_sentence_and_table(check_option: Check) -> None:
 def test_floor_is_named_where_it_is_what_one_sees(check_option: Check) -> None:
     panel = bit_choices(made(), 1)
     check_option(panel)
-    assert "spends at least 1 bit" in panel.sentence
-    assert "the entropy is 0.500 bits" in panel.sentence
+    assert "at least 1 bit" in panel.sentence
+    assert "0.500 bits" in panel.sentence
 
 
 def test_a_delta_without_elements(check_option: Check) -> None:

@@ -52,8 +52,8 @@ def test_dropped_is_hatched_and_kept_is_not(check_option: Check) -> None:
 def test_sentence_and_table(check_option: Check) -> None:
     panel = bucket_histogram(TOTALS, 2000, True)
     check_option(panel)
-    assert panel.sentence.startswith("3 of 5 buckets survive, ")
-    assert "down to 2⁻⁴. They hold 240 of 2,000 values" in panel.sentence
+    for part in ("3 of 5 buckets", "2⁻⁴", "240 of 2,000 values"):
+        assert part in panel.sentence
     assert panel.table.to_dict("list") == {
         "exponent": [-3, -3, -4, -6, -127],
         "sign": ["+", "−", "+", "−", "+"],
@@ -73,7 +73,8 @@ def test_per_tensor_both_parts_of_a_bucket_are_visible(check_option: Check) -> N
     assert widths["positive, kept"][1] == [5]
     assert widths["positive, dropped"][1] == [6]
     assert widths["positive, kept"][0] != widths["positive, dropped"][0]
-    assert "survive in at least one tensor" in panel.sentence
+    assert "5 of 20 values" in panel.sentence
+    assert panel.sentence != bucket_histogram((BucketTotal(-2, 0, 5, 6),), 20, True).sentence
 
 
 def test_nothing_changed(check_option: Check) -> None:

@@ -21,9 +21,8 @@ def test_loss_curve(check_option: Check) -> None:
     assert live["lineStyle"]["type"] != restored["lineStyle"]["type"]  # not by colour alone
     assert live["markLine"]["data"][0]["xAxis"] == 7
     assert "markLine" not in restored
-    assert panel.sentence == (
-        "At step 14 the live model's loss is 1.2500; restored from the chain it would be 1.3000."
-    )
+    for part in ("step 14", "1.2500", "1.3000"):
+        assert part in panel.sentence
     assert panel.table.to_dict("list") == {
         "step": [0, 7, 14],
         "live": [2.5, 1.5, 1.25],
@@ -33,7 +32,7 @@ def test_loss_curve(check_option: Check) -> None:
 
 def test_a_diverged_loss_is_a_gap(check_option: Check) -> None:
     """JSON has neither NaN nor infinity."""
-    panel = loss_curve([0, 1, 2, 3], [2.0, 1e300, math.inf, math.nan], [2.0, 1.0, 1.0, 1.0], 0)
+    panel = loss_curve([0, 1, 2, 3], [2.0, -math.inf, math.inf, math.nan], [2.0, 1.0, 1.0, 1.0], 0)
     live, _ = check_option(panel)["series"]
     assert live["data"] == [[0, 2.0], [1, None], [2, None], [3, None]]
 
@@ -50,8 +49,8 @@ def test_size_curve_leaves_the_base_out(check_option: Check) -> None:
     assert record["data"] == [[1, 3.5], [2, 4.0]]
     assert floor["data"] == [[1, 3.125], [2, 3.125]]
     assert record["markLine"]["data"][0]["xAxis"] == 2
-    assert "3 checkpoints in 4.4 kB instead of 12 kB" in panel.sentence
-    assert "3.75 % of float32 on average, its header of 30 bytes included" in panel.sentence
+    for part in ("3 checkpoints", "4.40 kB", "12.0 kB", "3.75 % of float32", "30 bytes"):
+        assert part in panel.sentence
     assert panel.table["bytes"].tolist() == [4100, 140, 160]
     assert panel.table["%"].tolist() == [102.5, 3.5, 4.0]
 

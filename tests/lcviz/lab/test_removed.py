@@ -63,7 +63,7 @@ def test_against_a_slow_recomputation(make_case: MakeCase, bits: int | None, sco
         9,
         case.before,
         alphabets,
-        [q.codes for q in stage],
+        stage,
         MOVED,
         loss_of,
         lambda done, total: reported.append((done, total)),
@@ -97,7 +97,7 @@ def test_large_buckets_matter_more(make_case: MakeCase) -> None:
     """The distance falls with the exponent, within each sign: the paper's point."""
     case = make_case(29, 2)
     alphabets, stage = dissect(case.before, case.after, case.step)
-    result = removed_buckets(1, case.before, alphabets, [q.codes for q in stage], MOVED, loss_of)
+    result = removed_buckets(1, case.before, alphabets, stage, MOVED, loss_of)
     top, bottom = result.buckets[0], result.buckets[-1]
     assert top.distance > 10 * bottom.distance
     assert all(b.distance >= result.distance for b in result.buckets)
@@ -107,6 +107,6 @@ def test_nothing_changed(make_case: MakeCase) -> None:
     """A delta of zeros has no bucket, and the model as it was."""
     case = make_case(scale={"wide": 0.0, "bias": 0.0})
     alphabets, stage = dissect(case.before, case.after, case.step)
-    result = removed_buckets(1, case.before, alphabets, [q.codes for q in stage], 0.0, loss_of)
+    result = removed_buckets(1, case.before, alphabets, stage, 0.0, loss_of)
     assert result.buckets == ()
     assert (result.loss, result.distance) == (loss_of(case.before), 0.0)

@@ -1,0 +1,179 @@
+"""One server and one Chromium for all browser tests.
+
+Without Playwright or Chromium the tests are skipped; with LCVIZ_REQUIRE_BROWSER=1, as in
+continuous integration, they fail instead.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, ConsoleMessage, Page, Request
+
+ROOT = Path(__file__).resolve().parents[2]
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+SECONDS_TO_START = 90
+PATIENCE = 60_000  # milliseconds for anything awaited: a busy machine is slow, not wrong
+_log = pytest.StashKey[Path]()
+
+
+def _missing(what: str) -> None:
+    if os.environ.get("LCVIZ_REQUIRE_BROWSER") == "1":
+        pytest.fail(f"{what} is missing, and LCVIZ_REQUIRE_BROWSER=1 asks for it")
+    pytest.skip(f"{what} is missing")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[Any]:
+    """Show the end of the server's log below a failed test."""
+    report = yield
+    log = item.config.stash.get(_log, None)
+    if report.failed and log is not None and log.exists():
+        report.sections.append(("server log", log.read_text(errors="replace")[-4000:]))
+    return report
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """The system's Chromium."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        _missing("Playwright")
+    path = shutil.which("chromium") or "/usr/bin/chromium"
+    if not Path(path).exists():
+        _missing("Chromium")
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="session")
+def server(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[str]:
+    """The dashboard's URL. Its server is started as the README says, and ended afterwards."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    log = tmp_path_factory.mktemp("server") / "log"
+    pytestconfig.stash[_log] = log
+    command = [sys.executable, "-m", "streamlit", "run", "app.py"]
+    command += ["--server.port", str(port), "--server.headless", "true"]
+    environment = {k: v for k, v in os.environ.items() if k != "LCVIZ_DATA"}
+    url = f"http://127.0.0.1:{port}"
+    with (
+        log.open("wb") as file,
+        subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdout=file, stderr=subprocess.STDOUT
+        ) as process,
+    ):
+        try:
+            _wait_until_healthy(url, process, log)
+            yield url
+        finally:
+            process.terminate()
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _wait_until_healthy(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + SECONDS_TO_START
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            with urllib.request.urlopen(f"{url}/_stcore/health", timeout=2) as answer:
+                if answer.status == 200:
+                    return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.1)
+    pytest.fail(f"the server did not start:\n{log.read_text(errors='replace')}")
+
+
+class Tab:
+    """A browser tab at the dashboard that keeps account of everything that goes wrong in it."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page, self.url = page, url
+        self.problems: list[str] = []
+        page.set_default_timeout(PATIENCE)
+        page.on("console", self._console)
+        page.on("pageerror", lambda error: self.problems.append(f"page error: {error}"))
+        page.on("request", self._request)
+        page.on("requestfailed", self._failed)
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.problems.append(f"console: {message.text}")
+
+    def _request(self, request: Request) -> None:
+        host = urlsplit(request.url).hostname
+        if host not in ("127.0.0.1", None):  # data: and blob: have no host
+            self.problems.append(f"request to another host: {request.url}")
+
+    def _failed(self, request: Request) -> None:
+        if request.failure != "net::ERR_ABORTED":  # a download, or a page that was left
+            self.problems.append(f"failed: {request.url}: {request.failure}")
+
+    def open(self, path: str = "/") -> Tab:
+        """Open a path of the dashboard."""
+        self.page.goto(self.url + path)
+        return self
+
+    def check(self) -> None:
+        """Nothing went wrong: no error box, no console error, no foreign request."""
+        from playwright.sync_api import expect
+
+        for test_id in ("stEChartsChartError", "stException"):
+            expect(self.page.get_by_test_id(test_id)).to_have_count(0)
+        assert self.problems == []
+
+    @property
+    def run_id(self) -> str | None:
+        """The run in the URL."""
+        found = re.search(r"[?&]run=([^&]+)", self.page.url)
+        return found[1] if found else None
+
+
+@pytest.fixture
+def tab(browser: Browser, server: str) -> Iterator[Callable[..., Tab]]:
+    """A tab of a visitor of one's own: tab(color_scheme="dark", width=800)."""
+    contexts = []
+
+    def make(color_scheme: str = "light", width: int = 1400) -> Tab:
+        context = browser.new_context(
+            color_scheme=color_scheme,  # type: ignore[arg-type]
+            viewport={"width": width, "height": 1000},
+            accept_downloads=True,
+        )
+        contexts.append(context)
+        return Tab(context.new_page(), server)
+
+    yield make
+    for context in contexts:
+        context.close()

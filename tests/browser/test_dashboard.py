@@ -1,0 +1,366 @@
+"""The dashboard in a real browser: what ticks, what is downloaded, what it looks like."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from safetensors.numpy import load_file
+
+import demo_models
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 60_000
+TICK = 1_000  # milliseconds between two looks at a playing run
+WHILE_PLAYING = ("loss", "size", "buckets", "bits", "huffman")
+EVERY_PANEL = (*WHILE_PLAYING, "removed")
+
+MakeTab = Callable[..., Any]
+
+# Marks a node by a property: a node that is replaced loses it, one that is updated keeps it.
+TAG = """selector => {
+    const nodes = [...document.querySelectorAll(selector)];
+    nodes.forEach((node, i) => { node.lcvizTag = i });
+    return nodes.length;
+}"""
+TAGS = "selector => [...document.querySelectorAll(selector)].map(node => node.lcvizTag ?? null)"
+
+
+def expecting(what: Any) -> Any:
+    """Playwright's expect, as patient as everything here."""
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=PATIENCE)
+    return expect(what)
+
+
+def drawing(page: Page, key: str) -> Locator:
+    """The picture of a panel."""
+    return page.locator(f".st-key-panel-{key} .stEChartsChart svg")
+
+
+def heading(page: Page) -> Locator:
+    """What step the panels take apart."""
+    return page.get_by_role("heading", name=re.compile(r"^Inside the checkpoint of step \d+$"))
+
+
+def heading_of(page: Page, step: int) -> Locator:
+    return page.get_by_role("heading", name=f"Inside the checkpoint of step {step}", exact=True)
+
+
+def viewed_step(page: Page) -> int:
+    return int(heading(page).inner_text().rpartition(" ")[2])
+
+
+def whereabouts(page: Page) -> Locator:
+    """'LeNet-5 on Digits 8x8: iteration 12 of 300, ...'."""
+    return page.locator(".st-key-controls [data-testid=stMarkdown]").filter(has_text="iteration")
+
+
+def iteration(page: Page) -> int:
+    found = re.search(r"iteration (\d+) of", whereabouts(page).inner_text())
+    assert found
+    return int(found[1])
+
+
+def wait_for_ticks(page: Page, n: int) -> list[int]:
+    """The n different iterations that the page showed one after the other."""
+    seen = [iteration(page)]
+    while len(seen) < n:
+        expecting(whereabouts(page)).not_to_contain_text(f"iteration {seen[-1]} of")
+        seen.append(iteration(page))
+    return seen
+
+
+def settled(page: Page) -> None:
+    """No script is running any more."""
+    app = page.get_by_test_id("stApp")
+    expecting(app).to_have_attribute("data-test-script-state", "notRunning")
+
+
+def scrubber(page: Page) -> Locator:
+    """The slider's thumb, focused, once it takes keys: while a followed run plays it does not."""
+    settled(page)
+    thumb = page.get_by_test_id("stMain").get_by_role("slider")
+    expecting(thumb).to_be_enabled()
+    thumb.focus()
+    expecting(thumb).to_be_focused()
+    return thumb
+
+
+def start(page: Page) -> None:
+    """Press the button that everybody presses first."""
+    page.get_by_role("button", name="Start live training").click()
+    expecting(page.get_by_role("button", name="Reset")).to_be_visible()
+
+
+def pause(page: Page) -> int:
+    """Pause, and the iteration it came to rest at."""
+    page.get_by_role("button", name="Pause").click()
+    expecting(page.get_by_role("button", name="Play")).to_be_visible()
+    settled(page)
+    return iteration(page)
+
+
+def test_starting_while_the_example_is_still_being_measured(tab: MakeTab) -> None:
+    """The first visitor of a fresh server, in a hurry: the new run's newest step is shown."""
+    visitor = tab().open("/?iterations=3000")
+    page = visitor.page
+    start(page)
+    wait_for_ticks(page, 4)
+    expecting(page.get_by_text("Step 0 is the base")).to_have_count(0)
+    stopped = pause(page)
+    expecting(heading_of(page, stopped)).to_be_visible()
+    visitor.check()
+
+
+def test_opens_with_the_example_and_no_error(tab: MakeTab) -> None:
+    visitor = tab().open()
+    page = visitor.page
+    for key in EVERY_PANEL:
+        expecting(drawing(page, key)).to_be_visible()
+        expecting(drawing(page, key).locator("path").nth(3)).to_be_attached()
+    expecting(heading_of(page, 40)).to_be_visible()
+    for label in ("Priority promotion", "Huffman code of the levels", "Exponent buckets"):
+        expecting(page.get_by_text(label).first).to_be_visible()
+    assert "size, % of float32" in drawing(page, "bits").locator("text").all_text_contents()
+    assert visitor.run_id is None
+    settled(page)
+    visitor.check()
+
+
+def test_live_training_updates_in_place_and_pauses(tab: MakeTab) -> None:
+    visitor = tab().open("/?iterations=3000")
+    page = visitor.page
+    expecting(drawing(page, "removed")).to_be_visible()
+    settled(page)
+    start(page)
+    # Not the example's panels any more, nor the base, which has none.
+    expecting(heading(page)).not_to_have_text(re.compile(r"step (0|40)$"))
+    expecting(drawing(page, "removed")).to_have_count(0)
+    for key in WHILE_PLAYING:
+        expecting(drawing(page, key)).to_be_visible()
+    charts = ".stEChartsChart, .stEChartsChart svg, [data-testid=stMetricValue]"
+    n = page.evaluate(TAG, charts)
+    assert n >= 2 * len(WHILE_PLAYING) + 6
+    before = drawing(page, "buckets").inner_html()
+    first_step = viewed_step(page)
+    seen = wait_for_ticks(page, 6)
+    assert seen == sorted(set(seen))
+    expecting(heading_of(page, first_step)).to_have_count(0)
+    assert page.evaluate(TAGS, charts) == list(range(n))  # the very same nodes
+    assert drawing(page, "buckets").inner_html() != before
+    visitor.check()
+
+    stopped = pause(page)
+    expecting(heading_of(page, stopped)).to_be_visible()
+    expecting(drawing(page, "removed")).to_be_visible()  # measured by itself now
+    page.wait_for_timeout(2 * TICK)
+    assert iteration(page) == stopped
+    thumb = page.get_by_test_id("stMain").get_by_role("slider")
+    expecting(thumb).to_have_value(str(stopped))
+    page.get_by_role("button", name="Step", exact=True).click()
+    expecting(whereabouts(page)).to_contain_text(f"iteration {stopped + 1} of")
+    expecting(heading_of(page, stopped + 1)).to_be_visible()
+    visitor.check()
+
+
+def test_scrubbing_by_keyboard(tab: MakeTab) -> None:
+    visitor = tab().open()
+    page = visitor.page
+    expecting(heading_of(page, 40)).to_be_visible()
+    expecting(drawing(page, "removed")).to_be_visible()
+    settled(page)
+    before = {key: drawing(page, key).inner_html() for key in EVERY_PANEL}
+    thumb = scrubber(page)
+    for _ in range(3):
+        thumb.press("ArrowLeft")
+    expecting(heading_of(page, 37)).to_be_visible()
+    expecting(page.get_by_text("Error when one bucket of step 37 is removed")).to_be_visible()
+    settled(page)
+    changed = {key for key in EVERY_PANEL if drawing(page, key).inner_html() != before[key]}
+    assert changed == set(EVERY_PANEL)
+    expecting(page.locator(".st-key-panel-loss")).to_contain_text("step 37")  # its mark
+    scrubber(page).press("Home")
+    expecting(heading_of(page, 0)).to_be_visible()
+    expecting(page.get_by_text("Step 0 is the base")).to_be_visible()
+    visitor.check()
+
+
+def codec_cli(*arguments: str | Path, cwd: Path) -> str:
+    """Run `python -m codec` as a person would; its output."""
+    done = subprocess.run(
+        [sys.executable, "-m", "codec", *map(str, arguments)],
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def download(page: Page, name: re.Pattern[str], folder: Path) -> Path:
+    button = page.get_by_role("button", name=name)
+    expecting(button).to_be_enabled()
+    with page.expect_download() as info:
+        button.click()
+    path = folder / info.value.suggested_filename
+    info.value.save_as(path)
+    return path
+
+
+def shown_loss(page: Page, step: int) -> float:
+    """The loss that the Export page gives for that step, once it does."""
+    box = page.get_by_text(f"restored step {step} bit for bit")
+    expecting(box).to_be_visible()
+    found = re.search(r"held-out probe is ([0-9]+\.[0-9]+)", box.inner_text())
+    assert found
+    return float(found[1])
+
+
+def test_export_gives_what_it_says(tab: MakeTab, tmp_path: Path) -> None:
+    visitor = tab().open("/?iterations=12&seed=3&interval=2")
+    page = visitor.page
+    start(page)
+    expecting(whereabouts(page)).to_contain_text("iteration 12 of 12")
+    expecting(heading_of(page, 12)).to_be_visible()
+    run_id = visitor.run_id
+    assert run_id
+    page.get_by_role("link", name="Export").click()
+    expecting(page.get_by_role("heading", name="Export the compressed chain")).to_be_visible()
+    expecting(page.get_by_text("LeNet-5 on Digits 8x8").first).to_be_visible()
+    newest = shown_loss(page, 12)
+    assert visitor.run_id == run_id
+    assert "/export" in page.url
+
+    chain = download(page, re.compile(r"Download .*\.lcc\.zip"), tmp_path)
+    assert re.fullmatch(r"lenet5-digits-.*seed3\.lcc\.zip", chain.name)
+    said = page.get_by_text(re.compile(r"all 7 steps, 0 to 12, were rebuilt from")).inner_text()
+    assert f"{chain.stat().st_size:,} bytes" in said
+    assert "7" in codec_cli("verify", chain, cwd=tmp_path)
+
+    task = demo_models.make_task("lenet5", "digits", seed=3)
+
+    def check(step: int, loss: float) -> None:
+        output = tmp_path / f"cli-{step}.safetensors"
+        codec_cli("restore", chain, "--step", str(step), "-o", output, cwd=tmp_path)
+        assert task.probe_loss(load_file(output)) == pytest.approx(loss, abs=1e-6)
+        single = download(page, re.compile(rf"Download .*-step{step}\.safetensors"), tmp_path)
+        assert single.read_bytes() == output.read_bytes()
+
+    check(12, newest)
+    thumb = scrubber(page)
+    thumb.press("ArrowLeft")
+    thumb.press("ArrowLeft")
+    earlier = shown_loss(page, 8)
+    assert earlier != newest
+    check(8, earlier)
+
+    page.get_by_role("link", name="Live").click()
+    expecting(heading_of(page, 12)).to_be_visible()
+    assert visitor.run_id == run_id
+    visitor.check()
+
+
+def test_two_visitors_do_not_disturb_each_other(tab: MakeTab) -> None:
+    first = tab().open("/?model=Logistic+regression&iterations=5000")
+    second = tab().open("/?model=Matrix+factorization&iterations=5000")
+    titles = ("Logistic regression on Digits 8x8", "Matrix factorization on Synthetic ratings")
+    for visitor in (first, second):
+        start(visitor.page)
+    for visitor, title in zip((first, second), titles):
+        expecting(whereabouts(visitor.page)).to_contain_text(title)
+        wait_for_ticks(visitor.page, 3)
+    ids = [visitor.run_id for visitor in (first, second)]
+    assert None not in ids
+    assert ids[0] != ids[1]
+    reached = pause(first.page)
+    wait_for_ticks(second.page, 3)  # the other one goes on
+    first.page.reload()
+    expecting(whereabouts(first.page)).to_contain_text(f"iteration {reached} of 5000")
+    expecting(whereabouts(first.page)).to_contain_text(titles[0])
+    expecting(whereabouts(second.page)).to_contain_text(titles[1])
+    assert [visitor.run_id for visitor in (first, second)] == ids
+    pause(second.page)
+    for visitor in (first, second):
+        visitor.check()
+
+
+def test_a_diverging_run_is_told_and_can_be_scrubbed(tab: MakeTab) -> None:
+    visitor = tab().open()
+    page = visitor.page
+    expecting(page.get_by_role("button", name="Start live training")).to_be_visible()
+    settled(page)
+    field = page.get_by_label("Learning rate")
+    field.fill("100")
+    field.press("Enter")
+    settled(page)
+    start(page)
+    expecting(page.get_by_text("Training diverged: the loss became")).to_be_visible()
+    settled(page)
+    newest = viewed_step(page)
+    assert newest >= 1
+    scrubber(page).press("ArrowLeft")
+    expecting(heading_of(page, newest - 1)).to_be_visible()
+    scrubber(page).press("Home")
+    expecting(heading_of(page, 0)).to_be_visible()
+    scrubber(page).press("ArrowRight")
+    expecting(heading_of(page, 1)).to_be_visible()
+    for key in EVERY_PANEL:
+        expecting(drawing(page, key)).to_be_visible()
+    expecting(page.get_by_role("button", name="Play")).to_be_disabled()
+    visitor.check()
+
+
+BOXES = """selector => [...document.querySelectorAll(selector)].map(node => {
+    const box = node.getBoundingClientRect();
+    return [box.left, box.top, box.right, box.bottom];
+})"""
+
+
+@pytest.mark.parametrize("width", [1400, 800])
+@pytest.mark.parametrize(("theme", "ink"), [("light", "#31333f"), ("dark", "#fafafa")])
+def test_nothing_overlaps_and_nothing_scrolls_sideways(
+    tab: MakeTab, theme: str, ink: str, width: int
+) -> None:
+    visitor = tab(color_scheme=theme, width=width).open()
+    page = visitor.page
+    for key in EVERY_PANEL:
+        expecting(drawing(page, key)).to_be_visible()
+    settled(page)
+    wide = "() => document.scrollingElement.scrollWidth <= window.innerWidth"
+    assert page.evaluate(wide)
+    main = "() => { const m = document.querySelector('[data-testid=stMain]');"
+    assert page.evaluate(main + " return m.scrollWidth <= m.clientWidth }")
+
+    metrics = page.evaluate(BOXES, ".st-key-headline [data-testid=stMetric]")
+    assert len(metrics) == 6
+    charts = page.evaluate(BOXES, ".stEChartsChart")
+    assert len(charts) == len(EVERY_PANEL)
+    for boxes in (metrics, charts):
+        for i, (left, top, right, bottom) in enumerate(boxes):
+            assert 0 <= left < right <= width
+            for other in boxes[:i]:
+                apart = (
+                    right <= other[0] or other[2] <= left or bottom <= other[1] or other[3] <= top
+                )
+                assert apart, (boxes[i], other)
+    assert min(right - left for left, _, right, _ in charts) >= 300
+
+    colours = page.evaluate(
+        "() => [...document.querySelectorAll('.st-key-panel-bits .stEChartsChart svg text')]"
+        ".map(t => t.getAttribute('fill'))"
+    )
+    assert ink in colours
+    visitor.check()

@@ -1,0 +1,492 @@
+"""The Live page as Streamlit runs it, without a browser."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from demo_models import FOLDER_VARIABLE, MODELS, Task
+from lcviz import runs, state
+from lcviz.figures.panel import nbytes_text, percent_text
+from lcviz.lab.anatomy import choices, code_table, totals
+from lcviz.pages.settings import LOSS_SHARE
+from lcviz.session import Run
+
+PANELS = {"loss", "size", "buckets", "bits", "huffman", "removed"}
+SHORT = {"model": "Logistic regression", "iterations": "4"}  # the URL has the words on screen
+
+
+# The first look.
+
+
+def test_opens_with_the_finished_example(live: Callable[..., Any]) -> None:
+    page = live()
+    assert page.texts("title") == ["LC-Checkpoint, live"]
+    assert page.charts == PANELS
+    assert [b.label for b in page.at.button] == ["Start live training"]
+    assert page.texts("subheader")[1] == "Inside the checkpoint of step 6"
+    assert not page.texts("error") + page.texts("warning") + page.texts("info")
+    assert "run" not in page.at.query_params
+
+
+def test_headline_is_the_newest_checkpoint(live: Callable[..., Any]) -> None:
+    page = live()
+    snapshot = page.the_run.snapshot()
+    c = snapshot.newest
+    headline = page.texts("subheader")[0]
+    assert headline.startswith(f"{nbytes_text(c.full_nbytes)} → {nbytes_text(c.nbytes)}; a crash")
+    measured = [(k.step, k.live_loss) for k in snapshot.checkpoints]
+    as_bad = max(step for step, loss in measured if loss >= c.restored_loss)
+    assert f" {6 - as_bad} iteration" in headline
+    found = page.metrics
+    whole = sum(f.stat().st_size for f in page.the_run.path.iterdir())
+    assert found["This checkpoint"][0] == nbytes_text(c.nbytes)
+    assert found["Whole chain"] == (nbytes_text(whole), f"not {nbytes_text(4 * 31_400)}")
+    assert found["Distance"][0] == percent_text(c.distance)
+    assert found["Loss, live"] == (f"{page.the_run.task.probe_loss():.6f}", "at step 6")
+    assert found["Loss, restored"][0] == f"{c.restored_loss:.6f}"
+    assert "-" not in found["Loss, restored"][1]  # a true minus sign
+
+
+def test_panels_show_the_numbers_of_the_checkpoint(live: Callable[..., Any]) -> None:
+    page = live()
+    run = page.the_run
+    snapshot = run.snapshot()
+    c = snapshot.newest
+    live_line, restored_line = page.chart("loss")["series"]
+    assert live_line["data"] == [[k.step, round(k.live_loss, 6)] for k in snapshot.checkpoints]
+    assert restored_line["data"][-1] == [6, round(c.restored_loss, 6)]
+    sizes = [k.nbytes for k in snapshot.checkpoints]
+    assert page.chart("size")["series"][0]["data"] == [
+        [step, round(100 * n / 31_400, 3)] for step, n in zip((2, 4, 6), sizes[1:], strict=True)
+    ]
+    counted = sum(v or 0 for s in page.chart("buckets")["series"] for v in s["data"])
+    assert counted == sum(b.kept + b.dropped for b in totals(c.alphabets))
+    shown = [d["value"] for d in page.chart("bits")["series"][0]["data"]]
+    assert shown == [round(100 * k.share, 3) for k in choices(c.alphabets)]
+    rows = code_table(c.alphabets[0], 2)
+    assert page.at.table[0].value["code word"].tolist() == [r.word for r in rows]
+    assert page.at.table[0].value["count"].tolist() == [r.count for r in rows]
+    removed = run.removed_buckets(6)
+    assert page.removed_step == 6
+    assert any(f"{removed.loss:.4f}" in t for t in page.sentences)
+    bars = [b for s in page.chart("removed")["series"] for b in s["data"] if b is not None]
+    assert sorted(b["value"] for b in bars) == sorted(
+        round(b.loss - removed.loss, 6) for b in removed.buckets
+    )
+
+
+def test_charts_are_svg_with_alt_texts(live: Callable[..., Any]) -> None:
+    """SVG texts can be read by people and by the browser tests."""
+    for element in live().at.get("echarts_chart"):
+        assert element.proto.renderer == 1
+        assert element.proto.alt.endswith(".")
+
+
+def test_data_tables(live: Callable[..., Any]) -> None:
+    """Switched on, every panel has its numbers below it, the code's table still only once."""
+    page = live().set("toggle", "tables", True)
+    tables = [*page.at.table, *page.at.dataframe]
+    columns = [tuple(t.value.columns) for t in tables]
+    assert len(columns) == len(set(columns)) == len(PANELS)
+    losses = next(t.value for t in tables if "live" in t.value.columns)
+    every = page.the_run.snapshot().checkpoints
+    assert losses["live"].tolist() == [c.live_loss for c in every]
+    records = next(t.value for t in tables if "float32 bytes" in t.value.columns)
+    assert records["bytes"].tolist() == [c.nbytes for c in every]
+
+
+# Scrubbing.
+
+
+def test_scrubbing_takes_another_step_apart(live: Callable[..., Any]) -> None:
+    page = live()
+    first = page.chart("buckets"), page.chart("bits"), page.at.table[0].value
+    page.set("slider", "viewed-example", 4)
+    assert page.texts("subheader")[1] == "Inside the checkpoint of step 4"
+    second = page.chart("buckets"), page.chart("bits"), page.at.table[0].value
+    assert first[0] != second[0]
+    assert first[1] != second[1]
+    assert not first[2].equals(second[2])
+    assert page.chart("loss")["series"][0]["markLine"]["data"][0]["xAxis"] == 4
+    assert page.at.toggle(key="follow").value is False
+    assert page.removed_step == 4
+
+
+def test_only_saved_steps_can_be_chosen(
+    live: Callable[..., Any], create: Callable[..., Run]
+) -> None:
+    """The slider has the run's interval; what it has not saved yet is told."""
+    run = create(interval=2, stop_after=7)
+    run.step()
+    run.wait(60)
+    page = live(run=run.id)
+    slider = page.at.slider(key=f"viewed-{run.id}")
+    assert (slider.min, slider.max, slider.step, slider.value) == (0, 6, 2, 2)
+    page.set("slider", f"viewed-{run.id}", 6)
+    assert page.texts("subheader")[1] == "Inside the checkpoint of step 2"
+    assert any("not saved yet" in t for t in page.texts("caption"))
+
+
+def test_the_base_is_told_in_a_sentence(live: Callable[..., Any]) -> None:
+    page = live().set("slider", "viewed-example", 0)
+    assert page.texts("subheader")[1] == "Inside the checkpoint of step 0"
+    (sentence,) = page.texts("info")
+    assert sentence.startswith("Step 0 is the base: the starting weights, stored exactly.")
+    assert page.charts == {"loss", "size"}
+
+
+def test_following_goes_back_to_the_newest(live: Callable[..., Any]) -> None:
+    page = live().set("slider", "viewed-example", 2).set("toggle", "follow", True)
+    assert page.texts("subheader")[1] == "Inside the checkpoint of step 6"
+    assert page.at.slider(key="viewed-example").value == 6
+
+
+# Training.
+
+
+@pytest.mark.parametrize(
+    ("parameters", "model"),
+    [
+        ({"iterations": "3"}, "logistic-regression"),
+        ({"iterations": "3"}, "matrix-factorization"),
+        ({"iterations": "2"}, "lenet5"),
+        ({"iterations": "3", "optimizer": "Adam"}, "logistic-regression"),
+    ],
+)
+def test_training_with_each_model_s_defaults(
+    live: Callable[..., Any], parameters: dict[str, str], model: str
+) -> None:
+    title = MODELS[model].title
+    page = live(model=title, **parameters).click("start")
+    snapshot = page.finish()
+    assert snapshot.status == "finished"
+    settings = page.the_run.settings
+    assert settings.model == model
+    assert settings.optimizer == parameters.get("optimizer", "SGD").lower()
+    assert settings.loss_share == LOSS_SHARE
+    assert (settings.lr, settings.momentum) == MODELS[model].optimizers[settings.optimizer]
+    assert any(t.startswith(title) and "finished." in t for t in page.texts("markdown"))
+    assert page.charts == PANELS
+    assert page.texts("subheader")[1] == f"Inside the checkpoint of step {snapshot.newest.step}"
+    assert snapshot.newest.restored_loss < 10
+    assert page.at.button(key="play").disabled
+    assert page.at.button(key="step").disabled
+
+
+def test_the_url_keeps_the_run_and_the_settings(live: Callable[..., Any]) -> None:
+    page = live(**SHORT, bits="5", seed="7").click("start")
+    page.finish()
+    settings = page.the_run.settings
+    assert (settings.bits, settings.seed, settings.stop_after) == (5, 7, 4)
+    again = live(run=page.the_run.id)
+    assert again.the_run is page.the_run
+    assert again.texts("subheader")[1] == "Inside the checkpoint of step 4"
+    assert again.at.query_params["run"] in (page.the_run.id, [page.the_run.id])
+
+
+def test_a_new_run_is_followed_whatever_was_looked_at(live: Callable[..., Any]) -> None:
+    """Scrubbing the example is no wish to see nothing but the base of the run begun then."""
+    page = live(**SHORT).set("slider", "viewed-example", 2).click("start")
+    page.finish()
+    assert page.at.toggle(key="follow").value is True
+    assert page.texts("subheader")[1] == "Inside the checkpoint of step 4"
+
+
+def test_each_tensor_has_its_own_code(live: Callable[..., Any]) -> None:
+    page = live(**SHORT, scope="each tensor").click("start")
+    snapshot = page.finish()
+    names = [a.names[0] for a in snapshot.newest.alphabets]
+    box = page.at.selectbox(key="tensor")
+    assert box.options == names
+    assert len(names) == 2
+    largest = max(snapshot.newest.alphabets, key=lambda a: a.n)
+    for name in (largest.names[0], *names):
+        if box.value != name:
+            page.set("selectbox", "tensor", name)
+        box = page.at.selectbox(key="tensor")
+        assert box.value == name
+        alphabet = next(a for a in snapshot.newest.alphabets if a.names[0] == name)
+        assert page.at.table[0].value["count"].tolist() == [
+            r.count for r in code_table(alphabet, 2)
+        ]
+        assert any(t.startswith(f"{name}: ") for t in page.sentences)
+    assert any("in one tensor" in t for t in page.sentences)
+
+
+def test_the_exponent_stage_alone(live: Callable[..., Any]) -> None:
+    page = live(**SHORT, bits="all").click("start")
+    snapshot = page.finish()
+    assert page.the_run.settings.bits is None
+    assert page.charts == PANELS
+    kept = [s for s in page.chart("buckets")["series"] if "dropped" in s["name"]]
+    assert not any(v for s in kept for v in s["data"])
+    assert len(page.at.dataframe[0].value) == len(snapshot.newest.alphabets[0].buckets) + 1
+
+
+def test_step_saves_one_more_checkpoint(
+    live: Callable[..., Any], create: Callable[..., Run]
+) -> None:
+    run = create(interval=2, stop_after=6)
+    page = live(run=run.id)
+    assert page.texts("subheader")[0] == "The base is saved: 31.9 kB, exact"
+    assert page.charts == set()
+    page.click("step")
+    assert page.texts("subheader")[1] == "Inside the checkpoint of step 2"
+    page.click("step").click("step")
+    assert run.snapshot().status == "finished"
+    assert page.texts("subheader")[1] == "Inside the checkpoint of step 6"
+
+
+def test_reset_begins_anew_with_the_settings_at_the_side(live: Callable[..., Any]) -> None:
+    page = live(**SHORT).click("start")
+    page.finish()
+    old = page.the_run
+    page.set("number_input", "iterations", 3)
+    assert any(
+        t.startswith("The settings at the side are not this run's") for t in page.texts("info")
+    )
+    page.click("reset")
+    assert page.the_run is not old
+    assert not old.path.exists()
+    snapshot = page.the_run.snapshot()
+    assert (snapshot.status, snapshot.steps) == ("paused", (0,))
+    assert page.the_run.settings.stop_after == 3
+    page.click("play")
+    assert page.finish().status == "finished"
+
+
+def test_a_reset_that_cannot_start_loses_nothing(live: Callable[..., Any]) -> None:
+    page = live(**SHORT).click("start")
+    page.finish()
+    old = page.the_run
+    page.set("number_input", "interval", 9).click("reset")
+    assert "nothing would be saved: lower the interval" in error(page)
+    assert page.the_run is old
+    assert old.path.is_dir()
+    assert page.charts == PANELS
+
+
+def test_a_run_that_another_tab_has_reset(live: Callable[..., Any]) -> None:
+    """The page says that the link is stale, and shows the example."""
+    page = live(**SHORT).click("start")
+    page.finish()
+    state.all_runs().close(page.the_run)
+    page.run()
+    assert page.texts("warning")[0].startswith("The run in this link is no longer")
+    assert page.texts("subheader")[1] == "Inside the checkpoint of step 6"
+
+
+def test_losses_are_measured_always_if_asked_for(live: Callable[..., Any]) -> None:
+    page = live(**SHORT, losses="always").click("start")
+    snapshot = page.finish()
+    assert page.the_run.settings.loss_share is None
+    assert [c.step for c in snapshot.measured] == [0, 1, 2, 3, 4]
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Semaphore]:
+    """Every iteration of every run waits for one release of this semaphore."""
+    gate, loss = threading.Semaphore(0), Task.loss
+
+    def wait(self: Task, batch: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        assert gate.acquire(timeout=60)
+        return loss(self, batch)
+
+    monkeypatch.setattr(Task, "loss", wait)
+    yield gate
+    for _ in range(1000):
+        gate.release()
+
+
+def let_save(run: Run, gate: threading.Semaphore, step: int) -> None:
+    """Let the run train on until that step is saved."""
+    while run.snapshot().newest.step < step:
+        before = run.snapshot().iteration
+        gate.release()
+        while run.snapshot().iteration == before or run.snapshot().newest.step <= before:
+            pass
+
+
+def test_while_it_plays(
+    live: Callable[..., Any], create: Callable[..., Run], held: threading.Semaphore
+) -> None:
+    """Pause instead of Play, no stepping, and the costly experiment waits to be asked for."""
+    run = create(stop_after=50)
+    page = live(run=run.id).click("play")
+    let_save(run, held, 2)
+    page.run()
+    assert run.snapshot().status == "playing"
+    assert page.at.button(key="play").label == "Pause"
+    assert page.at.button(key="step").disabled
+    assert page.at.slider(key=f"viewed-{run.id}").disabled
+    assert page.charts == PANELS - {"removed"}
+    assert page.at.button(key="measure").label.startswith("Measure removed buckets")
+    page.click("measure")
+    assert page.charts == PANELS
+    let_save(run, held, 3)
+    page.run()
+    assert page.charts == PANELS  # what was measured stays, and says of which step it is
+    assert page.removed_step == 2
+    assert page.texts("subheader")[1] == "Inside the checkpoint of step 3"
+    pause = run.pause
+
+    def let_it_come_to_rest() -> None:
+        pause()
+        held.release()
+
+    run.pause = let_it_come_to_rest  # type: ignore[method-assign]
+    page.click("play")
+    assert run.snapshot().status == "paused"
+    assert page.at.button(key="play").label == "Play"
+    assert page.removed_step == run.snapshot().newest.step
+
+
+def test_scrubbing_while_it_plays(
+    live: Callable[..., Any], create: Callable[..., Run], held: threading.Semaphore
+) -> None:
+    """With following switched off the viewed step stays while the run goes on."""
+    run = create(stop_after=50)
+    page = live(run=run.id).click("play")
+    let_save(run, held, 3)
+    page.run().set("toggle", "follow", False).set("slider", f"viewed-{run.id}", 1)
+    let_save(run, held, 5)
+    page.run()
+    assert page.texts("subheader")[1] == "Inside the checkpoint of step 1"
+    assert page.metrics["Loss, live"][1] == "at step 5"
+
+
+# What goes wrong is told in sentences.
+
+
+def error(page: Any) -> str:
+    """The one error shown."""
+    (sentence,) = page.texts("error")
+    assert sentence.endswith((".", "ms."))
+    assert "Traceback" not in sentence
+    return str(sentence)
+
+
+def test_a_stale_link(live: Callable[..., Any]) -> None:
+    page = live(run="gone")
+    (sentence,) = page.texts("warning")
+    assert sentence.startswith("The run in this link is no longer on this server")
+    assert page.charts == PANELS
+    assert "run" not in page.at.query_params
+    assert not page.run().texts("warning")
+
+
+def test_data_that_need_a_folder_and_have_none(live: Callable[..., Any]) -> None:
+    page = live(model="LeNet-5", data_lenet5="MNIST").click("start")
+    assert error(page).startswith("This run cannot start. The data 'mnist' are read from files")
+    assert FOLDER_VARIABLE in error(page)
+    assert [r.id for r in state.all_runs()._runs.values()] == ["example"]
+
+
+def test_a_folder_that_is_not_there(live: Callable[..., Any]) -> None:
+    page = live(model="LeNet-5", data_lenet5="MNIST", folder="/no/such/place").click("start")
+    assert "There is no folder /no/such/place." in error(page)
+
+
+def test_a_folder_without_the_files(live: Callable[..., Any], tmp_path: Path) -> None:
+    page = live(model="LeNet-5", data_lenet5="MNIST", folder=str(tmp_path)).click("start")
+    assert "MNIST cannot be loaded" in error(page)
+    assert "t10k-images-idx3-ubyte" in error(page)
+
+
+def test_a_wrong_file_in_the_folder(live: Callable[..., Any], tmp_path: Path) -> None:
+    for name in ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"):
+        (tmp_path / name).write_bytes(b"this is not gzip")
+    page = live(model="LeNet-5", data_lenet5="MNIST", folder=str(tmp_path)).click("start")
+    assert str(tmp_path) in error(page)
+
+
+def write_small_mnist(folder: Path, n: int) -> None:
+    """n random images and labels as IDX files."""
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (n, 28, 28), dtype=np.uint8)
+    head = b"".join(v.to_bytes(4, "big") for v in (0x803, n, 28, 28))
+    (folder / "t10k-images-idx3-ubyte").write_bytes(head + images.tobytes())
+    labels = rng.integers(0, 10, n, dtype=np.uint8)
+    head = b"".join(v.to_bytes(4, "big") for v in (0x801, n))
+    data = gzip.compress(head + labels.tobytes())
+    (folder / "t10k-labels-idx1-ubyte.gz").write_bytes(data)
+
+
+def test_a_batch_larger_than_the_data(live: Callable[..., Any], tmp_path: Path) -> None:
+    write_small_mnist(tmp_path, 20)
+    key = "data_logistic-regression"
+    page = live(**SHORT, **{key: "MNIST", "folder": str(tmp_path)})
+    page.click("start")
+    assert error(page) == ("This run cannot start. The batch size is 32; choose one from 1 to 16.")
+    page.set("number_input", "batch_logistic-regression", 16).click("start")
+    assert page.finish().status == "finished"
+
+
+def test_an_interval_longer_than_the_run(live: Callable[..., Any]) -> None:
+    page = live(**SHORT, interval="9").click("start")
+    assert "nothing would be saved: lower the interval" in error(page)
+    page.run()
+    assert page.charts == PANELS  # and the page is there again
+
+
+def test_a_full_server(
+    live: Callable[..., Any], create: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create()
+    page = live(**SHORT)
+    monkeypatch.setattr(runs, "MAX_RUNS", 1)
+    assert "already holds 1 runs" in error(page.click("start"))
+
+
+@pytest.mark.parametrize(("model", "lr"), [("lenet5", "100"), ("matrix-factorization", "100")])
+def test_a_diverged_run(live: Callable[..., Any], model: str, lr: str) -> None:
+    """The sentence stands there, the panels too, and earlier steps can be taken apart."""
+    page = live(model=MODELS[model].title, iterations="40", **{f"lr_{model}_sgd": lr})
+    page.click("start")
+    snapshot = page.finish()
+    assert snapshot.status == "failed"
+    assert error(page).startswith("Training diverged: the loss became ")
+    assert {"loss", "size"} <= page.charts
+    run = page.the_run
+    for step in snapshot.steps:
+        page.set("slider", f"viewed-{run.id}", step)
+        assert page.texts("subheader")[1] == f"Inside the checkpoint of step {step}"
+        assert ({"buckets", "bits", "huffman"} <= page.charts) == (step > 0)
+
+
+def test_a_step_in_which_nothing_changed(
+    live: Callable[..., Any], create: Callable[..., Run]
+) -> None:
+    """A model that has come to rest: a delta of zeros is told, not a crash of the page."""
+    run = create(lr=0.1, stop_after=3)
+    run._optimizer.step = lambda *_: None  # type: ignore[method-assign, assignment]
+    run.play()
+    run.wait(60)
+    page = live(run=run.id)
+    assert page.charts == PANELS
+    assert "Nothing changed in this step: every value of δ is zero." in page.sentences
+
+
+def test_a_disk_error_is_told(
+    live: Callable[..., Any], create: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import codec.chain
+
+    run = create()
+    page = live(run=run.id).click("step")
+
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(codec.chain.os, "link", refuse)
+    page.click("step")
+    assert "No space left on device" in error(page)
+    assert page.texts("subheader")[1] == "Inside the checkpoint of step 1"
