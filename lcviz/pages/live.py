@@ -232,14 +232,16 @@ def _scrubber(run: Run, snapshot: Snapshot) -> Checkpoint:
     """The checkpoint to look into: the newest, unless another step was chosen."""
     key = f"viewed-{run.id}"
 
+    interval, newest = run.settings.interval, snapshot.newest.step
+
     def leave_newest() -> None:
-        st.session_state["follow"] = False
+        if st.session_state[key] != newest:  # also called for values that this page has set
+            st.session_state["follow"] = False
 
     with st.container(horizontal=True, vertical_alignment="center", key="scrubber"):
         st.session_state.setdefault("follow", True)
         follow = st.toggle("Follow the newest", key="follow", persist_state="session")
         state.tables_toggle()
-    interval, newest = run.settings.interval, snapshot.newest.step
     if follow:
         st.session_state[key] = newest
     # The range is fixed from the start: a slider whose range grew would be made anew each tick.

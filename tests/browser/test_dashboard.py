@@ -116,7 +116,7 @@ def test_starting_while_the_example_is_still_being_measured(tab: MakeTab) -> Non
     visitor = tab().open("/?iterations=3000")
     page = visitor.page
     start(page)
-    wait_for_ticks(page, 4)
+    wait_for_ticks(page, 2)
     expecting(page.get_by_text("Step 0 is the base")).to_have_count(0)
     stopped = pause(page)
     expecting(heading_of(page, stopped)).to_be_visible()
@@ -281,12 +281,12 @@ def test_two_visitors_do_not_disturb_each_other(tab: MakeTab) -> None:
         start(visitor.page)
     for visitor, title in zip((first, second), titles):
         expecting(whereabouts(visitor.page)).to_contain_text(title)
-        wait_for_ticks(visitor.page, 3)
+        wait_for_ticks(visitor.page, 2)
     ids = [visitor.run_id for visitor in (first, second)]
     assert None not in ids
     assert ids[0] != ids[1]
     reached = pause(first.page)
-    wait_for_ticks(second.page, 3)  # the other one goes on
+    wait_for_ticks(second.page, 2)  # the other one goes on
     first.page.reload()
     expecting(whereabouts(first.page)).to_contain_text(f"iteration {reached} of 5000")
     expecting(whereabouts(first.page)).to_contain_text(titles[0])
