@@ -126,10 +126,10 @@ def test_pausing_and_stepping_leave_no_trace(make_run: MakeRun) -> None:
 # What is restored.
 
 RESTORED = [
-    *((m, s, b, 3) for m in CHEAP for s in ("model", "tensor") for b in EVERY_BITS),
-    *(("lenet5", s, b, 3) for s in ("model", "tensor") for b in (1, 2, 5, None)),
-    ("alexnet", "model", 2, 2),
-    ("alexnet", "tensor", None, 2),
+    (m, s, b, 3 if m in CHEAP else 2)
+    for m in demo_models.MODELS
+    for s in ("model", "tensor")
+    for b in EVERY_BITS
 ]
 
 
