@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -307,12 +308,12 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Semaphore]:
 
 
 def let_save(run: Run, gate: threading.Semaphore, step: int) -> None:
-    """Let the run train on until that step is saved."""
+    """Let the run train on until that step is saved and its losses are measured."""
     while run.snapshot().newest.step < step:
-        before = run.snapshot().iteration
+        before = run.snapshot().newest.step
         gate.release()
-        while run.snapshot().iteration == before or run.snapshot().newest.step <= before:
-            pass
+        while run.snapshot().newest.step <= before or not run.snapshot().newest.measured:
+            time.sleep(0.001)
 
 
 def test_while_it_plays(
