@@ -42,6 +42,7 @@ from .errors import (
 from .quantize import Bucket, Buckets, Quantized, dequantize, quantize
 from .track import Group, Step, Tracker, apply
 from .warmup import warm_up
+from .workers import set_threads, threads
 
 __all__ = [
     "ArchiveError",
@@ -85,6 +86,8 @@ __all__ = [
     "encode",
     "quantize",
     "restore",
+    "set_threads",
+    "threads",
     "verify",
     "warm_up",
 ]

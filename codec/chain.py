@@ -21,7 +21,7 @@ import struct
 import tempfile
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -41,7 +41,8 @@ from .errors import (
 )
 from .record import Record
 from .state import Arrays, Layout, from_arrays
-from .track import Step, apply
+from .tables import CodeTable
+from .track import Step
 
 # Eight digits, more only where needed: one name a step. Not \d, which matches any script's.
 _NAME = re.compile(r"([0-9]{8}|[1-9][0-9]{8,18})\.(base|delta)\.safetensors")
@@ -67,14 +68,17 @@ class Entry:
 class Position:
     """A point of the chain while it is replayed.
 
-    state is the live, writable track: valid until the replay goes on. delta is None on a
-    base.
+    state is the live, writable track: valid until the replay goes on, and so are sums, the
+    digests of its lossy tensors, and tables, the code tables sent last, by alphabet. delta is
+    None on a base.
     """
 
     entry: Entry
     record: Record
     layout: Layout
     state: Arrays
+    sums: Mapping[str, int]
+    tables: Mapping[str, CodeTable]
     delta: Step | None
 
 
@@ -173,14 +177,16 @@ class Chain:
         except (RecordError, ChainError) as exc:
             if step is not None:
                 raise
-            if position is None:  # the newest base is unusable: what stands before it?
+            good = position.entry.step if position else None
+            if good is None:  # the newest base is unusable: what stands before it?
                 report = self.verify()
                 if not report.steps:
                     raise
-                self._warn_skipped(report.steps[-1], exc)
-                return self.restore(report.steps[-1])
-            self._warn_skipped(position.entry.step, exc)
+                good = report.steps[-1]
+            self._warn_skipped(good, exc)
+            return self.restore(good)  # from the start: a record may have failed half-way
         assert position is not None, "replay yields or raises"
+        records.check_whole(position.entry.name, position.layout, position.state, position.sums)
         return from_arrays(position.state, position.layout)
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> Report:
@@ -195,6 +201,11 @@ class Chain:
                 problems.append(str(exc))
             if progress:
                 progress(done, len(self.entries))
+        if walk.layout is not None:
+            try:
+                records.check_whole(self.where, walk.layout, walk.state, walk.sums)
+            except RecordError as exc:
+                problems.append(str(exc))
         return Report(tuple(dict.fromkeys(steps)), tuple(problems), self.nbytes)
 
     def pack(self, path: str | Path) -> int:
@@ -221,18 +232,24 @@ class Chain:
 
 
 class _Walk:
-    """The track while records are applied one after another."""
+    """The track while records are applied one after another.
+
+    sums: digests of its lossy tensors, which follow the changes. tables: code tables last sent.
+    """
 
     def __init__(self) -> None:
         self.layout: Layout | None = None
         self.state: Arrays = {}
+        self.sums: dict[str, int] = {}
+        self.tables: dict[str, CodeTable] = {}
         self.digest: str | None = None
 
     def advance(self, entry: Entry, record: Record) -> Position:
         """Apply one record; a failing one leaves the walk where it was."""
         delta = None
         if record.kind == "base":
-            self.layout, self.state = records.base_of(record)
+            self.layout, self.state, self.sums = records.base_of(record)
+            self.tables = {}
         else:
             if self.layout is None or record.parent != self.digest:
                 last = f"has digest {self.digest}" if self.layout else "does not exist"
@@ -240,15 +257,15 @@ class _Walk:
                     f"{entry.name}: its parent, digest {record.parent}, is missing or damaged; "
                     f"the usable record before it {last}"
                 )
-            delta = records.delta_of(record, self.layout)
-            apply(delta, self.state)
+            delta = records.delta_of(record, self.layout, self.tables)
             try:
-                records.check_track(record, self.layout, self.state)
+                self.sums = records.apply_checked(record, self.layout, delta, self.state, self.sums)
             except RecordError:
                 self.layout = None  # the state is no longer the parent's
                 raise
+            self.tables |= delta.tables
         self.digest = record.digest
-        return Position(entry, record, self.layout, self.state, delta)
+        return Position(entry, record, self.layout, self.state, self.sums, self.tables, delta)
 
 
 def restore(source: str | Path | IO[bytes], step: int | None = None) -> dict[str, Any]:

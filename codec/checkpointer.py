@@ -23,8 +23,8 @@ import numpy as np
 from . import record as records
 from .chain import Chain, publish, record_name
 from .errors import ChainNotFoundError, SettingsError, StepOrderError, WriteError
-from .state import copy_arrays, layout_of
-from .track import Step, Tracker, apply, check_settings
+from .state import layout_of
+from .track import Step, Tracker, check_settings
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ class Saved:
 class Checkpointer:
     """Writes a chain.
 
-    path: the directory, made if it is missing. bits, scope, coder: as for `Tracker`.
-    resume: continue the chain that is there, its track rebuilt from disk; without it a
-    directory that already holds records is refused.
+    path: the directory, made if it is missing. bits, scope, coder, budget: as for `Tracker`; a
+    budget is for the whole record. resume: continue the chain that is there, its track rebuilt
+    from disk; without it a directory that already holds records is refused.
 
     Raises SettingsError, StepOrderError (records are there and resume is False), WriteError.
     Resuming needs every record since the last base: RecordError or ChainError otherwise.
@@ -64,11 +64,12 @@ class Checkpointer:
         path: str | Path,
         bits: int | None = 2,
         scope: str = "model",
-        coder: str = "huffman",
+        coder: str = "runlength",
         *,
+        budget: float | None = None,
         resume: bool = False,
     ) -> None:
-        self.bits = check_settings(bits, scope, coder)
+        self.bits, self.budget = check_settings(bits, scope, coder, budget)
         self.path = Path(path)
         self.scope, self.coder = scope, coder
         self.tracker: Tracker | None = None
@@ -88,7 +89,9 @@ class Checkpointer:
             )
         for position in chain.replay():
             self._parent, self.step = position.record.digest, position.entry.step
-        self.tracker = Tracker.resume(position.layout, position.state, self.bits, scope, coder)
+        self.tracker = Tracker.resume(
+            position.layout, position.state, position.tables, self.bits, scope, coder, budget
+        )
 
     def save(self, step: int, state: Mapping[str, Any]) -> Saved:
         """Append one record; when this returns it is on disk.
@@ -105,22 +108,24 @@ class Checkpointer:
         step = int(step)
         if self.step is not None and step <= self.step:
             raise StepOrderError(f"step {step} is not after the chain's newest, {self.step}")
-        if self.tracker is None or self.tracker.layout != layout_of(state):
-            tracker, delta = Tracker(state, self.bits, self.scope, self.coder), None
-            track = tracker.state
-            data = records.dump_base(step, tracker.layout, track)
+        tracker, delta = self.tracker, None
+        if tracker is None or tracker.layout != layout_of(state):
+            tracker = Tracker(state, self.bits, self.scope, self.coder, self.budget)
+            data = records.dump_base(step, tracker.layout, tracker.state, tracker.sums)
         else:
-            tracker = self.tracker
-            delta = tracker.prepare(state)
-            track = copy_arrays(tracker.state)
-            apply(delta, track)
-            digest = records.track_digest(tracker.layout, track)
-            data = records.dump_delta(step, self._parent, digest, delta)
+            overhead = 0
+            if self.budget is not None:
+                overhead = records.overhead(step, tracker.layout, tracker.state, tracker.sums)
+            delta = tracker.prepare(state, overhead)
+            track = records.track_digest(tracker.layout, delta.exact, delta.sums or {})
+            data = records.dump_delta(step, self._parent, track, delta)
         kind = "base" if delta is None else "delta"
         name = record_name(step, kind)
         parent = self._decode_again(data, name, tracker)
         publish(self.path / name, lambda file: file.write(data))
-        tracker.state = track
+        self.tracker = None  # should what follows be interrupted, the next save is a base
+        if delta is not None:
+            tracker.commit(delta)
         self.tracker, self.step, self._parent = tracker, step, parent
         seconds = time.perf_counter() - started
         return Saved(step, kind, len(data), tracker.layout.nbytes, seconds, delta)
@@ -148,7 +153,8 @@ class Checkpointer:
         if record.kind == "base":
             records.base_of(record)
         else:
-            rebuilt = copy_arrays(tracker.state)
-            apply(records.delta_of(record, tracker.layout), rebuilt)
-            records.check_track(record, tracker.layout, rebuilt)
+            step = records.delta_of(record, tracker.layout, tracker.tables)
+            records.apply_checked(
+                record, tracker.layout, step, tracker.state, tracker.sums, change=False
+            )
         return record.digest

@@ -21,10 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import kernels
-from .errors import CodeTableError, StreamError
-from .quantize import Codes, empty_codes
+from .errors import CodeTableError
 
-MAX_LENGTH = 15  # of a code word: decoding looks up 2**15 entries at most; costs < 0.1 % in size
+MAX_LENGTH = kernels.MAX_LENGTH  # of a code word, so that decoding looks up 2**15 entries at most
 MAX_SYMBOLS = 2**16  # codes are uint16 at most
 
 
@@ -58,19 +57,9 @@ def code_lengths(counts: NDArray[np.integer], limit: int = MAX_LENGTH) -> NDArra
     if n < 2:
         return lengths
     symbols = present[np.lexsort((-present, counts[present]))]  # rarest first, ties: larger index
-    leaves = counts[symbols]
-    row, leaf_flags = leaves, []
-    for _ in range(limit):
-        order = np.argsort(row, kind="stable")
-        leaf_flags.append(order < n)  # leaves come before packages of equal weight
-        row = row[order]
-        packages = row[: row.size // 2 * 2].reshape(-1, 2).sum(axis=1)
-        row = np.concatenate((leaves, packages))
-    wanted = 2 * n - 2
-    for flags in reversed(leaf_flags):
-        n_leaves = int(flags[:wanted].sum())
-        lengths[symbols[:n_leaves]] += 1
-        wanted = 2 * (wanted - n_leaves)
+    rising = np.zeros(n, np.uint8)
+    kernels.package_merge(counts[symbols], limit, rising)
+    lengths[symbols] = rising
     return lengths
 
 
@@ -79,7 +68,8 @@ def code_words(lengths: NDArray[np.uint8]) -> list[str]:
 
     lengths: uint8 (k,). A symbol of length 0 has the empty word.
     """
-    return [format(v, f"0{n}b") if n else "" for v, n in zip(_values(lengths), lengths.tolist())]
+    words = packed_words(lengths).tolist()
+    return [format(w & 0xFFFF, f"0{w >> 16}b")[::-1] if w else "" for w in words]
 
 
 def tree(lengths: NDArray[np.uint8]) -> Node:
@@ -109,57 +99,29 @@ def n_bits(counts: NDArray[np.integer], lengths: NDArray[np.uint8]) -> int:
     return int((np.asarray(counts, np.int64) * lengths).sum())
 
 
-def encode_codes(codes: Codes, lengths: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
-    """The code words of all elements, packed least significant bit first.
+def packed_words(lengths: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """uint32 (k,): the code words, first transmitted bit lowest, | their length << 16."""
+    words = np.empty(lengths.size, np.uint32)
+    kernels.canonical(lengths, words)
+    return words
 
-    codes: shape (n,). lengths: uint8 (k,). bits: the exact total, as `n_bits` gives it.
-    Returns uint8, ceil(bits / 8) bytes; unused bits of the last byte are 0.
-    Raises StreamError if codes, lengths and bits do not belong together.
+
+def pack_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Code lengths as half bytes, uint8: what a record holds of a table.
+
+    Low half first. A length from 1 to 15 stands for itself; 0 is followed by a half byte c
+    and means c + 1 lengths of 0. Zeros at the end are left out.
     """
-    payload = np.zeros((bits + 7) // 8, np.uint8)
-    if lengths.any():
-        words = np.array([int(word[::-1] or "0", 2) for word in code_words(lengths)], np.uint64)
-        fits = kernels.pack_words(codes, words, lengths, payload) == bits
-    else:  # only the last code can go without saying
-        fits = bits == 0 and bool((codes == lengths.size - 1).all())
-    if not fits:
-        raise StreamError(f"these {codes.size} codes do not make {bits} bits under this code")
-    return payload
+    out = np.zeros(lengths.size + 1, np.uint8)
+    return out[: kernels.pack_lengths(lengths, out)].copy()
 
 
-def decode_codes(
-    payload: NDArray[np.uint8], bits: int, lengths: NDArray[np.uint8], n: int
-) -> Codes:
-    """The n codes that were encoded; the inverse of `encode_codes`.
-
-    Returns uint8 (n,), uint16 beyond 256 levels. Raises CodeTableError for lengths that are
-    no complete prefix code, StreamError where payload, bits and n do not agree or memory
-    does not hold n codes.
-    """
-    lengths = checked_lengths(lengths)
-    if bits < 0 or (bits + 7) // 8 != payload.size:
-        raise StreamError(f"{bits} bits need {(bits + 7) // 8} bytes, found {payload.size}")
-    if bits % 8 and payload[-1] >> (bits % 8):
-        raise StreamError("the unused bits after the last code word are not zero")
-    if not lengths.any():
-        if bits:
-            raise StreamError(f"a one-symbol alphabet has no code bits, found {bits}")
-        codes = _room(n, lengths.size)
-        codes.fill(lengths.size - 1)
-        return codes
-    if n > bits:  # before anything is allocated: a small payload cannot ask for much memory
-        raise StreamError(f"{bits} bits end before {n} code words")
-    codes = _room(n, lengths.size)
-    width = int(lengths.max())
-    status = kernels.unpack_words(payload, bits, *_lookup(lengths, width), width, codes)
-    if status != kernels.STREAM_OK:
-        what = {
-            kernels.STREAM_ENDS_EARLY: f"{bits} bits end before {n} code words",
-            kernels.STREAM_HAS_NO_SUCH_WORD: "bits that begin no code word",
-            kernels.STREAM_GOES_ON: f"{bits} bits go on after {n} code words",
-        }[status]
-        raise StreamError(what)
-    return codes
+def unpack_lengths(packed: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:
+    """The n lengths that `pack_lengths` packed. Raises CodeTableError if there are more."""
+    lengths = np.zeros(n, np.uint8)
+    if not kernels.unpack_lengths(packed, lengths):
+        raise CodeTableError(f"{packed.size} bytes hold more than {n} code lengths")
+    return lengths
 
 
 def checked_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -185,38 +147,5 @@ def checked_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return lengths
 
 
-def _room(n: int, n_levels: int) -> Codes:
-    try:
-        return empty_codes(n, n_levels)
-    except (MemoryError, ValueError) as exc:
-        raise StreamError(f"no memory for {n} codes: {exc}") from exc
-
-
 def _brief(lengths: NDArray[np.uint8]) -> str:
     return str(lengths.tolist() if lengths.size <= 32 else [*lengths[:32].tolist(), ...])
-
-
-def _values(lengths: NDArray[np.uint8]) -> list[int]:
-    """The code words as numbers, most significant bit first."""
-    values = [0] * lengths.size
-    value = 0
-    previous = 0
-    for symbol in np.lexsort((np.arange(lengths.size), lengths)):
-        length = int(lengths[symbol])
-        if length:
-            value <<= length - previous
-            values[symbol] = value
-            value, previous = value + 1, length
-    return values
-
-
-def _lookup(lengths: NDArray[np.uint8], width: int) -> tuple[NDArray[np.uint16], NDArray[np.uint8]]:
-    """Symbol and length for every pattern of the next ``width`` bits, first bit lowest."""
-    symbol_at = np.zeros(2**width, np.uint16)
-    length_at = np.zeros(2**width, np.uint8)
-    for symbol, word in enumerate(code_words(lengths)):
-        if word:
-            first = int(word[::-1], 2)
-            symbol_at[first :: 2 ** len(word)] = symbol
-            length_at[first :: 2 ** len(word)] = len(word)
-    return symbol_at, length_at

@@ -10,20 +10,22 @@ Not done here: turning codes into bits (huffman), remembering the track (track).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import kernels
+from . import kernels, workers
 from .errors import DTypeError, NonFiniteError, SettingsError
 
 Codes = NDArray[np.unsignedinteger[Any]]  # uint8, or uint16 beyond 256 levels
 
 MAX_BITS = 8
 EXPONENT_BIAS = 127
+NON_FINITE = 255  # the exponent field of NaN and infinity
+EXACT_BINS = np.arange(kernels.N_BINS, dtype=np.uint16)
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ class Buckets:
         the exponent stage, (n,); energy, float64 (b,), the sum of squares of the members;
         and residual, float64 (b,), their sum of squared distances to the representative.
         """
-        levels = np.concatenate((np.zeros(1, np.float32), self.representative))
+        levels = self.keeping(None).levels
         code_of_bin = np.zeros(kernels.N_BINS, np.uint16)
         code_of_bin[self.bins] = np.arange(1, levels.size)
         codes = empty_codes(values.size, levels.size)
@@ -112,11 +114,101 @@ class Buckets:
         Promotion order does not depend on bits, so one histogram answers for every x.
         Raises SettingsError if bits is not 1..8 or None.
         """
-        bits = check_bits(bits)
+        return self.keeping(n_promoted(bits))
+
+    def keeping(self, n: int | None) -> Buckets:
+        """The same buckets with levels for the first n only, None for all."""
         level = np.arange(1, len(self) + 1, dtype=np.uint16)
-        if bits is not None:
-            level[2**bits - 1 :] = 0
+        if n is not None:
+            level[n:] = 0
         return replace(self, level=level)
+
+    def first(self, n: int) -> Buckets:
+        """The n largest buckets alone."""
+        return Buckets(
+            self.exponent[:n], self.sign[:n], self.min[:n], self.max[:n],
+            self.count[:n], self.level[:n],
+        )  # fmt: skip
+
+    @property
+    def levels(self) -> NDArray[np.float32]:
+        """float32 (k,): zero, then the representatives of the buckets that have a level."""
+        return np.concatenate((np.zeros(1, np.float32), self.representative[self.level > 0]))
+
+    def counts(self, n: int) -> NDArray[np.int64]:
+        """int64 (k,): how many of n elements have each code; what is dropped counts as zero."""
+        kept = self.count[self.level > 0]
+        return np.concatenate(([n - kept.sum()], kept)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Counts and extremes of the 512 bins (sign << 8 | exponent field) of some values.
+
+    count: int64 (512,). low, high: uint32 (512,), smallest and largest magnitude as bits.
+    noted: uint16 (512,): how survivors remember their bin.
+    """
+
+    count: NDArray[np.int64]
+    low: NDArray[np.uint32]
+    high: NDArray[np.uint32]
+    noted: NDArray[np.uint16]
+
+    @classmethod
+    def empty(cls, noted: NDArray[np.uint16]) -> Histogram:
+        """Nothing counted yet."""
+        low = np.full(kernels.N_BINS, 0xFFFFFFFF, np.uint32)
+        return cls(np.zeros(kernels.N_BINS, np.int64), low, np.zeros_like(low), noted)
+
+    @classmethod
+    def sum(cls, parts: Sequence[Histogram], noted: NDArray[np.uint16]) -> Histogram:
+        """All parts together."""
+        whole = cls.empty(noted)
+        for part in parts:
+            whole.count[:] += part.count
+            np.minimum(whole.low, part.low, out=whole.low)
+            np.maximum(whole.high, part.high, out=whole.high)
+        return whole
+
+    @property
+    def span(self) -> int:
+        """Between the smallest and the largest exponent."""
+        fields = np.flatnonzero(self.count) & 0xFF
+        return int(fields.max() - fields.min()) if fields.size else 0
+
+    @property
+    def n_non_finite(self) -> int:
+        """How many values are NaN or infinite."""
+        return int(self.count[[NON_FINITE, NON_FINITE | 256]].sum())
+
+    def above(self, magnitude: int) -> Histogram:
+        """Without the bins whose exponent is below that of a magnitude, given as bits."""
+        below = (np.arange(kernels.N_BINS) & 0xFF) < magnitude >> 23
+        return replace(self, count=np.where(below, 0, self.count))
+
+    def buckets(self) -> Buckets:
+        """Every bin that has members, in promotion order, all with a level."""
+        bins = np.flatnonzero(self.count)
+        sign, field = bins >> 8, bins & 0xFF
+        near, far = self.low[bins].view(np.float32), self.high[bins].view(np.float32)
+        middle = (near.astype(np.float64) + far) / 2
+        order = np.lexsort((sign, -middle, -field))  # last key sorts first
+        bins, sign, near, far = bins[order], sign[order], near[order], far[order]
+        negative = sign == 1
+        return Buckets(
+            exponent=(field[order] - EXPONENT_BIAS).astype(np.int16),
+            sign=sign.astype(np.uint8),
+            min=np.where(negative, -far, near).astype(np.float32),
+            max=np.where(negative, -near, far).astype(np.float32),
+            count=self.count[bins],
+            level=np.arange(1, bins.size + 1, dtype=np.uint16),
+        )
+
+    def final(self, buckets: Buckets) -> NDArray[np.uint16]:
+        """uint16 (512,): the level of every noted bin, 0 where it has none."""
+        final = np.zeros(kernels.N_BINS, np.uint16)
+        final[self.noted[buckets.bins]] = buckets.level
+        return final
 
 
 @dataclass(frozen=True)
@@ -142,13 +234,21 @@ class Quantized:
         """int64 (k,): how many elements have each code."""
         if self.buckets is None:
             return np.bincount(self.codes, minlength=self.levels.size).astype(np.int64)
-        kept = self.buckets.count[self.buckets.level > 0]
-        return np.concatenate(([self.codes.size - kept.sum()], kept)).astype(np.int64)
+        return self.buckets.counts(self.codes.size)
 
 
 def empty_codes(n: int, n_levels: int) -> Codes:
     """Room for n codes: uint8, or uint16 where there are more than 256 levels."""
     return np.empty(n, np.uint8 if n_levels <= 256 else np.uint16)
+
+
+def n_promoted(bits: int | None) -> int | None:
+    """How many buckets priority promotion with x bits keeps at most: 2^x - 1, None for all.
+
+    Raises SettingsError if bits is not 1..8 or None.
+    """
+    bits = check_bits(bits)
+    return None if bits is None else 2**bits - 1
 
 
 def check_bits(bits: int | None) -> int | None:
@@ -183,48 +283,32 @@ def quantize(delta: NDArray[np.floating], bits: int | None = None) -> Quantized:
     with np.errstate(all="ignore"):  # what became infinite is reported below, by name
         flat = np.ascontiguousarray(delta, dtype=np.float32).reshape(-1)
     words = flat.view(np.uint32)
-    buckets, code_of_bin = _find_buckets(words, bits)
-    kept = buckets.level > 0
-    levels = np.concatenate((np.zeros(1, np.float32), buckets.representative[kept]))
-    codes = empty_codes(flat.size, levels.size)
-    kernels.assign_codes(words, code_of_bin, codes)
+    pieces = workers.pieces(flat.size, least=kernels.UNIT)
+    found = [Histogram.empty(EXACT_BINS) for _ in pieces]
+
+    def count(i: int, _scratch: workers.Scratch) -> None:
+        mine = found[i]
+        kernels.bucket_statistics(words[slice(*pieces[i])], mine.count, mine.low, mine.high)
+
+    workers.spread(count, len(pieces))
+    histogram = Histogram.sum(found, EXACT_BINS)
+    if histogram.n_non_finite:
+        raise NonFiniteError(
+            f"{histogram.n_non_finite} of {words.size} values are NaN, infinite or beyond "
+            "float32's range; a tracker stores such a tensor exactly for that step"
+        )
+    buckets = histogram.buckets().promoted(bits)
+    codes, levels = empty_codes(flat.size, buckets.levels.size), buckets.levels
+    final = histogram.final(buckets)
+
+    def assign(i: int, _scratch: workers.Scratch) -> None:
+        begin, end = pieces[i]
+        kernels.assign_codes(words[begin:end], final, codes[begin:end])
+
+    workers.spread(assign, len(pieces))
     return Quantized(codes, levels, delta.shape, bits, buckets)
 
 
 def dequantize(q: Quantized) -> NDArray[np.float32]:
     """levels[codes] as float32, in the shape of the delta."""
     return q.levels[q.codes].reshape(q.shape)
-
-
-def _find_buckets(
-    words: NDArray[np.uint32], bits: int | None
-) -> tuple[Buckets, NDArray[np.uint16]]:
-    """The histogram of the values in promotion order, and the code of each of its 512 bins."""
-    count = np.zeros(kernels.N_BINS, np.int64)
-    low = np.full(kernels.N_BINS, 0xFFFFFFFF, np.uint32)
-    high = np.zeros(kernels.N_BINS, np.uint32)
-    kernels.bucket_statistics(words, count, low, high)
-    bins = np.flatnonzero(count)
-    sign, field = bins >> 8, bins & 0xFF
-    if (field == kernels.NON_FINITE_FIELD).any():
-        bad = int(count[bins[field == kernels.NON_FINITE_FIELD]].sum())
-        raise NonFiniteError(
-            f"{bad} of {words.size} values are NaN, infinite or beyond float32's range; "
-            "a tracker stores such a tensor exactly for that step"
-        )
-    near, far = low[bins].view(np.float32), high[bins].view(np.float32)
-    middle = (near.astype(np.float64) + far) / 2
-    order = np.lexsort((sign, -middle, -field))  # last key sorts first
-    bins, sign, near, far = bins[order], sign[order], near[order], far[order]
-    negative = sign == 1
-    buckets = Buckets(
-        exponent=(field[order] - EXPONENT_BIAS).astype(np.int16),
-        sign=sign.astype(np.uint8),
-        min=np.where(negative, -far, near).astype(np.float32),
-        max=np.where(negative, -near, far).astype(np.float32),
-        count=count[bins],
-        level=np.empty(0, np.uint16),
-    ).promoted(bits)
-    code_of_bin = np.zeros(kernels.N_BINS, np.uint16)
-    code_of_bin[bins] = buckets.level
-    return buckets, code_of_bin

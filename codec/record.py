@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, deserialize, serialize
 from safetensors import TensorSpec as FileTensor
 
-from .coding import Encoded, decode
+from .coding import MAX_LEVELS, Encoded, check
 from .errors import (
     DigestError,
     ForeignRecordError,
@@ -31,15 +31,25 @@ from .errors import (
     TruncatedRecordError,
     VersionError,
 )
+from .kernels import MAX_STREAM, UNIT
 from .state import CARRIER, Arrays, Layout, TensorSpec, is_storable
-from .track import Group, Step, alphabets, check_settings
+from .tables import CodeTable
+from .track import (
+    Group,
+    Step,
+    alphabet_name,
+    alphabets,
+    apply_with_digests,
+    check_settings,
+    digest_sums,
+    look,
+)
 
 FORMAT = 1
 KEY = "lcc"  # the one metadata entry: safetensors writes several in random order
 PREFIX = "t/"  # before every tensor's name, so that no name can collide with ours
 MAX_HEADER = 16 * 2**20  # bytes; a JSON parser needs about 20 times as much memory
 MAX_TENSORS = 100_000  # a header of this many entries still parses within a second
-MAX_LEVELS = 511  # zero, and one level for each exponent field and sign
 MAX_STEP = 2**63 - 1  # so that every reader's integers hold it
 _HEX_SHA256, _HEX_XXH3 = re.compile("[0-9a-f]{64}"), re.compile("[0-9a-f]{32}")
 _DIGEST = re.compile(rb'\\"digest\\":\\"([0-9a-f]{64})\\"')
@@ -64,13 +74,16 @@ class Record:
     arrays: Arrays
 
 
-def dump_base(step: int, layout: Layout, state: Arrays) -> bytes:
-    """A base record: the track itself, exactly. state: name -> array of its track dtype."""
+def dump_base(step: int, layout: Layout, state: Arrays, sums: Mapping[str, int]) -> bytes:
+    """A base record: the track itself, exactly.
+
+    state: name -> array of its track dtype. sums: digests of the lossy tensors.
+    """
     metadata = {
         "format": FORMAT,
         "kind": "base",
         "step": step,
-        "track": track_digest(layout, state),
+        "track": track_digest(layout, state, sums),
         "framework": layout.framework,
         "layout": [[t.name, t.dtype, list(t.shape), t.lossy] for t in layout.tensors],
     }
@@ -86,17 +99,23 @@ def dump_delta(step: int, parent: str, track: str, delta: Step) -> bytes:
         "parent": parent,
         "track": track,
         "bits": delta.bits,
+        "budget": delta.budget,
         "scope": delta.scope,
         "coder": delta.coder,
         "non_finite": list(delta.non_finite),
     }
     coded = [group.encoded for group in delta.groups]
-    sizes = [(e.levels.size, e.payload_bits) for e in coded]
+    sizes = [
+        (e.levels.size, e.table.classes if e.table else 0, e.table_nbytes, e.stream_elements)
+        for e in coded
+    ]
+    new = [e.table.packed for e in coded if e.table and not e.cached]
     arrays = {
-        "sizes": np.array(sizes, np.uint64).reshape(-1, 2),
-        "lengths": _joined([e.code_lengths for e in coded], np.uint8),
+        "sizes": np.array(sizes, np.uint64).reshape(-1, 4),
+        "tables": _joined(new, np.uint8),
         "levels": _joined([e.levels[1:] for e in coded], np.float32),
-        "payload": _joined([e.payload for e in coded], np.uint8),
+        "streams": _joined([e.streams for e in coded], np.uint32),
+        "payload": _joined([e.payload for e in coded], np.uint32),
     }
     return _dump(metadata, arrays | {PREFIX + name: a for name, a in delta.exact.items()})
 
@@ -126,8 +145,16 @@ def load(data: bytes, where: str) -> Record:
     return Record(where, step, kind, digest, parent, track, len(data), metadata, arrays)
 
 
-def base_of(record: Record) -> tuple[Layout, Arrays]:
-    """Layout and state of a base record, the track digest checked.
+def overhead(step: int, layout: Layout, state: Arrays, sums: Mapping[str, int]) -> int:
+    """Bytes of a delta record besides its groups, about: header, sizes, not the exact tensors."""
+    exact = {t.name: state[t.name] for t in layout.tensors if not t.lossy}
+    empty = Step((), exact, (), None, "model", "huffman", 0.5)
+    data = dump_delta(step, "0" * 64, "0" * 32, empty)
+    return len(data) - sum(array.nbytes for array in exact.values())
+
+
+def base_of(record: Record) -> tuple[Layout, Arrays, dict[str, int]]:
+    """Layout, state and digests of its lossy tensors of a base record, all checked.
 
     The arrays are fresh and writable. Raises MalformedRecordError, TrackDigestError.
     """
@@ -160,27 +187,32 @@ def base_of(record: Record) -> tuple[Layout, Arrays]:
             raise MalformedRecordError(where, f"a dtype of {layout.framework}", found[:200])
         _check_exact(record.arrays[PREFIX + t.name], t, where)
     state = {t.name: record.arrays[PREFIX + t.name].copy() for t in tensors}
-    check_track(record, layout, state)
-    return layout, state
+    sums = digest_sums(layout, state)
+    check_track(record, layout, state, sums)
+    return layout, state, sums
 
 
-def delta_of(record: Record, layout: Layout) -> Step:
-    """The step of a delta record, decoded. layout: that of the chain's base.
+def delta_of(record: Record, layout: Layout, tables: Mapping[str, CodeTable]) -> Step:
+    """The step of a delta record. layout: that of the chain's base. tables: last sent ones.
 
-    Raises MalformedRecordError if arrays and layout do not fit or a stream does not decode.
+    Raises MalformedRecordError if arrays and layout do not fit. Whether the streams decode
+    shows when the step is applied.
     """
     where, meta, arrays = record.where, record.metadata, record.arrays
     try:
         bits, scope, coder = meta["bits"], meta["scope"], meta["coder"]
+        budget = meta["budget"]
         non_finite = tuple(_typed(name, str) for name in _typed(meta["non_finite"], list))
-        check_settings(bits, scope, coder)
+        check_settings(bits, scope, coder, budget)
     except KeyError as exc:
-        raise MalformedRecordError(where, "bits, scope, coder, non_finite", _short(exc)) from exc
+        raise MalformedRecordError(
+            where, "bits, budget, scope, coder, non_finite", _short(exc)
+        ) from exc
     except (TypeError, InputError) as exc:
         raise MalformedRecordError(where, "settings within their range", _short(exc)) from exc
     whole = frozenset(non_finite)
     stored = [t for t in layout.tensors if not t.lossy or t.name in whole]
-    ours = {"sizes", "lengths", "levels", "payload"}
+    ours = {"sizes", "tables", "levels", "streams", "payload"}
     expected = ours | {PREFIX + t.name for t in stored}
     lossy = {t.name for t in layout.tensors if t.lossy}
     if not lossy.issuperset(whole) or len(whole) != len(non_finite):
@@ -190,27 +222,66 @@ def delta_of(record: Record, layout: Layout) -> Step:
     for t in stored:
         _check_exact(arrays[PREFIX + t.name], t, where)
     try:
-        groups = tuple(_read_groups(arrays, layout, non_finite, bits, scope, coder))
+        groups = tuple(_read_groups(arrays, layout, non_finite, bits, scope, coder, tables))
     except PayloadError as exc:
         raise MalformedRecordError(where, "streams that decode", _short(exc)) from exc
     exact = {t.name: arrays[PREFIX + t.name] for t in stored}
-    return Step(groups, exact, non_finite, bits, scope, coder)
+    return Step(groups, exact, non_finite, bits, scope, coder, budget)
 
 
-def track_digest(layout: Layout, state: Arrays) -> str:
-    """xxh3-128, hex, over name, dtype, shape and bytes of every tensor in layout order."""
+def track_digest(layout: Layout, state: Arrays, sums: Mapping[str, int]) -> str:
+    """xxh3-128, hex, over name, dtype, shape and content of every tensor in layout order.
+
+    The content of a lossy tensor is its digest, that of another one its bytes.
+    """
     h = xxhash.xxh3_128()
     for t in layout.tensors:
         h.update(json.dumps([t.name, t.dtype, t.shape]).encode())
-        h.update(state[t.name].reshape(-1).view(np.uint8).data)
+        if t.lossy:
+            h.update(sums[t.name].to_bytes(8, "little"))
+        else:
+            h.update(state[t.name].reshape(-1).view(np.uint8).data)
     return h.hexdigest()
 
 
-def check_track(record: Record, layout: Layout, state: Arrays) -> None:
+def check_track(record: Record, layout: Layout, state: Arrays, sums: Mapping[str, int]) -> None:
     """Raise TrackDigestError unless ``state`` is the track this record was saved with."""
-    found = track_digest(layout, state)
+    found = track_digest(layout, state, sums)
     if found != record.track:
         raise TrackDigestError(record.where, f"a track of digest {record.track}", found)
+
+
+def apply_checked(
+    record: Record,
+    layout: Layout,
+    step: Step,
+    state: Arrays,
+    sums: Mapping[str, int],
+    *,
+    change: bool = True,
+) -> dict[str, int]:
+    """Apply a record's step, or only look what it would do, and check the digest after it.
+
+    state, sums: the track before it and its digests. Returns the digests after it. Raises
+    MalformedRecordError if a stream does not decode, TrackDigestError; if ``change``, the
+    track is then of no more use.
+    """
+    try:
+        after = (apply_with_digests if change else look)(step, state, sums)
+    except PayloadError as exc:
+        raise MalformedRecordError(record.where, "streams that decode", _short(exc)) from exc
+    check_track(record, layout, state | step.exact, after)
+    return after
+
+
+def check_whole(where: str, layout: Layout, state: Arrays, sums: Mapping[str, int]) -> None:
+    """Raise TrackDigestError unless all values together have the digests that were followed."""
+    found = digest_sums(layout, state)
+    for name, expected in sums.items():
+        if found[name] != expected:
+            raise TrackDigestError(
+                where, f"{name!r} with digest {expected:016x}", f"{found[name]:016x}"
+            )
 
 
 def _dump(metadata: dict[str, Any], arrays: Arrays) -> bytes:
@@ -308,44 +379,79 @@ def _read_groups(
     bits: int | None,
     scope: str,
     coder: str,
+    tables: Mapping[str, CodeTable],
 ) -> Iterable[Group]:
     """Cut the joined streams into one group an alphabet; everything must be used up."""
     shares = list(alphabets(layout, scope, non_finite))
-    sizes, lengths, levels, payload = (
-        arrays[name] for name in ("sizes", "lengths", "levels", "payload")
-    )
-    _check_stream(sizes, np.uint64, 2, "sizes")
-    _check_stream(lengths, np.uint8, 1, "lengths")
-    _check_stream(levels, np.float32, 1, "levels")
-    _check_stream(payload, np.uint8, 1, "payload")
-    if sizes.shape != (len(shares), 2):
+    sizes = _taken(arrays["sizes"], np.uint64, "sizes", 2)
+    if sizes.shape != (len(shares), 4):
         raise PayloadError(f"sizes of shape {sizes.shape} for {len(shares)} alphabets")
+    packed, levels, streams, payload = (
+        _Cut(_taken(arrays[name], dtype, name))
+        for name, dtype in (
+            ("tables", np.uint8), ("levels", np.float32),
+            ("streams", np.uint32), ("payload", np.uint32),
+        )
+    )  # fmt: skip
     most = MAX_LEVELS if bits is None else 2**bits
-    at_table = at_level = at_byte = 0
-    for tensors, (k, n_bits) in zip(shares, sizes.tolist()):
-        n_bytes = (n_bits + 7) // 8
-        if not 1 <= k <= most or at_byte + n_bytes > payload.size:
-            raise PayloadError(f"{k} levels and {n_bits} bits do not fit into the streams")
-        own = levels[at_level : at_level + k - 1]
-        size = sum(t.size for t in tensors)
+    for tensors, (k, classes, table_nbytes, elements) in zip(shares, sizes.tolist()):
+        if not 1 <= k <= most:
+            raise PayloadError(f"{k} levels, at most {most} are allowed")
+        n = sum(t.size for t in tensors)
+        table, cached = None, classes > 0 and table_nbytes == 0
+        if cached:
+            name = alphabet_name(scope, tensors)
+            table = tables.get(name)
+            if table is None or table.classes != classes:
+                raise PayloadError(f"the code table sent last for {name!r}, but none was")
+        elif classes:
+            table = CodeTable.unpacked(packed.take(table_nbytes), k - 1, classes)
+        elif table_nbytes:
+            raise PayloadError("a code table for an alphabet that needs none")
+        if not UNIT <= elements <= MAX_STREAM:
+            raise PayloadError(f"streams of {elements} elements")
+        own = streams.take(-(-n // elements) if table else 0)
         encoded = Encoded(
-            payload=payload[at_byte : at_byte + n_bytes],
-            payload_bits=n_bits,
-            code_lengths=lengths[at_table : at_table + k],
-            levels=np.concatenate((np.zeros(1, np.float32), own)),
-            shape=tensors[0].shape if len(tensors) == 1 else (size,),
+            payload=payload.take(int(((own.astype(np.int64) + 31) >> 5).sum())),
+            streams=own,
+            stream_elements=elements,
+            table=table,
+            cached=cached,
+            saved_bits=0,
+            levels=np.concatenate((np.zeros(1, np.float32), levels.take(k - 1))),
+            shape=tensors[0].shape if len(tensors) == 1 else (n,),
             bits=bits,
             coder=coder,
         )
-        yield Group(tensors, decode(encoded), encoded)
-        at_table, at_level, at_byte = at_table + k, at_level + k - 1, at_byte + n_bytes
-    if (at_table, at_level, at_byte) != (lengths.size, levels.size, payload.size):
-        raise PayloadError("the lengths of the streams are not the sums of their sizes")
+        check(encoded, n)
+        yield Group(tensors, encoded, None)
+    for cut in (packed, levels, streams, payload):
+        cut.finish()
 
 
-def _check_stream(array: NDArray[Any], dtype: Any, ndim: int, name: str) -> None:
+class _Cut:
+    """Takes one piece after another off a joined array."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self._array, self._at = array, 0
+
+    def take(self, n: int) -> NDArray[Any]:
+        """The next n elements."""
+        if n > self._array.size - self._at:
+            raise PayloadError(f"{n} elements of a stream, only {self._array.size - self._at} left")
+        self._at += n
+        return self._array[self._at - n : self._at]
+
+    def finish(self) -> None:
+        """Nothing may be left."""
+        if self._at != self._array.size:
+            raise PayloadError("the lengths of the streams are not the sums of their sizes")
+
+
+def _taken(array: NDArray[Any], dtype: Any, name: str, ndim: int = 1) -> NDArray[Any]:
     if array.dtype != dtype or array.ndim != ndim:
         raise PayloadError(f"{name} are {array.dtype} of {array.ndim} dimensions")
+    return array
 
 
 def _check_exact(array: NDArray[Any], spec: TensorSpec, where: str) -> None:

@@ -16,11 +16,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import kernels
-from .coding import Encoded, check_coder, encode
+from .budget import check_budget, fit
+from .coding import (
+    CHANGE,
+    LOOK,
+    Encoded,
+    Message,
+    advance,
+    check_coder,
+    code,
+    digest,
+    settle,
+)
 from .errors import SettingsError, StateMismatchError
-from .quantize import Quantized, check_bits, quantize
+from .quantize import Buckets, Histogram, check_bits, n_promoted
 from .state import Arrays, Layout, TensorSpec, copy_arrays, layout_of, to_arrays
+from .survivors import Segments, Survivors, collected
+from .tables import CodeTable, Counts
 
 SCOPES = ("model", "tensor")
 
@@ -29,13 +41,18 @@ SCOPES = ("model", "tensor")
 class Group:
     """Tensors that share one alphabet: the whole model, or a single tensor.
 
-    tensors: their specs, in the order of their elements in the codes. quantized and
-    encoded: the same codes before and after the lossless stage.
+    tensors: their specs, in the order of their elements. encoded: their codes. buckets: the
+    promoted ones, None on what was read from a record.
     """
 
     tensors: tuple[TensorSpec, ...]
-    quantized: Quantized
     encoded: Encoded
+    buckets: Buckets | None
+
+    @property
+    def n(self) -> int:
+        """Elements."""
+        return sum(t.size for t in self.tensors)
 
 
 @dataclass(frozen=True)
@@ -44,7 +61,8 @@ class Step:
 
     groups: the lossy tensors. exact: name -> array, the tensors stored as they are in this
     step. non_finite: names of lossy tensors that are among the exact ones because their
-    delta held NaN or infinity.
+    delta held NaN or infinity. budget: the share of float32 it was made to fit, or None. sums:
+    digests of the lossy tensors after it, see `digest_sums`; None on what was read.
     """
 
     groups: tuple[Group, ...]
@@ -53,6 +71,8 @@ class Step:
     bits: int | None
     scope: str
     coder: str
+    budget: float | None = None
+    sums: Mapping[str, int] | None = None
 
     @property
     def nbytes(self) -> int:
@@ -66,13 +86,21 @@ class Step:
         lossy = {t.name: "lossy" for group in self.groups for t in group.tensors}
         return lossy | dict.fromkeys(self.exact, "exact")
 
+    @property
+    def tables(self) -> dict[str, CodeTable]:
+        """Alphabet -> the code table last sent for it, once this step has been."""
+        named = ((alphabet_name(self.scope, g.tensors), g.encoded.table) for g in self.groups)
+        return {name: table for name, table in named if table is not None}
+
 
 class Tracker:
     """Turns a sequence of states into deltas, keeping the track the decoder will have.
 
     state: the first one, name -> numpy array or torch tensor; it is copied and becomes the
     track exactly. bits: 1..8, or None for the exponent stage alone. scope: "model" for one
-    alphabet over all parameters (the paper), "tensor" for one a tensor. coder: "huffman".
+    alphabet over all parameters (the paper), "tensor" for one a tensor. coder: "runlength", or
+    "huffman" for the paper's. budget: instead of bits, a share of the float32 size: every step
+    keeps as many buckets as fit into it.
 
     Raises SettingsError for settings out of range, DTypeError for what is no tensor.
     """
@@ -82,20 +110,35 @@ class Tracker:
         state: Mapping[str, Any],
         bits: int | None = 2,
         scope: str = "model",
-        coder: str = "huffman",
+        coder: str = "runlength",
+        budget: float | None = None,
     ) -> None:
-        self.bits = check_settings(bits, scope, coder)
+        self.bits, self.budget = check_settings(bits, scope, coder, budget)
         self.scope, self.coder = scope, coder
         self.layout = layout_of(state)
         self.state = copy_arrays(to_arrays(state, self.layout))
+        self.sums = digest_sums(self.layout, self.state)
+        self.tables: dict[str, CodeTable] = {}
+        self._ratios: dict[str, float] = {}
 
     @classmethod
     def resume(
-        cls, layout: Layout, track: Arrays, bits: int | None, scope: str, coder: str
+        cls,
+        layout: Layout,
+        track: Arrays,
+        tables: Mapping[str, CodeTable],
+        bits: int | None,
+        scope: str,
+        coder: str,
+        budget: float | None = None,
     ) -> Tracker:
-        """A tracker that goes on from a track rebuilt from disk; it takes the arrays over."""
-        tracker = cls({}, bits, scope, coder)
-        tracker.layout, tracker.state = layout, track
+        """A tracker that goes on from a track rebuilt from disk; it takes the arrays over.
+
+        tables: the code tables last sent, by alphabet.
+        """
+        tracker = cls({}, bits, scope, coder, budget)
+        tracker.layout, tracker.state, tracker.tables = layout, track, dict(tables)
+        tracker.sums = digest_sums(layout, track)
         return tracker
 
     def step(self, state: Mapping[str, Any]) -> Step:
@@ -103,36 +146,111 @@ class Tracker:
 
         Raises what `prepare` does; the track then stays where it is.
         """
-        step = self.prepare(state)
-        apply(step, self.state)
+        step = self._encode(state, CHANGE, 0)
+        for name, array in step.exact.items():
+            self.state[name][...] = array
+        self._advanced(step)
         return step
 
-    def prepare(self, state: Mapping[str, Any]) -> Step:
+    def prepare(self, state: Mapping[str, Any], overhead: int = 0) -> Step:
         """Encode the distance from the track to ``state``; the track stays where it is.
 
-        Raises StateMismatchError if names, shapes or dtypes differ from the first state's,
-        DTypeError for what is no tensor.
+        overhead: bytes that a budget has to pay for besides the step's own. Raises
+        StateMismatchError if names, shapes or dtypes differ from the first state's, DTypeError
+        for what is no tensor.
         """
+        return self._encode(state, LOOK, overhead)
+
+    def commit(self, step: Step) -> None:
+        """Advance the track by a step that `prepare` returned last."""
+        apply(step, self.state)
+        self._advanced(step)
+
+    def _advanced(self, step: Step) -> None:
+        self.sums = dict(step.sums or {})
+        self.tables |= step.tables
+
+    def _encode(self, state: Mapping[str, Any], mode: int, overhead: int) -> Step:
         check_same_layout(self.layout, layout_of(state))
         arrays = to_arrays(state, self.layout)
-        deltas: Arrays = {}
-        exact = {t.name: arrays[t.name].copy() for t in self.layout.tensors if not t.lossy}
-        non_finite = []
-        for spec in self.layout.tensors:
-            if not spec.lossy:
-                continue
-            with np.errstate(all="ignore"):  # what is not finite is handled right below
-                delta = arrays[spec.name] - self.state[spec.name]
-            if np.isfinite(delta).all():
-                deltas[spec.name] = delta
-            else:
-                exact[spec.name] = arrays[spec.name].copy()
-                non_finite.append(spec.name)
-        groups = []
-        for tensors in alphabets(self.layout, self.scope, non_finite):
-            quantized = quantize(_joined([deltas[t.name] for t in tensors]), self.bits)
-            groups.append(Group(tensors, quantized, encode(quantized, self.coder)))
-        return Step(tuple(groups), exact, tuple(non_finite), self.bits, self.scope, self.coder)
+        exact = {t.name for t in self.layout.tensors if not t.lossy}
+        room = self._room(arrays, exact, overhead)
+        groups, sums, non_finite = [], dict(self.sums), set()
+        for tensors in alphabets(self.layout, self.scope):
+            group, bad = self._encode_group(tensors, arrays, mode, room, sums)
+            groups += [group] if group else []
+            non_finite |= bad
+        names = [t.name for t in self.layout.tensors]
+        stored = {name: arrays[name].copy() for name in names if name in exact | non_finite}
+        sums |= {name: digest(stored[name]) for name in non_finite}
+        return Step(
+            tuple(groups), stored, tuple(name for name in names if name in non_finite),
+            self.bits, self.scope, self.coder, self.budget, sums,
+        )  # fmt: skip
+
+    def _encode_group(
+        self,
+        tensors: tuple[TensorSpec, ...],
+        arrays: Arrays,
+        mode: int,
+        room: float | None,
+        sums: dict[str, int],
+    ) -> tuple[Group | None, set[str]]:
+        """One alphabet, and the names of its tensors that must be stored whole.
+
+        room: bytes for an element. sums: advanced by the digests' changes.
+        """
+        name, keep = alphabet_name(self.scope, tensors), n_promoted(self.bits)
+        keep = None if room is not None else keep
+        segments = Segments(
+            [self.state[t.name] for t in tensors], [arrays[t.name] for t in tensors]
+        )
+        with np.errstate(all="ignore"), collected(segments, keep) as (survivors, histogram):
+            if not histogram.n_non_finite:
+                previous = self.tables.get(name)
+                message = self._message(name, tensors, survivors, histogram, room, previous)
+                encoded, changes = code(message, self.coder, previous, segments, mode)
+                for t, change in zip(tensors, changes.tolist()):
+                    sums[t.name] = (sums[t.name] + change) % 2**64
+                return Group(
+                    tensors, encoded, histogram.buckets().first(encoded.levels.size - 1)
+                ), set()
+        bad = {t.name for t in tensors if not _is_finite(arrays[t.name], self.state[t.name])}
+        rest = tuple(t for t in tensors if t.name not in bad)
+        if not rest:
+            return None, bad
+        group, worse = self._encode_group(rest, arrays, mode, room, sums)
+        return group, bad | worse
+
+    def _message(
+        self,
+        name: str,
+        tensors: tuple[TensorSpec, ...],
+        survivors: Survivors,
+        histogram: Histogram,
+        room: float | None,
+        previous: CodeTable | None,
+    ) -> Message:
+        n, everything = survivors.n, histogram.buckets()
+        shape = tensors[0].shape if len(tensors) == 1 else (n,)
+        if room is not None:
+            fitted = fit(
+                survivors, histogram, self.coder, previous, room * n, self._ratios.get(name)
+            )
+            self._ratios[name] = fitted.ratio
+            return fitted.message(shape)
+        buckets = everything.promoted(self.bits)
+        counts = buckets.counts(n)
+        units, tokens = settle(survivors, histogram.final(buckets), counts, self.coder)
+        return Message(survivors, units, Counts(counts, tokens), buckets.levels, shape, self.bits)
+
+    def _room(self, arrays: Arrays, exact: set[str], overhead: int) -> float | None:
+        """Bytes a lossy element may take, None without a budget."""
+        if self.budget is None:
+            return None
+        n = sum(t.size for t in self.layout.tensors if t.lossy)
+        stored = overhead + sum(arrays[name].nbytes for name in exact)
+        return max(0.0, self.budget * self.layout.nbytes - stored) / max(n, 1)
 
 
 def apply(step: Step, state: Arrays) -> None:
@@ -147,13 +265,53 @@ def apply(step: Step, state: Arrays) -> None:
     for name, array in step.exact.items():
         _check_array(state, name, array.shape, array.dtype)
     for group in step.groups:
-        position = 0
-        for spec in group.tensors:
-            codes = group.quantized.codes[position : position + spec.size]
-            kernels.add_levels(state[spec.name].reshape(-1), codes, group.quantized.levels)
-            position += spec.size
+        advance(group.encoded, _track_of(group, state), CHANGE)
     for name, array in step.exact.items():
         state[name][...] = array
+
+
+def look(step: Step, state: Arrays, sums: Mapping[str, int]) -> dict[str, int]:
+    """The digests that the lossy tensors would have after a step; nothing is changed.
+
+    state, sums: the track before it, and its digests. Raises what `apply` does.
+    """
+    return _digests_after(step, state, sums, LOOK)
+
+
+def apply_with_digests(step: Step, state: Arrays, sums: Mapping[str, int]) -> dict[str, int]:
+    """`apply`, and the digests of the lossy tensors after it."""
+    after = _digests_after(step, state, sums, CHANGE)
+    for name, array in step.exact.items():
+        state[name][...] = array
+    return after
+
+
+def digest_sums(layout: Layout, state: Arrays) -> dict[str, int]:
+    """The digest of every lossy tensor, from all of its values."""
+    return {t.name: digest(state[t.name]) for t in layout.tensors if t.lossy}
+
+
+def _digests_after(step: Step, state: Arrays, sums: Mapping[str, int], mode: int) -> dict[str, int]:
+    after = dict(sums)
+    for group in step.groups:
+        changes = advance(group.encoded, _track_of(group, state), mode)
+        for t, change in zip(group.tensors, changes.tolist()):
+            after[t.name] = (after[t.name] + change) % 2**64
+    return after | {name: digest(step.exact[name]) for name in step.non_finite}
+
+
+def _track_of(group: Group, state: Arrays) -> Segments:
+    return Segments([state[t.name] for t in group.tensors])
+
+
+def _is_finite(array: NDArray[np.float32], track: NDArray[np.float32]) -> bool:
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(array - track).all())
+
+
+def alphabet_name(scope: str, tensors: Sequence[TensorSpec]) -> str:
+    """Which alphabet these tensors share: a code table is used again by its name."""
+    return tensors[0].name if scope == "tensor" else ""
 
 
 def alphabets(
@@ -168,12 +326,18 @@ def alphabets(
         yield lossy
 
 
-def check_settings(bits: int | None, scope: str, coder: str) -> int | None:
-    """bits as a Python int or None. Raises SettingsError unless all three are in their range."""
+def check_settings(
+    bits: int | None, scope: str, coder: str, budget: float | None = None
+) -> tuple[int | None, float | None]:
+    """bits as a Python int or None, budget as a float or None; with a budget bits is None.
+
+    Raises SettingsError unless all are in their range.
+    """
     check_coder(coder)
     if scope not in SCOPES:
         raise SettingsError(f"scope must be one of {', '.join(SCOPES)}; got {scope!r}")
-    return check_bits(bits)
+    bits = check_bits(bits)
+    return (bits, None) if budget is None else (None, check_budget(budget))
 
 
 def check_same_layout(expected: Layout, found: Layout) -> None:
@@ -197,10 +361,6 @@ def check_same_layout(expected: Layout, found: Layout) -> None:
         f"the state's tensors are in another order or of another library "
         f"({found.framework}, the track is from {expected.framework})"
     )
-
-
-def _joined(deltas: list[NDArray[np.float32]]) -> NDArray[np.float32]:
-    return deltas[0] if len(deltas) == 1 else np.concatenate([d.reshape(-1) for d in deltas])
 
 
 def _check_array(state: Arrays, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:

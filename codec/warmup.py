@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from .coding import decode
+from .coding import decode, encode
+from .quantize import quantize
+from .tables import CODERS
 from .track import Tracker
 
 
 def warm_up() -> None:
-    """Compile every kernel, or load it from numba's cache, for all dtypes in use.
+    """Compile the kernels, or load them from numba's cache.
 
-    The first call in a process would otherwise carry that second or so in its own time.
-    Harmless to call twice, and from several threads.
+    The first call in a process would otherwise carry those seconds in its own time. Only what
+    more than 256 levels or 128 exponents in one delta would need is left out. Harmless to call
+    twice, and from several threads.
     """
-    powers = np.ldexp(np.float32(1), np.arange(-140, 128)).astype(np.float32)
-    values = np.concatenate((powers, -powers))  # more than 256 buckets, so codes are uint16 too
-    for bits in (2, None):
-        step = Tracker({"w": np.zeros_like(values)}, bits).step({"w": values})
+    values = np.linspace(-1, 1, 1000, dtype=np.float32)
+    start = {"w": np.zeros_like(values)}
+    for coder in CODERS:
+        tracker = Tracker(start, coder=coder)
+        step = tracker.prepare({"w": values})
+        tracker.commit(step)
+        tracker.step({"w": values})
         decode(step.groups[0].encoded)
+    encode(quantize(values, 2))

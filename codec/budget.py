@@ -1,0 +1,103 @@
+"""Budget mode: as many buckets as fit into so many bytes.
+
+How many bytes a number of buckets takes is known exactly once their tokens are counted, and
+roughly from the histogram: Shannon's bound, times what the coder made of it last. So the search
+begins with slightly too many buckets by that estimate and goes down until the exact size fits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from . import huffman, tables
+from .coding import Message, needs_no_bits, settle
+from .errors import SettingsError
+from .quantize import Buckets, Histogram
+from .survivors import Survivors
+from .tables import CodeTable, Counts
+
+HOPE = 0.8  # of the last ratio of exact to estimated size: where the search begins
+UNKNOWN = 0.1  # where it begins without one
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Survivors settled on as many buckets as fit.
+
+    ratio: exact bytes over estimated ones, for the next search.
+    """
+
+    survivors: Survivors
+    units: int
+    counts: Counts
+    buckets: Buckets
+    ratio: float
+
+    def message(self, shape: tuple[int, ...]) -> Message:
+        """Ready to be coded."""
+        levels = self.buckets.levels
+        return Message(self.survivors, self.units, self.counts, levels, shape, None)
+
+
+def check_budget(budget: float) -> float:
+    """The budget as a float. Raises SettingsError unless it lies above 0 and at most at 1."""
+    number = isinstance(budget, int | float | np.number) and not isinstance(budget, bool)
+    if not number or not 0 < budget <= 1:
+        raise SettingsError(
+            f"budget is a share of the float32 size above 0 and at most 1; got {budget!r}"
+        )
+    return float(budget)
+
+
+def fit(
+    survivors: Survivors,
+    histogram: Histogram,
+    coder: str,
+    previous: CodeTable | None,
+    room: float,
+    ratio: float | None,
+) -> Fitted:
+    """Keep as many buckets as `room` bytes hold.
+
+    histogram: of all bins. previous: the table sent last. ratio: that of the last search.
+    """
+    every = histogram.buckets()
+    n = survivors.n
+    estimates = np.array([_estimate(every, k, n) for k in range(len(every) + 1)])
+    ratio = UNKNOWN if ratio is None else HOPE * ratio
+    final = histogram.final(every)
+    keep = len(every)
+    while True:
+        fitting = np.flatnonzero(ratio * estimates[: keep + 1] <= room)
+        keep = int(fitting[-1]) if fitting.size else 0
+        buckets = every.keeping(keep)
+        counts = buckets.counts(n)
+        final = np.where(final <= keep, final, 0).astype(np.uint16)
+        units, tokens = settle(survivors, final, counts, coder)
+        exact = _exact_nbytes(survivors, units, Counts(counts, tokens), previous)
+        now = exact / estimates[keep] if keep else 1.0
+        if exact <= room or keep == 0:
+            return Fitted(survivors, units, Counts(counts, tokens), buckets, now)
+        ratio = max(now, ratio)
+        keep -= 1
+        final = np.arange(final.size, dtype=np.uint16)  # the survivors' codes are levels now
+
+
+def _estimate(every: Buckets, keep: int, n: int) -> float:
+    counts = every.keeping(keep).counts(n)
+    return huffman.entropy(counts) / 8 + 4 * keep
+
+
+def _exact_nbytes(
+    survivors: Survivors, units: int, counts: Counts, previous: CodeTable | None
+) -> int:
+    levels = 4 * (counts.codes.size - 1)
+    if needs_no_bits(counts.codes):
+        return levels
+    choice = tables.choose(counts, previous)
+    streams = -(-survivors.units // units)
+    padding = 2 * streams  # on average half a word each
+    table = 0 if choice.cached else choice.table.packed.size
+    return (choice.bits + 7) // 8 + padding + 4 * streams + table + levels

@@ -1,0 +1,154 @@
+"""The elements of a delta that are not zero once it is quantized.
+
+One pass over u - track finds them: nothing as large as the delta is ever written. While the
+pass goes on, a threshold rises to the exponents that can still be promoted; whatever lies
+below it is skipped 64 elements at a time. The survivors are kept as one bit a position and
+one byte a survivor, at most 1.125 bytes an element.
+
+Not done here: which survivors become which level (quantize), how they are written (coding).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import kernels, workers
+from .kernels import N_BINS, UNIT
+from .quantize import EXACT_BINS, Codes, Histogram
+
+FOLDED_BINS = (EXACT_BINS & 127 | EXACT_BINS >> 1 & 128).astype(np.uint16)  # sign, 7 bits
+
+
+class Segments:
+    """Neighbouring tensors, addressed as one long array of n elements.
+
+    sources: what is to be saved, or None where only the track matters; tracks: what it is
+    compared with and moved; both float32 and C-contiguous, of the same sizes in pairs.
+    """
+
+    def __init__(
+        self, tracks: Sequence[NDArray[np.float32]], sources: Sequence[NDArray[np.float32]] = ()
+    ) -> None:
+        self.arrays = (tuple(tracks), tuple(sources))  # kept alive: the kernels have addresses
+        self.tracks = _addresses(tracks)
+        self.sources = _addresses(sources)
+        self.starts = np.cumsum([0, *(t.size for t in tracks)], dtype=np.int64)
+        self.n = int(self.starts[-1])
+
+
+@dataclass
+class Survivors:
+    """Marks and codes of n elements, as the kernels know them.
+
+    marks: uint64 (units * 1024,). codes: uint8 or uint16 (units * 65536,). numbers: int32
+    (units,): survivors of each unit.
+    """
+
+    n: int
+    marks: NDArray[np.uint64]
+    codes: Codes
+    numbers: NDArray[np.int32]
+
+    @property
+    def units(self) -> int:
+        """Stretches of 65536 elements, the last one shorter."""
+        return self.numbers.size
+
+
+class _Rooms:
+    """Memory for survivors, kept from one use to the next: fresh pages cost more than the work."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: list[tuple[NDArray[np.uint64], NDArray[np.uint8]]] = []
+
+    @contextmanager
+    def borrow(self, n: int, itemsize: int) -> Iterator[Survivors]:
+        """Room for the survivors of n elements."""
+        units = -(-n // UNIT)
+        with self._lock:
+            marks, room = self._idle.pop() if self._idle else _room(0)
+        if room.size < units * UNIT * itemsize:
+            marks, room = _room(units * itemsize)
+        codes: Codes = room[: units * UNIT * itemsize]
+        codes = codes if itemsize == 1 else codes.view(np.uint16)
+        own = marks[: units * (UNIT // kernels.WORD)]
+        try:
+            yield Survivors(n, own, codes, np.empty(units, np.int32))
+        finally:
+            with self._lock:
+                if not self._idle:  # one is enough: states are seldom saved side by side
+                    self._idle.append((marks, room))
+
+
+_rooms = _Rooms()
+
+
+@contextmanager
+def collected(segments: Segments, keep: int | None) -> Iterator[tuple[Survivors, Histogram]]:
+    """The survivors of sources - tracks, and the histogram of the bins that matter.
+
+    keep: how many of the largest buckets there will be, None for all. The histogram is right
+    for every bin in it, and holds the ``keep`` largest. The codes are what its `noted` says.
+    """
+    most = N_BINS if keep is None else keep
+    with _rooms.borrow(segments.n, 1) as survivors:
+        histogram, least = _collect(segments, most, 1, FOLDED_BINS, survivors)
+        if histogram.span >= 128:  # a folded bin may be two: once more, without the small ones
+            histogram, least = _collect(segments, most, least, FOLDED_BINS, survivors)
+        if histogram.span < 128:
+            yield survivors, histogram.above(least)
+            return
+    with _rooms.borrow(segments.n, 2) as survivors:
+        histogram, least = _collect(segments, most, least, EXACT_BINS, survivors)
+        yield survivors, histogram.above(least)
+
+
+@contextmanager
+def packed(codes: Codes) -> Iterator[Survivors]:
+    """Codes, one an element, as survivors."""
+    with _rooms.borrow(codes.size, codes.itemsize) as survivors:
+        s = survivors
+
+        def work(i: int, _scratch: workers.Scratch) -> None:
+            kernels.pack_codes(codes, *pieces[i], s.marks, s.codes, s.numbers)
+
+        pieces = workers.pieces(s.units)
+        workers.spread(work, len(pieces))
+        yield survivors
+
+
+def _collect(
+    segments: Segments, keep: int, least: int, noted: NDArray[np.uint16], s: Survivors
+) -> tuple[Histogram, int]:
+    """Fill ``s``; returns what was met, and the magnitude from which on nothing is missing."""
+    pieces = workers.pieces(s.units, least=4)
+    found = [Histogram.empty(noted) for _ in pieces]
+    threshold = np.uint32(least)
+
+    def work(i: int, scratch: workers.Scratch) -> None:
+        nonlocal threshold
+        mine = found[i]
+        reached = kernels.collect(
+            segments.sources, segments.tracks, segments.starts, *pieces[i], keep, threshold,
+            noted, scratch.delta, s.marks, s.codes, s.numbers, mine.count, mine.low, mine.high,
+        )  # fmt: skip
+        # Another piece may pass a lower one on: no matter, all of them are low enough.
+        threshold = max(threshold, np.uint32(reached))
+
+    workers.spread(work, len(pieces))
+    return Histogram.sum(found, noted), int(threshold)
+
+
+def _room(units: int) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
+    return np.empty(units * (UNIT // kernels.WORD), np.uint64), np.empty(units * UNIT, np.uint8)
+
+
+def _addresses(arrays: Sequence[NDArray[np.float32]]) -> NDArray[np.uint64]:
+    return np.array([a.__array_interface__["data"][0] for a in arrays], np.uint64)

@@ -1,0 +1,158 @@
+"""Code tables: which one is cheapest, and whether the last one will do.
+
+A table is chosen from counts, before anything is coded, and its cost in bits is exact. The
+one sent last is used again while that costs no more than a new one and its own bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import huffman, runlength
+from .errors import CodeTableError
+from .kernels import MAX_CLASSES, MAX_LENGTH
+
+CODERS = ("runlength", "huffman")
+SHORT = 12  # bits: a look-up table of that width stays in a processor's first cache
+WORTH = 1.002  # longer code words are used if shorter ones cost more than this
+
+
+@dataclass(frozen=True, eq=False)
+class CodeTable:
+    """A canonical code for codes or for tokens.
+
+    lengths: uint8, of every code (classes == 1) or token. classes: 1 for the paper's code of
+    single values; more: runs of zeros in so many classes, as in runlength.
+    """
+
+    lengths: NDArray[np.uint8]
+    classes: int
+
+    @property
+    def n_symbols(self) -> int:
+        """Codes other than 0."""
+        return (self.lengths.size - 1) // self.classes
+
+    @cached_property
+    def packed(self) -> NDArray[np.uint8]:
+        """What a record holds of it."""
+        return huffman.pack_lengths(self.lengths)
+
+    @cached_property
+    def words(self) -> NDArray[np.uint32]:
+        """Code words as `huffman.packed_words` gives them."""
+        return huffman.packed_words(self.lengths)
+
+    @classmethod
+    def unpacked(cls, packed: NDArray[np.uint8], n_symbols: int, classes: int) -> CodeTable:
+        """The table that was `packed`. Raises CodeTableError for what is none of ours."""
+        if not 1 <= classes <= (1 if n_symbols < 1 else runlength.n_classes(n_symbols)):
+            raise CodeTableError(f"{classes} classes of runs with {n_symbols} symbols")
+        n = runlength.n_tokens(n_symbols, classes)
+        table = cls(huffman.checked_lengths(huffman.unpack_lengths(packed, n)), classes)
+        if classes > 1 and not table.lengths[0]:
+            raise CodeTableError("the escape has no code word")
+        return table
+
+    def cost(self, counts: Counts) -> int | None:
+        """Bits of a message with these counts; None if it cannot be written with this table."""
+        if self.classes == 1:
+            codes = counts.codes
+            if codes.size != self.lengths.size or (codes[self.lengths == 0] > 0).any():
+                return None
+            return huffman.n_bits(codes, self.lengths)
+        tokens = counts.tokens
+        if tokens is None:
+            return None
+        lengths = self._of_tokens(tokens.shape[0])
+        escaped = int(self.lengths[0]) + runlength.CLASS_BITS
+        escaped += runlength.symbol_bits(tokens.shape[0])
+        bits = np.where(lengths > 0, lengths, escaped) + runlength.OPEN_BITS
+        return int((tokens * bits).sum())
+
+    def full_words(self, n_symbols: int) -> tuple[NDArray[np.uint32], np.uint32]:
+        """For `kernels.write`: the word of every token, 0 where it is escaped, and the escape's."""
+        if self.classes == 1:
+            return self.words, np.uint32(0)
+        full = np.zeros((n_symbols + 1, MAX_CLASSES), np.uint32)
+        own = self.words[1:].reshape(-1, self.classes)[:n_symbols]
+        full[1 : own.shape[0] + 1, : self.classes] = own
+        return full.reshape(-1), self.words[0]
+
+    def _of_tokens(self, n_symbols: int) -> NDArray[np.int64]:
+        lengths = np.zeros((n_symbols, MAX_CLASSES), np.int64)
+        own = self.lengths[1:].reshape(-1, self.classes)[:n_symbols]
+        lengths[: own.shape[0], : self.classes] = own
+        return lengths
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """How often everything occurs that may get a code word.
+
+    codes: int64 (k,). tokens: int64 (k - 1, MAX_CLASSES), occurrences of each symbol after a
+    run of each class, or None if they were not counted.
+    """
+
+    codes: NDArray[np.int64]
+    tokens: NDArray[np.int64] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A table for a message: its cost in bits, whether it is the one sent last, and the bits
+    that saves (0 for a new one)."""
+
+    table: CodeTable
+    bits: int
+    cached: bool
+    saved_bits: int
+
+
+def choose(counts: Counts, previous: CodeTable | None) -> Choice:
+    """The cheapest table, its own bytes counted: new or the previous one.
+
+    Without counted tokens only the paper's code is considered; with them it is taken where
+    runs do not pay. ``counts`` must have more than one kind of code.
+    """
+    new = [_plain(counts)]
+    if counts.tokens is not None:
+        new.append(_of_tokens(counts.tokens))
+    bits, table = min(
+        ((_cost(t, counts) + 8 * t.packed.size, t) for t in new), key=lambda pair: pair[0]
+    )
+    if previous is not None:
+        reused = previous.cost(counts)
+        if reused is not None and reused <= bits:
+            return Choice(previous, reused, True, bits - reused)
+    return Choice(table, bits - 8 * table.packed.size, False, 0)
+
+
+def _cost(table: CodeTable, counts: Counts) -> int:
+    cost = table.cost(counts)
+    assert cost is not None, "a table made from these counts fits them"
+    return cost
+
+
+def _plain(counts: Counts) -> CodeTable:
+    return CodeTable(huffman.code_lengths(counts.codes), 1)
+
+
+def _of_tokens(tokens: NDArray[np.int64]) -> CodeTable:
+    n_symbols = tokens.shape[0]
+    used = np.flatnonzero(tokens.any(axis=0))
+    # at least 2 classes, or it would be taken for a plain code
+    classes = min(max(int(used[-1]) + 1, 2), runlength.n_classes(n_symbols))
+    with_word = tokens[:, :classes].reshape(-1)
+    escaped = int(tokens.sum() - with_word.sum())
+    counts = np.concatenate(([max(escaped, 1)], with_word))
+    best = huffman.code_lengths(counts, MAX_LENGTH)
+    if np.count_nonzero(counts) <= 2**SHORT:
+        short = huffman.code_lengths(counts, SHORT)
+        if huffman.n_bits(counts, short) <= WORTH * huffman.n_bits(counts, best):
+            best = short
+    return CodeTable(best, classes)

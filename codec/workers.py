@@ -1,0 +1,132 @@
+"""Threads over pieces of work, and the memory they reuse.
+
+The kernels release the GIL, so plain threads use every core. Which thread does what never
+shows in a result: pieces are independent, and sums over them do not depend on their order.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import kernels
+from .errors import SettingsError
+
+PIECES = 8  # of work for each thread, so that a slow one does not keep the others waiting
+
+
+@dataclass
+class Scratch:
+    """What one thread writes over and over: small arrays that stay in its cache."""
+
+    delta: NDArray[np.float32] = field(default_factory=lambda: np.empty(kernels.BLOCK, np.float32))
+    positions: NDArray[np.uint32] = field(
+        default_factory=lambda: np.empty((kernels.LANES, kernels.BATCH + kernels.WORD), np.uint32)
+    )
+    found: NDArray[np.uint16] = field(
+        default_factory=lambda: np.empty((kernels.LANES, kernels.BATCH + kernels.WORD), np.uint16)
+    )
+    moved: NDArray[np.uint32] = field(
+        default_factory=lambda: np.empty((2, kernels.BATCH + kernels.WORD), np.uint32)
+    )
+    states: NDArray[np.int64] = field(
+        default_factory=lambda: np.empty((kernels.LANES, 4), np.int64)
+    )
+    words: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
+
+    def room(self, n: int) -> NDArray[np.uint32]:
+        """At least n uint32, of any content."""
+        if self.words.size < n:
+            self.words = np.empty(n + n // 4, np.uint32)
+        return self.words
+
+
+class _Crew:
+    """The threads in use. A forked child starts with none of its parent's."""
+
+    def __init__(self) -> None:
+        self.n = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
+        self.n = self.n or os.cpu_count() or 1
+        self.reset()
+
+    def reset(self) -> None:
+        self.pool: ThreadPoolExecutor | None = None
+        self.lock = threading.Lock()
+        self.idle: list[Scratch] = []
+
+    def submit(self, work: Callable[[], None]) -> Any:
+        with self.lock:
+            if self.pool is None:
+                self.pool = ThreadPoolExecutor(thread_name_prefix="codec")
+            return self.pool.submit(work)
+
+
+_crew = _Crew()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_crew.reset)
+
+
+def set_threads(n: int) -> None:
+    """Use n threads from now on; the default is one for each processor of this process.
+
+    The bytes written do not depend on it. Raises SettingsError unless n is at least 1.
+    """
+    if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
+        raise SettingsError(f"the number of threads is an integer from 1 on; got {n!r}")
+    _crew.n = int(n)
+
+
+def threads() -> int:
+    """How many threads a large piece of work is spread over."""
+    return _crew.n
+
+
+def pieces(n: int, *, least: int = 1) -> list[tuple[int, int]]:
+    """0..n cut into ranges for `spread`: a few for each thread, of at least ``least``."""
+    step = max(least, -(-n // (PIECES * _crew.n)), 1)
+    return [(i, min(i + step, n)) for i in range(0, n, step)]
+
+
+def spread(work: Callable[[int, Scratch], None], n: int) -> None:
+    """work(i, scratch) for i = 0..n-1, begun in this order, by all threads; wait for the end.
+
+    The calling thread takes part. The first exception is raised once all threads have stopped.
+    """
+    numbers = itertools.count()
+
+    def take() -> None:
+        with _scratch() as scratch:
+            while (i := next(numbers)) < n:
+                work(i, scratch)
+
+    helpers = [_crew.submit(take) for _ in range(min(n, _crew.n) - 1)]
+    try:
+        take()
+    finally:
+        for _ in range(n):  # nothing new is begun when this thread has failed
+            if next(numbers) >= n:
+                break
+        for helper in helpers:
+            helper.exception()
+    for helper in helpers:
+        helper.result()
+
+
+@contextmanager
+def _scratch() -> Iterator[Scratch]:
+    with _crew.lock:
+        scratch = _crew.idle.pop() if _crew.idle else Scratch()
+    try:
+        yield scratch
+    finally:
+        with _crew.lock:
+            _crew.idle.append(scratch)
