@@ -324,7 +324,7 @@ def _write(
         out = scratch.room(int(coded) * most // 32 + 2 * (last - first) + 2)
         used = kernels.write(
             first, last, units, s.n, s.marks, s.codes, words, escape, symbol_bits, out, sizes,
-            tracks, starts, all_levels, mode, sums[i], scratch.positions[0], scratch.moved,
+            tracks, starts, all_levels, mode, sums[i], scratch.positions, scratch.moved,
         )  # fmt: skip
         payload.put(i, out[:used])
 
@@ -354,7 +354,7 @@ def _read(
     def work(i: int, scratch: workers.Scratch) -> None:
         status[i] = kernels.read(
             payload, begins, sizes, *pieces[i], e.stream_elements, n, k, plain, one, many,
-            symbol_bits, runlength.FIRST_RUN, runlength.OPEN_BITS, scratch.states,
+            symbol_bits, runlength.FIRST_RUN, runlength.OPEN_BITS, scratch.states, scratch.listed,
             scratch.positions, scratch.found, codes, tracks, starts, levels, mode, sums[i],
             scratch.moved,
         )  # fmt: skip

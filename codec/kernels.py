@@ -43,6 +43,7 @@ MAX_CLASSES = 84  # of runs: all below MAX_STREAM
 MAX_STREAM = 2**21  # elements
 BATCH = 2**11  # symbols decoded before they are applied: their lists stay in the cache
 LANES = 4  # streams decoded in turn
+ROW = BATCH + WORD  # room in the list of each
 LONGEST = 64  # bits: no token is longer
 
 STREAM_OK = 0
@@ -52,7 +53,10 @@ STREAM_LEAVES = 3  # a symbol beyond the last level
 
 ONE, FIVE = np.uint64(1), np.uint64(5)
 LOW32 = np.uint64(0xFFFFFFFF)
+CODE = np.uint64(48)  # where the symbol stands in an entry
 ESCAPE = np.uint64(1 << 63)
+CODES = np.uint64(0x7FFF << 48)
+ROW1, ROW2, ROW3 = np.uint64(ROW), np.uint64(2 * ROW), np.uint64(3 * ROW)
 
 
 def _compiled(function: Callable[..., Any]) -> Any:
@@ -79,34 +83,36 @@ def _pointer(_context, _address):
     return types.CPointer(types.float32)(types.uint64), generate
 
 
-def _vector_mask(bits: int, size: int) -> Any:
-    """An intrinsic: which of 64 neighbouring integers are, without their sign bit, >= a limit.
+@intrinsic
+def _difference(_context, _u, _track, _out, _limit):
+    """Subtract 64 float32 and say which are large.
 
-    LLVM's vectors are the same on every processor; with AVX-512 this takes 4 comparisons.
+    Writes u - track to out, all three given as addresses. Bit i of the result: the magnitude
+    of the i-th difference, as an integer, is at least the limit. LLVM's vectors are the same
+    on every processor; with AVX-512 this takes 4 subtractions and 4 comparisons.
     """
-    element, index = ir.IntType(bits), ir.IntType(32)
-    vector = ir.VectorType(element, WORD)
+    element, index = ir.IntType(32), ir.IntType(32)
+    floats, words = ir.VectorType(ir.FloatType(), WORD), ir.VectorType(element, WORD)
 
     def generate(_context, builder, _signature, arguments):
-        address, limit = arguments
-        values = builder.load(builder.inttoptr(address, vector.as_pointer()))
-        values.align = size
-        if bits == 32:
-            values = builder.and_(values, ir.Constant(vector, [2**31 - 1] * WORD))
-        nothing = ir.Constant(vector, ir.Undefined)
+        u, track, out, limit = arguments
+        values = []
+        for address in (u, track):
+            value = builder.load(builder.inttoptr(address, floats.as_pointer()))
+            value.align = 4
+            values.append(value)
+        difference = builder.fsub(*values)
+        builder.store(difference, builder.inttoptr(out, floats.as_pointer())).align = 4
+        bits = builder.bitcast(difference, words)
+        magnitudes = builder.and_(bits, ir.Constant(words, [2**31 - 1] * WORD))
+        nothing = ir.Constant(words, ir.Undefined)
         limits = builder.insert_element(nothing, limit, index(0))
-        limits = builder.shuffle_vector(
-            limits, nothing, ir.Constant(ir.VectorType(index, WORD), [0] * WORD)
-        )
-        return builder.bitcast(builder.icmp_unsigned(">=", values, limits), ir.IntType(WORD))
+        every = ir.Constant(ir.VectorType(index, WORD), [0] * WORD)
+        limits = builder.shuffle_vector(limits, nothing, every)
+        large = builder.icmp_unsigned(">=", magnitudes, limits)
+        return builder.bitcast(large, ir.IntType(WORD))
 
-    return generate
-
-
-@intrinsic
-def _reach(_context, _address, _limit):
-    """Bit i: the magnitude of the i-th of 64 uint32 at this address is >= the limit."""
-    return types.uint64(types.uint64, types.uint32), _vector_mask(32, 4)
+    return types.uint64(types.uint64, types.uint64, types.uint64, types.uint32), generate
 
 
 @intrinsic
@@ -211,35 +217,31 @@ def collect(
 
     threshold: uint32, at least 1: smaller magnitudes cannot be among them. It rises as more
     is seen, so smaller bins are met in part only. code_of_bin: uint16 (512,), the code to
-    note down. delta: float32 (BLOCK,), scratch. marks, codes, numbers: filled for these
+    note down. delta: float32 (2, BLOCK), scratch. marks, codes, numbers: filled for these
     units. count, low, high: as for `bucket_statistics`, of the elements met; right for every
     bin that can be among the ``keep`` largest. Returns the last threshold.
     """
-    words = delta.view(np.uint32)
-    address = np.uint64(delta.ctypes.data)
+    words = delta[0].view(np.uint32)
+    here = np.uint64(delta.ctypes.data)
+    nothing = here + np.uint64(4 * BLOCK)
+    delta[1] = 0
     n = starts[-1]
     segment = _segment_of(starts, first * UNIT)
     blocks, look_again = 0, 1
     for unit in range(first, last):
-        at = unit * UNIT
+        at = np.uint64(unit * UNIT)
         for block in range(unit * UNIT, min((unit + 1) * UNIT, n), BLOCK):
-            end = min(block + BLOCK, n)
-            begin = block
-            while begin < end:
-                while starts[segment + 1] <= begin:
-                    segment += 1
-                stop = min(end, starts[segment + 1])
-                skip = 4 * np.uint64(begin - starts[segment])
-                u = carray(_pointer(sources[segment] + skip), (stop - begin,))
-                t = carray(_pointer(tracks[segment] + skip), (stop - begin,))
-                done = begin - block
-                for i in range(stop - begin):
-                    delta[done + i] = u[i] - t[i]
-                begin = stop
-            for i in range(end - block, BLOCK):
-                delta[i] = 0
+            while starts[segment + 1] <= block:
+                segment += 1
+            u, subtract = here, nothing
+            if block + BLOCK <= starts[segment + 1]:
+                skip = np.uint64(4 * (block - starts[segment]))
+                u, subtract = sources[segment] + skip, tracks[segment] + skip
+            else:
+                segment = _gather(sources, tracks, starts, segment, block, delta[0])
             for group in range(BLOCK // WORD):
-                mark = _reach(address + np.uint64(4 * WORD * group), threshold)
+                skip = np.uint64(4 * WORD * group)
+                mark = _difference(u + skip, subtract + skip, here + skip, threshold)
                 marks[block // WORD + group] = mark
                 while mark != 0:
                     word = words[WORD * group + _lowest(mark)]
@@ -247,7 +249,7 @@ def collect(
                     magnitude = word & MAGNITUDE
                     b = word >> np.uint32(23)
                     codes[at] = code_of_bin[b]
-                    at += 1
+                    at += ONE
                     count[b] += 1
                     if magnitude < low[b]:  # rare, and so cheaper than min and max
                         low[b] = magnitude
@@ -257,11 +259,29 @@ def collect(
             if blocks == look_again:
                 look_again += min(look_again, UNIT // BLOCK)
                 threshold = _threshold_for(count, keep, threshold)
-        for group in range((min((unit + 1) * UNIT, n) + BLOCK - 1) // BLOCK * (BLOCK // WORD),
-                           (unit + 1) * (UNIT // WORD)):  # fmt: skip
+        met = (min((unit + 1) * UNIT, n) + BLOCK - 1) // BLOCK * BLOCK
+        for group in range(met // WORD, (unit + 1) * (UNIT // WORD)):
             marks[group] = 0
-        numbers[unit] = at - unit * UNIT
+        numbers[unit] = np.int64(at) - unit * UNIT
     return threshold
+
+
+@_compiled
+def _gather(sources, tracks, starts, segment, begin, delta):
+    """u - track of a block that several tensors share, or that the last one ends in."""
+    end = min(begin + BLOCK, starts[-1])
+    for i in range(BLOCK):
+        position = begin + i
+        if position >= end:
+            delta[i] = 0
+            continue
+        while starts[segment + 1] <= position:
+            segment += 1
+        size = starts[segment + 1] - starts[segment]
+        u = carray(_pointer(sources[segment]), (size,))
+        track = carray(_pointer(tracks[segment]), (size,))
+        delta[i] = u[position - starts[segment]] - track[position - starts[segment]]
+    return segment
 
 
 @_compiled
@@ -641,209 +661,187 @@ def unpack_lengths(packed, lengths):
 
 
 @_compiled
-def lookup(words, classes, extra_of_class, start_of_class, width, one, many):
+def lookup(words, classes, open_bits, first_run, width, one, many):
     """What the next ``width`` bits begin with.
 
     words: uint32, as `canonical` fills it, for every token. classes: 1 for a plain code, else
     how many classes of runs have tokens. one, many: uint64 (2**width,), filled. An entry of
-    one is a single token: its length (bits 0-4) | extra bits of its run (5-9) | symbol (10-19)
-    | zeros before the symbol (20-51) | is an escape (63). An entry of many covers, for a plain
-    code, all zeros up to the first other symbol or the last bit.
+    one is a single token: bits in all, the run's open ones included (0-7) | bits of the code
+    word (8-15) | elements it tells of, but for the open bits (16-47) | symbol (48-57) | is an
+    escape (63). An entry of many covers, for a plain code, all zeros up to the first other
+    symbol or the last bit.
     """
     for token in range(words.size):
         length = np.int64(words[token] >> np.uint32(16))
         if length == 0:
             continue
-        entry = np.uint64(length)
-        if classes == 1:
-            entry |= np.uint64(token) << np.uint64(10)
-            if token == 0:
-                entry |= ONE << np.uint64(20)
-        elif token == 0:
-            entry |= ESCAPE
-        else:
+        used, elements, symbol = length, np.int64(1), np.int64(token)
+        if classes > 1 and token > 0:
             kind = (token - 1) % classes
-            entry |= np.uint64(extra_of_class[kind]) << FIVE
-            entry |= np.uint64(1 + (token - 1) // classes) << np.uint64(10)
-            entry |= np.uint64(start_of_class[kind]) << np.uint64(20)
+            used += open_bits[kind]
+            elements += first_run[kind]
+            symbol = 1 + (token - 1) // classes
+        entry = np.uint64(used | length << 8 | elements << 16 | symbol << 48)
+        if classes > 1 and token == 0:
+            entry |= ESCAPE
         for i in range(np.int64(words[token] & np.uint32(0xFFFF)), 1 << width, 1 << length):
             one[i] = entry
     if classes != 1:
         many[:] = one
         return
     for i in range(1 << width):
-        used, zeros, symbol = 0, np.uint64(0), np.uint64(0)
+        used, elements, symbol = 0, 0, np.uint64(0)
         while symbol == 0:
             entry = one[i >> used]
-            length = np.int64(entry & np.uint64(31))
+            length = np.int64(entry & np.uint64(255))
             if used + length > width:
                 break
             used += length
-            symbol = entry >> np.uint64(10) & np.uint64(1023)
-            zeros += np.uint64(symbol == 0)
-        many[i] = np.uint64(used) | symbol << np.uint64(10) | zeros << np.uint64(20)
+            elements += 1
+            symbol = entry >> CODE
+        many[i] = np.uint64(used | used << 8 | elements << 16) | symbol << CODE
 
 
 # Reading tokens again.
 
 
+@intrinsic
+def _load64(_context, _address):
+    """The uint64 at any address."""
+
+    def generate(_context, builder, _signature, arguments):
+        value = builder.load(builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()))
+        value.align = 1
+        return value
+
+    return types.uint64(types.uint64), generate
+
+
 @_inlined
-def _in_view(low, high, at):
-    """The bits from ``at`` on, at least 33, of two neighbouring words of a payload."""
-    return (np.uint64(low) | np.uint64(high) << np.uint64(32)) >> np.uint64(at & 31)
+def _view(payload, at):
+    """The bits from ``at`` on, 57 of them, of a payload given as an address."""
+    return _load64(payload + (at >> np.uint64(3))) >> (at & np.uint64(7))
 
 
 @_inlined
 def _split(entry, window):
-    """An entry of `lookup`: its bits in all, zeros before the symbol, and the symbol."""
-    length = entry & np.uint64(31)
-    extra = entry >> np.uint64(5) & np.uint64(31)
-    run = (entry >> np.uint64(20)) + (window >> length & ((np.uint64(1) << extra) - np.uint64(1)))
-    return length + extra, run, entry >> np.uint64(10) & np.uint64(1023)
-
-
-@_compiled
-def _escaped(payload, at, symbol_bits, start_of_class, extra_of_class):
-    """What follows an escape: bits, zeros before the symbol, symbol. A class that does not
-    exist leads beyond every stream."""
-    word = at >> 5
-    window = _in_view(payload[word], payload[word + 1], at)
-    kind = np.int64(window & np.uint64(127))
-    symbol = np.uint64(1) + (
-        window >> np.uint64(7) & ((np.uint64(1) << np.uint64(symbol_bits)) - np.uint64(1))
-    )
-    if kind >= MAX_CLASSES:
-        return 7 + symbol_bits, MAX_STREAM, symbol
-    word = (at + 7 + symbol_bits) >> 5
-    window = _in_view(payload[word], payload[word + 1], at + 7 + symbol_bits)
-    extra = np.uint64(extra_of_class[kind])
-    low = window & ((np.uint64(1) << extra) - np.uint64(1))
-    return 7 + symbol_bits + np.int64(extra), start_of_class[kind] + np.int64(low), symbol
+    """An entry of `lookup`: its bits in all, and the elements it tells of."""
+    used = entry & np.uint64(255)
+    low = (window & ((ONE << used) - ONE)) >> (entry >> np.uint64(8) & np.uint64(255))
+    return used, (entry >> np.uint64(16) & LOW32) + low
 
 
 @_inlined
-def _next(payload, lane, states, table, mask, symbol_bits, start_of_class, extra_of_class,
-          positions, found):  # fmt: skip
-    """Read one entry of one lane, whatever it is. states: see `_fill`."""
-    at = states[lane, 0]
-    window = _in_view(payload[at >> 5], payload[(at >> 5) + 1], at)
-    entry = table[window & mask]
-    used, run, symbol = _split(entry, window)
+def _escaped(window, symbol_bits, first_run, open_bits):
+    """What follows an escape: its bits, the elements it tells of, its symbol.
+
+    A class that does not exist leads beyond every stream.
+    """
+    kind = window & np.uint64(127)
+    window >>= np.uint64(7)
+    symbol = ONE + (window & ((ONE << symbol_bits) - ONE))
+    window >>= symbol_bits
+    if kind >= np.uint64(MAX_CLASSES):
+        return np.uint64(7) + symbol_bits, np.uint64(2 * MAX_STREAM), symbol
+    free = np.uint64(open_bits[kind])
+    run = np.uint64(first_run[kind]) + (window & ((ONE << free) - ONE))
+    return np.uint64(7) + symbol_bits + free, run + ONE, symbol
+
+
+@_inlined
+def _next(here, lane, states, entry, symbol_bits, first_run, open_bits, listed):
+    """Take one entry of one lane, whatever it is. states, listed: see `_fill`."""
+    at = np.uint64(states[lane, 0])
+    used, elements = _split(entry, _view(here, at))
+    symbol = entry >> CODE
     at += used
     if entry >= ESCAPE:
-        used, run, symbol = _escaped(payload, at, symbol_bits, start_of_class, extra_of_class)
+        used, elements, symbol = _escaped(_view(here, at), symbol_bits, first_run, open_bits)
         at += used
-    m = states[lane, 3]
-    states[lane, 2] += run
-    positions[lane, m] = states[lane, 2]
-    found[lane, m] = symbol
-    states[lane, 0] = at
-    if symbol != 0:
-        states[lane, 2] += 1
-        states[lane, 3] = m + 1
+    told = np.uint64(states[lane, 2]) + elements
+    listed[lane * ROW + states[lane, 3]] = told | symbol << CODE
+    states[lane, 0], states[lane, 2] = at, told
+    states[lane, 3] += 1
 
 
 @_compiled
-def _fill(payload, states, lanes, one, many, symbol_bits, start_of_class, extra_of_class,
-          positions, found):  # fmt: skip
+def _fill(payload, states, lanes, one, many, symbol_bits, first_run, open_bits, listed):
     """Read every lane until its list is full or its stream ends.
 
-    states: int64 (LANES, 4), of each lane: next bit, end, next position, symbols in its list.
-    Four lanes are read in turn while all of them can, for a processor waits for a stream's
-    next bit, but not for another stream.
+    states: int64 (LANES, 4), of each lane: next bit, end, elements told of, entries in its
+    list. listed: uint64 (LANES * ROW,): elements told of, the symbol being the last of them |
+    symbol << 48. Four lanes are read in turn while all of them can, for a processor waits for
+    a stream's next bit, but not for another stream.
     """
     few, more = np.uint64(one.size - 1), np.uint64(many.size - 1)
-    while lanes == LANES:
-        rounds = np.int64(BATCH)
+    here = np.uint64(payload.ctypes.data)
+    while lanes == LANES:  # all lists are equally long in here
+        rounds = BATCH - states[0, 3]
         for k in range(LANES):
-            rounds = min(rounds, (states[k, 1] - states[k, 0]) // LONGEST, BATCH - states[k, 3])
+            rounds = min(rounds, (states[k, 1] - states[k, 0]) // LONGEST)
         if rounds <= 0:
             break
-        a0, a1, a2, a3 = (
-            np.uint64(states[0, 0]), np.uint64(states[1, 0]),
-            np.uint64(states[2, 0]), np.uint64(states[3, 0]),
-        )  # fmt: skip
-        n0, n1, n2, n3 = (
-            np.uint64(states[0, 2]), np.uint64(states[1, 2]),
-            np.uint64(states[2, 2]), np.uint64(states[3, 2]),
-        )  # fmt: skip
-        m0, m1, m2, m3 = (
-            np.uint64(states[0, 3]), np.uint64(states[1, 3]),
-            np.uint64(states[2, 3]), np.uint64(states[3, 3]),
-        )  # fmt: skip
-        p0, p1, p2, p3 = positions[0], positions[1], positions[2], positions[3]
-        f0, f1, f2, f3 = found[0], found[1], found[2], found[3]
-        escape = False
-        for _ in range(rounds):
-            w0 = _in_view(payload[a0 >> FIVE], payload[(a0 >> FIVE) + ONE], a0)
-            w1 = _in_view(payload[a1 >> FIVE], payload[(a1 >> FIVE) + ONE], a1)
-            w2 = _in_view(payload[a2 >> FIVE], payload[(a2 >> FIVE) + ONE], a2)
-            w3 = _in_view(payload[a3 >> FIVE], payload[(a3 >> FIVE) + ONE], a3)
+        a0, a1 = np.uint64(states[0, 0]), np.uint64(states[1, 0])
+        a2, a3 = np.uint64(states[2, 0]), np.uint64(states[3, 0])
+        n0, n1 = np.uint64(states[0, 2]), np.uint64(states[1, 2])
+        n2, n3 = np.uint64(states[2, 2]), np.uint64(states[3, 2])
+        m = np.uint64(states[0, 3])
+        end = m + np.uint64(rounds)
+        escape = np.uint64(0)
+        while m < end:
+            w0, w1, w2, w3 = _view(here, a0), _view(here, a1), _view(here, a2), _view(here, a3)
             e0, e1, e2, e3 = many[w0 & more], many[w1 & more], many[w2 & more], many[w3 & more]
-            if e0 | e1 | e2 | e3 >= ESCAPE:
-                escape = True
+            escape = (e0 | e1 | e2 | e3) & ESCAPE
+            if escape != 0:
                 break
-            u0, r0, s0 = _split(e0, w0)
-            u1, r1, s1 = _split(e1, w1)
-            u2, r2, s2 = _split(e2, w2)
-            u3, r3, s3 = _split(e3, w3)
-            a0 += u0
-            a1 += u1
-            a2 += u2
-            a3 += u3
-            n0 += r0
-            n1 += r1
-            n2 += r2
-            n3 += r3
-            p0[m0] = n0
-            p1[m1] = n1
-            p2[m2] = n2
-            p3[m3] = n3
-            f0[m0] = s0
-            f1[m1] = s1
-            f2[m2] = s2
-            f3[m3] = s3
-            i0, i1, i2, i3 = min(s0, ONE), min(s1, ONE), min(s2, ONE), min(s3, ONE)
-            m0 += i0
-            m1 += i1
-            m2 += i2
-            m3 += i3
-            n0 += i0
-            n1 += i1
-            n2 += i2
-            n3 += i3
+            used, elements = _split(e0, w0)
+            a0 += used
+            n0 += elements
+            listed[m] = n0 | e0 & CODES
+            used, elements = _split(e1, w1)
+            a1 += used
+            n1 += elements
+            listed[m + ROW1] = n1 | e1 & CODES
+            used, elements = _split(e2, w2)
+            a2 += used
+            n2 += elements
+            listed[m + ROW2] = n2 | e2 & CODES
+            used, elements = _split(e3, w3)
+            a3 += used
+            n3 += elements
+            listed[m + ROW3] = n3 | e3 & CODES
+            m += ONE
         states[0, 0], states[1, 0], states[2, 0], states[3, 0] = a0, a1, a2, a3
         states[0, 2], states[1, 2], states[2, 2], states[3, 2] = n0, n1, n2, n3
-        states[0, 3], states[1, 3], states[2, 3], states[3, 3] = m0, m1, m2, m3
-        if escape:
-            for k in range(LANES):
-                _next(payload, k, states, many, more, symbol_bits, start_of_class, extra_of_class,
-                      positions, found)  # fmt: skip
+        for k in range(LANES):
+            states[k, 3] = m
+            if escape != 0:
+                entry = many[_view(here, np.uint64(states[k, 0])) & more]
+                _next(here, k, states, entry, symbol_bits, first_run, open_bits, listed)
     for k in range(lanes):
-        while states[k, 3] < BATCH and states[k, 0] + LONGEST <= states[k, 1]:
-            _next(payload, k, states, many, more, symbol_bits, start_of_class, extra_of_class,
-                  positions, found)  # fmt: skip
-        while states[k, 3] < BATCH and states[k, 0] < states[k, 1] < states[k, 0] + LONGEST:
-            _next(payload, k, states, one, few, symbol_bits, start_of_class, extra_of_class,
-                  positions, found)  # fmt: skip
+        while states[k, 3] < BATCH and states[k, 0] < states[k, 1]:
+            window = _view(here, np.uint64(states[k, 0]))
+            entry = many[window & more]
+            if states[k, 0] + LONGEST > states[k, 1]:  # no word of the next stream
+                entry = one[window & few]
+            _next(here, k, states, entry, symbol_bits, first_run, open_bits, listed)
 
 
 @_compiled
 def read(
     payload, begins, sizes, first, last, elements, n, n_levels, plain, one, many, symbol_bits,
-    start_of_class, extra_of_class, states, positions, found, codes, tracks, starts, levels, mode,
+    first_run, open_bits, states, listed, positions, found, codes, tracks, starts, levels, mode,
     sums, scratch,
 ):  # fmt: skip
     """Decode the streams first..last, and advance the track by them or write their codes.
 
-    payload: uint32, two words longer than all streams. begins: int64, first word of each
+    payload: uint32, four words longer than all streams. begins: int64, first word of each
     stream. sizes: int64, their bits. elements: of every stream but the last. n: of all. plain:
-    zeros are coded too. one, many: see `lookup`. states: see `_fill`. positions: uint32 and
-    found: uint16 (LANES, BATCH + 1), scratch. codes: uint8 or uint16 (n,), zeros, filled if mode
-    is 0. tracks ... scratch: see `_advance`. Returns a STREAM_* status; never reads or writes
-    out of bounds.
+    zeros are coded too. one, many: see `lookup`. states, listed: see `_fill`;
+    positions: uint32 and found: uint16, both (ROW,); all scratch. codes: uint8 or uint16 (n,),
+    zeros, filled if mode is 0. tracks ... scratch: see `_advance`. Returns
+    a STREAM_* status; never reads or writes out of bounds.
     """
-    segment = np.int64(0)
     for leader in range(first, last, LANES):
         lanes = min(LANES, last - leader)
         for k in range(lanes):
@@ -855,29 +853,40 @@ def read(
             going = False
             for k in range(lanes):
                 states[k, 3] = 0
-            _fill(payload, states, lanes, one, many, symbol_bits, start_of_class, extra_of_class,
-                  positions, found)  # fmt: skip
+            _fill(
+                payload, states, lanes, one, many, np.uint64(symbol_bits), first_run, open_bits,
+                listed,
+            )  # fmt: skip
             for k in range(lanes):
-                base = (leader + k) * elements
-                limit = min(elements, n - base)
+                before = (leader + k) * elements - 1  # position 0 is told of as the first
+                limit = min(elements, n - before - 1)
                 if states[k, 0] > states[k, 1]:
                     return STREAM_ENDS_EARLY
                 if states[k, 2] > limit:
                     return STREAM_GOES_ON
-                m = states[k, 3]
+                own = listed[k * ROW : k * ROW + states[k, 3]]
+                m = own.size
+                if plain:
+                    m = 0
+                    for i in range(own.size):  # leave out what tells of nothing but zeros
+                        own[m] = own[i]
+                        m += own[i] >> CODE != 0
                 largest = np.uint16(0)
                 for i in range(m):
-                    largest = max(largest, found[k, i])
+                    symbol = np.uint16(own[i] >> CODE)
+                    positions[i] = np.uint32(own[i])
+                    found[i] = symbol
+                    largest = max(largest, symbol)
                 if largest >= n_levels:
                     return STREAM_LEAVES
                 if mode == 0:
                     for i in range(m):
-                        codes[base + positions[k, i]] = found[k, i]
+                        codes[before + positions[i]] = found[i]
                 elif m > 0:
-                    segment = _segment_of(starts, base + positions[k, 0])
+                    segment = _segment_of(starts, before + positions[0])
                     _advance(
-                        tracks, starts, segment, base, positions[k], found[k], m, levels, mode,
-                        sums, scratch,
+                        tracks, starts, segment, before, positions, found, m, levels, mode, sums,
+                        scratch,
                     )  # fmt: skip
                 if states[k, 0] < states[k, 1]:
                     going = True

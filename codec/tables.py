@@ -18,7 +18,7 @@ from .kernels import MAX_CLASSES, MAX_LENGTH
 
 CODERS = ("runlength", "huffman")
 SHORT = 12  # bits: a look-up table of that width stays in a processor's first cache
-WORTH = 1.002  # longer code words are used if shorter ones cost more than this
+WORTH = 1.004  # longer code words are used if shorter ones cost more than this
 
 
 @dataclass(frozen=True, eq=False)

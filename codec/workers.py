@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,24 +23,17 @@ from .errors import SettingsError
 PIECES = 8  # of work for each thread, so that a slow one does not keep the others waiting
 
 
-@dataclass
 class Scratch:
     """What one thread writes over and over: small arrays that stay in its cache."""
 
-    delta: NDArray[np.float32] = field(default_factory=lambda: np.empty(kernels.BLOCK, np.float32))
-    positions: NDArray[np.uint32] = field(
-        default_factory=lambda: np.empty((kernels.LANES, kernels.BATCH + kernels.WORD), np.uint32)
-    )
-    found: NDArray[np.uint16] = field(
-        default_factory=lambda: np.empty((kernels.LANES, kernels.BATCH + kernels.WORD), np.uint16)
-    )
-    moved: NDArray[np.uint32] = field(
-        default_factory=lambda: np.empty((2, kernels.BATCH + kernels.WORD), np.uint32)
-    )
-    states: NDArray[np.int64] = field(
-        default_factory=lambda: np.empty((kernels.LANES, 4), np.int64)
-    )
-    words: NDArray[np.uint32] = field(default_factory=lambda: np.empty(0, np.uint32))
+    def __init__(self) -> None:
+        self.delta = np.empty((2, kernels.BLOCK), np.float32)
+        self.positions = np.empty(kernels.ROW, np.uint32)
+        self.found = np.empty(kernels.ROW, np.uint16)
+        self.listed = np.empty(kernels.LANES * kernels.ROW, np.uint64)
+        self.moved = np.empty((2, kernels.ROW), np.uint32)
+        self.states = np.empty((kernels.LANES, 4), np.int64)
+        self.words = np.empty(0, np.uint32)
 
     def room(self, n: int) -> NDArray[np.uint32]:
         """At least n uint32, of any content."""
