@@ -116,6 +116,22 @@ def _difference(_context, _u, _track, _out, _limit):
 
 
 @intrinsic
+def _prefetch(_context, _address):
+    """Ask for the cache line at an address, to change it; any address will do."""
+
+    def generate(context, builder, _signature, arguments):
+        byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+        prefetch = builder.module.declare_intrinsic(
+            "llvm.prefetch", [byte], ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+        )
+        where = builder.inttoptr(arguments[0], byte)
+        builder.call(prefetch, [where, flag(1), flag(3), flag(1)])
+        return context.get_dummy_value()
+
+    return types.void(types.uint64), generate
+
+
+@intrinsic
 def _lowest(_context, _word):
     """The number of the lowest bit that is set in a uint64 other than 0."""
 
@@ -354,6 +370,8 @@ def settle_tokens(first, last, units, final, marks, codes, numbers, counts):
                 np.uint64(unit * (UNIT // WORD)), np.uint64((unit + 1) * (UNIT // WORD))
             ):
                 mark = marks[group]
+                if mark == 0:
+                    continue
                 left = np.uint64(0)
                 while mark != 0:
                     position = group * np.uint64(WORD) + np.uint64(_lowest(mark))
@@ -396,14 +414,22 @@ def write(
         after = np.uint64(0)
         for unit in range(stream * units, min((stream + 1) * units, marks.size * WORD // UNIT)):
             read = advanced = np.uint64(unit * UNIT)
+            near = np.uint64(0)
+            if mode != 0:  # right for most: a unit seldom holds more than one tensor
+                while starts[segment + 1] <= unit * UNIT:
+                    segment += 1
+                near = tracks[segment] + np.uint64(4 * (base - starts[segment]))
             for group in range(unit * (UNIT // WORD), (unit + 1) * (UNIT // WORD)):
                 mark = marks[group]
+                if mark == 0:
+                    continue
                 here = np.uint64(group * WORD - base)
                 while mark != 0:
                     position = here + np.uint64(_lowest(mark))
                     mark &= mark - ONE
                     code = np.uint64(codes[read])
                     positions[read - advanced] = position
+                    _prefetch(near + (position << np.uint64(2)))
                     read += ONE
                     run = position - after
                     after = position + ONE
