@@ -190,15 +190,18 @@ def code(
 def advance(e: Encoded, segments: Segments | None, mode: int) -> Sums:
     """Decode onto the track: change it, or only look at what would change.
 
-    Returns by how much the digest of each tensor changes, uint64. Raises CodeTableError or
-    StreamError for a damaged encoding; the track may then have changed in part.
+    With sources, the track first becomes a copy of them. Returns by how much the digest of
+    each tensor changes, uint64. Raises CodeTableError or StreamError for a damaged encoding;
+    the track may then have changed in part.
     """
     if segments is None or mode == 0:
         return np.zeros(0, np.uint64)
     check(e, segments.n)
     if e.table is not None:
         return _read(e, e.table, segments.n, mode, np.empty(0, np.uint8), segments)
-    sums = np.zeros(len(segments.arrays[0]), np.uint64)
+    for begin, end in workers.pieces(segments.n):
+        segments.copy(begin, end)
+    sums = np.zeros(segments.tracks.size, np.uint64)
     if e.levels.size == 2:  # every element has code 1
         for i, track in enumerate(segments.arrays[0]):
             moved = track + e.levels[1]
@@ -346,12 +349,17 @@ def _read(
     np.cumsum((sizes[:-1] + 31) >> 5, out=begins[1:])
     payload = np.concatenate((e.payload, np.zeros(4, np.uint32)))
     pieces = workers.pieces(e.streams.size, least=kernels.LANES)
+    if segments is not None and segments.sources.size:  # small ones: copied, then moved in cache
+        pieces = workers.pieces(e.streams.size, step=kernels.LANES)
     tracks, starts, n_tensors = _track_of(segments)
     sums = np.zeros((len(pieces), n_tensors), np.uint64)
     status = np.zeros(len(pieces), np.int64)
     levels, symbol_bits = _padded(e.levels), runlength.symbol_bits(k - 1)
 
     def work(i: int, scratch: workers.Scratch) -> None:
+        if segments is not None:
+            first, last = pieces[i]
+            segments.copy(first * e.stream_elements, min(last * e.stream_elements, n))
         status[i] = kernels.read(
             payload, begins, sizes, *pieces[i], e.stream_elements, n, k, plain, one, many,
             symbol_bits, runlength.FIRST_RUN, runlength.OPEN_BITS, scratch.states, scratch.listed,

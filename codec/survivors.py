@@ -28,18 +28,31 @@ FOLDED_BINS = (EXACT_BINS & 127 | EXACT_BINS >> 1 & 128).astype(np.uint16)  # si
 class Segments:
     """Neighbouring tensors, addressed as one long array of n elements.
 
-    sources: what is to be saved, or None where only the track matters; tracks: what it is
-    compared with and moved; both float32 and C-contiguous, of the same sizes in pairs.
+    tracks: what is compared and moved. sources: what is to be saved, or (for decoding) what
+    the track was before; none where only the track matters. Both are float32 and C-contiguous,
+    of the same sizes in pairs.
     """
 
     def __init__(
         self, tracks: Sequence[NDArray[np.float32]], sources: Sequence[NDArray[np.float32]] = ()
     ) -> None:
         self.arrays = (tuple(tracks), tuple(sources))  # kept alive: the kernels have addresses
+        self.flat = tuple([a.reshape(-1) for a in arrays] for arrays in self.arrays)
         self.tracks = _addresses(tracks)
         self.sources = _addresses(sources)
         self.starts = np.cumsum([0, *(t.size for t in tracks)], dtype=np.int64)
         self.n = int(self.starts[-1])
+
+    def copy(self, begin: int, end: int) -> None:
+        """tracks = sources at the positions begin..end; nothing if there are no sources."""
+        segment = int(np.searchsorted(self.starts, begin, side="right")) - 1
+        for track, source in zip(self.flat[0][segment:], self.flat[1][segment:]):
+            start = int(self.starts[segment])
+            if start >= end:
+                return
+            own = slice(max(begin - start, 0), min(end - start, track.size))
+            track[own] = source[own]
+            segment += 1
 
 
 @dataclass

@@ -253,21 +253,29 @@ class Tracker:
         return max(0.0, self.budget * self.layout.nbytes - stored) / max(n, 1)
 
 
-def apply(step: Step, state: Arrays) -> None:
-    """Advance a track by one step, in place.
+def apply(step: Step, state: Arrays, out: Arrays | None = None) -> None:
+    """Advance a track by one step, in place or into other arrays.
 
-    state: name -> writable C-contiguous array, float32 for lossy tensors. Elements whose level is 0
-    are left untouched, so a -0.0 stays one. Raises StateMismatchError, before anything is
-    changed, if an array is missing or has another shape or dtype.
+    state: name -> C-contiguous array, float32 for lossy tensors. out: arrays of the same kind
+    that become the new track, while ``state`` stays as it is; None changes ``state``. Elements
+    whose level is 0 keep their bits, so a -0.0 stays one.
+
+    Raises StateMismatchError, before anything is changed, if an array is missing, has another
+    shape or dtype or cannot be written to; PayloadError for a damaged step: what was to be
+    written is then of no use.
     """
-    for spec in (t for group in step.groups for t in group.tensors):
-        _check_array(state, spec.name, spec.shape, np.dtype(np.float32))
-    for name, array in step.exact.items():
-        _check_array(state, name, array.shape, array.dtype)
+    target = state if out is None else out
+    for arrays in (state, target):
+        for spec in (t for group in step.groups for t in group.tensors):
+            _check_array(arrays, spec.name, spec.shape, np.dtype(np.float32), arrays is target)
+        for name, array in step.exact.items():
+            _check_array(arrays, name, array.shape, array.dtype, arrays is target)
     for group in step.groups:
-        advance(group.encoded, _track_of(group, state), CHANGE)
+        names = [t.name for t in group.tensors]
+        sources = [] if out is None else [state[name] for name in names]
+        advance(group.encoded, Segments([target[name] for name in names], sources), CHANGE)
     for name, array in step.exact.items():
-        state[name][...] = array
+        target[name][...] = array
 
 
 def look(step: Step, state: Arrays, sums: Mapping[str, int]) -> dict[str, int]:
@@ -363,12 +371,15 @@ def check_same_layout(expected: Layout, found: Layout) -> None:
     )
 
 
-def _check_array(state: Arrays, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+def _check_array(
+    state: Arrays, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], written: bool
+) -> None:
     if name not in state:
         raise StateMismatchError(f"tensor {name!r} of the step is missing from the state")
     array = state[name]
-    if array.shape != shape or array.dtype != dtype or not array.flags.carray:
+    fits = array.flags.carray if written else array.flags.c_contiguous
+    if array.shape != shape or array.dtype != dtype or not fits:
         raise StateMismatchError(
-            f"tensor {name!r} of the state is {array.dtype} {array.shape}; "
-            f"expected {dtype} {shape}, writable and C-contiguous"
+            f"tensor {name!r} of the state is {array.dtype} {array.shape}; expected {dtype} "
+            f"{shape}, {'writable and ' if written else ''}C-contiguous"
         )

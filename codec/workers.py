@@ -82,9 +82,12 @@ def threads() -> int:
     return _crew.n
 
 
-def pieces(n: int, *, least: int = 1) -> list[tuple[int, int]]:
-    """0..n cut into ranges for `spread`: a few for each thread, of at least ``least``."""
-    step = max(least, -(-n // (PIECES * _crew.n)), 1)
+def pieces(n: int, *, least: int = 1, step: int | None = None) -> list[tuple[int, int]]:
+    """0..n cut into ranges for `spread`: a few for each thread, of at least ``least``.
+
+    step: or of exactly so many, but for the last.
+    """
+    step = step or max(least, -(-n // (PIECES * _crew.n)), 1)
     return [(i, min(i + step, n)) for i in range(0, n, step)]
 
 
