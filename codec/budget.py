@@ -1,8 +1,8 @@
 """Budget mode: as many buckets as fit into so many bytes.
 
 How many bytes a number of buckets takes is known exactly once their tokens are counted, and
-roughly from the histogram: Shannon's bound, times what the coder made of it last. So the search
-begins with slightly too many buckets by that estimate and goes down until the exact size fits.
+roughly from the histogram: Shannon's bound, which runs of zeros may undercut. So the search begins
+with too many buckets and goes down until the exact size fits.
 """
 
 from __future__ import annotations
@@ -18,22 +18,18 @@ from .quantize import Buckets, Histogram
 from .survivors import Survivors
 from .tables import CodeTable, Counts
 
-HOPE = 0.8  # of the last ratio of exact to estimated size: where the search begins
-UNKNOWN = 0.1  # where it begins without one
+BEST = 0.1  # of the estimate: no coder is hoped to need less
+HOPE = 0.8  # fewer buckets may leave longer runs, and need less than the ratio just seen
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """Survivors settled on as many buckets as fit.
-
-    ratio: exact bytes over estimated ones, for the next search.
-    """
+    """Survivors settled on as many buckets as fit."""
 
     survivors: Survivors
     units: int
     counts: Counts
     buckets: Buckets
-    ratio: float
 
     def message(self, shape: tuple[int, ...]) -> Message:
         """Ready to be coded."""
@@ -57,18 +53,15 @@ def fit(
     coder: str,
     previous: CodeTable | None,
     room: float,
-    ratio: float | None,
 ) -> Fitted:
     """Keep as many buckets as `room` bytes hold.
 
-    histogram: of all bins. previous: the table sent last. ratio: that of the last search.
+    histogram: of all bins. previous: the table sent last.
     """
     every = histogram.buckets()
     n = survivors.n
     estimates = np.array([_estimate(every, k, n) for k in range(len(every) + 1)])
-    ratio = UNKNOWN if ratio is None else HOPE * ratio
-    final = histogram.final(every)
-    keep = len(every)
+    final, keep, ratio = histogram.final(every), len(every), BEST
     while True:
         fitting = np.flatnonzero(ratio * estimates[: keep + 1] <= room)
         keep = int(fitting[-1]) if fitting.size else 0
@@ -77,10 +70,9 @@ def fit(
         final = np.where(final <= keep, final, 0).astype(np.uint16)
         units, tokens = settle(survivors, final, counts, coder)
         exact = _exact_nbytes(survivors, units, Counts(counts, tokens), previous)
-        now = exact / estimates[keep] if keep else 1.0
         if exact <= room or keep == 0:
-            return Fitted(survivors, units, Counts(counts, tokens), buckets, now)
-        ratio = max(now, ratio)
+            return Fitted(survivors, units, Counts(counts, tokens), buckets)
+        ratio = max(ratio, HOPE * exact / estimates[keep])
         keep -= 1
         final = np.arange(final.size, dtype=np.uint16)  # the survivors' codes are levels now
 

@@ -429,7 +429,8 @@ def write(
                     mark &= mark - ONE
                     code = np.uint64(codes[read])
                     positions[read - advanced] = position
-                    _prefetch(near + (position << np.uint64(2)))
+                    if mode != 0:
+                        _prefetch(near + (position << np.uint64(2)))
                     read += ONE
                     run = position - after
                     after = position + ONE

@@ -10,7 +10,6 @@ Not done here: which survivors become which level (quantize), how they are writt
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -75,18 +74,22 @@ class Survivors:
 
 
 class _Rooms:
-    """Memory for survivors, kept from one use to the next: fresh pages cost more than the work."""
+    """Memory for survivors, kept from one use to the next: fresh pages cost more than the work.
+
+    No lock, which a fork could leave locked: a list's append and pop are atomic.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._idle: list[tuple[NDArray[np.uint64], NDArray[np.uint8]]] = []
 
     @contextmanager
     def borrow(self, n: int, itemsize: int) -> Iterator[Survivors]:
         """Room for the survivors of n elements."""
         units = -(-n // UNIT)
-        with self._lock:
-            marks, room = self._idle.pop() if self._idle else _room(0)
+        try:
+            marks, room = self._idle.pop()
+        except IndexError:
+            marks, room = _room(0)
         if room.size < units * UNIT * itemsize:
             marks, room = _room(units * itemsize)
         codes: Codes = room[: units * UNIT * itemsize]
@@ -95,9 +98,8 @@ class _Rooms:
         try:
             yield Survivors(n, own, codes, np.empty(units, np.int32))
         finally:
-            with self._lock:
-                if not self._idle:  # one is enough: states are seldom saved side by side
-                    self._idle.append((marks, room))
+            if not self._idle:  # one is enough: states are seldom saved side by side
+                self._idle.append((marks, room))
 
 
 _rooms = _Rooms()

@@ -119,7 +119,6 @@ class Tracker:
         self.state = copy_arrays(to_arrays(state, self.layout))
         self.sums = digest_sums(self.layout, self.state)
         self.tables: dict[str, CodeTable] = {}
-        self._ratios: dict[str, float] = {}
 
     @classmethod
     def resume(
@@ -208,7 +207,7 @@ class Tracker:
         with np.errstate(all="ignore"), collected(segments, keep) as (survivors, histogram):
             if not histogram.n_non_finite:
                 previous = self.tables.get(name)
-                message = self._message(name, tensors, survivors, histogram, room, previous)
+                message = self._message(tensors, survivors, histogram, room, previous)
                 encoded, changes = code(message, self.coder, previous, segments, mode)
                 for t, change in zip(tensors, changes.tolist()):
                     sums[t.name] = (sums[t.name] + change) % 2**64
@@ -224,7 +223,6 @@ class Tracker:
 
     def _message(
         self,
-        name: str,
         tensors: tuple[TensorSpec, ...],
         survivors: Survivors,
         histogram: Histogram,
@@ -234,11 +232,7 @@ class Tracker:
         n, everything = survivors.n, histogram.buckets()
         shape = tensors[0].shape if len(tensors) == 1 else (n,)
         if room is not None:
-            fitted = fit(
-                survivors, histogram, self.coder, previous, room * n, self._ratios.get(name)
-            )
-            self._ratios[name] = fitted.ratio
-            return fitted.message(shape)
+            return fit(survivors, histogram, self.coder, previous, room * n).message(shape)
         buckets = everything.promoted(self.bits)
         counts = buckets.counts(n)
         units, tokens = settle(survivors, histogram.final(buckets), counts, self.coder)
