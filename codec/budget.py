@@ -1,8 +1,8 @@
 """Budget mode: as many buckets as fit into so many bytes.
 
-How many bytes a number of buckets takes is known exactly once their tokens are counted, and
+How many bytes a number of buckets takes at most is known once their tokens are counted, and
 roughly from the histogram: Shannon's bound, which runs of zeros may undercut. So the search begins
-with too many buckets and goes down until the exact size fits.
+with too many buckets and goes down until the size fits.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def fit(
         counts = buckets.counts(n)
         final = np.where(final <= keep, final, 0).astype(np.uint16)
         units, tokens = settle(survivors, final, counts, coder)
-        exact = _exact_nbytes(survivors, units, Counts(counts, tokens), previous)
+        exact = _nbytes(survivors, units, Counts(counts, tokens), previous)
         if exact <= room or keep == 0:
             return Fitted(survivors, units, Counts(counts, tokens), buckets)
         ratio = max(ratio, HOPE * exact / estimates[keep])
@@ -82,14 +82,12 @@ def _estimate(every: Buckets, keep: int, n: int) -> float:
     return huffman.entropy(counts) / 8 + 4 * keep
 
 
-def _exact_nbytes(
-    survivors: Survivors, units: int, counts: Counts, previous: CodeTable | None
-) -> int:
+def _nbytes(survivors: Survivors, units: int, counts: Counts, previous: CodeTable | None) -> int:
     levels = 4 * (counts.codes.size - 1)
     if needs_no_bits(counts.codes):
         return levels
     choice = tables.choose(counts, previous)
     streams = -(-survivors.units // units)
-    padding = 2 * streams  # on average half a word each
+    words = (choice.bits + 31) // 32 + streams - 1  # at most: every stream ends with a word
     table = 0 if choice.cached else choice.table.packed.size
-    return (choice.bits + 7) // 8 + padding + 4 * streams + table + levels
+    return 4 * (words + streams) + table + levels

@@ -115,7 +115,7 @@ class Checkpointer:
         else:
             overhead = 0
             if self.budget is not None:
-                overhead = records.overhead(step, tracker.layout, tracker.state, tracker.sums)
+                overhead = records.overhead(tracker.layout, tracker.state, self.scope)
             delta = tracker.prepare(state, overhead)
             track = records.track_digest(tracker.layout, delta.exact, delta.sums or {})
             data = records.dump_delta(step, self._parent, track, delta)
@@ -123,10 +123,11 @@ class Checkpointer:
         name = record_name(step, kind)
         parent = self._decode_again(data, name, tracker)
         publish(self.path / name, lambda file: file.write(data))
+        self.step, self._parent = step, parent
         self.tracker = None  # should what follows be interrupted, the next save is a base
         if delta is not None:
             tracker.commit(delta)
-        self.tracker, self.step, self._parent = tracker, step, parent
+        self.tracker = tracker
         seconds = time.perf_counter() - started
         return Saved(step, kind, len(data), tracker.layout.nbytes, seconds, delta)
 

@@ -175,7 +175,7 @@ def code(
     if needs_no_bits(m.counts.codes):
         nothing = np.empty(0, np.uint32)
         e = Encoded(nothing, nothing, UNIT, None, False, 0, m.levels, m.shape, m.bits, coder)
-        return e, advance(e, segments, mode)
+        return e, advance(e, segments and segments.tracks_only(), mode)
     choice = tables.choose(m.counts, previous)
     payload, streams, sums = _write(m, choice, segments, mode)
     e = Encoded(

@@ -33,7 +33,7 @@ from .errors import (
 )
 from .kernels import MAX_STREAM, UNIT
 from .state import CARRIER, Arrays, Layout, TensorSpec, is_storable
-from .tables import CodeTable
+from .tables import CODERS, CodeTable
 from .track import (
     Group,
     Step,
@@ -145,12 +145,13 @@ def load(data: bytes, where: str) -> Record:
     return Record(where, step, kind, digest, parent, track, len(data), metadata, arrays)
 
 
-def overhead(step: int, layout: Layout, state: Arrays, sums: Mapping[str, int]) -> int:
-    """Bytes of a delta record besides its groups, about: header, sizes, not the exact tensors."""
+def overhead(layout: Layout, state: Arrays, scope: str) -> int:
+    """Bytes of a delta record, about, but for payloads, tables, levels and exact tensors."""
     exact = {t.name: state[t.name] for t in layout.tensors if not t.lossy}
-    empty = Step((), exact, (), None, "model", "huffman", 0.5)
-    data = dump_delta(step, "0" * 64, "0" * 32, empty)
-    return len(data) - sum(array.nbytes for array in exact.values())
+    empty = Step((), exact, (), None, scope, CODERS[0], 0.5)
+    data = dump_delta(MAX_STEP, "0" * 64, "0" * 32, empty)
+    sizes = 4 * 8 * len(list(alphabets(layout, scope)))
+    return len(data) + sizes - sum(array.nbytes for array in exact.values())
 
 
 def base_of(record: Record) -> tuple[Layout, Arrays, dict[str, int]]:

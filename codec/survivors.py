@@ -42,6 +42,10 @@ class Segments:
         self.starts = np.cumsum([0, *(t.size for t in tracks)], dtype=np.int64)
         self.n = int(self.starts[-1])
 
+    def tracks_only(self) -> Segments:
+        """The same without sources."""
+        return Segments(self.arrays[0])
+
     def copy(self, begin: int, end: int) -> None:
         """tracks = sources at the positions begin..end; nothing if there are no sources."""
         segment = int(np.searchsorted(self.starts, begin, side="right")) - 1
