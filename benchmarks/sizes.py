@@ -1,40 +1,71 @@
-"""How small checkpoints get: LeNet-5, one checkpoint an iteration, by bits and scope.
+"""How small checkpoints get: LeNet-5, one checkpoint an iteration, by what is kept and the coder.
 
     python benchmarks/sizes.py [--iterations 100] [--mnist FOLDER]
 
 Every size is of whole records on disk, header included, as a share of the float32 bytes of
-the tensors saved; the exact base is left out. "E" is what the exponent stage with a Huffman
-code alone, without priority promotion, would take for the same deltas; the rows "all" save a
-run that way, so that its deltas are those of a track that follows more closely.
+the tensors saved; the exact base is left out. Entropy is that of the records' symbols as single
+values, alone. "E" is what the exponent stage with the paper's Huffman code alone, without
+priority promotion, would take for the same deltas; the rows "all" save a run that way, so that
+its deltas are those of a track that follows more closely.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lcviz.lab.anatomy import choice
+from codec.tables import CODERS
+from lcviz.lab.anatomy import choices, written
+from lcviz.lab.sizes import Sizes
 from lcviz.session import Run
-from lcviz.snapshot import Settings
+from lcviz.snapshot import Settings, Snapshot
+
+KEPT = {"2": (2, None), "3": (3, None), "all": (None, None), "5 %": (None, 0.05)}
 
 
-def measure(settings: Settings) -> tuple[int, float, float, float, float, float]:
-    """Records; mean and largest share; mean shares of entropy and of E; final distance."""
+@dataclass(frozen=True)
+class Row:
+    """Means over the records of one run, as shares of float32, and its last distance."""
+
+    records: int
+    mean: dict[str, float]
+    largest: float
+    entropy: float
+    e_alone: float
+    distance: float
+
+
+def trained(settings: Settings) -> Snapshot:
+    """The run's end."""
     with tempfile.TemporaryDirectory() as folder:
         run = Run("sizes", settings, Path(folder) / "run.lcc")
         run.play()
         while (snapshot := run.wait(5)).status == "playing":
             run.watch()
         run.close()
-    deltas = snapshot.checkpoints[1:]
-    shares = [c.nbytes / c.full_nbytes for c in deltas]
-    entropy = sum(choice(c.alphabets, settings.bits).entropy_share for c in deltas) / len(deltas)
+    return snapshot
+
+
+def measure(settings: Settings) -> Row:
+    """One setting with both coders; with bits the restored weights, so the deltas, are the same."""
+    mean = {}
+    for coder in CODERS[::-1]:  # the default one last: it is looked into
+        deltas = trained(replace(settings, coder=coder)).checkpoints[1:]
+        full = sum(c.full_nbytes for c in deltas)
+        mean[coder] = sum(c.nbytes for c in deltas) / full
     headers = sum(c.nbytes - c.stream_nbytes for c in deltas)
-    e_alone = sum(choice(c.alphabets, None).nbytes for c in deltas) + headers
-    full = sum(c.full_nbytes for c in deltas)
-    mean = sum(shares) / len(shares)
-    return len(deltas), mean, max(shares), entropy, e_alone / full, deltas[-1].distance
+    sizes: list[Sizes] = [written(c.alphabets, CODERS[0]) for c in deltas]
+    every = [next(x for x in choices(c.alphabets) if x.bits is None) for c in deltas]
+    return Row(
+        len(deltas),
+        mean,
+        max(c.nbytes / c.full_nbytes for c in deltas),
+        sum(s.entropy for s in sizes) / full,
+        (sum(e.sizes.huffman for e in every) + headers) / full,
+        deltas[-1].distance,
+    )
 
 
 def main() -> None:
@@ -44,17 +75,24 @@ def main() -> None:
     parser.add_argument("--mnist", help="folder with the MNIST IDX files")
     options = parser.parse_args()
     data = [("digits", None)] + ([("mnist", options.mnist)] if options.mnist else [])
-    print("model   data    bits  scope   records  mean     largest  entropy  E        distance")
+    print(
+        "model   data    kept  scope   records  run-length  largest  Huffman  entropy  E        "
+        "distance"
+    )
     for name, folder in data:
-        for bits in (2, 3, None):
+        for kept, (bits, budget) in KEPT.items():
             for scope in ("model", "tensor"):
-                settings = Settings(
-                    data=name, folder=folder, bits=bits, scope=scope, stop_after=options.iterations
-                )
-                n, mean, largest, entropy, e_alone, distance = measure(settings)
+                row = measure(
+                    Settings(
+                        data=name, folder=folder, bits=bits, budget=budget, scope=scope,
+                        stop_after=options.iterations,
+                    )
+                )  # fmt: skip
                 print(
-                    f"lenet5  {name:<7} {bits or 'all':<5} {scope:<7} {n:<8} {mean:<8.2%} "
-                    f"{largest:<8.2%} {entropy:<8.2%} {e_alone:<8.2%} {distance:.4f}"
+                    f"lenet5  {name:<7} {kept:<5} {scope:<7} {row.records:<8} "
+                    f"{row.mean['runlength']:<11.2%} {row.largest:<8.2%} "
+                    f"{row.mean['huffman']:<8.2%} {row.entropy:<8.2%} {row.e_alone:<8.2%} "
+                    f"{row.distance:.4f}"
                 )
 
 

@@ -1,7 +1,8 @@
-"""Command line: python -m codec info | verify | restore RUN.
+"""Command line: python -m codec info | verify | restore RUN, or bench.
 
-RUN is a run.lcc directory or a .lcc.zip. Exit code 0: all is well; 1: the data is not;
-2: wrong use. With --json the answer is one JSON object on standard output.
+RUN is a run.lcc directory or a .lcc.zip; bench measures this machine. Exit code 0: all is
+well; 1: the data is not; 2: wrong use. With --json the answer is one JSON object on standard
+output.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
+from . import bench
 from .chain import Chain, publish
 from .errors import LccError, StepNotFoundError
 from .state import to_safetensors
@@ -28,6 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         warnings.simplefilter("always")  # shown below, also under python -W error
         warnings.showwarning = lambda message, *_args, **_kw: print(message, file=sys.stderr)
         try:
+            if options.command is bench.command:
+                return bench.command(options)
             return int(options.command(Chain(options.run), options))
         except StepNotFoundError as exc:
             print(f"error: {exc}", file=sys.stderr)
@@ -96,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m codec", description="Look into, check and restore LC-Checkpoint chains."
     )
-    commands = parser.add_subparsers(required=True, metavar="info|verify|restore")
+    commands = parser.add_subparsers(required=True, metavar="info|verify|restore|bench")
     for name, command in (("info", info), ("verify", verify), ("restore", restore)):
         sub = commands.add_parser(name, help=command.__doc__, description=command.__doc__)
         sub.add_argument("run", type=Path, metavar="RUN", help="run.lcc directory or .lcc.zip")
@@ -107,6 +111,10 @@ def _parser() -> argparse.ArgumentParser:
             sub.add_argument(
                 "-o", "--output", type=Path, required=True, help="the .safetensors file to write"
             )
+    about = bench.command.__doc__
+    sub = commands.add_parser("bench", help=about, description=about)
+    bench.add_arguments(sub)
+    sub.set_defaults(command=bench.command)
     return parser
 
 

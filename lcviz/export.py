@@ -17,8 +17,10 @@ import numpy as np
 from safetensors.numpy import load
 
 import codec
-from codec.chain import Entry
+from codec.chain import Entry, Position
+from codec.record import track_digest
 from codec.state import to_safetensors
+from codec.track import digest_sums
 
 from .session import Run
 from .snapshot import RunError, Snapshot
@@ -28,13 +30,15 @@ from .snapshot import RunError, Snapshot
 class Package:
     """A verified archive of a run's chain.
 
-    name: file name without ending. data: the .lcc.zip. entries: its records. steps: those
-    that were rebuilt from data and compared. track: xxh3-128 of the newest step's track.
+    name: file name without ending. data: the .lcc.zip. entries: its records. tables: of each
+    record how many code tables it needed, and how many of them are ones sent before. steps:
+    those that were rebuilt from data and compared. track: xxh3-128 of the newest step's track.
     """
 
     name: str
     data: bytes
     entries: tuple[Entry, ...]
+    tables: tuple[tuple[int, int], ...]
     steps: tuple[int, ...]
     track: str
 
@@ -65,13 +69,14 @@ def pack(run: Run, progress: Callable[[int, int], None] | None = None) -> Packag
         path = Path(folder) / "run.lcc.zip"
         chain.pack(path)
         data = path.read_bytes()
-    steps = []
+    steps, tables = [], []
     try:
         for position in codec.Chain(io.BytesIO(data)).replay():
             step = position.entry.step
-            if position.record.track != tracks.get(step):
+            if _digest(position) != tracks.get(step):
                 raise RunError(f"Step {step} of the packed chain is not the track the run had.")
             steps.append(step)
+            tables.append(_tables(position.delta))
             if progress:
                 progress(len(steps), len(chain.entries))
     except codec.LccError as exc:
@@ -79,9 +84,23 @@ def pack(run: Run, progress: Callable[[int, int], None] | None = None) -> Packag
     if missing := set(saved) - set(steps):
         raise RunError(f"The chain on disk has lost its records of steps {sorted(missing)}.")
     s = run.settings
-    bits = "all" if s.bits is None else s.bits
-    name = f"{s.model}-{s.data}-bits{bits}-{s.scope}-seed{s.seed}"
-    return Package(name, data, chain.entries, tuple(steps), tracks[steps[-1]])
+    kept = f"bits{'all' if s.bits is None else s.bits}"
+    if s.budget is not None:
+        kept = f"budget{100 * s.budget:g}"
+    name = f"{s.model}-{s.data}-{kept}-{s.scope}-{s.coder}-seed{s.seed}"
+    return Package(name, data, chain.entries, tuple(tables), tuple(steps), tracks[steps[-1]])
+
+
+def _digest(position: Position) -> str:
+    """Of the rebuilt track, from all of its values."""
+    sums = digest_sums(position.layout, position.state)
+    return track_digest(position.layout, position.state, sums)
+
+
+def _tables(delta: codec.Step | None) -> tuple[int, int]:
+    """Code tables a record needs, and how many of them were sent before."""
+    coded = [group.encoded for group in delta.groups] if delta else []
+    return sum(e.table is not None for e in coded), sum(e.cached for e in coded)
 
 
 def _snapshot_with(run: Run, step: int) -> Snapshot:

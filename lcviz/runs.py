@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import secrets
 import shutil
 import tempfile
@@ -29,7 +30,27 @@ class Runs:
         self._lock = threading.Lock()
         self._creating = threading.Lock()  # not the one above: making a run can take seconds
         self._making_example = threading.Lock()
+        self._prepared = threading.Event()
         atexit.register(self.close_all)
+
+    def prepare(self) -> None:
+        """Compile the codec's kernels and train the example, in a thread; returns at once.
+
+        So that nobody's first click has to wait for it: kernels take about ten seconds to
+        compile after an installation, half a second once numba has them in its cache.
+        """
+        threading.Thread(target=self._prepare, name="prepare", daemon=True).start()
+
+    def prepared(self, timeout: float = 0.0) -> bool:
+        """True once the example stands, or `example` can say why not; waits so many seconds."""
+        return self._prepared.wait(timeout)
+
+    def _prepare(self) -> None:
+        try:
+            with contextlib.suppress(Exception):  # whoever asks for the example is told
+                self.example()
+        finally:
+            self._prepared.set()
 
     def create(self, settings: Settings, instead_of: Run | None = None) -> Run:
         """A new, paused run; ``instead_of`` is closed once the new one stands.

@@ -23,6 +23,7 @@ import demo_models
 from codec.quantize import Codes
 from codec.record import track_digest
 from codec.state import Arrays, copy_arrays, layout_of, to_arrays
+from codec.track import Tracker, digest_sums
 from demo_models import Task
 
 from .lab.anatomy import dissect
@@ -61,7 +62,9 @@ class Run:
             settings.optimizer, self.task.model.parameters(), settings.lr, settings.momentum
         )
         self.task.batch(1, settings.batch_size)  # a bad batch size is found here, not later
-        self._checkpointer = codec.Checkpointer(path, settings.bits, settings.scope)
+        self._checkpointer = codec.Checkpointer(
+            path, settings.bits, settings.scope, settings.coder, budget=settings.budget
+        )
         self._condition = threading.Condition()
         self._status, self._message = PAUSED, ""
         self._single_steps = 0
@@ -136,6 +139,11 @@ class Run:
         with self._condition:
             self._condition.wait_for(at_rest, timeout)
         return self.snapshot()
+
+    def codes(self, step: int) -> list[Codes] | None:
+        """The exponent stage's codes of a saved step, by alphabet; None once they are let go."""
+        with self._condition:
+            return self._codes.get(step)
 
     def removed_buckets(
         self, step: int, progress: Callable[[int, int], None] | None = None
@@ -276,14 +284,16 @@ class Run:
 
     def _save(self, train_loss: float) -> None:
         """Save through the codec, take the delta apart, and measure if there is time."""
-        tracker = self._checkpointer.tracker
-        before = tracker.state if tracker else {}  # the checkpointer replaces it, never edits it
+        started = time.perf_counter()
+        self._live = self._arrays()
+        deltas = _deltas(self._live, self._checkpointer.tracker)  # the save moves the track
+        prepared = time.perf_counter() - started
         saved = self._checkpointer.save(self._iteration, self.task.model.state_dict())
         started = time.perf_counter()
-        assert self._checkpointer.tracker is not None
-        layout = self._checkpointer.tracker.layout
-        self._track, self._live = self._checkpointer.tracker.state, self._arrays()
-        alphabets, codes = dissect(before, self._live, saved.delta) if saved.delta else ((), [])
+        tracker = self._checkpointer.tracker
+        assert tracker is not None, "there is one once something is saved"
+        self._track = tracker.state
+        alphabets, codes = dissect(deltas, saved.delta) if saved.delta else ((), [])
         moved = _distance(self._live, self._start)
         checkpoint = Checkpoint(
             step=saved.step,
@@ -300,8 +310,11 @@ class Run:
             non_finite=saved.delta.non_finite if saved.delta else (),
             train_seconds=self._train_seconds - self._train_seconds_saved,
             codec_seconds=saved.seconds,
-            measure_seconds=time.perf_counter() - started,
-            track=track_digest(layout, self._track),
+            measure_seconds=time.perf_counter() - started + prepared,
+            # From all values, not from the tracker's own sums: an export is compared with it.
+            track=track_digest(
+                tracker.layout, self._track, digest_sums(tracker.layout, self._track)
+            ),
         )
         with self._condition:
             self._train_seconds_saved = self._train_seconds
@@ -347,6 +360,15 @@ class Run:
             if self._status != CLOSED:
                 self._status, self._message, self._single_steps = status, message, 0
             self._condition.notify_all()
+
+
+def _deltas(live: Arrays, tracker: Tracker | None) -> Arrays:
+    """What a save will encode: name -> float32, live - track of every lossy tensor."""
+    if tracker is None:
+        return {}
+    with np.errstate(invalid="ignore", over="ignore"):
+        lossy = [t.name for t in tracker.layout.tensors if t.lossy]
+        return {name: live[name] - tracker.state[name] for name in lossy}
 
 
 def _distance(a: Arrays, b: Arrays) -> float:

@@ -18,7 +18,8 @@ class Settings:
     """Everything that determines a run: the same settings give the same bytes of chain.
 
     folder: where MNIST, MovieLens or Jester files are; None for built-in data. interval:
-    iterations between checkpoints. stop_after: iterations until the run finishes by itself.
+    iterations between checkpoints. bits, scope, coder, budget: as for `codec.Tracker`; a budget
+    puts bits out of use. stop_after: iterations until the run finishes by itself.
     loss_share: the share of the run's time that measuring losses on held-out examples may
     take; None measures at every checkpoint, whatever it takes. It changes no byte.
     """
@@ -34,6 +35,8 @@ class Settings:
     interval: int = 1
     bits: int | None = 2
     scope: str = "model"
+    coder: str = "runlength"
+    budget: float | None = None
     stop_after: int = 200
     loss_share: float | None = None
 

@@ -17,18 +17,24 @@ from .snapshot import PLAYING
 
 POLL_SECONDS = 1.0
 RESTING_POLL_SECONDS = 10.0
+STARTING_POLL_SECONDS = 0.3
 PLAIN_TABLE_ROWS = 10  # longer ones scroll
 _RUN = "run"
 
 
 @st.cache_resource(show_spinner=False)
 def all_runs() -> Runs:
-    """The one manager of this server's runs."""
-    return Runs()
+    """The one manager of this server's runs, who gets ready as soon as he is asked for."""
+    runs = Runs()
+    runs.prepare()
+    return runs
 
 
-def current_run() -> Run:
-    """The run named in the URL, else the finished example; says so if the link is stale."""
+def current_run() -> Run | None:
+    """The run named in the URL, else the finished example; says so if the link is stale.
+
+    None while a server that was just started still trains its example: see `await_example`.
+    """
     # Going to another page drops the URL's parameters: the session remembers the last run.
     run_id = st.query_params.get(_RUN, st.session_state.get(_RUN))
     run = all_runs().get(run_id)
@@ -39,10 +45,26 @@ def current_run() -> Run:
             icon=":material/link_off:",
         )
     if run is None:
-        with st.spinner("Training the example run: LeNet-5, 40 iterations, a few seconds…"):
-            run = all_runs().example()
+        if not all_runs().prepared():
+            return None
+        run = all_runs().example()
     look_at(run)
     return run
+
+
+def await_example() -> None:
+    """Say what is missing, and run the whole page again once it is there."""
+    st.info(
+        "An example run is being trained: LeNet-5, 40 iterations, a few seconds. On the first "
+        "start after an installation the codec is compiled as well, which takes ten seconds or so.",
+        icon=":material/hourglass_top:",
+    )
+    st.fragment(_look_for_example, run_every=STARTING_POLL_SECONDS)()
+
+
+def _look_for_example() -> None:
+    if all_runs().prepared():
+        st.rerun()
 
 
 def look_at(run: Run) -> None:

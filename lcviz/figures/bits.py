@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
 from ..lab.anatomy import Choice
 from .panel import (
     BLUE,
+    CODER_NAMES,
     GREEN,
     GREY,
+    HATCH,
     PURPLE,
+    VERMILION,
     Option,
     Panel,
     base_option,
@@ -20,25 +24,39 @@ from .panel import (
 )
 
 FLOOR = 100 / 32  # percent of float32: one bit a parameter
+COLOURS = {"runlength": BLUE, "huffman": VERMILION}
 
 
-def bit_choices(choices: Sequence[Choice], bits: int | None) -> Panel:
-    """Size and kept energy for every x, the run's own x marked.
+def bit_choices(choices: Sequence[Choice], now: int, coder: str) -> Panel:
+    """Size with both coders and kept energy for every x.
 
-    choices: from `lab.anatomy.choices`; the last one is the exponent stage alone.
+    choices: from `lab.anatomy.choices`. now: the index of what the record keeps. coder: the
+    one that it was written with.
     """
-    names = [_name(c.bits) for c in choices]
-    now = next(c for c in choices if c.bits == bits)
-    option: Option = base_option() | {
+    names = [_name(c) for c in choices]
+    mine = choices[now]
+    budget = "" if mine.budget is None else f"; {names[now]}: what fits into the budget"
+    base = base_option()
+    named = [*CODER_NAMES.values(), "entropy", "1 bit a parameter", "energy kept"]
+    option: Option = base | {
+        "legend": base["legend"] | {"data": named},
         "tooltip": {"trigger": "axis", "confine": True},
-        "grid": [{"left": 56, "right": 56, "top": 56, "bottom": 48}],
-        "xAxis": {
-            "type": "category",
-            "data": names,
-            "name": "x bits for priority promotion (E: every bucket kept)",
-            "nameLocation": "middle",
-            "nameGap": 28,
-        },
+        "grid": [{"left": 56, "right": 56, "top": 72, "bottom": 48}],
+        "xAxis": [
+            {
+                "type": "category",
+                "data": names,
+                "name": f"x bits for priority promotion (E: every bucket kept{budget})",
+                "nameLocation": "middle",
+                "nameGap": 28,
+            },
+            {  # of the band behind what the record keeps
+                "type": "category",
+                "data": names,
+                "show": False,
+                "axisPointer": {"show": False, "triggerTooltip": False},
+            },
+        ],
         "yAxis": [
             {
                 "type": "value",
@@ -58,18 +76,14 @@ def bit_choices(choices: Sequence[Choice], bits: int | None) -> Panel:
             },
         ],
         "series": [
+            *(_bars(choices, now, name) for name in CODER_NAMES),
             {
-                "name": "size with Huffman",
-                "type": "bar",
-                "itemStyle": {"color": BLUE},
-                "data": [
-                    {
-                        "value": round(100 * c.share, 3),
-                        "itemStyle": {"color": BLUE, "opacity": 1 if c.bits == bits else 0.45},
-                        "label": {"show": c.bits == bits, "position": "top", "formatter": "now"},
-                    }
-                    for c in choices
-                ],
+                "name": "entropy",
+                "type": "scatter",
+                "symbol": "diamond",
+                "symbolSize": 10,
+                "itemStyle": {"color": PURPLE},
+                "data": [round(100 * c.sizes.share(c.sizes.entropy), 3) for c in choices],
             },
             {
                 "name": "1 bit a parameter",
@@ -78,14 +92,6 @@ def bit_choices(choices: Sequence[Choice], bits: int | None) -> Panel:
                 "lineStyle": {"type": "dashed", "color": GREY, "width": 1.5},
                 "itemStyle": {"color": GREY},
                 "data": [FLOOR] * len(choices),
-            },
-            {
-                "name": "entropy",
-                "type": "scatter",
-                "symbol": "diamond",
-                "symbolSize": 10,
-                "itemStyle": {"color": PURPLE},
-                "data": [round(100 * c.entropy_share, 3) for c in choices],
             },
             {
                 "name": "energy kept",
@@ -97,37 +103,87 @@ def bit_choices(choices: Sequence[Choice], bits: int | None) -> Panel:
                 "itemStyle": {"color": GREEN},
                 "data": [round(100 * c.energy_share, 3) for c in choices],
             },
+            {
+                "name": f"now, {CODER_NAMES[coder]}",
+                "type": "bar",
+                "xAxisIndex": 1,
+                "yAxisIndex": 1,
+                "barWidth": "94%",
+                "silent": True,
+                "z": 0,
+                "itemStyle": {"color": "rgba(128,128,128,0.2)"},
+                "label": {"show": True, "position": "insideTop", "formatter": "now"},
+                "data": [100 if i == now else None for i in range(len(choices))],
+            },
         ],
     }
-    sentence = (
-        f"{'E alone' if bits is None else f'x = {bits}'} keeps {now.buckets_kept} of {now.buckets} "
-        f"buckets and {percent_text(now.energy_share)} of δ's energy ‖δ‖², in "
-        f"{now.bits_per_parameter:.2f} bits a parameter: {nbytes_text(now.nbytes)} without the "
-        "record's header. "
-    ) + _floor_sentence(now)
-    table = pd.DataFrame(
+    alt = "Size with both coders and kept energy for x from 1 to 8 bits, and for all buckets."
+    return Panel(
+        "Priority promotion: what x bits keep and cost", _sentence(mine), option, alt,
+        _table(choices, names),
+    )  # fmt: skip
+
+
+def _bars(choices: Sequence[Choice], now: int, coder: str) -> dict[str, Any]:
+    """One coder's sizes; what the record keeps stands out."""
+    bars = []
+    for i, c in enumerate(choices):
+        nbytes = c.sizes.of(coder)
+        bars.append(
+            {
+                "value": None if nbytes is None else round(100 * c.sizes.share(nbytes), 3),
+                "itemStyle": {"opacity": 1 if i == now else 0.45},
+            }
+        )
+    hatched = {"decal": HATCH} if coder == "huffman" else {}
+    return {
+        "name": CODER_NAMES[coder],
+        "type": "bar",
+        "barGap": "0%",
+        "itemStyle": {"color": COLOURS[coder]} | hatched,
+        "data": bars,
+    }
+
+
+def _sentence(now: Choice) -> str:
+    sizes = now.sizes
+    if now.budget is not None:
+        who = f"The budget of {_name(now)}"
+    else:
+        who = "E alone" if now.bits is None else f"x = {now.bits}"
+    both = [
+        f"{CODER_NAMES[coder]} {nbytes_text(nbytes)} ({sizes.bits(nbytes):.3f} bits a parameter)"
+        for coder in CODER_NAMES
+        if (nbytes := sizes.of(coder)) is not None
+    ]
+    text = (
+        f"{who} keeps {now.buckets_kept} of {now.buckets} buckets and "
+        f"{percent_text(now.energy_share)} of δ's energy ‖δ‖². Each with a new table: "
+        f"{', '.join(both)}. "
+    )
+    if sizes.n and 1 <= sizes.bits(sizes.huffman) < 1.1:
+        return text + (
+            "The paper's code cannot get below the dashed line: a prefix code spends at least "
+            "1 bit on every single value."
+        )
+    return text + "Diamonds are the entropy: no code of single values gets below it."
+
+
+def _table(choices: Sequence[Choice], names: Sequence[str]) -> pd.DataFrame:
+    sizes = [c.sizes for c in choices]
+    return pd.DataFrame(
         {
             "x": names,
             "buckets kept": [f"{c.buckets_kept} of {c.buckets}" for c in choices],
             "energy kept, %": [round(100 * c.energy_share, 3) for c in choices],
-            "bits a parameter": [round(c.bits_per_parameter, 3) for c in choices],
-            "entropy, bits": [round(c.entropy_bits / c.n, 3) if c.n else 0.0 for c in choices],
-            "bytes": [c.nbytes for c in choices],
-            "% of float32": [round(100 * c.share, 2) for c in choices],
+            "run-length, bytes": pd.array([s.runlength for s in sizes], "Int64"),
+            "Huffman, bytes": [s.huffman for s in sizes],
+            "entropy, bytes": [round(s.entropy, 1) for s in sizes],
         }
     )
-    alt = "Size and kept energy for x from 1 to 8 bits, and for all buckets."
-    return Panel("Priority promotion: what x bits keep and cost", sentence, option, alt, table)
 
 
-def _name(bits: int | None) -> str:
-    return "E" if bits is None else str(bits)
-
-
-def _floor_sentence(now: Choice) -> str:
-    if now.n and 1 <= now.stream_bits / now.n < 1.1:
-        return (
-            "It cannot get below the dashed line: a prefix code spends at least 1 bit on every "
-            f"value, 3.125 % of float32, though the entropy is {now.entropy_bits / now.n:.3f} bits."
-        )
-    return "The diamonds are the entropy of the same symbols: no code for single symbols beats it."
+def _name(choice: Choice) -> str:
+    if choice.budget is not None:
+        return f"{100 * choice.budget:g} %"
+    return "E" if choice.bits is None else str(choice.bits)

@@ -16,6 +16,7 @@ from .panel import (
     base_option,
     exponent_text,
     minus,
+    plural,
 )
 
 
@@ -90,7 +91,12 @@ def bucket_histogram(totals: Sequence[BucketTotal], n: int, shared: bool) -> Pan
     kept_values = sum(b.kept for b in totals)
     kept_buckets = sum(b.kept > 0 for b in totals)
     smallest = min((b.exponent for b in totals if b.kept), default=None)
-    if smallest is None:
+    if smallest is None and totals:
+        sentence = (
+            f"None of {plural(len(totals), 'bucket')} survives: the track stays where it is, and "
+            "all changes are seen again in the next δ."
+        )
+    elif smallest is None:
         sentence = "Nothing changed in this step: every value of δ is zero."
     elif not any(b.dropped for b in totals):
         sentence = (

@@ -22,6 +22,7 @@ from .panel import (
 )
 
 MAX_POINTS = 500  # a line: more than the pixels there are would only slow every tick
+Lines = dict[str, tuple[str, str, Sequence[float]]]  # name -> colour, dash, values
 
 
 def loss_curve(
@@ -58,30 +59,37 @@ def size_curve(
     full: Sequence[int],
     header: int,
     viewed: int,
+    budget: float | None = None,
 ) -> Panel:
     """Size of each delta record as a percentage of float32, by step; the base is left out.
 
     nbytes, full: bytes of each record and of the same state in float32, the base first.
-    header: bytes of the newest record that are its header.
+    header: bytes of the newest record that are its header. budget: the share of float32 that
+    records were made to fit, if they were.
     """
     share = [round(100 * n / f, 3) for n, f in zip(nbytes, full)]
+    lines: Lines = {
+        "record on disk": (GREEN, "solid", share[1:]),
+        "1 bit a parameter": (GREY, "dashed", [3.125] * len(share[1:])),
+    }
+    if budget is not None:
+        lines["budget"] = (VERMILION, "dotted", [round(100 * budget, 3)] * len(share[1:]))
     option = _lines(
         steps[1:],
-        {
-            "record on disk": (GREEN, "solid", share[1:]),
-            "1 bit a parameter": (GREY, "dashed", [3.125] * len(share[1:])),
-        },
+        lines,
         "record, % of float32",
         viewed,
     )
     option["yAxis"]["min"] = 0
     mean = sum(nbytes[1:]) / max(1, sum(full[1:]))
+    within = "" if budget is None else f" of a budget of {percent_text(budget)}"
     sentence = f"So far only the base, {nbytes_text(nbytes[0])}, which is exact."
     if len(steps) > 1:
         sentence = (
             f"{len(steps)} checkpoints in {nbytes_text(sum(nbytes))} instead of "
             f"{nbytes_text(sum(full))}: the base is exact, a delta record takes "
-            f"{percent_text(mean)} of float32 on average, its header of {header:,} bytes included."
+            f"{percent_text(mean)} of float32 on average{within}, its header of {header:,} bytes "
+            "included."
         )
     table = pd.DataFrame({"step": steps, "bytes": nbytes, "float32 bytes": full, "%": share})
     alt = "Size of each delta record in percent of float32, by step."
@@ -96,7 +104,7 @@ def _thinned(points: list[tuple[int, float]]) -> list[tuple[int, float]]:
 
 def _lines(
     steps: Sequence[int],
-    series: dict[str, tuple[str, str, Sequence[float]]],
+    series: Lines,
     y_name: str,
     viewed: int,
 ) -> Option:

@@ -1,4 +1,4 @@
-"""The Huffman stage: the code as a tree and as a table."""
+"""The lossless stage: the code of single values, or of runs of zeros, as a tree and as a table."""
 
 from __future__ import annotations
 
@@ -8,45 +8,39 @@ import numpy as np
 import pandas as pd
 
 from codec import huffman
-from codec.huffman import Node
 
-from ..lab.anatomy import CodeRow
-from .panel import (
-    GREY,
-    SIGN_COLOURS,
-    Option,
-    Panel,
-    base_option,
-    exponent_text,
-    minus,
-    nbytes_text,
-    plural,
-)
-
-MAX_LEAVES = 24  # a taller tree is a smear; deeper words are folded into one leaf
+from ..lab.anatomy import Alphabet
+from ..lab.codes import CodeRow, TokenRow
+from .panel import Option, Panel, exponent_text, minus, nbytes_text, plural
+from .tree import tree_option
 
 
-def code_panel(rows: Sequence[CodeRow], name: str) -> Panel:
-    """One alphabet's canonical code: levels, counts, code words, and their tree.
+def code_panel(rows: Sequence[CodeRow], alphabet: Alphabet, name: str) -> Panel:
+    """The code of single values: levels, counts, code words, and their tree.
 
-    rows: from `lab.anatomy.code_table`. name: whose alphabet it is, for the sentence.
+    rows: from `lab.codes.code_table`. name: whose alphabet it is, for the sentence.
     """
     counts = np.array([r.count for r in rows], np.int64)
     lengths = np.array([len(r.word) for r in rows], np.uint8)
-    n = int(counts.sum())
-    option, n_leaves = _tree_option(huffman.tree(lengths), rows)
-    mean = huffman.n_bits(counts, lengths) / n
-    entropy = huffman.entropy(counts) / n
-    table_bytes = counts.size + 4 * (counts.size - 1)
+    n, words = int(counts.sum()), huffman.n_bits(counts, lengths)
+    option, n_leaves = tree_option(
+        huffman.tree(lengths), lambda s: (_level_text(rows[s].level), rows[s].sign), "level", 150
+    )
     if not lengths.any():
         sentence = f"{name}: a single symbol, so no bits are needed at all."
     else:
         sentence = (
-            f"{name}: {sum(counts > 0)} symbols, {mean:.4f} bits a value on average; the "
-            f"entropy is {entropy:.4f}. The table costs {table_bytes} bytes: {counts.size} "
-            f"code lengths of 1 byte and {plural(counts.size - 1, 'level')} of 4 bytes. Each "
-            f"record has its own, beside {nbytes_text(int(np.ceil(mean * n / 8)))} of code words."
+            f"{name}: {sum(counts > 0)} symbols, {words / n:.4f} bits a value on average; the "
+            f"entropy is {huffman.entropy(counts) / n:.4f}. "
         )
+        if alphabet.table is not None and alphabet.table.classes == 1:
+            sentence += _cost(alphabet)
+        else:
+            table_bytes = plural(huffman.pack_lengths(lengths).size, "byte")
+            sentence += (
+                f"It is not what this record was written with: as the paper's code it would take "
+                f"{nbytes_text(words / 8)} of words and a table of {table_bytes}."
+            )
     table = pd.DataFrame(
         {
             "symbol": [r.symbol for r in rows],
@@ -60,107 +54,77 @@ def code_panel(rows: Sequence[CodeRow], name: str) -> Panel:
             "code word": [r.word or "(none)" for r in rows],
         }
     )
-    alt = "The code as a binary tree; the table below has the same words."
-    height = max(150, 24 + 20 * n_leaves)
-    return Panel("Huffman code of the levels", sentence, option, alt, table, height)
+    return _panel(
+        "Huffman code of single values (paper)", sentence, option, n_leaves, "The code", table
+    )
 
 
-def _tree_option(root: Node, rows: Sequence[CodeRow]) -> tuple[Option, int]:
-    """The tree from left to right on hidden axes, and how many leaves it shows.
+def token_panel(rows: Sequence[TokenRow], alphabet: Alphabet, name: str) -> Panel:
+    """The code of tokens, each a run of zeros and the level that ends it.
 
-    Not ECharts' own tree series: that one cannot label edges, and stops with an error when a
-    tick changes the shape of the tree.
+    rows: from `lab.codes.token_table`. name: as for `code_panel`.
     """
-    depth = _depth_for(root)
-    shown = [node for node in _nodes(root) if len(node.word) <= depth]
-    leaves = [n for n in shown if n.symbol is not None or len(n.word) == depth]
-    height: dict[str, float] = {leaf.word: i for i, leaf in enumerate(leaves)}
-    for node in sorted(shown, key=lambda n: -len(n.word)):
-        if node.word not in height:
-            height[node.word] = (height[node.word + "0"] + height[node.word + "1"]) / 2
-    edges, bits = [], []
-    for word in (n.word for n in shown if n.word):
-        x, y, parent = len(word), height[word], height[word[:-1]]
-        edges.append({"coords": [[x - 1, parent], [x - 1, y], [x, y]]})
-        bits.append({"value": [x - 0.5, y], "label": {"formatter": word[-1]}})
-    ends = [
-        {
-            "value": [len(leaf.word), height[leaf.word]],
-            "itemStyle": {"color": _colour(leaf, rows)},
-            "label": {"formatter": _text(leaf, rows)},
-        }
-        for leaf in leaves
-    ]
-    label = {"show": True, "fontSize": 12}
-    option = base_option() | {
-        "legend": {"show": False},
-        "tooltip": {"show": False},
-        "grid": [{"left": 12, "right": 150, "top": 12, "bottom": 12}],
-        "xAxis": {"show": False, "type": "value", "min": 0, "max": max(len(n.word) for n in shown)},
-        "yAxis": {
-            "show": False,
-            "type": "value",
-            "min": -0.5,
-            "max": len(leaves) - 0.5,
-            "inverse": True,
-        },
-        "series": [
-            {
-                "type": "lines",
-                "coordinateSystem": "cartesian2d",
-                "polyline": True,
-                "silent": True,
-                "lineStyle": {"color": GREY, "width": 1.2, "opacity": 1, "curveness": 0},
-                "data": edges,
-            },
-            {
-                "type": "scatter",
-                "symbolSize": 0,
-                "silent": True,
-                "itemStyle": {"opacity": 1},
-                "label": label | {"position": "top", "distance": 1},
-                "data": bits,
-            },
-            {
-                "type": "scatter",
-                "symbolSize": 8,
-                "silent": True,
-                "itemStyle": {"opacity": 1},
-                "label": label | {"position": "right", "distance": 6},
-                "data": ends,
-            },
-        ],
+    assert alphabet.table is not None, "tokens have a table"
+    by_token = {r.token: r for r in rows}
+    option, n_leaves = tree_option(
+        huffman.tree(alphabet.table.lengths),
+        lambda t: (token_text(by_token[t]), by_token[t].sign),
+        "token",
+        230,
+    )
+    counts = alphabet.counts(alphabet.kept)
+    n_values, escaped = int(counts[1:].sum()), by_token[0].count
+    sentence = (
+        f"{name}: {n_values:,} of {alphabet.n:,} values are not 0, and each takes one word for "
+        f"itself and the zeros before it. That makes {alphabet.word_bits / alphabet.n:.4f} bits a "
+        f"value; the entropy of single values is {huffman.entropy(counts) / alphabet.n:.4f}. "
+        f"{_cost(alphabet)}"
+    )
+    if escaped:
+        sentence += f" {plural(escaped, 'run')} without a word took the escape's."
+    columns: dict[str, list[object]] = {
+        "token": [token_text(r) for r in rows],
+        "code word": [r.word for r in rows],
+        "bits": [len(r.word) for r in rows],
+        "open bits": [f"{'≥ ' if r.symbol is None else ''}{r.open_bits}" for r in rows],
     }
-    return option, len(leaves)
+    if escaped is not None:  # counted
+        columns["count"] = [r.count for r in rows]
+    return _panel(
+        "Run-length Huffman code: zeros, and the level that ends them",
+        sentence,
+        option,
+        n_leaves,
+        "The code of runs",
+        pd.DataFrame(columns),
+    )
 
 
-def _nodes(node: Node) -> list[Node]:
-    """The node and all below it, upper branch first."""
-    below = [_nodes(child) for child in (node.zero, node.one) if child]
-    return [node, *(n for branch in below for n in branch)]
+def token_text(row: TokenRow) -> str:
+    """A token in words: '16–19 zeros, +0.79'."""
+    if row.symbol is None:
+        return "escape: any other run"
+    run = str(row.first) if row.first == row.last else f"{row.first}–{row.last}"
+    zeros = "no zero" if row.last == 0 else "1 zero" if row.last == 1 else f"{run} zeros"
+    level = f"level {row.symbol}" if row.level is None else _level_text(row.level)
+    return f"{zeros}, {level}"
 
 
-def _colour(leaf: Node, rows: Sequence[CodeRow]) -> str:
-    sign = rows[leaf.symbol].sign if leaf.symbol is not None else None
-    return GREY if sign is None else SIGN_COLOURS[sign]
+def _panel(
+    title: str, sentence: str, option: Option, n_leaves: int, what: str, table: pd.DataFrame
+) -> Panel:
+    alt = f"{what} as a binary tree; the table below has the same words."
+    return Panel(title, sentence, option, alt, table, max(150, 24 + 20 * n_leaves))
 
 
-def _text(leaf: Node, rows: Sequence[CodeRow]) -> str:
-    if leaf.symbol is None:
-        n = sum(node.symbol is not None for node in _nodes(leaf))
-        return f"{leaf.word}…  {n} more levels"
-    return f"{leaf.word or 'no bits'}  →  {_label(rows[leaf.symbol])}"
+def _cost(alphabet: Alphabet) -> str:
+    """What a record's words and table cost, and whether the table is new."""
+    words = nbytes_text(alphabet.word_bits / 8)
+    if alphabet.cached:
+        saved = nbytes_text(alphabet.saved_bits / 8)
+        return f"The table is the one sent last, which saved {saved}: only {words} of words."
+    return f"The table is new: {plural(alphabet.table_nbytes, 'byte')}, beside {words} of words."
 
 
-def _depth_for(root: Node) -> int:
-    """The largest depth to which the tree shows at most MAX_LEAVES leaves."""
-    level, done, depth = [root], 0, 0
-    while level and done + len(level) <= MAX_LEAVES:
-        done += sum(node.symbol is not None for node in level)
-        level = [c for node in level for c in (node.zero, node.one) if c is not None]
-        depth += 1
-    return depth - 1
-
-
-def _label(row: CodeRow) -> str:
-    return "zero" if row.exponent is None else minus(f"{row.level:+.3g}")
+def _level_text(level: float) -> str:
+    return minus(f"{level:+.3g}") if level else "zero"

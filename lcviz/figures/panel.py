@@ -15,6 +15,7 @@ BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 GREY = "#808080"
 SIGN_COLOURS = (BLUE, VERMILION)
 SIGN_NAMES = ("positive", "negative")
+CODER_NAMES = {"runlength": "Run-length Huffman", "huffman": "Huffman (paper)"}
 
 HATCH = {
     "symbol": "rect",

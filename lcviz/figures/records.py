@@ -9,14 +9,21 @@ import plotly.graph_objects as go
 
 from codec.chain import Entry
 
-from .panel import BLUE, GREEN, Panel, nbytes_text
+from .panel import BLUE, GREEN, VERMILION, Panel, nbytes_text, plural
+
+NEW, AGAIN = "delta, new table", "delta, table used again"
+MARKS = {"base": (BLUE, "diamond"), NEW: (VERMILION, "square"), AGAIN: (GREEN, "circle")}
 
 
-def record_sizes(entries: Sequence[Entry]) -> Panel:
-    """Bytes of every record, bases and deltas apart, on a log scale."""
+def record_sizes(entries: Sequence[Entry], tables: Sequence[tuple[int, int]]) -> Panel:
+    """Bytes of every record, by kind, on a log scale.
+
+    tables: of each record how many code tables it needs, and how many of them were sent before.
+    """
     figure = go.Figure()
-    for kind, colour, symbol in (("base", BLUE, "diamond"), ("delta", GREEN, "circle")):
-        own = [e for e in entries if e.kind == kind]
+    kinds = [_kind(e, *of) for e, of in zip(entries, tables, strict=True)]
+    for kind, (colour, symbol) in MARKS.items():
+        own = [e for e, its in zip(entries, kinds) if its == kind]
         figure.add_scatter(
             x=[e.step for e in own],
             y=[e.nbytes for e in own],
@@ -34,16 +41,35 @@ def record_sizes(entries: Sequence[Entry]) -> Panel:
     )
     total = sum(e.nbytes for e in entries)
     base = sum(e.nbytes for e in entries if e.kind == "base")
+    needed, again = (sum(of) for of in zip(*tables, strict=True))
     sentence = (
-        f"{len(entries)} records, {nbytes_text(total)} in all, {nbytes_text(base)} of it in exact "
-        "base records."
+        f"{plural(len(entries), 'record')}, {nbytes_text(total)} in all, {nbytes_text(base)} of it "
+        "in exact base records."
     )
+    if needed:
+        sentence += f" {again:,} of {plural(needed, 'code table')} were sent before and used again."
     table = pd.DataFrame(
         {
             "step": [e.step for e in entries],
             "kind": [e.kind for e in entries],
+            "code table": [_words(*of) for of in tables],
             "bytes": [e.nbytes for e in entries],
             "file": [e.name for e in entries],
         }
     )
     return Panel("Records of the chain", sentence, figure, "Bytes of each record, by step.", table)
+
+
+def _kind(entry: Entry, needed: int, again: int) -> str:
+    if entry.kind == "base":
+        return "base"
+    return AGAIN if again == needed else NEW
+
+
+def _words(needed: int, again: int) -> str:
+    """Whether a record's code tables are new."""
+    if not needed:
+        return "none"
+    if needed == 1:
+        return "used again" if again else "new"
+    return f"{needed - again} new, {again} used again"

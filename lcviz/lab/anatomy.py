@@ -1,22 +1,26 @@
 """The anatomy of one delta: its buckets, what each choice of bits would keep and cost.
 
-Everything here follows from one histogram of the delta, because promotion order does not
-depend on the number of bits: the sizes for x = 1..8 are computed exactly from the counts
-(optimal code lengths times counts), without encoding anything.
+Most of it follows from one histogram of the delta, because promotion order does not depend on
+the number of bits. Only runs of zeros are not in a histogram: what run-length Huffman makes of
+another number of bits takes the codes of the exponent stage, and encoding them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 import codec
 from codec import huffman
-from codec.quantize import Codes
+from codec.quantize import Codes, n_promoted
 from codec.state import Arrays
+from codec.tables import CodeTable
+
+from .sizes import Sizes, Tables, coded_nbytes, huffman_nbytes, runlength_nbytes
 
 EVERY_BITS = (*range(1, 9), None)  # x of priority promotion; None: the exponent stage alone
 
@@ -26,8 +30,13 @@ class Alphabet:
     """The part of a delta that shares one code: the whole model, or one tensor.
 
     names: its tensors. n: elements. buckets: all of them, in promotion order, with the
-    levels of the run's own bits. energy: float64 (b,), sum of squares of each bucket's
-    members. residual: float64 (b,), sum of squared distances to the representative.
+    levels that the record has. energy: float64 (b,), sum of squares of each bucket's members.
+    residual: float64 (b,), sum of squared distances to the representative.
+
+    Of the record: table, the code it was written with, None if no bits were needed. cached:
+    that table was the one sent last. saved_bits: what a new one would have cost more.
+    word_bits: bits of all code words. stream_elements: elements of each of its streams.
+    runlength_nbytes: bytes of the same symbols with run-length Huffman and a new table.
     """
 
     names: tuple[str, ...]
@@ -35,11 +44,31 @@ class Alphabet:
     buckets: codec.Buckets
     energy: NDArray[np.float64]
     residual: NDArray[np.float64]
+    table: CodeTable | None
+    cached: bool
+    saved_bits: int
+    word_bits: int
+    stream_elements: int
+    runlength_nbytes: int
 
-    def counts(self, bits: int | None) -> NDArray[np.int64]:
-        """int64 (k,): occurrences of each code if ``bits`` were used; code 0 is zero."""
-        kept = self.buckets.count[: n_kept(bits, len(self.buckets))]
-        return np.concatenate(([self.n - kept.sum()], kept)).astype(np.int64)
+    @property
+    def kept(self) -> int:
+        """How many buckets the record keeps."""
+        return int(np.count_nonzero(self.buckets.level))
+
+    @property
+    def table_nbytes(self) -> int:
+        """Bytes of the record's table: 0 if it is the one sent last."""
+        return 0 if self.table is None or self.cached else self.table.packed.size
+
+    @property
+    def nbytes(self) -> int:
+        """What the record's code words, table and levels take."""
+        return coded_nbytes(self.word_bits, self.table_nbytes, self.kept)
+
+    def counts(self, kept: int) -> NDArray[np.int64]:
+        """int64 (k,): occurrences of each code if ``kept`` buckets were; code 0 is zero."""
+        return self.buckets.keeping(kept).counts(self.n)
 
 
 @dataclass(frozen=True)
@@ -54,79 +83,54 @@ class BucketTotal:
 
 @dataclass(frozen=True)
 class Choice:
-    """What one number of bits keeps and costs.
+    """What one number of bits, or a budget, keeps and costs.
 
-    buckets_kept of buckets: summed over alphabets. energy_share: kept part of the delta's
-    sum of squares. error: ||delta - quantized|| / ||delta||. stream_bits, entropy_bits:
-    exact length of the code words, and Shannon's bound for the same codes. nbytes: bytes
-    of streams, code tables and levels, without the record's header. n: elements.
+    bits: x, None for every bucket. budget: the share of float32 that chose instead, or None.
+    buckets_kept of buckets: summed over alphabets. energy_share: kept part of the delta's sum
+    of squares. error: ||delta - quantized|| / ||delta||. sizes: with new code tables.
     """
 
     bits: int | None
+    budget: float | None
     buckets_kept: int
     buckets: int
     energy_share: float
     error: float
-    stream_bits: int
-    entropy_bits: float
-    nbytes: int
-    n: int
-
-    @property
-    def share(self) -> float:
-        """nbytes over the float32 bytes of the same elements."""
-        return self.nbytes / (4 * self.n) if self.n else 0.0
-
-    @property
-    def entropy_share(self) -> float:
-        """entropy_bits over the float32 bits of the same elements."""
-        return self.entropy_bits / (32 * self.n) if self.n else 0.0
-
-    @property
-    def bits_per_parameter(self) -> float:
-        """Everything counted in nbytes, in bits an element."""
-        return 8 * self.nbytes / self.n if self.n else 0.0
+    sizes: Sizes
 
 
-@dataclass(frozen=True)
-class CodeRow:
-    """One line of a Huffman table: a level, how often it occurs, its code word.
-
-    exponent and sign are None for level 0, the zero.
-    """
-
-    symbol: int
-    level: float
-    exponent: int | None
-    sign: int | None
-    count: int
-    word: str
-
-
-def dissect(
-    before: Arrays, after: Arrays, step: codec.Step
-) -> tuple[tuple[Alphabet, ...], list[Codes]]:
+def dissect(deltas: Arrays, step: codec.Step) -> tuple[tuple[Alphabet, ...], list[Codes]]:
     """The alphabets of one step, and their codes of the exponent stage alone, each (n,).
 
-    before: the track the step started from. after: the state that was saved, float32.
+    deltas: name -> float32, what the step encodes: the saved state less the track before it.
     """
     alphabets, codes = [], []
     for group in step.groups:
-        delta = np.concatenate(
-            [(after[t.name] - before[t.name]).reshape(-1) for t in group.tensors]
-        )
-        buckets = group.quantized.buckets
-        assert buckets is not None, "a step from a tracker has them"
-        own, energy, residual = buckets.energies(delta)
+        delta = np.concatenate([deltas[t.name].reshape(-1) for t in group.tensors])
+        e, stage = group.encoded, codec.quantize(delta)
+        assert stage.buckets is not None, "quantize knows its buckets"
+        buckets = stage.buckets.keeping(e.levels.size - 1)
+        _, energy, residual = stage.buckets.energies(delta)
+        if step.coder == "runlength":  # a new table would cost what the last one saved more
+            new = e.saved_bits if e.cached else 8 * e.table_nbytes
+            runlength = coded_nbytes(e.payload_bits + new, 0, e.levels.size - 1)
+        else:
+            runlength = runlength_nbytes(stage.codes, buckets)
         names = tuple(t.name for t in group.tensors)
-        alphabets.append(Alphabet(names, delta.size, buckets, energy, residual))
-        codes.append(own)
+        alphabets.append(
+            Alphabet(
+                names, delta.size, buckets, energy, residual, e.table, e.cached, e.saved_bits,
+                e.payload_bits, e.stream_elements, runlength,
+            )
+        )  # fmt: skip
+        codes.append(stage.codes)
     return tuple(alphabets), codes
 
 
 def n_kept(bits: int | None, n_buckets: int) -> int:
-    """Buckets that x bits promote: at most 2^x - 1 (PAPER: priority promotion)."""
-    return n_buckets if bits is None else min(2**bits - 1, n_buckets)
+    """How many of so many buckets x bits promote."""
+    most = n_promoted(bits)
+    return n_buckets if most is None else min(most, n_buckets)
 
 
 def totals(alphabets: Sequence[Alphabet]) -> tuple[BucketTotal, ...]:
@@ -144,36 +148,65 @@ def totals(alphabets: Sequence[Alphabet]) -> tuple[BucketTotal, ...]:
     )
 
 
-def choice(alphabets: Sequence[Alphabet], bits: int | None) -> Choice:
-    """What ``bits`` would keep and cost for this delta."""
-    kept = buckets = stream = nbytes = n = 0
-    entropy = energy = kept_energy = lost = 0.0
-    for a in alphabets:
-        k = n_kept(bits, len(a.buckets))
-        counts = a.counts(bits)
-        n_bits = huffman.n_bits(counts, huffman.code_lengths(counts))
-        kept, buckets, n = kept + k, buckets + len(a.buckets), n + a.n
-        stream, entropy = stream + n_bits, entropy + huffman.entropy(counts)
-        nbytes += (n_bits + 7) // 8 + counts.size + 4 * k
-        energy, kept_energy = energy + a.energy.sum(), kept_energy + a.energy[:k].sum()
-        lost += a.residual[:k].sum() + a.energy[k:].sum()
-    share = kept_energy / energy if energy else 1.0
-    error = float(np.sqrt(lost / energy)) if energy else 0.0
-    return Choice(bits, kept, buckets, float(share), error, stream, entropy, nbytes, n)
+def choices(
+    alphabets: Sequence[Alphabet], codes: Sequence[Codes] | None = None, budget: float | None = None
+) -> tuple[Choice, ...]:
+    """What x = 1..8 and the exponent stage alone would keep and cost, for one delta.
+
+    codes: of the exponent stage, as `dissect` gave them; without them run-length sizes are
+    known only for what the record itself keeps. budget: if that chose the record's buckets,
+    they follow as a last choice.
+    """
+
+    @cache
+    def runlength(i: int, kept: int) -> int | None:
+        a = alphabets[i]
+        if kept == a.kept:
+            return a.runlength_nbytes
+        return None if codes is None else runlength_nbytes(codes[i], a.buckets.keeping(kept))
+
+    def choice(bits: int | None, share: float | None, keep: Sequence[int]) -> Choice:
+        runs = [runlength(i, kept) for i, kept in enumerate(keep)]
+        known = [nbytes for nbytes in runs if nbytes is not None]
+        counts = [a.counts(kept) for a, kept in zip(alphabets, keep)]
+        sizes = Sizes(
+            sum(known) if len(known) == len(runs) else None,
+            sum(huffman_nbytes(c) for c in counts),
+            sum(huffman.entropy(c) for c in counts),
+            sum(a.n for a in alphabets),
+        )
+        energy = sum(float(a.energy.sum()) for a in alphabets)
+        held = sum(float(a.energy[:k].sum()) for a, k in zip(alphabets, keep))
+        lost = sum(
+            float(a.residual[:k].sum() + a.energy[k:].sum()) for a, k in zip(alphabets, keep)
+        )
+        return Choice(
+            bits, share, sum(keep), sum(len(a.buckets) for a in alphabets),
+            held / energy if energy else 1.0, float(np.sqrt(lost / energy)) if energy else 0.0,
+            sizes,
+        )  # fmt: skip
+
+    found = [choice(x, None, [n_kept(x, len(a.buckets)) for a in alphabets]) for x in EVERY_BITS]
+    if budget is not None:
+        found.append(choice(None, budget, [a.kept for a in alphabets]))
+    return tuple(found)
 
 
-def choices(alphabets: Sequence[Alphabet]) -> tuple[Choice, ...]:
-    """`choice` for x = 1..8 and for the exponent stage alone."""
-    return tuple(choice(alphabets, bits) for bits in EVERY_BITS)
+def written(alphabets: Sequence[Alphabet], coder: str) -> Sizes:
+    """What the record's symbols took, and what the coder that it does not use would have made.
+
+    A table that was used again cost the record nothing; the other coder's is new.
+    """
+    own = sum(a.nbytes for a in alphabets)
+    counts = [a.counts(a.kept) for a in alphabets]
+    runlength = own if coder == "runlength" else sum(a.runlength_nbytes for a in alphabets)
+    plain = own if coder == "huffman" else sum(huffman_nbytes(c) for c in counts)
+    entropy = sum(huffman.entropy(c) for c in counts)
+    return Sizes(runlength, plain, entropy, sum(a.n for a in alphabets))
 
 
-def code_table(alphabet: Alphabet, bits: int | None) -> tuple[CodeRow, ...]:
-    """The canonical Huffman table of one alphabet, by level."""
-    counts = alphabet.counts(bits)
-    words = huffman.code_words(huffman.code_lengths(counts))
-    rows = [CodeRow(0, 0.0, None, None, int(counts[0]), words[0])]
-    levels = alphabet.buckets.representative
-    for i in range(counts.size - 1):
-        b = alphabet.buckets[i]
-        rows.append(CodeRow(i + 1, float(levels[i]), b.exponent, b.sign, b.count, words[i + 1]))
-    return tuple(rows)
+def tables(alphabets: Iterable[Alphabet]) -> Tables:
+    """How many code tables these needed, and how many of them were used again."""
+    needed = [a for a in alphabets if a.table is not None]
+    reused = [a for a in needed if a.cached]
+    return Tables(len(needed), len(reused), sum(a.saved_bits for a in reused) / 8)

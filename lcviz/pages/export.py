@@ -21,6 +21,9 @@ def page() -> None:
     """The run of the URL: its records, the downloads, and the code that loads them."""
     st.title("Export the compressed chain")
     run = state.current_run()
+    if run is None:
+        state.await_example()
+        return
     whose = "the example run, " if state.is_example(run) else ""
     st.markdown(f"This is {whose}**{run.task.title}**. {describe(run.settings)}.")
     state.tables_toggle()
@@ -88,7 +91,7 @@ def _archive(run: Run, package: Package) -> None:
         icon=":material/download:",
     )
     st.caption(f"The same checkpoints in full float32: {nbytes_text(full)}.")
-    state.show(record_sizes(package.entries), "records")
+    state.show(record_sizes(package.entries, package.tables), "records")
 
 
 def _one_step(run: Run, package: Package) -> int:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import streamlit as st
 
+from codec.quantize import Codes
+
 from .. import state
 from ..figures.bits import bit_choices
 from ..figures.buckets import bucket_histogram
-from ..figures.huffman import code_panel
+from ..figures.huffman import code_panel, token_panel
+from ..figures.panel import CODER_NAMES, Panel, nbytes_text, percent_text, plural
 from ..figures.removed import removed_bucket_panel
-from ..lab.anatomy import Alphabet, choices, code_table, totals
+from ..lab.anatomy import EVERY_BITS, Alphabet, choices, tables, totals, written
+from ..lab.codes import code_table, token_table
 from ..lab.removed import RemovedBuckets
+from ..lab.sizes import Sizes
 from ..session import Run
 from ..snapshot import PLAYING, Checkpoint, RunError, Snapshot
 
 
 def inside(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
-    """Bucket histogram, bit choices, Huffman code and removed buckets of one saved step."""
+    """Sizes, bucket histogram, bit choices, code and removed buckets of one saved step."""
     st.subheader(f"Inside the checkpoint of step {viewed.step}", anchor=False)
     if viewed.kind == "base":
         st.info(
@@ -32,17 +37,24 @@ def inside(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
     if not viewed.alphabets:
         st.info("In this step every tensor was stored exactly, so there is nothing to take apart.")
         return
-    whole_model = run.settings.scope == "model"
+    settings, codes = run.settings, run.codes(viewed.step)
+    if settings.budget is not None and not any(a.kept for a in viewed.alphabets):
+        st.warning(_nothing_kept(viewed, settings.budget), icon=":material/warning:")
+    _sizes(viewed, settings.coder)
+    whole_model = settings.scope == "model"
     grid = st.grid(2, min_column_width=420, border=True, key="inside")
     with grid.cell():
         n = sum(a.n for a in viewed.alphabets)
         state.show(bucket_histogram(totals(viewed.alphabets), n, whole_model), "buckets")
     with grid.cell():
-        state.show(bit_choices(choices(viewed.alphabets), run.settings.bits), "bits")
+        every = choices(viewed.alphabets, codes, settings.budget)
+        now = EVERY_BITS.index(settings.bits) if settings.budget is None else len(every) - 1
+        state.show(bit_choices(every, now, settings.coder), "bits")
     with grid.cell():
-        alphabet = _alphabet(viewed)
+        i = _alphabet(viewed)
+        alphabet = viewed.alphabets[i]
         name = "The whole model" if whole_model else alphabet.names[0]
-        panel = code_panel(code_table(alphabet, run.settings.bits), name)
+        panel = _code(alphabet, codes[i] if codes else None, name)
         state.show(panel, "huffman")
         if not st.session_state.get("tables"):  # the code's table belongs to it, always
             state.show_table(panel.table, "huffman")
@@ -50,16 +62,80 @@ def inside(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
         _removed(run, snapshot, viewed)
 
 
-def _alphabet(viewed: Checkpoint) -> Alphabet:
-    """The alphabet whose code is shown: the only one, or that of a chosen tensor."""
-    if len(viewed.alphabets) == 1:
-        return viewed.alphabets[0]
-    by_name = {a.names[0]: a for a in viewed.alphabets}
-    largest = max(range(len(by_name)), key=lambda i: viewed.alphabets[i].n)
-    name = st.selectbox(
-        "Tensor whose code is shown", list(by_name), largest, key="tensor", persist_state="session"
+def _nothing_kept(viewed: Checkpoint, budget: float) -> str:
+    """Why a budget left nothing, and what to do about it."""
+    room = nbytes_text(budget * viewed.full_nbytes)
+    return (
+        f"The budget of {percent_text(budget)}, {room}, leaves no room for a single bucket: this "
+        f"record takes {nbytes_text(viewed.nbytes)} without one. Reset with a larger budget; with "
+        "the paper's coder it must be above 3.125 %, 1 bit a parameter."
     )
-    return by_name[name]
+
+
+def _sizes(viewed: Checkpoint, coder: str) -> None:
+    """The same symbols with both coders, beside their entropy."""
+    sizes = written(viewed.alphabets, coder)
+    cards: list[tuple[str, float]] = []
+    for name, title in CODER_NAMES.items():
+        nbytes = sizes.of(name)
+        assert nbytes is not None, "a record's own sizes are all known"
+        what = "this run" if name == coder else "instead"
+        cards.append((f"{title} · {what}", nbytes))
+    cards.append(("Entropy of single values", sizes.entropy))
+    grid = st.grid(len(cards), min_column_width=200, key="sizes")
+    for title, size in cards:
+        with grid.cell():
+            note = f"{sizes.bits(size):.4f} bits a parameter"
+            st.metric(title, nbytes_text(size), note, delta_color="off", delta_arrow="off")
+    st.caption(_sizes_sentence(viewed, coder, sizes))
+
+
+def _sizes_sentence(viewed: Checkpoint, coder: str, sizes: Sizes) -> str:
+    used = tables(viewed.alphabets)
+    again = f"; {used.reused} of {plural(used.n, 'table')} used again" if used.reused else ""
+    rest = viewed.nbytes - sum(a.nbytes for a in viewed.alphabets)
+    text = (
+        f"Code words, code tables and levels of the same symbols{again}. The record is "
+        f"{nbytes_text(viewed.nbytes)}: {nbytes_text(rest)} of header and tensors stored exactly "
+        "come on top, whichever coder is used. "
+    )
+    if sizes.runlength is not None and sizes.runlength < sizes.entropy:
+        return text + (
+            "Run-length Huffman is below the entropy here: that is a bound for codes of single "
+            "values, and zeros stand together more than chance would have them."
+        )
+    return text + (
+        "The entropy bounds every code of single values; one that codes runs can get below it "
+        "where zeros stand together."
+    )
+
+
+def _alphabet(viewed: Checkpoint) -> int:
+    """Which alphabet's code is shown: the only one, or that of a chosen tensor."""
+    if len(viewed.alphabets) == 1:
+        return 0
+    names = [a.names[0] for a in viewed.alphabets]
+    largest = max(range(len(names)), key=lambda i: viewed.alphabets[i].n)
+    name = st.selectbox(
+        "Tensor whose code is shown", names, largest, key="tensor", persist_state="session"
+    )
+    return names.index(name)
+
+
+def _code(alphabet: Alphabet, codes: Codes | None, name: str) -> Panel:
+    """The code that the record was written with; or the paper's, which it could have been."""
+    if alphabet.table is None or alphabet.table.classes == 1:
+        return code_panel(code_table(alphabet), alphabet, name)
+    paper = st.toggle(
+        "Show the paper's code of single values instead",
+        key="paper",
+        persist_state="session",
+        help="This record codes runs of zeros together with the level after them. The paper "
+        "gives every single value a word of its own.",
+    )
+    if paper:
+        return code_panel(code_table(alphabet), alphabet, name)
+    return token_panel(token_table(alphabet, codes), alphabet, name)
 
 
 def _removed(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:

@@ -16,6 +16,7 @@ import demo_models
 from .. import state
 from ..figures.curves import loss_curve, size_curve
 from ..figures.panel import loss_text, minus, nbytes_text, percent_text
+from ..lab.anatomy import tables
 from ..lab.rework import lost_iterations
 from ..session import Run
 from ..snapshot import CLOSED, FAILED, FINISHED, PLAYING, Checkpoint, RunError, Settings, Snapshot
@@ -31,9 +32,17 @@ def page() -> None:
         "A checkpoint is a copy of the model, saved so that training can go on after a crash. "
         "LC-Checkpoint saves only the **difference δ** between the model and what a restart "
         "would have (the **track**), keeps of it only the largest power-of-two **buckets**, and "
-        "writes those with a **Huffman** code. What one checkpoint drops, the next one sees again."
+        "writes those with a **Huffman** code, runs of zeros included. What one checkpoint drops, "
+        "the next one sees again."
     )
     run = state.current_run()
+    if run is None:
+        with st.container(key="controls"):
+            problem = _start(settings)
+        if problem:
+            st.error(problem, icon=":material/error:")
+        state.await_example()
+        return
     poll = state.poll_interval(run)
     st.fragment(_dashboard, run_every=poll)(run, settings, poll)
 
@@ -47,9 +56,9 @@ def _dashboard(run: Run, settings: Settings, poll: float | None) -> None:
     if snapshot.newest.kind == "base":
         _base_only(snapshot)
         return
-    _headline(snapshot)
+    _headline(snapshot, run.settings.budget)
     viewed = _scrubber(run, snapshot)
-    _curves(snapshot, viewed)
+    _curves(run, snapshot, viewed)
     inside(run, snapshot, viewed)
 
 
@@ -58,14 +67,7 @@ def _controls(run: Run, snapshot: Snapshot, settings: Settings) -> None:
     problem = None
     with st.container(horizontal=True, vertical_alignment="center", key="controls"):
         if state.is_example(run):
-            if st.button(
-                "Start live training",
-                type="primary",
-                icon=":material/play_arrow:",
-                key="start",
-                help="With the settings at the side.",
-            ):
-                problem = _begin(settings, play=True)
+            problem = _start(settings)
         else:
             label, icon = ("Pause", "pause") if playing else ("Play", "play_arrow")
             if st.button(
@@ -104,6 +106,18 @@ def _controls(run: Run, snapshot: Snapshot, settings: Settings) -> None:
         st.info("The settings at the side are not this run's: Reset begins a new run with them.")
 
 
+def _start(settings: Settings) -> str | None:
+    """The button that everybody presses first; says why the run cannot start, if it cannot."""
+    wanted = st.button(
+        "Start live training",
+        type="primary",
+        icon=":material/play_arrow:",
+        key="start",
+        help="With the settings at the side.",
+    )
+    return _begin(settings, play=True) if wanted else None
+
+
 def _where(run: Run, snapshot: Snapshot) -> str:
     title = run.task.title
     if state.is_example(run):
@@ -140,7 +154,7 @@ def _base_only(snapshot: Snapshot) -> None:
     )
 
 
-def _headline(snapshot: Snapshot) -> None:
+def _headline(snapshot: Snapshot, budget: float | None) -> None:
     newest, every = snapshot.newest, snapshot.checkpoints
     st.subheader(
         f"{nbytes_text(newest.full_nbytes)} → {nbytes_text(newest.nbytes)}; a crash now costs "
@@ -150,6 +164,9 @@ def _headline(snapshot: Snapshot) -> None:
         "high as the one a restart would begin with.",
     )
     on_disk, full = sum(c.nbytes for c in every), sum(c.full_nbytes for c in every)
+    kept = sum(a.kept for a in newest.alphabets)
+    buckets = sum(len(a.buckets) for a in newest.alphabets)
+    used = tables(a for c in every for a in c.alphabets)
     measured = snapshot.measured[-1]
     live, restored = _number(measured.live_loss), _number(measured.restored_loss)
     cards = (
@@ -165,6 +182,21 @@ def _headline(snapshot: Snapshot) -> None:
             f"not {nbytes_text(full)}",
             f"All {len(every)} records on disk, the exact base included, against as many full "
             "float32 checkpoints.",
+        ),
+        (
+            "Buckets kept",
+            f"{kept} of {buckets}",
+            "by bits" if budget is None else f"budget {percent_text(budget)}",
+            f"Of the change in step {newest.step}; the others are set to 0. With bits x at most "
+            "2ˣ − 1 are kept, or as many for each tensor; with a budget as many as fit into it.",
+        ),
+        (
+            "Tables used again",
+            f"{used.reused:,} of {used.n:,}",
+            f"saved {nbytes_text(used.saved_nbytes)}",
+            "A code table is written only if that pays: the one sent last is used again while it "
+            "costs no more than a new one and its bytes. Saved is what new tables would have cost "
+            "more, in words and tables together.",
         ),
         (
             "Distance",
@@ -196,7 +228,7 @@ def _headline(snapshot: Snapshot) -> None:
             f"{snapshot.measure_seconds:.2f} s more.",
         ),
     )
-    grid = st.grid(6, min_column_width=130, key="headline")
+    grid = st.grid(4, min_column_width=130, key="headline")
     for label, value, note, text in cards:
         with grid.cell():
             st.metric(label, value, note, delta_color="off", delta_arrow="off", help=text)
@@ -260,7 +292,7 @@ def _scrubber(run: Run, snapshot: Snapshot) -> Checkpoint:
     return snapshot.at(step)
 
 
-def _curves(snapshot: Snapshot, viewed: Checkpoint) -> None:
+def _curves(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
     every, newest, measured = snapshot.checkpoints, snapshot.newest, snapshot.measured
     live = [_number(c.live_loss) for c in measured]
     restored = [_number(c.restored_loss) for c in measured]
@@ -271,4 +303,5 @@ def _curves(snapshot: Snapshot, viewed: Checkpoint) -> None:
         steps = [c.step for c in measured]
         state.show(loss_curve(steps, live, restored, viewed.step), "loss")
     with grid.cell():
-        state.show(size_curve(snapshot.steps, nbytes, full, header, viewed.step), "size")
+        budget = run.settings.budget
+        state.show(size_curve(snapshot.steps, nbytes, full, header, viewed.step, budget), "size")

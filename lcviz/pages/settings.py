@@ -11,13 +11,15 @@ import streamlit as st
 
 from demo_models import DATASETS, FOLDER_VARIABLE, MODELS, ModelCard
 
-from ..figures.panel import plural
+from ..figures.panel import CODER_NAMES, plural
 from ..snapshot import Settings
 
 BITS = (1, 2, 3, 4, 5, 6, 7, 8, None)
 OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
 LOSS_SHARE = 0.04
 LOSSES = {LOSS_SHARE: "now and then", None: "always"}
+CODERS = {"runlength": "Run-length", "huffman": "Huffman (paper)"}  # short: both in one line
+KEEP = {"bits": "Bits x", "budget": "Budget"}
 SCOPES = {"model": "whole model", "tensor": "each tensor"}
 
 
@@ -56,15 +58,19 @@ def settings_form() -> Settings:
             "interval",
             "1 saves after every iteration.",
         )
-        bits = st.select_slider(
-            "Bits x for priority promotion",
-            BITS,
-            2,
-            format_func=_bits_name,
-            key="bits",
+        bits, budget = _kept()
+        coder = st.segmented_control(
+            "Coder",
+            list(CODERS),
+            default=Settings.coder,
+            required=True,
+            key="coder",
+            format_func=CODERS.__getitem__,
             bind="query-params",
-            help="Keep the 2ˣ − 1 buckets of largest magnitude, set all other changes to 0. "
-            "“all” keeps every bucket: the exponent stage alone.",
+            help="How what is kept becomes bits. Both are without loss: the restored weights are "
+            "the same. Huffman, as in the paper, gives every single value a code word, and so at "
+            "least 1 bit; run-length Huffman gives one word to a run of zeros and the value after "
+            "it. Both sizes are shown for every checkpoint.",
         )
         scope = st.segmented_control(
             "Buckets over",
@@ -100,6 +106,8 @@ def settings_form() -> Settings:
         interval=interval,
         bits=bits,
         scope=str(scope),
+        coder=str(coder),
+        budget=budget,
         stop_after=stop_after,
         loss_share=losses,
     )
@@ -109,12 +117,15 @@ def describe(settings: Settings) -> str:
     """The settings of a run in one line, as the pages show them."""
     momentum = f", momentum {settings.momentum:g}" if settings.momentum else ""
     every = "iteration" if settings.interval == 1 else f"{settings.interval} iterations"
-    bits = "all buckets" if settings.bits is None else plural(settings.bits, "bit")
+    if settings.budget is not None:
+        kept = f"a budget of {100 * settings.budget:g} % of float32"
+    else:
+        kept = "all buckets" if settings.bits is None else plural(settings.bits, "bit")
     scope = "the whole model" if settings.scope == "model" else "each tensor"
     return (
         f"{OPTIMIZERS[settings.optimizer]}, learning rate {settings.lr:g}{momentum}, batch size "
-        f"{settings.batch_size}, seed {settings.seed} · {bits}, buckets over {scope}, a "
-        f"checkpoint every {every}"
+        f"{settings.batch_size}, seed {settings.seed} · {kept}, buckets over {scope}, "
+        f"{CODER_NAMES[settings.coder]}, a checkpoint every {every}"
     )
 
 
@@ -177,6 +188,49 @@ def _optimizer(card: ModelCard) -> tuple[str, float, float]:
     if optimizer == "sgd":
         momentum = st.slider("Momentum", 0.0, 0.99, momentum, key="momentum", bind="query-params")
     return optimizer, float(lr), momentum
+
+
+def _kept() -> tuple[int | None, float | None]:
+    """How many buckets are kept: x bits, or a budget as a share of float32."""
+    keep = st.segmented_control(
+        "Keep",
+        list(KEEP),
+        default="bits",
+        required=True,
+        key="keep",
+        format_func=KEEP.__getitem__,
+        bind="query-params",
+        help="Priority promotion keeps the buckets of largest magnitude. Bits x: always 2ˣ − 1 of "
+        "them, whatever they take. Budget: in each checkpoint as many as fit into so many bytes, "
+        "so that all checkpoints have about the same size.",
+    )
+    if keep == "budget":
+        percent = st.number_input(
+            "Budget, % of float32",
+            0.5,
+            50.0,
+            5.0,
+            0.5,
+            format="%g",
+            key="budget",
+            bind="query-params",
+            persist_state="session",
+            help="Of a whole record, its header included, against the same state in float32. A "
+            "small model needs more: a header takes a kilobyte or so.",
+        )
+        return None, percent / 100
+    bits: int | None = st.select_slider(
+        "Bits x for priority promotion",
+        BITS,
+        2,
+        format_func=_bits_name,
+        key="bits",
+        bind="query-params",
+        persist_state="session",
+        help="Keep the 2ˣ − 1 buckets of largest magnitude, set all other changes to 0. “all” "
+        "keeps every bucket: the exponent stage alone.",
+    )
+    return bits, None
 
 
 def _whole(label: str, low: int, high: int, value: int, key: str, text: str) -> int:

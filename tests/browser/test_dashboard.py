@@ -130,8 +130,10 @@ def test_opens_with_the_example_and_no_error(tab: MakeTab) -> None:
         expecting(drawing(page, key)).to_be_visible()
         expecting(drawing(page, key).locator("path").nth(3)).to_be_attached()
     expecting(heading_of(page, 40)).to_be_visible()
-    for label in ("Priority promotion", "Huffman code of the levels", "Exponent buckets"):
+    for label in ("Priority promotion", "Run-length Huffman code", "Exponent buckets"):
         expecting(page.get_by_text(label).first).to_be_visible()
+    for label in ("Run-length Huffman · this run", "Huffman (paper) · instead", "Entropy of"):
+        expecting(page.locator(".st-key-sizes").get_by_text(label)).to_be_visible()
     assert "size, % of float32" in drawing(page, "bits").locator("text").all_text_contents()
     assert visitor.run_id is None
     settled(page)
@@ -171,6 +173,49 @@ def test_live_training_updates_in_place_and_pauses(tab: MakeTab) -> None:
     page.get_by_role("button", name="Step", exact=True).click()
     expecting(whereabouts(page)).to_contain_text(f"iteration {stopped + 1} of")
     expecting(heading_of(page, stopped + 1)).to_be_visible()
+    visitor.check()
+
+
+def chosen(page: Page, label: str) -> Locator:
+    """A button of the segmented controls at the side."""
+    return page.get_by_test_id("stSidebar").get_by_role("radio", name=label, exact=True)
+
+
+def test_paper_s_coder_and_budget_are_one_click_away(tab: MakeTab) -> None:
+    """Both choices end up in the URL, in the run, and in the panels."""
+    visitor = tab().open("/?iterations=12&interval=2")
+    page = visitor.page
+    expecting(drawing(page, "removed")).to_be_visible()
+    settled(page)
+    chosen(page, "Huffman (paper)").click()
+    expecting(page).to_have_url(re.compile(r"coder=Huffman"))
+    chosen(page, "Budget").click()
+    expecting(page.get_by_label("Budget, % of float32", exact=True)).to_have_value("5")
+    expecting(page).to_have_url(re.compile(r"keep=Budget"))
+    settled(page)
+    start(page)
+    expecting(whereabouts(page)).to_contain_text("iteration 12 of 12")
+    expecting(heading_of(page, 12)).to_be_visible()
+    expecting(page.get_by_text("a budget of 5 % of float32")).to_be_visible()
+    for label in ("Run-length Huffman · instead", "Huffman (paper) · this run"):
+        expecting(page.locator(".st-key-sizes").get_by_text(label)).to_be_visible()
+    expecting(page.get_by_text("Huffman code of single values (paper)")).to_be_visible()
+    assert "5 %" in drawing(page, "bits").locator("text").all_text_contents()
+    for key in EVERY_PANEL:
+        expecting(drawing(page, key)).to_be_visible()
+    expecting(page.get_by_text(re.compile(r"budget 5\.00 %"))).to_be_visible()
+    visitor.check()
+
+
+def test_the_paper_s_code_of_a_run_of_tokens(tab: MakeTab) -> None:
+    visitor = tab().open()
+    page = visitor.page
+    expecting(drawing(page, "removed")).to_be_visible()
+    settled(page)
+    assert any("zeros, " in t for t in drawing(page, "huffman").locator("text").all_text_contents())
+    page.get_by_text("Show the paper's code of single values instead").click()
+    expecting(page.get_by_text("Huffman code of single values (paper)")).to_be_visible()
+    expecting(drawing(page, "huffman").locator("text").filter(has_text="zero")).to_have_count(1)
     visitor.check()
 
 
@@ -345,7 +390,12 @@ def test_nothing_overlaps_and_nothing_scrolls_sideways(
     assert page.evaluate(main + " return m.scrollWidth <= m.clientWidth }")
 
     metrics = page.evaluate(BOXES, ".st-key-headline [data-testid=stMetric]")
-    assert len(metrics) == 6
+    assert len(metrics) == 8
+    metrics += page.evaluate(BOXES, ".st-key-sizes [data-testid=stMetric]")
+    assert len(metrics) == 11
+    cut = "nodes => nodes.filter(n => n.scrollWidth > n.clientWidth).map(n => n.innerText)"
+    for part in ("stMetricLabel", "stMetricValue"):
+        assert page.get_by_test_id(part).locator("p, div").evaluate_all(cut) == []
     charts = page.evaluate(BOXES, ".stEChartsChart")
     assert len(charts) == len(EVERY_PANEL)
     for boxes in (metrics, charts):

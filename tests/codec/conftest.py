@@ -135,6 +135,31 @@ def random_states() -> Callable[..., list[Arrays]]:
     return make
 
 
+@pytest.fixture(scope="session")
+def sparse_states() -> Callable[..., list[Arrays]]:
+    """A few steps of tensors of which few elements jump: what runs of zeros are for."""
+
+    def make(n: int = 4, seed: int = 0, size: int = 3000, jumps: float = 0.02) -> list[Arrays]:
+        rng = np.random.default_rng(seed)
+        state: Arrays = {
+            "w": rng.normal(size=size).astype(np.float32),
+            "v": rng.normal(size=(size // 40, 5)).astype(np.float32),
+            "n": np.array(0),
+        }
+        states = [state]
+        for _ in range(n - 1):
+            moved = {}
+            for name in ("w", "v"):
+                shape = state[name].shape
+                delta = rng.normal(size=shape) * np.where(rng.random(shape) < jumps, 0.1, 1e-6)
+                moved[name] = state[name] + delta.astype(np.float32)
+            state = moved | {"n": state["n"] + 1}
+            states.append(state)
+        return states
+
+    return make
+
+
 @pytest.fixture
 def run(tmp_path: Path, random_states: Callable[..., list[Arrays]]) -> Path:
     """A chain of a base and three deltas, steps 0, 10, 20, 30."""

@@ -6,7 +6,7 @@ import errno
 import io
 import os
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 
 import codec
 from codec import chain as chains
+from codec import record as records
+from codec.track import digest_sums
 
 Arrays = dict[str, np.ndarray]
 
@@ -38,10 +40,10 @@ def same(a: Arrays, b: Arrays) -> bool:
 def test_golden_chain(golden: Path) -> None:
     chain = codec.Chain(golden / "run.lcc")
     assert chain.steps == (0, 1)
-    assert chain.nbytes == 456 + 699
+    assert chain.nbytes == 456 + 798
     assert [(e.step, e.kind, e.nbytes) for e in chain.entries] == [
         (0, "base", 456),
-        (1, "delta", 699),
+        (1, "delta", 798),
     ]
     state = codec.restore(golden / "run.lcc")
     shown = [round(float(v), 2) for v in state["w"]]
@@ -49,7 +51,28 @@ def test_golden_chain(golden: Path) -> None:
     assert state["n"] == 8
     assert codec.restore(str(golden / "run.lcc"), 0)["n"] == 7
     report = codec.verify(golden / "run.lcc")
-    assert (report.ok, report.steps, report.problems, report.nbytes) == (True, (0, 1), (), 1155)
+    assert (report.ok, report.steps, report.problems, report.nbytes) == (True, (0, 1), (), 1254)
+
+
+def test_golden_chain_of_tokens(golden: Path) -> None:
+    """A table sent in step 1 and used in 2 and 3, all that is needed for each step alone."""
+    path = golden / "tokens.lcc"
+    report = codec.verify(path)
+    assert (report.ok, report.steps) == (True, (0, 1, 2, 3, 4))
+    kinds = [(p.delta.coder, p.delta.scope, p.delta.bits, p.delta.budget)
+             for p in codec.Chain(path).replay() if p.delta]  # fmt: skip
+    assert kinds == [("runlength", "tensor", 2, None)] * 3 + [("runlength", "model", None, 0.95)]
+    cached = [
+        [(g.tensors[0].name, g.encoded.cached) for g in p.delta.groups]
+        for p in codec.Chain(path).replay()
+        if p.delta
+    ]
+    assert cached == [[("w", False), ("v", False)], [("w", True)], [("w", True)], [("w", False)]]
+    for step in report.steps:
+        state = codec.restore(path, step)
+        assert state["n"] == step
+        assert np.isnan(state["v"]).sum() == (step == 2)
+        assert state["v"][1:].tolist() == [step / 2] * 15
 
 
 def test_replay(run: Path) -> None:
@@ -59,6 +82,8 @@ def test_replay(run: Path) -> None:
         kinds.append((position.entry.step, position.entry.kind, position.delta is None))
         assert position.record.step == position.entry.step
         assert position.layout.tensors[0].name == "w"
+        assert position.sums == digest_sums(position.layout, position.state)
+        assert list(position.tables) == ([] if position.delta is None else [""])
     assert kinds == [(0, "base", True), (10, "delta", False), (20, "delta", False)]
     restored = codec.restore(run, 20)
     for name in ("w", "b", "d", "ids"):
@@ -106,7 +131,7 @@ def test_parent_missing(golden: Path) -> None:
     message = (
         r"^00000001\.delta\.safetensors: its parent, digest (ab){32}, is missing or damaged; the "
     )
-    message += r"usable record before it has digest b7c3b1e1\w{56}$"
+    message += r"usable record before it has digest 2fa375f1\w{56}$"
     with pytest.raises(codec.ParentError, match=message):
         codec.restore(golden / "bad" / "parent.lcc", 1)
     report = codec.verify(golden / "bad" / "parent.lcc")
@@ -204,6 +229,197 @@ def test_wrong_track_stops_the_chain(
     assert report.steps == (0, 10)
     assert "expected a track of digest 0000" in report.problems[0]
     assert "does not exist" in report.problems[1]
+
+
+# Records with the right digests whose streams do not decode: it shows while they are applied.
+
+
+def forge_stream(
+    path: Path, parts_of: Callable[[bytes], Any], forge: Callable[[Any, Arrays], bytes],
+    change: Callable[[Arrays], None],
+) -> None:  # fmt: skip
+    """Change a record's arrays; all its digests, and that of the track, stay right."""
+    metadata, arrays = parts_of(path.read_bytes())
+    arrays = {name: array.copy() for name, array in arrays.items()}
+    change(arrays)
+    path.write_bytes(forge(metadata, arrays))
+
+
+def one_bit_less(arrays: Arrays) -> None:
+    """The last stream ends in the middle of its last code word."""
+    last = arrays["streams"][-1] - 1
+    arrays["streams"][-1] = last
+    assert last % 32 > 0
+    arrays["payload"][-1] &= (1 << int(last % 32)) - 1
+
+
+def no_table(arrays: Arrays) -> None:
+    arrays["sizes"][0, 2] = 0
+    arrays["tables"] = arrays["tables"][:0]
+
+
+def other_levels(arrays: Arrays) -> None:
+    """Streams that decode, to something that was not meant."""
+    arrays["levels"] *= 2
+
+
+@pytest.fixture
+def one_thread_or_more() -> Iterator[Callable[[int], None]]:
+    """set_threads for one test."""
+    before = codec.threads()
+    yield codec.set_threads
+    codec.set_threads(before)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("coder", ["runlength", "huffman"])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (one_bit_less, "found bits that end before 225000 elements are told"),
+        (other_levels, "expected a track of digest"),
+    ],
+)
+def test_a_record_that_fails_half_way(
+    tmp_path: Path, sparse_states: Callable[..., list[Arrays]], coder: str, threads: int,
+    change: Callable[[Arrays], None], message: str, one_thread_or_more: Callable[[int], None],
+    forge: Callable[[Any, Arrays], bytes], parts_of: Callable[[bytes], Any],
+) -> None:  # fmt: skip
+    """It shows in the last of four streams. What is restored is the step before, to the bit."""
+    one_thread_or_more(threads)
+    run = tmp_path / "run.lcc"
+    states = sparse_states(4, 0, 200_000, 0.3)
+    tracker = codec.Tracker(states[0], coder=coder)
+    for state in states[1:3]:
+        tracker.step(state)
+    with codec.Checkpointer(run, coder=coder) as checkpoints:
+        for step, state in enumerate(states):
+            checkpoints.save(step, state)
+    forge_stream(run / "00000003.delta.safetensors", parts_of, forge, change)
+
+    *_, position = codec.Chain(run).replay(2)
+    record = codec.Chain(run).read(codec.Chain(run).entries[3])
+    delta = records.delta_of(record, position.layout, position.tables)
+    assert delta.groups[0].encoded.streams.size == 4
+    assert same(position.state, tracker.state)
+    with pytest.raises(codec.RecordError, match=message):
+        records.apply_checked(record, position.layout, delta, position.state, position.sums)
+    assert not same(position.state, tracker.state)  # half of it is already there
+
+    with pytest.raises(codec.RecordError, match=f"^00000003.delta.safetensors: .*{message}"):
+        codec.restore(run, 3)
+    with pytest.warns(codec.SkippedRecordWarning, match="restored step 2 instead of 3: 00000003"):
+        assert same(codec.restore(run), tracker.state)
+    report = codec.verify(run)
+    assert report.steps == (0, 1, 2)
+    (problem,) = report.problems
+    assert problem.startswith("00000003.delta.safetensors: expected ")
+    assert message in problem
+    with pytest.raises(codec.RecordError, match=r"^00000003\.delta"):
+        codec.Checkpointer(run, coder=coder, resume=True)
+
+
+def test_nothing_follows_a_record_that_failed_half_way(
+    run: Path, forge: Callable[[Any, Arrays], bytes], parts_of: Callable[[bytes], Any]
+) -> None:
+    """The state has been moved in part: even a record that names the good one before as its
+    parent is not applied to it. A base is, for it needs no parent."""
+    expected = codec.restore(run, 10)
+    forge_stream(run / "00000020.delta.safetensors", parts_of, forge, one_bit_less)
+    later = run / "00000030.delta.safetensors"
+    metadata, arrays = parts_of(later.read_bytes())
+    parent = codec.Chain(run).read(codec.Chain(run).entries[1]).digest
+    later.write_bytes(forge(metadata | {"parent": parent}, arrays))
+    report = codec.verify(run)
+    assert report.steps == (0, 10)
+    assert "streams that decode" in report.problems[0]
+    assert "the usable record before it does not exist" in report.problems[1]
+    with pytest.warns(codec.SkippedRecordWarning, match="restored step 10 instead of 30"):
+        assert same(codec.restore(run), expected)
+    with codec.Checkpointer(run.parent / "other") as other:
+        other.save(40, {"x": np.ones(9, np.float32)})
+    os.rename(run.parent / "other" / "00000040.base.safetensors", run / "00000040.base.safetensors")
+    assert codec.restore(run)["x"].tolist() == [1] * 9
+    assert codec.verify(run).steps == (0, 10, 40)
+
+
+@pytest.fixture
+def cached(tmp_path: Path, sparse_states: Callable[..., list[Arrays]]) -> Path:
+    """A chain of steps 0 to 4 whose table is sent in step 1 alone."""
+    path = tmp_path / "cached.lcc"
+    with codec.Checkpointer(path) as checkpoints:
+        for step, state in enumerate(sparse_states(5, jumps=0.05)):
+            checkpoints.save(step, state)
+    found = [p.delta.groups[0].encoded.cached for p in codec.Chain(path).replay() if p.delta]
+    assert found == [False, True, True, True]
+    return path
+
+
+def test_cached_tables_live_in_the_chain(
+    cached: Path, tmp_path: Path, forge: Callable[[Any, Arrays], bytes],
+    parts_of: Callable[[bytes], Any],
+) -> None:  # fmt: skip
+    """Every step restores alone; the record that sent the table cannot be done without."""
+    tables = [dict(p.tables) for p in codec.Chain(cached).replay()]
+    assert [list(t) for t in tables] == [[], [""], [""], [""], [""]]
+    codec.Chain(cached).pack(tmp_path / "cached.lcc.zip")
+    for step in range(5):
+        position = list(codec.Chain(cached).replay(step))[-1]
+        state = codec.restore(tmp_path / "cached.lcc.zip", step)
+        assert same(state, codec.restore(cached, step))
+        assert position.state["w"].tobytes() == state["w"].tobytes()
+    forge_stream(cached / "00000001.delta.safetensors", parts_of, forge, no_table)
+    with pytest.raises(
+        codec.MalformedRecordError,
+        match=r"^00000001\.delta\.safetensors: .*the code table sent last for '', but none was$",
+    ):
+        codec.restore(cached, 4)
+    assert codec.verify(cached).steps == (0,)
+
+
+def test_a_base_forgets_all_tables(
+    cached: Path, tmp_path: Path, forge: Callable[[Any, Arrays], bytes],
+    parts_of: Callable[[bytes], Any],
+) -> None:  # fmt: skip
+    """A delta after a base cannot use a table from before it, though its parent is right."""
+    at_two = codec.restore(cached, 2)
+    with codec.Checkpointer(tmp_path / "other") as other:
+        other.save(2, at_two)
+    (base,) = (tmp_path / "other").iterdir()
+    (cached / "00000002.delta.safetensors").unlink()
+    os.rename(base, cached / base.name)
+    later = cached / "00000003.delta.safetensors"
+    metadata, arrays = parts_of(later.read_bytes())
+    parent = codec.Chain(cached).read(codec.Chain(cached).entries[2]).digest
+    later.write_bytes(forge(metadata | {"parent": parent}, arrays))
+    with pytest.raises(codec.MalformedRecordError, match="sent last for '', but none was"):
+        codec.restore(cached, 3)
+    with pytest.warns(codec.SkippedRecordWarning, match="restored step 2 instead of 4"):
+        assert same(codec.restore(cached), at_two)
+    report = codec.verify(cached)
+    assert report.steps == (0, 1, 2)
+    assert len(report.problems) == 2
+
+
+def test_memory_that_changes_is_noticed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Digests follow the changes; what is handed out is checked as a whole."""
+    real = records.apply_checked
+
+    def changed(*args: Any, **kwargs: Any) -> dict[str, int]:
+        after = real(*args, **kwargs)
+        args[3]["b"][4] += 1  # where, say, a bit of memory has flipped
+        return after
+
+    monkeypatch.setattr(records, "apply_checked", changed)
+    with pytest.raises(
+        codec.TrackDigestError, match=r"^00000010\.delta\.safetensors: expected 'b' with digest"
+    ):
+        codec.restore(run, 10)
+    for step in (20, 30):
+        (run / f"000000{step}.delta.safetensors").unlink()
+    report = codec.verify(run)
+    assert report.steps == (0, 10)
+    assert report.problems[-1].startswith(f"{run}: expected 'b' with digest ")
 
 
 def test_record_under_another_name(run: Path) -> None:
@@ -402,7 +618,9 @@ def test_disk_faults(
     before, expected = names(run), codec.restore(run)
     checkpoints = codec.Checkpointer(run, bits=3, resume=True)
     assert checkpoints.tracker is not None
-    track = {k: a.copy() for k, a in checkpoints.tracker.state.items()}
+    tracker = checkpoints.tracker
+    track = {k: a.copy() for k, a in tracker.state.items()}
+    sums, tables = dict(tracker.sums), dict(tracker.tables)
     faulty(fault)
     with pytest.raises(
         codec.WriteError, match=r"00000040\.delta\.safetensors: could not be written"
@@ -410,7 +628,10 @@ def test_disk_faults(
         checkpoints.save(40, state)
     monkeypatch.undo()
     assert names(run) == before
-    assert same(checkpoints.tracker.state, track)
+    assert checkpoints.tracker is tracker
+    assert same(tracker.state, track)
+    assert (tracker.sums, tracker.tables) == (sums, tables)
+    assert tables
     assert checkpoints.step == 30
     assert same(codec.restore(run), expected)
     checkpoints.save(41, last)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import torch
 
 import codec
 from codec import checkpointer as checkpointers
+from codec import record as records
 
 Arrays = dict[str, np.ndarray]
 
@@ -38,26 +40,39 @@ def test_saved(tmp_path: Path, random_states: Callable[..., list[Arrays]]) -> No
         assert saved.seconds > 0
 
 
+SETTINGS = [{"bits": b} for b in (None, 1, 2, 8)] + [{"budget": b} for b in (0.01, 0.1, 1)]
+
+
+@pytest.mark.parametrize("coder", ["runlength", "huffman"])
 @pytest.mark.parametrize("scope", ["model", "tensor"])
-@pytest.mark.parametrize("bits", [None, 1, 2, 8])
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_restores_the_track(
-    tmp_path: Path, random_states: Callable[..., list[Arrays]], bits: int | None, scope: str
-) -> None:
-    states = random_states(5)
-    tracker = codec.Tracker(states[0], bits, scope)
-    tracks = [tracker.state]
-    for state in states[1:]:
-        tracker.step(state)
-        tracks.append({k: a.copy() for k, a in tracker.state.items()})
-    with codec.Checkpointer(tmp_path / "run.lcc", bits, scope) as checkpoints:
-        for i, state in enumerate(states):
-            checkpoints.save(i, state)
-    for i, track in list(enumerate(tracks))[1:]:
-        back = codec.restore(tmp_path / "run.lcc", i)
-        for name, array in track.items():
-            expected = array.astype(states[i][name].dtype)
-            assert back[name].dtype == expected.dtype
-            assert back[name].tobytes() == expected.tobytes()
+    tmp_path: Path, sparse_states: Callable[..., list[Arrays]], settings: dict[str, Any],
+    scope: str, coder: str, random_states: Callable[..., list[Arrays]],
+) -> None:  # fmt: skip
+    """The track of a save is that of the same step without a disk; a budget pays for the header
+    too, so it is compared with the checkpointer's own."""
+    settings = settings | {"scope": scope, "coder": coder}
+    for name, states in (("dense", random_states(5)), ("sparse", sparse_states(5))):
+        tracker = codec.Tracker(states[0], **settings)
+        tracks = [tracker.state]
+        with codec.Checkpointer(tmp_path / name, **settings) as checkpoints:
+            for i, state in enumerate(states):
+                checkpoints.save(i, state)
+                assert checkpoints.tracker is not None
+                if i:
+                    live = tracker if tracker.budget is None else checkpoints.tracker
+                    if live is tracker:
+                        tracker.step(state)
+                        assert tracker.sums == checkpoints.tracker.sums
+                        assert tracker.tables.keys() == checkpoints.tracker.tables.keys()
+                    tracks.append({k: a.copy() for k, a in live.state.items()})
+        for i, track in list(enumerate(tracks))[1:]:
+            back = codec.restore(tmp_path / name, i)
+            for key, array in track.items():
+                expected = array.astype(states[i][key].dtype)
+                assert back[key].dtype == expected.dtype
+                assert back[key].tobytes() == expected.tobytes()
 
 
 def test_torch_in_torch_out(tmp_path: Path) -> None:
@@ -134,20 +149,78 @@ def test_a_changed_layout_makes_a_base(tmp_path: Path) -> None:
         assert all(back[k].tobytes() == a.tobytes() for k, a in state.items())
 
 
+@pytest.mark.parametrize("coder", ["runlength", "huffman"])
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+@pytest.mark.parametrize("settings", [{"bits": 2}, {"budget": 0.3}], ids=str)
 def test_resume_goes_on_from_the_track_on_disk(
-    tmp_path: Path, random_states: Callable[..., list[Arrays]]
-) -> None:
-    """A resumed chain has the same bytes as one written in one go."""
-    states = random_states(6)
-    with codec.Checkpointer(tmp_path / "one", bits=2) as checkpoints:
+    tmp_path: Path, sparse_states: Callable[..., list[Arrays]], settings: dict[str, Any],
+    scope: str, coder: str,
+) -> None:  # fmt: skip
+    """A resumed chain has the same bytes as one written in one go, tables sent last included."""
+    states = sparse_states(5, jumps=0.05)
+    settings = settings | {"scope": scope, "coder": coder}
+    with codec.Checkpointer(tmp_path / "one", **settings) as checkpoints:
         for i, state in enumerate(states):
             checkpoints.save(i, state)
     for i, state in enumerate(states):
-        with codec.Checkpointer(tmp_path / "two", bits=2, resume=True) as checkpoints:
+        with codec.Checkpointer(tmp_path / "two", **settings, resume=True) as checkpoints:
             assert checkpoints.step == (i - 1 if i else None)
             checkpoints.save(i, state)
+    cached = [
+        g.encoded.cached
+        for p in codec.Chain(tmp_path / "two").replay()
+        for g in (p.delta.groups if p.delta else ())
+    ]
+    assert any(cached) or "bits" not in settings
     for path in (tmp_path / "one").iterdir():
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
+
+
+def test_settings_may_change_on_resume(
+    tmp_path: Path, sparse_states: Callable[..., list[Arrays]]
+) -> None:
+    """Each record says what it was made with; tables are found by their alphabets' names."""
+    path = tmp_path / "run.lcc"
+    changes: list[dict[str, Any]] = [
+        {}, {"coder": "huffman"}, {"scope": "tensor"}, {"bits": 3}, {"budget": 0.2},
+        {"scope": "tensor"}, {"scope": "tensor", "coder": "huffman"}, {},
+    ]  # fmt: skip
+    last = {}
+    for i, state in enumerate(sparse_states(16, jumps=0.05)):
+        with codec.Checkpointer(path, **changes[i // 2], resume=True) as checkpoints:
+            saved = checkpoints.save(i, state)
+            assert checkpoints.tracker is not None
+            last[i] = {k: a.copy() for k, a in checkpoints.tracker.state.items()}
+        assert saved.kind == ("delta" if i else "base")
+    assert codec.verify(path).ok
+    for i, track in last.items():
+        back = codec.restore(path, i)
+        assert all(back[k].tobytes() == a.tobytes() for k, a in track.items())
+    deltas = {p.entry.step: p.delta for p in codec.Chain(path).replay() if p.delta}
+    for i, delta in deltas.items():
+        asked = changes[i // 2]
+        assert delta.coder == asked.get("coder", "runlength")
+        assert delta.scope == asked.get("scope", "model")
+        assert delta.budget == asked.get("budget")
+        assert delta.bits == (None if "budget" in asked else asked.get("bits", 2))
+    assert deltas[10].groups[0].encoded.cached  # from before the steps of one alphabet
+    assert deltas[10].tables["w"] is deltas[5].tables["w"]
+
+
+def test_a_plain_table_is_no_use_to_runs_and_back(
+    tmp_path: Path, sparse_states: Callable[..., list[Arrays]]
+) -> None:
+    """The paper's coder never writes tokens, though the table sent last may be one of them."""
+    path, states = tmp_path / "run.lcc", sparse_states(6, jumps=0.05)
+    for i, state in enumerate(states):
+        coder = "huffman" if i in (2, 3) else "runlength"
+        with codec.Checkpointer(path, coder=coder, resume=True) as checkpoints:
+            checkpoints.save(i, state)
+    tables = [p.delta.groups[0].encoded.table for p in codec.Chain(path).replay() if p.delta]
+    assert [table is not None and table.classes > 1 for table in tables] == [
+        True, False, False, True, True,
+    ]  # fmt: skip
+    assert codec.verify(path).ok
 
 
 def test_resume_of_a_damaged_chain(run: Path) -> None:
@@ -222,9 +295,15 @@ def test_a_refused_state_changes_nothing(run: Path, state: Any, error: type) -> 
     assert checkpoints.step == 30
 
 
-@pytest.mark.parametrize("setting", [{"bits": 9}, {"scope": "x"}, {"coder": "x"}])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"bits": 9}, {"scope": "x"}, {"coder": "x"}, {"budget": 0}, {"budget": 1.5},
+        {"budget": True}, {"budget": float("nan")}, {"budget": "0.1"}, {"bits": 9, "budget": 0.1},
+    ],
+)  # fmt: skip
 def test_settings(tmp_path: Path, setting: dict[str, Any]) -> None:
-    with pytest.raises(codec.SettingsError, match="must be"):
+    with pytest.raises(codec.SettingsError, match=r"must be|budget is a share"):
         codec.Checkpointer(tmp_path / "run.lcc", **setting)
     assert not (tmp_path / "run.lcc").exists()
 
@@ -248,29 +327,252 @@ def test_a_record_is_decoded_before_it_is_published(
     assert sorted(run.iterdir()) == before
 
 
+def test_a_wrong_stream_is_never_published(
+    run: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not only the digest: a stream that does not decode is found in the record's own bytes."""
+    checkpoints = codec.Checkpointer(run, bits=3, resume=True)
+    before, tracker = sorted(run.iterdir()), checkpoints.tracker
+    assert tracker is not None
+    track, sums = {k: a.copy() for k, a in tracker.state.items()}, dict(tracker.sums)
+    real = checkpointers.records.dump_delta
+
+    def wrong(step: int, parent: str, track: str, delta: codec.Step) -> bytes:
+        (group,) = delta.groups
+        encoded = replace(group.encoded, streams=group.encoded.streams - np.uint32(1))
+        return real(step, parent, track, replace(delta, groups=(replace(group, encoded=encoded),)))
+
+    monkeypatch.setattr(checkpointers.records, "dump_delta", wrong)
+    with pytest.raises(codec.MalformedRecordError, match=r"^00000040\.delta\.safetensors: "):
+        checkpoints.save(40, random_states(1)[0])
+    assert sorted(run.iterdir()) == before
+    assert checkpoints.tracker is tracker
+    assert all(tracker.state[k].tobytes() == a.tobytes() for k, a in track.items())
+    assert tracker.sums == sums
+
+
+@pytest.mark.parametrize("coder", ["runlength", "huffman"])
+@pytest.mark.parametrize("still", [False, True])
+def test_a_prepared_step_moves_nothing(
+    tmp_path: Path, sparse_states: Callable[..., list[Arrays]], coder: str, still: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """A save that fails at the last moment leaves track, sums and tables as they were, and the
+    next one writes the same bytes as if nothing had been."""
+    states = sparse_states(3)
+    if still:  # all elements of an alphabet move alike, or none does
+        states[1] = {k: a + np.float32(0.5) for k, a in states[0].items() if k != "n"}
+        states = [{k: s[k] for k in ("w", "v")} for s in states]
+        states[2] = states[1]
+    one, two = (codec.Checkpointer(tmp_path / name, coder=coder) for name in ("one", "two"))
+    publish = checkpointers.publish
+
+    def refuse(path: Path, write: Any) -> None:
+        raise codec.WriteError("no")
+
+    for step, state in enumerate(states):
+        one.save(step, state)
+        if step:
+            tracker = two.tracker
+            assert tracker is not None
+            track = {k: a.copy() for k, a in tracker.state.items()}
+            sums, tables = dict(tracker.sums), dict(tracker.tables)
+            monkeypatch.setattr(checkpointers, "publish", refuse)
+            for other in (state, {k: a * 2 for k, a in state.items()}):
+                with pytest.raises(codec.WriteError):
+                    two.save(step, other)
+                assert two.tracker is tracker
+                assert all(tracker.state[k].tobytes() == a.tobytes() for k, a in track.items())
+                assert (tracker.sums, tracker.tables) == (sums, tables)
+            monkeypatch.setattr(checkpointers, "publish", publish)
+        two.save(step, state)
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
+
+
+@pytest.mark.parametrize("where", ["apply", "_advanced"])
+def test_interrupted_after_publishing(
+    run: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch,
+    where: str,
+) -> None:  # fmt: skip
+    """The record is there, but who knows how far the track went: the next save is a base."""
+    *_, state, last = random_states(6)
+    checkpoints = codec.Checkpointer(run, bits=3, resume=True)
+    real = getattr(codec.track if where == "apply" else codec.Tracker, where)
+
+    def interrupt(*args: Any) -> None:
+        if where == "apply":
+            args[1]["w"] += 1
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(codec.track if where == "apply" else codec.Tracker, where, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoints.save(40, state)
+    monkeypatch.setattr(codec.track if where == "apply" else codec.Tracker, where, real)
+    assert codec.verify(run).ok
+    assert codec.verify(run).steps == (0, 10, 20, 30, 40)
+    saved = checkpoints.save(50, last)
+    assert (saved.kind, saved.delta) == ("base", None)
+    assert checkpoints.save(60, state).kind == "delta"
+    report = codec.verify(run)
+    assert (report.problems, report.steps) == ((), (0, 10, 20, 30, 40, 50, 60))
+    back = codec.restore(run, 50)
+    assert all(back[k].tobytes() == a.tobytes() for k, a in last.items())
+
+
+def test_the_step_of_an_interrupted_save_is_taken(
+    run: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record was published: a second one of that step would be nobody's parent."""
+    *_, state, last = random_states(6)
+    checkpoints = codec.Checkpointer(run, bits=3, resume=True)
+
+    def interrupt(*args: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(codec.Tracker, "commit", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            checkpoints.save(40, state)
+    with pytest.raises(codec.StepOrderError):
+        checkpoints.save(40, last)
+    assert codec.verify(run).ok
+    assert codec.restore(run, 40)["d"].tobytes() == state["d"].tobytes()
+
+
+# Budgets
+
+
+@pytest.fixture(scope="session")
+def walk() -> list[Arrays]:
+    """Four states of 300,000 elements in 33 tensors, and some exact ones; heavy tails."""
+    rng = np.random.default_rng(5)
+    shapes: dict[str, tuple[int, ...]] = {"a": (400, 300), "b": (90_000,)}
+    shapes |= {f"c{i}": (30, 100) for i in range(30)}
+    state: Arrays = {k: rng.normal(size=s).astype(np.float32) for k, s in shapes.items()}
+    state |= {"exact": rng.normal(size=50), "n": np.array(0)}
+    states = [state]
+    for _ in range(3):
+        moved = {
+            k: state[k] + (rng.standard_t(2, size=s) * 1e-4).astype(np.float32)
+            for k, s in shapes.items()
+        }
+        state = state | moved | {"n": state["n"] + 1}
+        states.append(state)
+    return states
+
+
+@pytest.mark.parametrize("coder", ["runlength", "huffman"])
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+@pytest.mark.parametrize("budget", [0.02, 0.05, 0.1, 0.3])
+def test_a_budget_is_kept_on_disk(
+    tmp_path: Path, walk: list[Arrays], budget: float, scope: str, coder: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """A record is never larger than its share of the float32 size, and as large as foretold."""
+    foretold, overhead = [], records.overhead
+
+    def spy(*args: Any, **kwargs: Any) -> int:
+        foretold.append(overhead(*args, **kwargs))
+        return foretold[-1]
+
+    monkeypatch.setattr(records, "overhead", spy)
+    path = tmp_path / "run.lcc"
+    with codec.Checkpointer(path, budget=budget, scope=scope, coder=coder) as checkpoints:
+        for step, state in enumerate(walk):
+            saved = checkpoints.save(step, state)
+            assert saved.full_nbytes == 4 * 300_000 + 400 + 8
+            assert saved.nbytes == codec.Chain(path).entries[-1].nbytes
+            if saved.delta is None:
+                continue
+            assert saved.nbytes <= budget * saved.full_nbytes
+            assert saved.delta.nbytes + foretold[-1] == pytest.approx(saved.nbytes, rel=0.03)
+            buckets = [0 if g.buckets is None else len(g.buckets) for g in saved.delta.groups]
+            assert buckets == [g.encoded.levels.size - 1 for g in saved.delta.groups]
+            if coder == "runlength" and scope == "model":  # huffman needs a bit each, 1/32
+                assert saved.nbytes > 0.6 * min(budget, 0.1) * saved.full_nbytes
+                assert all(buckets)
+    assert len(foretold) == 3
+    assert codec.verify(path).ok
+    assert [p.delta.budget for p in codec.Chain(path).replay() if p.delta] == [budget] * 3
+
+
+@pytest.mark.parametrize("coder", ["runlength", "huffman"])
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+def test_a_budget_pays_for_many_small_tensors(tmp_path: Path, scope: str, coder: str) -> None:
+    """Sizes, tables and padding of 200 alphabets, and a header that names them."""
+    rng = np.random.default_rng(6)
+    state: Arrays = {f"t{i}": rng.normal(size=64).astype(np.float32) for i in range(200)}
+    for budget in (0.3, 0.7):
+        path = tmp_path / str(budget)
+        with codec.Checkpointer(path, budget=budget, scope=scope, coder=coder) as checkpoints:
+            checkpoints.save(0, state)
+            for step in (1, 2, 3):
+                state = {k: a + rng.normal(size=64).astype(np.float32) for k, a in state.items()}
+                saved = checkpoints.save(step, state)
+                assert saved.nbytes <= budget * 4 * 64 * 200
+                assert saved.delta is not None
+                assert all(g.encoded.levels.size > 1 for g in saved.delta.groups)
+
+
+def test_a_larger_budget_keeps_more(tmp_path: Path, walk: list[Arrays]) -> None:
+    """Any number of buckets, not only 2^x - 1; and never less of the delta."""
+    kept, lost = [], []
+    for budget in (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3):
+        with codec.Checkpointer(tmp_path / str(budget), budget=budget) as checkpoints:
+            checkpoints.save(0, walk[0])
+            delta = checkpoints.save(1, walk[1]).delta
+            assert delta is not None
+            assert checkpoints.tracker is not None
+            kept.append(delta.groups[0].encoded.levels.size - 1)
+            lost.append(sum(
+                float(np.abs(walk[1][k] - checkpoints.tracker.state[k]).sum())
+                for k in walk[0] if k[0] in "abc"
+            ))  # fmt: skip
+    assert kept == sorted(kept)
+    assert kept[0] == 0  # it does not even pay for the header
+    assert len(set(kept)) > 4
+    assert set(kept) - {2**x - 1 for x in range(9)}
+    assert lost == sorted(lost, reverse=True)
+
+
 SCRIPT = """
 import sys
 import numpy as np
 import codec
 
+path, threads = sys.argv[1], int(sys.argv[2])
+codec.set_threads(threads)
 rng = np.random.default_rng(1)
-with codec.Checkpointer(sys.argv[1], bits=3, scope="tensor") as checkpoints:
-    for step in range(3):
-        state = {name: rng.normal(size=(30, 7)).astype("f4") for name in ("b", "a", "c")}
-        state["a"][0, 0] = np.nan if step == 1 else 0
-        checkpoints.save(step, state | {"n": np.array(step), "h": np.ones(9, "f2") * step})
-codec.Chain(sys.argv[1]).pack(sys.argv[1] + ".zip")
+for number, settings in enumerate((
+    {"bits": 3, "scope": "tensor"}, {"bits": 2}, {"bits": None, "coder": "huffman"},
+    {"budget": 0.05}, {"bits": 2, "coder": "huffman"},
+)):
+    with codec.Checkpointer(f"{path}/{number}", **settings) as checkpoints:
+        for step in range(3):
+            state = {name: rng.standard_t(3, size=(300, 700)).astype("f4") for name in ("b", "a")}
+            state["c"] = rng.normal(size=(30, 7)).astype("f4")
+            state["c"][0, 0] = np.nan if step == 1 else 0
+            state["o"] = np.full(70_000, step, "f4")
+            checkpoints.save(step, state | {"n": np.array(step), "h": np.ones(9, "f2") * step})
+    codec.Chain(f"{path}/{number}").pack(f"{path}/{number}.zip")
 """
 
 
-def test_same_bytes_in_two_processes(tmp_path: Path) -> None:
+def test_same_bytes_in_three_processes(tmp_path: Path) -> None:
+    """Neither the order of sets nor that of threads shows in a record."""
     root = Path(codec.__file__).parents[1]
     found = []
-    for seed in ("1", "2"):
-        path = tmp_path / seed
-        environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(root)}
-        subprocess.run([sys.executable, "-c", SCRIPT, str(path)], check=True, env=environment)
-        files = [*sorted(path.iterdir()), tmp_path / f"{seed}.zip"]
-        found.append([(p.name[-17:], hashlib.sha256(p.read_bytes()).hexdigest()) for p in files])
-    assert len(found[0]) == 4
-    assert [h for _, h in found[0]] == [h for _, h in found[1]]
+    for seed, threads in ((1, 1), (2, 2), (3, 7)):
+        path = tmp_path / str(seed)
+        environment = os.environ | {"PYTHONHASHSEED": str(seed), "PYTHONPATH": str(root)}
+        command = [sys.executable, "-c", SCRIPT, str(path), str(threads)]
+        subprocess.run(command, check=True, env=environment)
+        files = sorted(p for p in path.rglob("*") if p.is_file())
+        assert len(files) == 5 * 4
+        found.append({
+            str(p.relative_to(path)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files
+        })  # fmt: skip
+        for number in range(5):
+            assert codec.verify(path / str(number)).ok
+    assert found[0] == found[1] == found[2]

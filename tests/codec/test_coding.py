@@ -1,8 +1,9 @@
-"""encode and decode: without loss, and no hostile field gets past the named errors."""
+"""encode and decode: bit by bit as a slow coder does it, without loss, and no hostile field gets
+past the named errors or out of bounds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,13 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import codec
-from codec.coding import check_coder
+from codec import coding, huffman, tables, workers
+from codec.coding import CHANGE, LOOK, check_coder
+from codec.survivors import Segments
+from codec.tables import CodeTable
+
+UNIT = 2**16
+U8, U32, F32 = np.uint8, np.uint32, np.float32
 
 deltas = hnp.arrays(
     np.float32,
@@ -21,6 +28,22 @@ deltas = hnp.arrays(
     elements=st.one_of(st.sampled_from([0.0, -0.0, 0.5]), st.floats(-1, 1, width=32)),
 )
 all_bits = st.sampled_from([None, 1, 2, 3, 4, 5, 6, 7, 8])
+coders = pytest.mark.parametrize("coder", ["runlength", "huffman"])
+
+
+def quantized(codes: Any) -> codec.Quantized:
+    """Codes as if they had been quantized, renumbered so that every level but zero occurs."""
+    codes = np.asarray(codes)
+    used = np.unique(codes[codes > 0])
+    new = np.zeros(int(codes.max(initial=0)) + 1, np.uint16)
+    new[used] = np.arange(1, used.size + 1)
+    levels = np.concatenate(([0], 2.0 - np.arange(used.size) / 1024)).astype(F32)
+    narrow = np.uint8 if levels.size <= 256 else np.uint16
+    return codec.Quantized(new[codes].astype(narrow), levels, codes.shape, None, None)
+
+
+def lengths(*values: int) -> np.ndarray:
+    return np.array(values, U8)
 
 
 @pytest.fixture
@@ -28,42 +51,206 @@ def encoded(paper: np.ndarray) -> codec.Encoded:
     return codec.encode(codec.quantize(paper, 2))
 
 
-@given(deltas, all_bits)
+# The paper's coder, against strings of '0' and '1'.
+
+
+def slowly(codes: np.ndarray, e: codec.Encoded) -> tuple[list[int], list[int]]:
+    """Payload words and bits of each stream: one code word an element, looked up by hand."""
+    assert e.table is not None
+    words, following = [""] * e.levels.size, 0
+    for length in range(1, 16):
+        for symbol in np.flatnonzero(e.table.lengths == length):
+            words[symbol] = format(following, f"0{length}b")
+            following += 1
+        following *= 2
+    payload, streams = [], []
+    for i in range(0, codes.size, e.stream_elements):
+        bits = "".join([words[c] for c in codes[i : i + e.stream_elements].tolist()])
+        streams.append(len(bits))
+        for j in range(0, len(bits), 32):
+            payload.append(int(bits[j : j + 32][::-1], 2))  # the first bit is the lowest
+    return payload, streams
+
+
+def check_slowly(q: codec.Quantized) -> codec.Encoded:
+    e = codec.encode(q, "huffman")
+    assert (e.coder, e.cached, e.saved_bits) == ("huffman", False, 0)
+    assert (e.shape, e.bits) == (q.shape, q.bits)
+    assert e.levels.tobytes() == q.levels.tobytes()
+    assert e.stream_elements == UNIT
+    if e.table is None:
+        assert (q.codes == q.levels.size - 1).all()
+        assert (e.payload.size, e.streams.size) == (0, 0)
+    else:
+        assert e.table.classes == 1
+        assert e.table.lengths.tolist() == huffman.code_lengths(q.counts).tolist()
+        payload, streams = slowly(q.codes, e)
+        assert (e.payload.dtype, e.streams.dtype) == (U32, U32)
+        assert e.payload.tolist() == payload
+        assert e.streams.tolist() == streams
+    back = codec.decode(e)
+    assert back.codes.dtype == q.codes.dtype
+    assert back.codes.tobytes() == q.codes.tobytes()
+    return e
+
+
+@given(hnp.arrays(np.uint8, st.integers(0, 300), elements=st.integers(0, 255), fill=st.just(0)))
+def test_paper_coder_of_sparse_codes(codes: np.ndarray) -> None:
+    check_slowly(quantized(codes))
+
+
+@given(st.integers(1, 700), st.integers(2, 511), st.floats(0, 1), st.integers(0, 2**32 - 1))
+def test_paper_coder_of_any_density(n: int, k: int, density: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    symbols = np.minimum(rng.geometric(0.3, n), k - 1) if seed % 2 else rng.integers(1, k, n)
+    check_slowly(quantized(np.where(rng.random(n) < density, symbols, 0)))
+
+
+@pytest.mark.parametrize("n", [63, 64, 65, 255, 256, 257, UNIT - 1, UNIT, UNIT + 1, 2 * UNIT + 77])
+@pytest.mark.parametrize("density", [0.002, 0.4, 0.97, 1])
+def test_paper_coder_at_the_edges_of_units(n: int, density: float) -> None:
+    """With 0.97 the word of code 0 is long and not all zeros: no skipping over runs then."""
+    rng = np.random.default_rng(n)
+    codes = np.where(rng.random(n) < density, np.minimum(rng.geometric(0.5, n), 7), 0)
+    codes[[0, -1]] = 1, 7
+    e = check_slowly(quantized(codes))
+    if density == 0.97 and n > 1000:
+        assert e.table is not None
+        assert huffman.code_words(e.table.lengths)[0].strip("0")
+
+
+@pytest.mark.parametrize(
+    "at",
+    [[0], [63], [64], [UNIT - 1], [UNIT], [2 * UNIT - 1], [2 * UNIT], [0, UNIT], [2 * UNIT + 8]],
+)
+def test_paper_coder_of_single_survivors(at: list[int]) -> None:
+    """Units without any, survivors first and last in a unit, and runs that cross the border."""
+    codes = np.zeros(2 * UNIT + 9, U8)
+    codes[at] = 1
+    e = check_slowly(quantized(codes))
+    assert e.streams.tolist() == [UNIT, UNIT, 9]
+    codes = 1 - codes  # and the other way round: single zeros among survivors
+    assert check_slowly(quantized(codes)).streams.tolist() == [UNIT, UNIT, 9]
+
+
+def test_more_streams_than_lanes() -> None:
+    """Four streams are read in turn, the rest one by one, and each in lists of 2048 symbols."""
+    rng = np.random.default_rng(0)
+    for density in (0.0001, 0.1, 1):
+        n = 9 * UNIT + 5
+        codes = np.where(rng.random(n) < density, rng.integers(1, 256, n), 0)
+        codes[3 * UNIT : 4 * UNIT] = 0  # one of the lanes ends early
+        codes[5 * UNIT :: 2] = 3
+        assert check_slowly(quantized(codes)).streams.size == 10
+
+
+@pytest.mark.parametrize("k", [2, 3, 255, 256, 257, 258, 511])
+def test_every_number_of_levels(k: int) -> None:
+    """uint8 codes up to 256 levels, uint16 beyond."""
+    rng = np.random.default_rng(k)
+    codes = np.concatenate((np.arange(k), np.zeros(k, int), rng.integers(0, k, 500)))
+    assert check_slowly(quantized(codes)).levels.size == k
+
+
+def test_longest_code_words() -> None:
+    """Fibonacci counts: the words of the rarest codes have 15 bits, and the commonest is not 0."""
+    counts = [1, 1]
+    while len(counts) < 22:
+        counts.append(counts[-1] + counts[-2])
+    for order in (counts, counts[::-1]):
+        codes = np.repeat(np.arange(22), order)
+        e = check_slowly(quantized(np.random.default_rng(0).permutation(codes)))
+        assert e.table is not None
+        assert e.table.lengths.max() == 15
+
+
+# Both coders.
+
+
+@given(deltas, all_bits, st.sampled_from(["runlength", "huffman"]))
 def test_round_trip(
-    huffman_total: Callable[[list[int]], int], delta: np.ndarray, bits: int | None
+    huffman_total: Callable[[list[int]], int], delta: np.ndarray, bits: int | None, coder: str
 ) -> None:
     q = codec.quantize(delta, bits)
-    e = codec.encode(q)
-    assert e.payload_bits == huffman_total(q.counts.tolist())
-    assert e.payload.nbytes == (e.payload_bits + 7) // 8
-    assert e.nbytes == e.payload.size + e.code_lengths.size + 4 * (e.levels.size - 1)
+    e = codec.encode(q, coder)
+    if coder == "huffman":
+        assert e.payload_bits == huffman_total(q.counts.tolist())
+    assert e.payload.nbytes == sum((int(bits) + 31) // 32 * 4 for bits in e.streams)
+    table = 0 if e.table is None else huffman.pack_lengths(e.table.lengths).size
+    assert e.table_nbytes == table
+    assert e.nbytes == (
+        e.payload.nbytes + 4 * e.streams.size + e.table_nbytes + 4 * (e.levels.size - 1)
+    )
     back = codec.decode(e)
     assert back.codes.dtype == q.codes.dtype
     assert back.codes.tobytes() == q.codes.tobytes()
     assert back.levels.tobytes() == q.levels.tobytes()
     assert (back.shape, back.bits, back.buckets) == (q.shape, q.bits, None)
     assert back.counts.tolist() == q.counts.tolist()
-    assert codec.encode(back).payload.tobytes() == e.payload.tobytes()
+    again = codec.encode(back, coder)
+    assert again.payload.tobytes() == e.payload.tobytes()
+    assert again.nbytes == e.nbytes
 
 
 def test_worked_example(encoded: codec.Encoded) -> None:
+    """PAPER.md: 18 bits. 10 110 0 0 0 111 0 111 10 0, the first bit lowest."""
     assert encoded.payload_bits == 18
     assert encoded.code_lengths.tolist() == [1, 2, 3, 3]
-    assert encoded.payload.tobytes().hex() == "0df700"
-    assert encoded.nbytes == 3 + 4 + 12
+    assert encoded.payload.tolist() == [int("101100001110111100"[::-1], 2)] == [0xF70D]
+    assert encoded.payload.tobytes().hex() == "0df70000"
+    assert encoded.streams.tolist() == [18]
+    assert encoded.table_nbytes == 2
+    assert encoded.nbytes == 4 + 4 + 2 + 12
 
 
-def test_uint16_codes() -> None:
+@coders
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 8, UNIT, UNIT + 1])
+def test_one_symbol_needs_no_bits(coder: str, n: int) -> None:
+    """All zeros, or all of one level that is not zero."""
+    for code in (0, 1) if n else (0,):
+        q = quantized(np.full(n, code))
+        e = codec.encode(q, coder)
+        assert e.table is None
+        assert not e.cached
+        assert (e.payload.size, e.streams.size, e.table_nbytes) == (0, 0, 0)
+        assert (e.payload.dtype, e.streams.dtype) == (U32, U32)
+        assert e.code_lengths.tolist() == [0] * (1 + code)
+        assert e.nbytes == 4 * code
+        back = codec.decode(e)
+        assert back.codes.dtype == U8
+        assert back.codes.tolist() == [code] * n
+
+
+@coders
+@pytest.mark.parametrize(
+    "codes", [[0, 1], [1, 0], [1, 2], [2, 1, 0], [0, 0, 1], [1, 1, 2], [1, 2, 3]]
+)
+def test_two_or_three_elements(coder: str, codes: list[int]) -> None:
+    e = codec.encode(quantized(codes), coder)
+    assert e.streams.size == 1
+    assert codec.decode(e).codes.tolist() == codes
+
+
+@coders
+def test_uint16_codes(coder: str) -> None:
     words = np.arange(0, 255, dtype=np.uint32) << 23 | 1
     delta = np.concatenate((words, words | 0x80000000)).astype(np.uint32).view(np.float32)
     q = codec.quantize(np.tile(delta, 3))
-    assert codec.decode(codec.encode(q)).codes.tobytes() == q.codes.tobytes()
+    assert codec.decode(codec.encode(q, coder)).codes.tobytes() == q.codes.tobytes()
     assert q.codes.dtype == np.uint16
+
+
+def test_shapes_are_kept() -> None:
+    q = codec.quantize(np.array([[0.5, 0, 0], [0, 0, 2]], F32))
+    for coder in tables.CODERS:
+        back = codec.decode(codec.encode(q, coder))
+        assert back.shape == (2, 3)
+        assert codec.dequantize(back).tolist() == [[0.5, 0, 0], [0, 0, 2]]
 
 
 @pytest.mark.parametrize("coder", ["", "Huffman", None, ["huffman"]])
 def test_unknown_coder(encoded: codec.Encoded, paper: np.ndarray, coder: Any) -> None:
-    with pytest.raises(codec.SettingsError, match="coder must be one of huffman"):
+    with pytest.raises(codec.SettingsError, match="coder must be one of runlength, huffman; got"):
         check_coder(coder)
     with pytest.raises(codec.SettingsError, match="coder must be one of"):
         codec.encode(codec.quantize(paper), coder)
@@ -71,32 +258,94 @@ def test_unknown_coder(encoded: codec.Encoded, paper: np.ndarray, coder: Any) ->
         codec.decode(replace(encoded, coder=coder))
 
 
-U8, F32 = np.uint8, np.float32
+@pytest.mark.parametrize(
+    ("n", "n_symbols", "units"),
+    [
+        (0, 0, 1),
+        (UNIT, 1, 1),
+        (16 * UNIT - 1, 1, 1),  # 8 streams of 2 units need 16
+        (16 * UNIT, 1, 2),
+        (16 * UNIT, 2 * 8192 * 8, 1),  # 8192 symbols a stream are enough
+        (16 * UNIT, 16 * 8192 - 1, 2),
+        (16 * UNIT, 16 * 8192, 1),
+        (10**8, 100, 32),  # 2**21 elements at most, whatever there is
+        (10**8, 10**8, 1),
+    ],
+)
+def test_units_of_a_stream(n: int, n_symbols: int, units: int) -> None:
+    assert coding.stream_units(n, n_symbols) == units
+
+
+def test_digest_of_small_arrays() -> None:
+    """The sum of SplitMix64's finalizer on index << 32 | bits, modulo 2**64."""
+
+    def mixed(i: int, bits: int) -> int:
+        z = i << 32 | bits
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+        z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
+        return z ^ z >> 31
+
+    words = np.array([0, 0x80000000, 0x7F800001, 1, 0x3F800000, 0, 0, 5, 0xFFFFFFFF], U32)
+    for n in range(words.size + 1):
+        expected = sum(mixed(i, int(w)) for i, w in enumerate(words[:n])) % 2**64
+        assert coding.digest(words[:n].view(F32)) == expected
+    grid = words[:8].view(F32).reshape(2, 4)
+    assert coding.digest(grid) == coding.digest(grid.reshape(-1).copy())
+    assert coding.digest(grid.T) == coding.digest(grid.T.reshape(-1).copy())
+
+
+# Fields that contradict each other.
+
+
+WIDE = np.array([0, 1, np.nan, 2], F32)
 
 
 @pytest.mark.parametrize(
     ("field", "value", "error", "message"),
     [
-        ("payload", np.zeros(3, F32), codec.StreamError, "a payload is uint8"),
-        ("payload", np.zeros((3, 1), U8), codec.StreamError, "a payload is uint8"),
-        ("payload", b"abc", codec.StreamError, "a payload is uint8"),
-        ("payload", np.zeros(2, U8), codec.StreamError, "18 bits need 3 bytes"),
-        ("payload_bits", -1, codec.StreamError, "bytes, found 3"),
-        ("payload_bits", 18.0, codec.StreamError, "payload_bits an integer"),
-        ("payload_bits", True, codec.StreamError, "payload_bits an integer"),
-        ("payload_bits", np.uint64(18), codec.StreamError, "payload_bits an integer"),
-        ("payload_bits", 2**64 - 1, codec.StreamError, "bytes, found 3"),
-        ("payload_bits", 2**64 + 18, codec.StreamError, "bytes, found 3"),
-        ("code_lengths", np.array([1, 2, 3, 3]), codec.CodeTableError, "not uint8"),
-        ("code_lengths", [1, 2, 3, 3], codec.CodeTableError, "not uint8"),
-        ("code_lengths", np.array([1, 2, 3, 4], U8), codec.CodeTableError, "prefix code"),
-        ("code_lengths", np.array([1, 2, 2], U8), codec.StreamError, "one for each of 3"),
-        ("levels", np.zeros(4), codec.StreamError, "levels are not float32"),
+        ("payload", np.zeros(1, F32), codec.StreamError, "payload and streams are uint32"),
+        ("payload", np.zeros((1, 1), U32), codec.StreamError, "payload and streams are uint32"),
+        ("payload", np.zeros(1, ">u4"), codec.StreamError, "payload and streams are uint32"),
+        ("payload", b"abcd", codec.StreamError, "payload and streams are uint32"),
+        ("payload", np.zeros(0, U32), codec.StreamError, "streams of 1 words, found 0"),
+        ("payload", np.zeros(2, U32), codec.StreamError, "streams of 1 words, found 2"),
+        ("payload", np.array([0x4F70D], U32), codec.StreamError, "unused bits .* are not zero"),
+        ("payload", np.array([0x8000F70D], U32), codec.StreamError, "unused bits .* are not zero"),
+        ("payload", np.array([0x3FFFF], U32), codec.StreamError, "end before 10 elements"),
+        ("payload", np.array([0], U32), codec.StreamError, "go on after 10 elements"),
+        ("streams", [18], codec.StreamError, "payload and streams are uint32"),
+        ("streams", np.array([18]), codec.StreamError, "payload and streams are uint32"),
+        ("streams", np.array([[18]], U32), codec.StreamError, "payload and streams are uint32"),
+        ("streams", np.zeros(0, U32), codec.StreamError, "0 streams for 10 elements"),
+        ("streams", np.array([18, 0], U32), codec.StreamError, "2 streams for 10 elements"),
+        ("streams", np.array([33], U32), codec.StreamError, "streams of 2 words, found 1"),
+        ("streams", np.array([2**32 - 1], U32), codec.StreamError, f"of {2**27} words, found 1"),
+        ("streams", np.array([0], U32), codec.StreamError, "streams of 0 words, found 1"),
+        ("streams", np.array([17], U32), codec.StreamError, "end before 10 elements"),
+        ("streams", np.array([16], U32), codec.StreamError, "end before 10 elements"),
+        ("streams", np.array([15], U32), codec.StreamError, "unused bits .* are not zero"),
+        ("streams", np.array([19], U32), codec.StreamError, "go on after 10 elements"),
+        ("streams", np.array([32], U32), codec.StreamError, "go on after 10 elements"),
+        ("stream_elements", UNIT - 1, codec.StreamError, "a stream has 65536 to 2097152 el"),
+        ("stream_elements", 2**21 + 1, codec.StreamError, "a stream has 65536 to 2097152 el"),
+        ("stream_elements", 0, codec.StreamError, "a stream has"),
+        ("stream_elements", float(UNIT), codec.StreamError, "a stream has"),
+        ("stream_elements", True, codec.StreamError, "a stream has"),
+        ("stream_elements", np.int64(UNIT), codec.StreamError, "a stream has"),
+        ("levels", np.zeros(4), codec.StreamError, "levels are no float32 vector of 1 to 511"),
+        ("levels", [0.0, 1.0], codec.StreamError, "levels are no float32 vector"),
+        ("levels", np.zeros((4, 1), F32), codec.StreamError, "levels are no float32 vector"),
+        ("levels", np.zeros(0, F32), codec.StreamError, "levels are no float32 vector"),
+        ("levels", np.zeros(512, F32), codec.StreamError, "levels are no float32 vector"),
         ("levels", np.ones(4, F32), codec.StreamError, "levels are not zero, then finite"),
-        ("levels", np.array([0, 1, np.nan, 2], F32), codec.StreamError, "then finite"),
-        ("levels", np.zeros(3, F32), codec.StreamError, "one for each of 4"),
-        ("shape", (11,), codec.StreamError, "18 bits end before 11"),
-        ("shape", (9,), codec.StreamError, "go on after 9"),
+        ("levels", WIDE, codec.StreamError, "levels are not zero, then finite"),
+        ("levels", np.zeros(3, F32), codec.CodeTableError, "4 code lengths for 3 levels"),
+        ("levels", np.zeros(5, F32), codec.CodeTableError, "4 code lengths for 5 levels"),
+        ("levels", np.zeros(1, F32), codec.CodeTableError, "4 code lengths for 1 levels"),
+        ("shape", (11,), codec.StreamError, "end before 11 elements"),
+        ("shape", (9,), codec.StreamError, "go on after 9 elements"),
+        ("shape", (0,), codec.StreamError, "1 streams for 0 elements"),
+        ("shape", (UNIT + 1,), codec.StreamError, f"1 streams for {UNIT + 1} elements"),
         ("shape", (-10,), codec.StreamError, "no array can have that shape"),
         ("shape", (-2, -5), codec.StreamError, "no array can have that shape"),
         ("shape", (10.0,), codec.StreamError, "no array can have that shape"),
@@ -104,7 +353,7 @@ U8, F32 = np.uint8, np.float32
         ("shape", (0, 2**63), codec.StreamError, "no array can have that shape"),
         ("shape", (10, *[1] * 64), codec.StreamError, "no array can have that shape"),
         ("shape", None, codec.StreamError, "no array can have that shape"),
-        ("shape", (2**62,), codec.StreamError, "18 bits end before"),
+        ("shape", (2**62,), codec.StreamError, f"1 streams for {2**62} elements"),
     ],
 )
 def test_hostile_fields(
@@ -114,43 +363,358 @@ def test_hostile_fields(
         codec.decode(replace(encoded, **{field: value}))
 
 
-def test_empty_table() -> None:
-    nothing = codec.Encoded(
-        np.zeros(0, U8), 0, np.zeros(0, U8), np.zeros(0, F32), (0,), 2, "huffman"
-    )
-    with pytest.raises(codec.CodeTableError, match="not 0"):
-        codec.decode(nothing)
+@pytest.mark.parametrize(
+    ("table", "error", "message"),
+    [
+        (None, codec.CodeTableError, "4 levels cannot all lack a code word"),
+        (lengths(1, 2, 3, 3), codec.CodeTableError, "a table is a CodeTable"),
+        (CodeTable(np.array([1, 2, 3, 3]), 1), codec.CodeTableError, "not int64"),
+        (CodeTable([1, 2, 3, 3], 1), codec.CodeTableError, "code lengths"),  # type: ignore[arg-type]
+        (CodeTable(lengths(1, 2, 3, 4), 1), codec.CodeTableError, "prefix code"),
+        (CodeTable(lengths(1, 1, 1, 1), 1), codec.CodeTableError, "prefix code"),
+        (CodeTable(lengths(1, 16, 3, 3), 1), codec.CodeTableError, "16 bits; at most 15"),
+        (CodeTable(lengths(0, 0, 0, 0), 1), codec.CodeTableError, "cannot all lack"),
+        (CodeTable(lengths(0, 0), 1), codec.CodeTableError, "without code words"),
+        (CodeTable(lengths(), 1), codec.CodeTableError, "not 0"),
+        (CodeTable(lengths(1, 2, 2), 1), codec.CodeTableError, "3 code lengths for 4 levels"),
+        (CodeTable(lengths(1, 2, 3, 4, 4), 1), codec.CodeTableError, "5 code lengths for 4"),
+        (CodeTable(lengths(1, 2, 3, 3), 0), codec.CodeTableError, "classes"),
+        (CodeTable(lengths(1, 2, 3, 3), -1), codec.CodeTableError, "classes"),
+        (CodeTable(lengths(1, 2, 3, 3), 2), codec.CodeTableError, "classes"),  # 1 + 2 m tokens
+        (CodeTable(lengths(*[0] * 84, 1, 1), 85), codec.CodeTableError, "classes"),
+        (CodeTable(lengths(*[0] * 599, 1, 1), 600), codec.CodeTableError, "classes"),
+        (CodeTable(lengths(1, 2, 3, 3), 3.0), codec.CodeTableError, "classes"),  # type: ignore[arg-type]
+        (CodeTable(lengths(1, 2, 3, 3), None), codec.CodeTableError, "classes"),  # type: ignore[arg-type]
+    ],
+)
+def test_hostile_tables(encoded: codec.Encoded, table: Any, error: type, message: str) -> None:
+    """Some of them would lead a kernel out of bounds."""
+    with pytest.raises(error, match=message):
+        codec.decode(replace(encoded, table=table))
+
+
+def test_one_symbol_streams_that_do_not_agree() -> None:
+    nothing = codec.encode(quantized([0, 0, 0]))
+    with pytest.raises(codec.StreamError, match="an alphabet of one symbol has no streams"):
+        codec.decode(replace(nothing, payload=np.zeros(1, U32)))
+    with pytest.raises(codec.StreamError, match="an alphabet of one symbol has no streams"):
+        codec.decode(replace(nothing, streams=np.zeros(1, U32)))
+    with pytest.raises(codec.StreamError, match="a code table, but no level other than zero"):
+        codec.decode(replace(nothing, table=CodeTable(lengths(1, 1, 0), 2)))
+    for n in (2**62, 2**60):  # no bits bound it, so only memory can
+        with pytest.raises(codec.StreamError, match=f"no memory for {n} codes"):
+            codec.decode(replace(nothing, shape=(n,)))
+
+
+def test_a_symbol_beyond_the_last_level() -> None:
+    """Its table has 4 symbols, its levels are 4: zero and 3 symbols."""
+    e = codec.encode(quantized([0, 0, 1, 2, 3, 4] * 20), "runlength")
+    assert e.table is not None
+    e = replace(e, table=CodeTable(lengths(5, 5, 1, 4, 0, 3, 0, 2, 0), 2), levels=e.levels[:4])
+    # 1: class 1 of symbol 1 has the word 0; 1110 is class 0 of 2, 110 of 3, 10 of 4
+    for bits, n, message in (
+        ("0" "10", 4, "a symbol beyond the last of 4 levels"),
+        ("0" "110", 3, None),
+        ("0" "110", 2, "go on after 2 elements"),
+        ("0" "110", 1, "go on after 1 elements"),
+    ):  # fmt: skip
+        payload = np.array([int(bits[::-1], 2)], U32)
+        changed = replace(e, payload=payload, streams=np.array([len(bits)], U32), shape=(n,))
+        if message:
+            with pytest.raises(codec.StreamError, match=message):
+                codec.decode(changed)
+        else:
+            assert codec.decode(changed).codes.tolist() == [0, 1, 3]
 
 
 @settings(max_examples=300)
 @given(
-    st.binary(max_size=6),
-    st.integers(-3, 60) | st.sampled_from([2**63, 2**64]),
-    st.lists(st.integers(0, 17), max_size=6) | st.sampled_from([[1, 2, 3, 3], [1, 1], [0], [0, 0]]),
+    st.lists(st.integers(0, 2**32 - 1) | st.integers(0, 9), max_size=3),
+    st.lists(st.integers(0, 70) | st.sampled_from([2**31, 2**32 - 1]), max_size=2),
+    st.sampled_from([1, UNIT, UNIT + 1, 2**21, 2**63]),
+    st.lists(st.integers(0, 17), max_size=6)
+    | st.sampled_from([[1, 2, 3, 3], [1, 1], [0], [0, 0], [1, 1, 0], [2, 2, 2, 2, 0]]),
+    st.integers(1, 4),
     st.lists(st.integers(-1, 20), max_size=3).map(tuple),
+    st.integers(0, 6),
 )
-def test_any_fields(payload: bytes, bits: int, table: list[int], shape: tuple[int, ...]) -> None:
+def test_any_fields(
+    payload: list[int],
+    streams: list[int],
+    elements: int,
+    table: list[int],
+    classes: int,
+    shape: tuple[int, ...],
+    k: int,
+) -> None:
     """Decodes to codes below k in that shape, or is refused by a PayloadError."""
+    made = CodeTable(np.array(table, U8), classes) if table else None
     e = codec.Encoded(
-        np.frombuffer(payload, U8), bits, np.array(table, U8), np.zeros(len(table), F32),
-        shape, 2, "huffman",
+        np.array(payload, U32), np.array(streams, U32), elements, made, False, 0,
+        np.arange(k, dtype=F32), shape, 2, "huffman",
     )  # fmt: skip
     try:
         q = codec.decode(e)
     except codec.PayloadError:
         return
     assert codec.dequantize(q).shape == shape
-    assert q.codes.max(initial=0) < len(table)
+    assert q.codes.max(initial=0) < k
 
 
 def test_contradictory_quantized(paper: np.ndarray) -> None:
     """A Quantized changed by hand is refused rather than written out of bounds."""
     q = codec.quantize(paper, 2)
-    with pytest.raises(codec.StreamError, match="4 levels"):
-        codec.encode(replace(q, codes=np.full(10, 7, U8), buckets=None))
-    with pytest.raises(codec.StreamError, match="do not make 18 bits"):
-        codec.encode(replace(q, codes=np.full(10, 2, U8)))
-    with pytest.raises(codec.CodeTableError, match="4 levels cannot all lack a code word"):
-        codec.encode(replace(q, codes=np.zeros(10, U8), buckets=None))
-    other = replace(q, codes=np.where(q.codes == 2, 0, q.codes).astype(U8), buckets=None)
-    assert codec.decode(codec.encode(other)).codes.tolist() == other.codes.tolist()
+    for coder in tables.CODERS:
+        with pytest.raises(codec.StreamError, match="8 different codes for 4 levels"):
+            codec.encode(replace(q, codes=np.full(10, 7, U8), buckets=None), coder)
+        with pytest.raises(codec.StreamError, match="do not have the counts of their buckets"):
+            codec.encode(replace(q, codes=np.full(10, 2, U8)), coder)
+        with pytest.raises(codec.StreamError, match=r"counts of their buckets|codes for 4 levels"):
+            codec.encode(replace(q, codes=np.full(10, 7, U8)), coder)
+        levels = np.arange(512, dtype=F32)
+        many = codec.Quantized(np.arange(512, dtype=np.uint16), levels, (512,), None, None)
+        with pytest.raises(codec.StreamError, match="512 levels"):
+            codec.encode(many, coder)
+        other = replace(q, codes=np.where(q.codes == 2, 0, q.codes).astype(U8), buckets=None)
+        assert codec.decode(codec.encode(other, coder)).codes.tolist() == other.codes.tolist()
+
+
+@coders
+@pytest.mark.parametrize("codes", [[0] * 10, [1] * 10, [3] * 10])
+def test_one_symbol_of_several_levels(paper: np.ndarray, coder: str, codes: list[int]) -> None:
+    """No code has a word then, and which one it is cannot be told."""
+    q = replace(codec.quantize(paper, 2), codes=np.array(codes, U8), buckets=None)
+    with pytest.raises(codec.PayloadError, match="levels"):
+        codec.encode(q, coder)
+
+
+# Damaged encodings: every kind of stream, every kind of damage.
+
+GUARD = 64  # elements on either side that nobody may touch
+
+
+class Guarded(workers.Scratch):
+    """Scratch memory between guards."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.guarded: list[np.ndarray] = []
+        for name, old in list(vars(self).items()):
+            if isinstance(old, np.ndarray):
+                setattr(self, name, self.between_guards(old.size, old.dtype).reshape(old.shape))
+
+    def room(self, n: int) -> np.ndarray:
+        return self.between_guards(n, np.dtype(U32))
+
+    def between_guards(self, n: int, dtype: np.dtype) -> np.ndarray:
+        self.guarded.append(np.full(n + 2 * GUARD, 85, dtype))
+        return self.guarded[-1][GUARD:-GUARD]
+
+    def check(self) -> None:
+        assert len(self.guarded) > 5
+        for whole in self.guarded:
+            assert (whole[:GUARD] == 85).all()
+            assert (whole[-GUARD:] == 85).all()
+
+
+@pytest.fixture
+def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Guarded]]:
+    made: list[Guarded] = []
+
+    def make() -> Guarded:
+        made.append(Guarded())
+        return made[-1]
+
+    monkeypatch.setattr(workers, "Scratch", make)
+    monkeypatch.setattr(workers._crew, "idle", [])
+    yield made
+    assert made
+    for one in made:
+        one.check()
+
+
+def sparse(n: int, *survivors: tuple[int, int]) -> np.ndarray:
+    codes = np.zeros(n, U8)
+    for at, code in survivors:
+        codes[at] = code
+    return codes
+
+
+def victim(kind: str) -> codec.Encoded:
+    """A small encoding of every kind of stream."""
+    rng = np.random.default_rng(3)
+    some = np.where(rng.random(90) < 0.3, rng.integers(1, 4, 90), 0)
+    if kind == "plain":
+        return codec.encode(quantized(some), "huffman")
+    if kind == "dense":
+        return codec.encode(quantized(rng.integers(0, 20, 60)), "huffman")
+    if kind == "tokens":
+        return codec.encode(quantized(np.tile([0, 0, 1, 0, 2, 0, 0, 3], 20)), "runlength")
+    if kind == "wide":  # uint16 codes
+        return codec.encode(quantized(np.arange(300)), "runlength")
+    if kind == "lanes":  # five streams, of which four are read in turn
+        at = [(u * UNIT + d, 1 + d % 3) for u in range(5) for d in (0, 9, 9000, 60_000)]
+        return codec.encode(quantized(sparse(5 * UNIT - 3, *at)), "runlength")
+    # escapes: a table of two symbols and three classes for what has more of both
+    table = CodeTable(lengths(2, 2, 3, 3, 3, 4, 4), 3)
+    q = quantized(sparse(300, (0, 1), (1, 2), (7, 1), (8, 3), (11, 2), (260, 1)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "choose", lambda counts, *_: given_table(table, counts))
+        return codec.encode(q, "runlength")
+
+
+def given_table(table: CodeTable, counts: tables.Counts) -> tables.Choice:
+    bits = table.cost(counts)
+    assert bits is not None
+    return tables.Choice(table, bits, False, 0)
+
+
+KINDS = ["plain", "dense", "tokens", "wide", "lanes", "escapes"]
+kinds = pytest.mark.parametrize("kind", KINDS)
+
+
+def check_damaged(e: codec.Encoded, shape: tuple[int, ...]) -> bool:
+    """Decoded or refused with a name, by `decode` and by `advance` alike; nothing else changes.
+
+    Returns whether it was decoded.
+    """
+    try:
+        q = codec.decode(e)
+    except codec.PayloadError:
+        q = None
+    else:
+        assert q.codes.shape == shape
+        assert q.codes.max(initial=0) < e.levels.size
+    n = shape[0]
+    room = np.full(n + 2 * GUARD, 2.5, F32)
+    track = room[GUARD:-GUARD]
+    segments = Segments([track[: n // 3], track[n // 3 : n // 2], track[n // 2 :]])
+    for mode in (LOOK, CHANGE):
+        if q is None:
+            with pytest.raises(codec.PayloadError):
+                coding.advance(e, segments, mode)
+        else:
+            changes = coding.advance(e, segments, mode)
+            expected = np.full(n, 2.5, F32) + e.levels[q.codes]
+            parts = zip(segments.arrays[0], np.split(expected, [n // 3, n // 2]), changes.tolist())
+            for old, new, change in parts:
+                before = old if mode == LOOK else np.full(old.size, 2.5, F32)
+                assert (coding.digest(before) + change) % 2**64 == coding.digest(new)
+        if mode == LOOK:
+            assert (room == 2.5).all()
+    if q is not None:
+        assert track.tobytes() == expected.tobytes()
+    assert (room[:GUARD] == 2.5).all()
+    assert (room[-GUARD:] == 2.5).all()
+    return q is not None
+
+
+@kinds
+def test_damage_none(kind: str, scratch: list[Guarded]) -> None:
+    e = victim(kind)
+    assert e.table is not None
+    assert (e.table.classes == 1) == (kind in ("plain", "dense", "wide"))
+    assert check_damaged(e, e.shape)
+
+
+@kinds
+def test_damage_of_every_payload_bit(kind: str, scratch: list[Guarded]) -> None:
+    e = victim(kind)
+    decoded = 0
+    for i in range(e.payload.size):
+        for bit in range(32):
+            payload = e.payload.copy()
+            payload[i] ^= U32(1 << bit)
+            decoded += check_damaged(replace(e, payload=payload), e.shape)
+    assert decoded < 32 * e.payload.size  # padding at least is noticed
+
+
+@kinds
+def test_damage_of_stream_sizes(kind: str, scratch: list[Guarded]) -> None:
+    e = victim(kind)
+    for i in range(e.streams.size):
+        values = [int(e.streams[i]) ^ 1 << bit for bit in range(32)]
+        values += [max(int(e.streams[i]) + d, 0) for d in range(-40, 41)]
+        for value in {*values, 0, 2**32 - 1} - {int(e.streams[i])}:
+            streams = e.streams.copy()
+            streams[i] = value
+            check_damaged(replace(e, streams=streams), e.shape)
+            words = (streams.astype(np.int64) + 31) // 32
+            if words.sum() < 1000:  # and with a payload of that many words
+                for fill in (0, 2**32 - 1):
+                    payload = np.full(int(words.sum()), fill, U32)
+                    payload[: e.payload.size] = e.payload[: payload.size]
+                    at = int(words[: i + 1].sum()) - 1
+                    if value % 32:
+                        payload[at] &= U32((1 << value % 32) - 1)
+                    check_damaged(replace(e, streams=streams, payload=payload), e.shape)
+
+
+@kinds
+def test_damage_of_the_table(kind: str, scratch: list[Guarded]) -> None:
+    """Every bit of every length, two lengths exchanged, other classes."""
+    e = victim(kind)
+    assert e.table is not None
+    old, classes = e.table.lengths, e.table.classes
+    for i in range(min(old.size, 20)):
+        for bit in range(8):
+            new = old.copy()
+            new[i] ^= 1 << bit
+            assert not check_damaged(replace(e, table=CodeTable(new, classes)), e.shape)
+        for j in range(i):
+            new = old.copy()
+            new[[i, j]] = new[[j, i]]
+            check_damaged(replace(e, table=CodeTable(new, classes)), e.shape)
+    for other in range(1, 90):
+        if (old.size - 1) % other == 0:
+            check_damaged(replace(e, table=CodeTable(old, other)), e.shape)
+
+
+@kinds
+def test_damage_of_levels_and_shape(kind: str, scratch: list[Guarded]) -> None:
+    e = victim(kind)
+    for k in {1, 2, 3, 4, 5, 19, 21, 256, 257, 511} - {e.levels.size}:
+        check_damaged(replace(e, levels=np.arange(k, dtype=F32)), e.shape)
+    n = e.shape[0]
+    for other in {0, 1, 2, 3, 63, 64, n - 1, n + 1, n + 2, UNIT, UNIT + 1, 5 * UNIT} - {n}:
+        check_damaged(replace(e, shape=(other,)), (other,))
+    for elements in (UNIT, UNIT + 1, 2 * UNIT, 2**21):
+        check_damaged(replace(e, stream_elements=elements), e.shape)
+
+
+@kinds
+def test_damage_by_random_words(kind: str, scratch: list[Guarded]) -> None:
+    e = victim(kind)
+    rng = np.random.default_rng(5)
+    for i in range(60):
+        streams = rng.integers(0, (40, 400, 4000)[i % 3], e.streams.size).astype(U32)
+        words = (streams.astype(np.int64) + 31) // 32
+        payload = rng.integers(0, 2**32, int(words.sum()), dtype=U32)
+        if i % 4 == 0:
+            payload &= rng.integers(0, 2**32, payload.size, dtype=U32)
+            payload &= rng.integers(0, 2**32, payload.size, dtype=U32)
+        partial = streams % 32 > 0
+        ends = np.cumsum(words)[partial] - 1
+        payload[ends] &= (U32(1) << (streams[partial] % 32)) - U32(1)
+        check_damaged(replace(e, streams=streams, payload=payload), e.shape)
+
+
+def test_damage_by_cutting(scratch: list[Guarded]) -> None:
+    for kind in KINDS:
+        e = victim(kind)
+        for size in range(e.payload.size):
+            assert not check_damaged(replace(e, payload=e.payload[:size]), e.shape)
+        for more in (np.zeros(1, U32), e.payload):
+            longer = np.concatenate((e.payload, more))
+            assert not check_damaged(replace(e, payload=longer), e.shape)
+
+
+def test_payload_of_any_layout(encoded: codec.Encoded) -> None:
+    """A view with gaps, and one that cannot be written."""
+    wide = np.zeros(2, U32)
+    wide[0] = encoded.payload[0]
+    locked = encoded.payload.copy()
+    locked.flags.writeable = False
+    expected = codec.decode(encoded).codes.tolist()
+    for payload in (wide[::2], locked):
+        assert codec.decode(replace(encoded, payload=payload)).codes.tolist() == expected

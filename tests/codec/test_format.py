@@ -1,11 +1,13 @@
-"""FORMAT.md: its example byte by byte, and a decoder written from it alone."""
+"""FORMAT.md: its examples byte by byte, and a decoder written from it alone."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import struct
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,9 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import codec
-from codec import errors
+from codec import errors, runlength
 from codec import record as records
+from codec.kernels import MAX_CLASSES, MAX_STREAM, UNIT
 from codec.state import CARRIER
+from codec.tables import CODERS as CODERS_OF_CODEC
+from codec.tables import CodeTable
 
 Arrays = dict[str, np.ndarray]
 TEXT = (Path(codec.__file__).parent / "FORMAT.md").read_text(encoding="utf-8")
@@ -60,10 +65,19 @@ def file_digest(data: bytes) -> str:
     return hashlib.sha256(data[:at] + b"0" * 64 + data[at + 64 :]).hexdigest()
 
 
+def sum_of(data: bytes) -> int:
+    bits = np.frombuffer(data, "<u4").astype(np.uint64)
+    z = np.arange(bits.size, dtype=np.uint64) * 2**32 + bits
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB
+    return int((z ^ (z >> 31)).sum(dtype=np.uint64))
+
+
 def track_digest(layout: list[Any], track: dict[str, bytearray]) -> str:
-    text = b"".join(
-        json.dumps([name, dtype, shape]).encode() + track[name] for name, dtype, shape, _ in layout
-    )
+    text = b""
+    for name, dtype, shape, lossy in layout:
+        text += json.dumps([name, dtype, shape]).encode()
+        text += sum_of(track[name]).to_bytes(8, "little") if lossy else track[name]
     return xxhash.xxh3_128_hexdigest(text)
 
 
@@ -72,69 +86,163 @@ def numbers(kind: str, array: tuple[str, list[int], bytes]) -> list[Any]:
     return [struct.unpack_from("<" + kind, array[2], i)[0] for i in range(0, len(array[2]), size)]
 
 
+def code_lengths(table: bytes, n: int) -> list[int]:
+    halves = [half for byte in table for half in (byte & 15, byte >> 4)]
+    lengths: list[int] = []
+    while halves:
+        half = halves.pop(0)
+        if half:
+            lengths.append(half)
+        elif halves:
+            lengths += [0] * (halves.pop(0) + 1)
+    assert len(lengths) <= n
+    return lengths + [0] * (n - len(lengths))
+
+
 def code_words(lengths: list[int]) -> dict[str, int]:
     words, value, before = {}, -1, 0
     for length, symbol in sorted((n, i) for i, n in enumerate(lengths) if n):
         value = (value + 1) << (length - before) if before else 0
         words[format(value, f"0{length}b")] = symbol
         before = length
-    assert not words or sum(2.0 ** -len(w) for w in words) == 1
+    assert sum(2.0 ** -len(w) for w in words) == 1
     return words
 
 
-def codes_of(payload: bytes, bits: int, lengths: list[int], n: int) -> list[int]:
-    if not any(lengths):
-        assert len(lengths) in (1, 2)
-        assert bits == 0
-        return [len(lengths) - 1] * n
-    stream = "".join(str(byte >> i & 1) for byte in payload for i in range(8))
-    assert "1" not in stream[bits:]
-    words, found, word = code_words(lengths), [], ""
-    for bit in stream[:bits]:
-        word += bit
-        if word in words:
-            found.append(words[word])
-            word = ""
-    assert word == ""
-    assert len(found) == n
-    return found
+class Bits:
+    """A stream, read from its begin to its end."""
+
+    def __init__(self, payload: bytes, n: int) -> None:
+        stream = "".join(format(byte, "08b")[::-1] for byte in payload)
+        assert "1" not in stream[n:]
+        self.left, self.at = stream[:n], 0
+
+    def number(self, n: int) -> int:
+        """The next n bits, lowest first."""
+        self.at += n
+        assert self.at <= len(self.left)
+        return int("0" + self.left[self.at - n : self.at][::-1], 2)
+
+    def word(self, words: dict[str, int]) -> int:
+        """What the next code word stands for."""
+        begin = self.at
+        while self.left[begin : self.at] not in words:
+            assert self.at < len(self.left)
+            self.at += 1
+        return words[self.left[begin : self.at]]
 
 
-def base_of(data: bytes) -> tuple[dict[str, Any], dict[str, bytearray]]:
-    metadata, arrays = container(data)
-    assert metadata["digest"] == file_digest(data)
-    track = {name: bytearray(arrays["t/" + name][2]) for name, *_ in metadata["layout"]}
-    assert metadata["track"] == track_digest(metadata["layout"], track)
-    return metadata, track
+def plain(stream: Bits, words: dict[str, int], n: int) -> list[int]:
+    codes = [stream.word(words) for _ in range(n)]
+    assert stream.at == len(stream.left)
+    return codes
 
 
-def advance(data: bytes, parent: str, layout: list[Any], track: dict[str, bytearray]) -> str:
-    metadata, arrays = container(data)
-    assert metadata["digest"] == file_digest(data)
-    assert metadata["parent"] == parent
-    mine = [(n, s) for n, _, s, lossy in layout if lossy and n not in metadata["non_finite"]]
-    groups = [mine] if metadata["scope"] == "model" else [[t] for t in mine]
-    sizes = numbers("Q", arrays["sizes"])
-    lengths = numbers("B", arrays["lengths"])
-    levels = numbers("f", arrays["levels"])
-    payload = arrays["payload"][2]
-    for group, k, bits in zip([g for g in groups if g], sizes[::2], sizes[1::2], strict=True):
-        own = [0.0, *levels[: k - 1]]
-        shapes = [int(np.prod(shape)) for _, shape in group]
-        codes = codes_of(payload[: (bits + 7) // 8], bits, lengths[:k], sum(shapes))
-        for (name, _), size in zip(group, shapes):
-            for i in range(size):
-                code = codes.pop(0)
-                if code:  # doubles hold the exact sum; packing rounds it once
-                    (value,) = struct.unpack_from("<f", track[name], 4 * i)
-                    struct.pack_into("<f", track[name], 4 * i, value + own[code])
-        lengths, levels, payload = lengths[k:], levels[k - 1 :], payload[(bits + 7) // 8 :]
-    assert (lengths, levels, payload) == ([], [], b"")
-    for name, array in arrays.items():
-        if name.startswith("t/"):
-            track[name[2:]][:] = array[2]
-    assert metadata["track"] == track_digest(layout, track)
-    return str(metadata["digest"])
+def from_tokens(
+    stream: Bits, words: dict[str, int], classes: int, k: int, n: int, met: Counter[str]
+) -> list[int]:
+    codes, position = [0] * n, 0
+    while stream.at < len(stream.left):
+        token = stream.word(words)
+        if token:
+            symbol, kind = 1 + (token - 1) // classes, (token - 1) % classes
+        else:
+            kind, symbol = stream.number(7), 1 + stream.number((k - 2).bit_length())
+        met["escape"] += token == 0
+        assert kind <= 83
+        assert symbol <= k - 1
+        power, two_bits = divmod(kind, 4)
+        run = kind if kind < 16 else (4 + two_bits) * 2 ** (power - 2) + stream.number(power - 2)
+        met["open"] += kind >= 16
+        codes[position + run] = symbol
+        position += run + 1
+    return codes
+
+
+class Reader:
+    """A chain's track, and what was met on the way: a test can see that it tests something."""
+
+    def __init__(self, base: bytes) -> None:
+        metadata, arrays = container(base)
+        self.parent = metadata["digest"]
+        assert self.parent == file_digest(base)
+        self.layout = metadata["layout"]
+        self.track = {name: bytearray(arrays["t/" + name][2]) for name, *_ in self.layout}
+        assert metadata["track"] == track_digest(self.layout, self.track)
+        self.tables: dict[str, tuple[int, dict[str, int], int]] = {}
+        self.met: Counter[str] = Counter()
+
+    def advance(self, data: bytes) -> None:
+        metadata, arrays = container(data)
+        assert metadata["digest"] == file_digest(data)
+        assert metadata["parent"] == self.parent
+        mine = [(n, s) for n, _, s, lossy in self.layout if lossy]
+        mine = [t for t in mine if t[0] not in metadata["non_finite"]]
+        groups = [[t] for t in mine] if metadata["scope"] == "tensor" else [mine] if mine else []
+        sizes = numbers("Q", arrays["sizes"])
+        assert arrays["sizes"][1] == [len(groups), 4]
+        levels, streams = numbers("f", arrays["levels"]), numbers("I", arrays["streams"])
+        tables, payload = arrays["tables"][2], arrays["payload"][2]
+        for group, (k, classes, nbytes, e) in zip(groups, zip(*[iter(sizes)] * 4), strict=True):
+            name = group[0][0] if metadata["scope"] == "tensor" else ""
+            own, levels = [0.0, *levels[: k - 1]], levels[k - 1 :]
+            n = sum(math.prod(shape) for _, shape in group)
+            assert 65536 <= e <= 2**21
+            self.met["groups"] += 1
+            if classes == 0:
+                assert (k in (1, 2), nbytes) == (True, 0)
+                self.met["one symbol"] += 1
+                self.apply(group, own, [k - 1] * n)
+                continue
+            if nbytes:
+                lengths = code_lengths(tables[:nbytes], 1 + (k - 1) * classes)
+                self.tables[name], tables = (classes, code_words(lengths), k), tables[nbytes:]
+            sent, words, k_then = self.tables[name]
+            assert sent == classes
+            self.met["cached"] += nbytes == 0
+            self.met["cached for another k"] += k_then != k
+            codes: list[int] = []
+            for begin in range(0, n, e):
+                bits, elements = streams.pop(0), min(e, n - begin)
+                size = 4 * math.ceil(bits / 32)
+                stream, payload = Bits(payload[:size], bits), payload[size:]
+                self.met["streams"] += 1
+                if classes == 1:
+                    assert k_then == k
+                    self.met["plain"] += 1
+                    codes += plain(stream, words, elements)
+                else:
+                    codes += from_tokens(stream, words, classes, k, elements, self.met)
+            self.apply(group, own, codes)
+        assert (tables, levels, streams, payload) == (b"", [], [], b"")
+        for name, array in arrays.items():
+            if name.startswith("t/"):
+                self.track[name[2:]][:] = array[2]
+        assert metadata["track"] == track_digest(self.layout, self.track)
+        self.parent = metadata["digest"]
+
+    def apply(self, group: list[Any], levels: list[float], codes: list[int]) -> None:
+        for name, shape in group:
+            size, track = math.prod(shape), self.track[name]
+            for i, code in enumerate(codes[:size]):
+                if code:  # a double's 53 bits are enough to round once: 53 >= 2 * 24 + 2
+                    (value,) = struct.unpack_from("<f", track, 4 * i)
+                    struct.pack_into("<f", track, 4 * i, value + levels[code])
+            codes = codes[size:]
+
+
+def agreement(states: list[Arrays], **settings: Any) -> Counter[str]:
+    """Write these states, and read them by the decoder above: the same tracks, bit by bit."""
+    tracker = codec.Tracker(states[0], **settings)
+    layout = tracker.layout
+    reader = Reader(records.dump_base(0, layout, tracker.state, tracker.sums))
+    for i, state in enumerate(states[1:], 1):
+        step = tracker.step(state)
+        digest = records.track_digest(layout, tracker.state, tracker.sums)
+        reader.advance(records.dump_delta(i, reader.parent, digest, step))
+        for name, array in tracker.state.items():
+            assert bytes(reader.track[name]) == array.tobytes()
+    return reader.met
 
 
 def test_example_is_the_golden_record(golden: Path) -> None:
@@ -144,47 +252,147 @@ def test_example_is_the_golden_record(golden: Path) -> None:
 def test_example_says_what_stands_there() -> None:
     metadata, arrays = container(example())
     assert (metadata["format"], metadata["bits"], metadata["kind"]) == (1, 2, "delta")
-    assert numbers("Q", arrays["sizes"]) == [4, 18]
+    assert metadata["coder"] == "huffman"
+    assert numbers("Q", arrays["sizes"]) == [4, 1, 2, 65536]
     assert numbers("q", arrays["t/n"]) == [8]
     assert [round(v, 2) for v in numbers("f", arrays["levels"])] == [0.79, -0.48, 0.44]
-    lengths = numbers("B", arrays["lengths"])
-    assert code_words(lengths) == {"0": 0, "10": 1, "110": 2, "111": 3}
-    assert codes_of(arrays["payload"][2], 18, lengths, 10) == [1, 2, 0, 0, 0, 3, 0, 3, 1, 0]
+    lengths = code_lengths(arrays["tables"][2], 4)
+    assert lengths == [1, 2, 3, 3]
+    words = code_words(lengths)
+    assert words == {"0": 0, "10": 1, "110": 2, "111": 3}
+    assert numbers("I", arrays["streams"]) == [18]
+    assert plain(Bits(arrays["payload"][2], 18), words, 10) == [1, 2, 0, 0, 0, 3, 0, 3, 1, 0]
     notes = re.findall(r"^0[0-9a-f]{3}  (?:[0-9a-f]{2} ?)+ +(\S.*)$", TEXT, re.MULTILINE)
-    assert notes[0] == "length of the header: 648"
-    assert notes[-1] == "payload: 1 0 1 1 0 0 0 0 | 1 1 1 0 1 1 1 1 | 0 0"
+    assert notes[0] == "length of the header: 728"
+    assert notes[-3] == "payload: 1 0 1 1 0 0 0 0 | 1 1 1 0 1 1 1 1 | 0 0 and 14 unused"
+    assert notes[-2:] == ["streams: 18 bits", "tables: lengths 1, 2 | 3, 3"]
 
 
-def test_independent_decoder_on_the_example(golden: Path) -> None:
-    metadata, track = base_of((golden / "run.lcc" / "00000000.base.safetensors").read_bytes())
-    advance(example(), metadata["digest"], metadata["layout"], track)
-    expected = codec.restore(golden / "run.lcc")
-    assert {k: bytes(v) for k, v in track.items()} == {k: a.tobytes() for k, a in expected.items()}
+def test_example_of_tokens() -> None:
+    """The second example, by the decoder above and by the codec's."""
+    (block,) = re.findall(r"```tokens\n(.*?)```", TEXT, re.DOTALL)
+    told = dict(re.findall(r"^(\w+) +(\S.*?)(?:   .*)?$", block, re.MULTILINE))
+    codes = [int(c) for c in told["codes"].split()]
+    lengths = [3, 1, 2, *[0] * 33, 3]
+    table, payload = bytes.fromhex(told["tables"]), bytes.fromhex(told["payload"])
+    assert code_lengths(table, 1 + 2 * 18) == lengths
+    words = code_words(lengths)
+    said = re.findall(r"(\d+): ([01]+)", block)
+    assert {word: int(token) for token, word in said} == words
+    said = re.findall(r"^(?:stream|  ) +([01 ]+)   ", block, re.MULTILINE)
+    bits = "".join(said).replace(" ", "")
+    assert bits == Bits(payload, len(bits)).left
+    assert f"{len(bits)} bits; the last 10 zeros" in block
+    met: Counter[str] = Counter()
+    assert from_tokens(Bits(payload, len(bits)), words, 18, 3, 40, met) == codes
+    assert met == {"escape": 1, "open": 1}
+    encoded = codec.Encoded(
+        np.frombuffer(payload, np.uint32), np.array([len(bits)], np.uint32), 65536,
+        CodeTable.unpacked(np.frombuffer(table, np.uint8), 2, 18), False, 0,
+        np.array([0, 2, 1], np.float32), (40,), 2, "runlength",
+    )  # fmt: skip
+    assert codec.decode(encoded).codes.tolist() == codes
+    assert CodeTable(np.array(lengths, np.uint8), 18).packed.tobytes() == table
 
 
-@settings(max_examples=25)
-@given(
-    st.sampled_from([None, 1, 2, 3, 8]), st.sampled_from(["model", "tensor"]),
-    st.integers(0, 10**6), st.sampled_from([None, "w", "b"]),
-)  # fmt: skip
+def test_runs_have_the_classes_of_the_table() -> None:
+    """The table of runs in the text, and the formula below it, against the codec's own."""
+    rows = [re.findall(rf"^\| {row} \|(.*)\|$", TEXT, re.MULTILINE)[-1].split("|")
+            for row in ("run", "class", "open bits")]  # fmt: skip
+    shown = [[cell.strip() for cell in row] for row in zip(*rows)]
+    for run, kind, bits in (row for row in shown if row[0] != "…"):
+        first, _, last = run.partition("–")
+        assert runlength.FIRST_RUN[int(kind)] == int(first)
+        assert runlength.OPEN_BITS[int(kind)] == int(bits)
+        assert int(last or first) == int(first) + 2 ** int(bits) - 1
+    for kind in range(84):
+        power = kind // 4
+        first = kind if kind < 16 else (4 + kind % 4) * 2 ** (power - 2)
+        assert runlength.FIRST_RUN[kind] == first
+        assert runlength.OPEN_BITS[kind] == (0 if kind < 16 else power - 2)
+    assert int(runlength.FIRST_RUN[83]) + 2 ** int(runlength.OPEN_BITS[83]) == MAX_STREAM
+
+
+@pytest.mark.parametrize("name", ["run.lcc", "tokens.lcc"])
+def test_independent_decoder_on_golden_chains(golden: Path, name: str) -> None:
+    first, *others = sorted((golden / name).iterdir())
+    reader = Reader(first.read_bytes())
+    for step, path in enumerate(others, 1):
+        reader.advance(path.read_bytes())
+        expected = codec.restore(golden / name, step)
+        found = {k: bytes(v) for k, v in reader.track.items()}
+        assert found == {k: a.tobytes() for k, a in expected.items()}
+    if name == "tokens.lcc":
+        assert reader.met["cached"] == 2
+        assert min(reader.met[what] for what in ("one symbol", "escape", "open", "plain")) > 0
+
+
+CODERS, SCOPES = st.sampled_from(["runlength", "huffman"]), st.sampled_from(["model", "tensor"])
+BITS = st.sampled_from([{"bits": b} for b in (None, 1, 2, 3, 8)] + [{"budget": 0.2}])
+
+
+@settings(max_examples=40)
+@given(CODERS, BITS, SCOPES, st.integers(0, 10**6), st.sampled_from([None, "w", "b"]))
 def test_independent_decoder_agrees(
-    random_states: Callable[..., list[Arrays]], bits: int | None, scope: str, seed: int,
-    broken: str | None,
+    random_states: Callable[..., list[Arrays]], coder: str, bits: dict[str, Any], scope: str,
+    seed: int, broken: str | None,
 ) -> None:  # fmt: skip
     """On whole chains of every numpy dtype, with NaN in one step, bit by bit."""
-    first, *others = random_states(4, seed)
+    states = random_states(4, seed)
     if broken:
-        others[1][broken] = np.full_like(others[1][broken], np.nan)
-    tracker = codec.Tracker(first, bits, scope)
-    metadata, track = base_of(records.dump_base(0, tracker.layout, tracker.state))
-    parent = metadata["digest"]
-    for i, state in enumerate(others, 1):
-        step = tracker.step(state)
-        digest = records.track_digest(tracker.layout, tracker.state)
-        data = records.dump_delta(i, parent, digest, step)
-        parent = advance(data, parent, metadata["layout"], track)
-        for name, array in tracker.state.items():
-            assert bytes(track[name]) == array.tobytes()
+        states[2][broken] = np.full_like(states[2][broken], np.nan)
+    agreement(states, coder=coder, scope=scope, **bits)
+
+
+@settings(max_examples=30)
+@given(CODERS, BITS, SCOPES, st.integers(0, 10**6), st.sampled_from([0.002, 0.02, 0.3]))
+def test_independent_decoder_agrees_on_runs(
+    sparse_states: Callable[..., list[Arrays]], coder: str, bits: dict[str, Any], scope: str,
+    seed: int, jumps: float,
+) -> None:  # fmt: skip
+    agreement(sparse_states(4, seed, 3000, jumps), coder=coder, scope=scope, **bits)
+
+
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+def test_cached_tables(sparse_states: Callable[..., list[Arrays]], scope: str) -> None:
+    """Sent once for each alphabet and used again, with escapes for what they do not have."""
+    met = agreement(sparse_states(5), bits=2, scope=scope)
+    alphabets = 1 if scope == "model" else 2
+    assert met["cached"] >= 3 * alphabets - 1
+    assert met["escape"] > 0
+    assert met["plain"] == 0
+
+
+def test_cached_table_for_another_number_of_levels() -> None:
+    """One symbol, then three, then one again, all by the table made for one."""
+    states = [{"w": np.zeros(4000, np.float32)}]
+    for smaller in ((), (0.25, 0.125), ()):
+        w = states[-1]["w"].copy()
+        w[::25] += 0.5
+        w[7 : 7 + len(smaller)] += smaller
+        states.append({"w": w})
+    met = agreement(states, bits=2)
+    assert (met["cached"], met["cached for another k"], met["escape"] > 0) == (2, 1, True)
+    assert met["plain"] == 0
+
+
+@pytest.mark.parametrize("coder", ["runlength", "huffman"])
+@pytest.mark.parametrize("jumps", [0.003, 1])
+def test_several_streams(
+    sparse_states: Callable[..., list[Arrays]], coder: str, jumps: float
+) -> None:
+    """Neither tensors nor runs end where a stream does."""
+    bits = None if jumps == 1 else 2
+    met = agreement(sparse_states(3, 1, 150_000, jumps), bits=bits, coder=coder)
+    assert met["streams"] == 2 * 3
+    assert (met["plain"] > 0) == (coder == "huffman" or jumps == 1)
+
+
+def test_longer_streams(sparse_states: Callable[..., list[Arrays]]) -> None:
+    """With so few symbols a stream has more elements."""
+    met = agreement(sparse_states(2, 2, 2_000_000, 1e-4), bits=2)
+    assert met["streams"] < 30  # of 65,536 elements it would be 35
+    assert met["open"] > 0
 
 
 def test_every_field_is_described(golden: Path) -> None:
@@ -211,11 +419,23 @@ def test_errors_and_caps_are_described() -> None:
     assert f"{records.MAX_TENSORS:,} header entries" in TEXT
     assert f"{records.MAX_LEVELS} levels" in TEXT
     assert f"code words of {codec.huffman.MAX_LENGTH} bits" in TEXT
+    assert f"{runlength.MAX_TOKENS:,} tokens, {MAX_CLASSES} classes" in TEXT
+    assert f"{UNIT:,} to {MAX_STREAM:,} elements a stream" in TEXT
+    assert f"class in {runlength.CLASS_BITS} bits" in TEXT
+    for coder in CODERS_OF_CODEC:
+        assert f"`{coder}`" in TEXT
     assert records.MAX_STEP == 2**63 - 1
 
 
-def test_the_decoder_notices_damage(golden: Path) -> None:
+def test_the_decoder_notices_damage(golden: Path, resign: Callable[[bytes], bytes]) -> None:
     """So that its agreement above means something."""
-    data = example()
-    with pytest.raises(AssertionError):
-        advance(data[:-1] + b"\x01", "", [], {})
+    base = (golden / "run.lcc" / "00000000.base.safetensors").read_bytes()
+    data = bytearray(example())
+    for at, bit in ((-1, 1), (0x314, 1), (0x316, 1), (0x308, 1), (0x300, 1), (0x318, 1)):
+        damaged = data[:]
+        damaged[at] ^= bit
+        with pytest.raises(AssertionError):
+            Reader(base).advance(bytes(damaged))
+        with pytest.raises(AssertionError):
+            Reader(base).advance(resign(bytes(damaged)))
+    Reader(base).advance(bytes(data))

@@ -1,4 +1,4 @@
-"""The canonical code: exact words, ties, the one-symbol alphabet, the limit."""
+"""The canonical code: exact words, ties, the one-symbol alphabet, the limit, packed lengths."""
 
 from __future__ import annotations
 
@@ -58,23 +58,6 @@ def test_fewer_than_two_symbols_have_no_words(counts: list[int]) -> None:
     assert huffman.code_words(found) == [""] * len(counts)
 
 
-def test_one_symbol_stream() -> None:
-    """No bits; every element is the last code."""
-    for k, code in ((1, 0), (2, 1)):
-        table = np.zeros(k, U8)
-        codes = np.full(5, code, U8)
-        payload = huffman.encode_codes(codes, table, 0)
-        assert payload.size == 0
-        assert huffman.decode_codes(payload, 0, table, 5).tolist() == codes.tolist()
-    with pytest.raises(codec.StreamError, match="do not make 0 bits"):
-        huffman.encode_codes(np.zeros(5, U8), np.zeros(2, U8), 0)
-
-
-def test_bit_order_of_payload(paper: np.ndarray) -> None:
-    q = codec.quantize(paper, 2)
-    assert huffman.encode_codes(q.codes, lengths(1, 2, 3, 3), 18).tobytes().hex() == "0df700"
-
-
 def test_limit_binds_on_fibonacci_counts(huffman_total: Callable[[list[int]], int]) -> None:
     """Fibonacci counts make the deepest tree: 24 symbols want 23 bits and get 15."""
     counts = [1, 1]
@@ -97,6 +80,29 @@ def test_tight_limits() -> None:
 
 
 counts_lists = st.lists(st.integers(0, 1000), min_size=1, max_size=40)
+
+
+def coin_collector(counts: list[int], limit: int) -> list[int]:
+    """Package-merge as a coin collector does it: every coin is a weight and its symbols."""
+    used = sorted((i for i, n in enumerate(counts) if n), key=lambda i: (counts[i], -i))
+    coins = [(counts[i], [i]) for i in used]
+    row = coins
+    for _ in range(limit - 1):
+        packages = [(a[0] + b[0], a[1] + b[1]) for a, b in zip(row[::2], row[1::2])]
+        row = sorted(coins + packages, key=lambda coin: coin[0])  # stable: coins before packages
+    wanted = [i for _, symbols in row[: max(2 * len(used) - 2, 0)] for i in symbols]
+    return [wanted.count(i) for i in range(len(counts))]
+
+
+@given(
+    st.lists(st.one_of(st.integers(0, 5), st.integers(0, 10**6)), max_size=24),
+    st.integers(5, 15),
+)
+@example([2**i for i in range(24)], 5)
+@example([1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597, 2584], 15)
+def test_lengths_against_coin_collector(counts: list[int], limit: int) -> None:
+    found = huffman.code_lengths(np.array(counts, np.int64), limit)
+    assert found.tolist() == coin_collector(counts, limit)
 
 
 @given(counts_lists)
@@ -167,42 +173,114 @@ def test_canonical(counts: list[int]) -> None:
 )
 def test_tables_that_are_no_code(table: np.ndarray, message: str) -> None:
     with pytest.raises(codec.CodeTableError, match=message):
-        huffman.decode_codes(np.zeros(1, U8), 2, table, 2)
+        huffman.checked_lengths(table)
     with pytest.raises(codec.CodeTableError, match=message):
         huffman.tree(table)
 
 
+def test_tables_that_are_a_code() -> None:
+    for table in (
+        lengths(0),
+        lengths(0, 0),
+        lengths(1, 1),
+        lengths(0, 1, 0, 1),
+        lengths(*[8] * 256),
+    ):
+        assert huffman.checked_lengths(table) is table
+    deepest = lengths(*range(1, 16), 15)
+    assert huffman.checked_lengths(deepest) is deepest
+    assert huffman.code_words(deepest)[-2:] == ["1" * 14 + "0", "1" * 15]
+
+
+def rfc_1951(table: list[int]) -> list[str]:
+    """Section 3.2.2: count up through the lengths, doubling in between."""
+    words, following = [""] * len(table), 0
+    for length in range(1, 16):
+        for symbol, own in enumerate(table):
+            if own == length:
+                words[symbol] = format(following, f"0{length}b")
+                following += 1
+        following *= 2
+    return words
+
+
+@given(st.lists(st.integers(0, 3) | st.integers(0, 2**20), min_size=2, max_size=60))
+@example([2**i for i in range(20)])
+def test_words_against_rfc_1951(counts: list[int]) -> None:
+    table = huffman.code_lengths(np.array(counts, np.int64))
+    words = huffman.code_words(table)
+    assert words == rfc_1951(table.tolist())
+    packed = huffman.packed_words(table)
+    assert packed.dtype == np.uint32
+    assert [(int(w) >> 16, int(w) & 0xFFFF) for w in packed] == [
+        (len(word), int(word[::-1] or "0", 2)) for word in words
+    ]
+
+
+def test_words_beyond_the_limit_are_refused() -> None:
+    """The kernel counts words of at most 15 bits: more would be written out of its bounds."""
+    table = huffman.code_lengths(np.array([2**i for i in range(17)]), limit=16)
+    with pytest.raises(codec.CodeTableError, match="a code word of 16 bits; at most 15 are"):
+        huffman.code_words(table)
+
+
+# Packed lengths.
+
+
 @pytest.mark.parametrize(
-    ("payload", "bits", "n", "message"),
+    ("table", "packed"),
     [
-        ([0x0D, 0xF7, 0], 17, 10, "17 bits end before 10 code words"),
-        ([0x0D, 0xF7, 0], 18, 9, "18 bits go on after 9 code words"),
-        ([0x0D, 0xF7, 0], 18, 19, "18 bits end before 19 code words"),
-        ([0x0D, 0xF7, 0], 18, 2**60, "18 bits end before"),
-        ([0x0D, 0xF7, 0x80], 18, 10, "the unused bits after the last code word are not zero"),
-        ([0x0D, 0xF7], 18, 10, "18 bits need 3 bytes, found 2"),
-        ([], -1, 0, "-1 bits need 0 bytes, found 0"),
-        ([0xFF], 2**64 - 1, 4, "bytes, found 1"),
-        ([0x03], 2, 1, "2 bits end before 1 code words"),
+        ((1, 2, 3, 3), "2133"),
+        ((2, 2, 2, 1, 0, 0), "2212"),  # zeros at the end are left out
+        ((1, 0, 1), "0110"),  # 1, then 0 0: one zero, then 1
+        ((1, 0, 0, 2, 2), "0121 02"),
+        ((0,) * 16 + (1, 1), "f011"),  # 16 zeros at most
+        ((0,) * 17 + (1, 1), "f000 11"),
+        ((0,) * 33 + (1, 15), "f0f0 00 f1"),
+        ((0, 0, 0), ""),
+        ((), ""),
     ],
 )
-def test_streams_that_do_not_agree(payload: list[int], bits: int, n: int, message: str) -> None:
-    with pytest.raises(codec.StreamError, match=message):
-        huffman.decode_codes(np.array(payload, U8), bits, lengths(1, 2, 3, 3), n)
+def test_exact_half_bytes(table: tuple[int, ...], packed: str) -> None:
+    found = huffman.pack_lengths(lengths(*table))
+    assert found.dtype == U8
+    assert found.tobytes().hex() == packed.replace(" ", "")
+    assert huffman.unpack_lengths(found, len(table)).tolist() == list(table)
+    assert huffman.unpack_lengths(found, len(table) + 9).tolist() == [*table, *[0] * 9]
 
 
-def test_one_symbol_streams_that_do_not_agree() -> None:
-    with pytest.raises(codec.StreamError, match="a one-symbol alphabet has no code bits, found 1"):
-        huffman.decode_codes(np.zeros(1, U8), 1, lengths(0), 1)
-    for n in (2**62, 2**64):  # no bits bound it, so only memory can
-        with pytest.raises(codec.StreamError, match=f"no memory for {n} codes"):
-            huffman.decode_codes(np.zeros(0, U8), 0, lengths(0), n)
+@given(st.lists(st.one_of(st.just(0), st.integers(0, 15)), max_size=200), st.integers(0, 40))
+def test_half_bytes_come_back(table: list[int], zeros: int) -> None:
+    table = table + [0] * zeros + table
+    packed = huffman.pack_lengths(lengths(*table))
+    assert huffman.unpack_lengths(packed, len(table)).tolist() == table
+    used = len(table)
+    while used and not table[used - 1]:
+        used -= 1
+    if used:  # the last length that is not 0 has no room
+        with pytest.raises(codec.CodeTableError, match=f"bytes hold more than {used - 1} code"):
+            huffman.unpack_lengths(packed, used - 1)
 
 
-def test_encoder_never_writes_out_of_bounds() -> None:
-    """Codes that do not fit the table or the bits are an error, not a crash."""
-    for codes, bits in (([0, 1, 4], 3), ([3] * 1000, 18), ([0, 0], 18), ([0] * 8, 1)):
-        with pytest.raises(codec.StreamError, match=f"do not make {bits} bits"):
-            huffman.encode_codes(np.array(codes, U8), lengths(1, 2, 3, 3), bits)
-    with pytest.raises(codec.StreamError, match="do not make 2 bits"):  # symbol 1 has no word
-        huffman.encode_codes(np.array([0, 1, 2], U8), lengths(1, 0, 1), 2)
+@given(st.binary(max_size=12), st.integers(0, 40))
+@example(b"\x00\xf0", 3)
+@example(b"\x10\x00", 1)
+def test_any_half_bytes(packed: bytes, n: int) -> None:
+    """By the rule: a length, or 0 and by how many more zeros it is followed."""
+    halves = [half for byte in packed for half in (byte & 15, byte >> 4)]
+    expected: list[int] = []
+    while halves:
+        length = halves.pop(0)
+        if length:
+            expected.append(length)
+        elif halves:
+            expected += [0] * (1 + halves.pop(0))
+    while expected and not expected[-1]:
+        expected.pop()
+    array = np.frombuffer(packed, U8)
+    if len(expected) > n:
+        with pytest.raises(codec.CodeTableError, match=f"hold more than {n} code lengths"):
+            huffman.unpack_lengths(array, n)
+    else:
+        found = huffman.unpack_lengths(array, n).tolist()
+        assert found == expected + [0] * (n - len(expected))

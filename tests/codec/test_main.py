@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,9 +88,33 @@ def test_restore_falls_back_and_says_so(
     assert capsys.readouterr().err.startswith("error: 00000030.delta.safetensors: expected ")
 
 
+def test_a_stream_that_does_not_decode(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    forge: Callable[[Any, dict[str, np.ndarray]], bytes], parts_of: Callable[[bytes], Any],
+) -> None:  # fmt: skip
+    """Right digests, but bits that are none: found while they are applied."""
+    path = run / "00000030.delta.safetensors"
+    metadata, arrays = parts_of(path.read_bytes())
+    expected = codec.restore(run, 20)
+    path.write_bytes(forge(metadata, arrays | {"payload": ~arrays["payload"]}))
+    assert main(["verify", str(run)]) == 1
+    text = capsys.readouterr().out
+    assert text.startswith("problem: 00000030.delta.safetensors: expected streams that decode, ")
+    assert "DAMAGED: 3 of 4 steps restore" in text
+    out = tmp_path / "out.safetensors"
+    assert main(["restore", str(run), "-o", str(out), "--step", "30"]) == 1
+    assert capsys.readouterr().err.startswith("error: 00000030.delta.safetensors: expected streams")
+    assert not out.exists()
+    assert main(["restore", str(run), "-o", str(out)]) == 0
+    assert "restored step 20 instead of 30: 00000030.delta" in capsys.readouterr().err
+    for name, array in load(out.read_bytes()).items():
+        assert array.tobytes() == expected[name].tobytes()
+
+
 def test_archives(run: Path, tmp_path: Path, golden: Path) -> None:
-    codec.Chain(run).pack(tmp_path / "run.lcc.zip")
-    assert main(["verify", str(tmp_path / "run.lcc.zip")]) == 0
+    for name, chain in (("run", run), ("tokens", golden / "tokens.lcc")):
+        codec.Chain(chain).pack(tmp_path / f"{name}.lcc.zip")
+        assert main(["verify", str(tmp_path / f"{name}.lcc.zip")]) == 0
     assert main(["info", str(golden / "bad" / "truncated.lcc.zip")]) == 1
 
 
@@ -127,7 +153,7 @@ def test_every_stored_fault_without_a_traceback(
                 (run / good.name).write_bytes(good.read_bytes())
             (run / name).write_bytes(path.read_bytes())
             sources.append(run)
-    assert len(sources) > 30
+    assert len(sources) > 50
     for source in sources:
         assert main(["verify", str(source), "--json"]) == 1, source
         assert main(["restore", str(source), "--step", "1", "-o", str(tmp_path / "out")]) == 1, (

@@ -95,6 +95,58 @@ def test_promotion_of_one_histogram(delta: np.ndarray) -> None:
     assert [b.representative for b in everything] == everything.representative.tolist()
 
 
+@given(deltas, st.integers(0, 9))
+def test_any_number_of_buckets(delta: np.ndarray, n: int) -> None:
+    """The n largest keep their order and get the levels 1, 2, 3 ..."""
+    everything = codec.quantize(delta).buckets
+    assert everything is not None
+    kept = everything.keeping(n)
+    assert kept.level.tolist() == [i if i <= n else 0 for i in range(1, len(everything) + 1)]
+    assert kept.levels.tobytes() == everything.levels[: n + 1].tobytes()
+    assert list(kept.first(n)) == list(everything)[:n]
+    counts = [b.count for b in list(everything)[:n]]
+    assert kept.counts(delta.size).tolist() == [delta.size - sum(counts), *counts]
+    assert everything.keeping(None).level.tolist() == list(range(1, len(everything) + 1))
+    top = [b.sign << 8 | (b.exponent + 127) for b in everything]
+    assert everything.bins.tolist() == top
+
+
+@given(deltas)
+def test_energies(delta: np.ndarray) -> None:
+    """Sums of squares, and of squared distances to the representative, bucket by bucket."""
+    with np.errstate(over="ignore"):
+        flat = delta.astype(np.float32).reshape(-1)
+    q = codec.quantize(flat)
+    assert q.buckets is not None
+    codes, energy, residual = q.buckets.promoted(1).energies(flat)
+    assert codes.tolist() == q.codes.tolist()  # of all buckets, whatever is promoted
+    values = flat.astype(np.float64)
+    for i in range(len(q.buckets)):
+        members = values[q.codes == i + 1]
+        assert energy[i] == pytest.approx((members**2).sum(), rel=1e-12)
+        off = members - float(q.levels[i + 1])
+        assert residual[i] == pytest.approx((off**2).sum(), rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize("n", [2**16 - 1, 2**16, 2**16 + 1, 5 * 2**16 + 3])
+def test_pieces_of_large_deltas(n: int) -> None:
+    """Counted and coded in pieces, and each element belongs to one of them."""
+    rng = np.random.default_rng(n)
+    delta = rng.normal(size=n).astype(np.float32)
+    delta[[0, -1]] = 1e9, -1e-9  # buckets of one member in the first and the last piece
+    q = codec.quantize(delta)
+    assert q.buckets is not None
+    words = delta.view(np.uint32)
+    level_of = np.zeros(512, np.uint16)
+    for bucket in q.buckets:
+        members = delta[words >> 23 == bucket.sign << 8 | (bucket.exponent + 127)]
+        assert (bucket.min, bucket.max) == (members.min(), members.max())
+        assert bucket.count == members.size
+        level_of[bucket.sign << 8 | (bucket.exponent + 127)] = bucket.level
+    assert q.codes.tolist() == level_of[words >> 23].tolist()
+    assert q.codes[[0, -1]].tolist() == [1, len(q.buckets)]
+
+
 @given(deltas)
 def test_error_of_exponent_stage(delta: np.ndarray) -> None:
     """At most half a bucket off; never another sign or exponent."""

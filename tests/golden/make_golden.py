@@ -7,6 +7,7 @@ change of the format: `git diff --stat tests/golden` must be empty unless codec/
 a new version number.
 
 run.lcc/                       a tiny chain: the worked example of the paper as one delta
+tokens.lcc/                    runs of zeros: a table, twice the one sent last, a budget
 bad/*.safetensors              one broken record per fault, named after it
 bad/*.lcc.zip, bad/*.lcc/      broken archives and chains
 """
@@ -37,13 +38,12 @@ PAPER = [0.76, -0.48, 0.2, 0.07, 0.18, 0.49, 0.14, 0.39, 0.82, 0.09]
 
 def main() -> None:
     """Write everything anew."""
-    run, bad = HERE / "run.lcc", HERE / "bad"
-    for folder in (run, bad):
+    run, tokens, bad = HERE / "run.lcc", HERE / "tokens.lcc", HERE / "bad"
+    for folder in (run, tokens, bad):
         shutil.rmtree(folder, ignore_errors=True)
     bad.mkdir()
-    with codec.Checkpointer(run, bits=2) as checkpoints:
-        checkpoints.save(0, {"w": np.zeros(10, np.float32), "n": np.array(7)})
-        checkpoints.save(1, {"w": np.array(PAPER, np.float32), "n": np.array(8)})
+    write_run(run)
+    write_tokens(tokens)
     base_path, delta_path = sorted(run.iterdir())
     base, delta = base_path.read_bytes(), delta_path.read_bytes()
 
@@ -60,12 +60,21 @@ def main() -> None:
     put("malformed-kind", forge(delta, {"kind": "diff"}))
     put("malformed-step", forge(delta, {"step": -1}))
     put("malformed-bits", forge(delta, {"bits": 9}))
+    put("malformed-budget", forge(delta, {"bits": None, "budget": 1.5}))
     put("malformed-layout", forge(base, {"layout": [["w", "F32", [11], True]]}))
     put("malformed-arrays", forge(delta, arrays={"t/x": np.zeros(1, np.float32)}))
-    put("code-table", forge(delta, arrays={"lengths": np.array([1, 2, 3, 4], np.uint8)}))
-    put("stream-early", forge(delta, arrays={"sizes": np.array([[4, 17]], np.uint64)}))
-    put("stream-sizes", forge(delta, arrays={"sizes": np.array([[4, 2**64 - 1]], np.uint64)}))
+    put("table", forge(delta, arrays={"tables": np.array([0x21, 0x43], np.uint8)}))
+    put("table-classes", forge(delta, arrays={"sizes": sizes(4, 85, 2)}))
+    put("table-none-sent", forge(delta, arrays={"sizes": sizes(4, 1, 0)}))
+    put("stream-early", forge(delta, arrays={"streams": np.array([17], np.uint32)}))
+    put("stream-late", forge(delta, arrays={"streams": np.array([19], np.uint32)}))
+    put("stream-sizes", forge(delta, arrays={"streams": np.array([33], np.uint32)}))
+    put("stream-elements", forge(delta, arrays={"sizes": sizes(4, 1, 2, 0)}))
     put("stream-unused-bits", forge(delta, arrays={"payload": with_unused_bit(delta)}))
+    # Runs before the 11th of 10 elements, of class 84 of 83, before symbol 4 of 3:
+    put("token-late", forge(delta, arrays=escaped(10, 3)))
+    put("token-class", forge(delta, arrays=escaped(84, 3)))
+    put("token-symbol", forge(delta, arrays=escaped(9, 4)))
     put("track", forge(delta, {"track": "0" * 32}))
     put("track-base", forge(base, {"track": "0" * 32}))
 
@@ -88,6 +97,57 @@ def main() -> None:
     (bad / "damaged-member.lcc.zip").write_bytes(damaged)
 
 
+def write_run(path: Path) -> None:
+    """The worked example of the paper, in the paper's code."""
+    with codec.Checkpointer(path, bits=2, coder="huffman") as checkpoints:
+        checkpoints.save(0, {"w": np.zeros(10, np.float32), "n": np.array(7)})
+        checkpoints.save(1, {"w": np.array(PAPER, np.float32), "n": np.array(8)})
+
+
+def write_tokens(path: Path) -> None:
+    """One alphabet a tensor, three times with one table; then one alphabet, in a budget."""
+    *first, last = states()
+    with codec.Checkpointer(path, bits=2, scope="tensor") as checkpoints:
+        for step, state in enumerate(first):
+            checkpoints.save(step, state)
+    with codec.Checkpointer(path, budget=0.95, resume=True) as checkpoints:
+        checkpoints.save(len(first), last)
+
+
+def states() -> list[dict[str, Any]]:
+    """w: 240 elements, most of which nearly rest; v: 16 that move alike, with one NaN."""
+    i = np.arange(240)
+    w, v = np.zeros(240, np.float32), np.zeros(16, np.float32)
+    found = []
+    for step in range(5):
+        found.append({"w": w, "v": v, "n": np.array(step, np.int16)})
+        jumps = i * (7 + step) % (9 + 2 * step) == 0
+        w = w + np.where(jumps, (i % 5 - 2) / 8, i % 3 / 4096).astype(np.float32)
+        v = v + np.float32(0.5)
+        v[0] = np.nan if step == 1 else v[1]
+    return found
+
+
+def sizes(levels: int, classes: int, table: int, elements: int = 65536) -> np.ndarray:
+    """The sizes of the only alphabet."""
+    return np.array([[levels, classes, table, elements]], np.uint64)
+
+
+def escaped(kind: int, symbol: int) -> dict[str, np.ndarray]:
+    """One symbol after a run of that class, by the escape; the other tokens have no sense.
+
+    Two classes, three symbols; the code words are 0 for the escape, 1 for token 1. So the
+    stream is 0, seven bits of class, two bits of symbol - 1, and the class's open bits.
+    """
+    bits = 10 + (kind // 4 - 2 if 16 <= kind < 84 else 0)
+    return {
+        "sizes": sizes(4, 2, 1),
+        "tables": np.array([0x11], np.uint8),
+        "streams": np.array([bits], np.uint32),
+        "payload": np.array([kind << 1 | (symbol - 1) << 8], np.uint32),
+    }
+
+
 def forge(data: bytes, entries: dict[str, Any] | None = None, arrays: Any = None) -> bytes:
     """The record with other metadata entries or arrays, and digests to match."""
     length = int.from_bytes(data[:8], "little")
@@ -99,7 +159,7 @@ def forge(data: bytes, entries: dict[str, Any] | None = None, arrays: Any = None
 def with_unused_bit(delta: bytes) -> np.ndarray:
     """The payload with a bit set after its last code word."""
     payload = record.load(delta, "golden").arrays["payload"].copy()
-    payload[-1] |= 0x80
+    payload[-1] |= 1 << 31
     return payload
 
 

@@ -17,7 +17,9 @@ from safetensors.numpy import load
 
 import codec
 from codec.record import track_digest
+from codec.track import digest_sums
 from lcviz import export
+from lcviz.lab.anatomy import tables
 from lcviz.session import Run, RunError
 
 MakeRun = Callable[..., Run]
@@ -41,8 +43,7 @@ def test_the_archive_is_the_chain(run: Run) -> None:
     assert package.steps == (0, 1, 2, 3, 4)
     assert [e.name for e in package.entries] == sorted(packed)
     assert [e.nbytes for e in package.entries] == [len(packed[n]) for n in sorted(packed)]
-    assert package.name.startswith("logistic-regression-digits-")
-    assert package.name.endswith("-seed0")
+    assert package.name == "logistic-regression-digits-bits2-model-runlength-seed0"
     assert progress == [(i, 5) for i in range(1, 6)]
     assert codec.verify(io.BytesIO(package.data)).ok
 
@@ -50,7 +51,48 @@ def test_the_archive_is_the_chain(run: Run) -> None:
 def test_the_digest_shown_is_that_of_the_encoder_s_track(run: Run) -> None:
     tracker = run._checkpointer.tracker
     assert tracker is not None
-    assert export.pack(run).track == track_digest(tracker.layout, tracker.state)
+    digest = track_digest(tracker.layout, tracker.state, digest_sums(tracker.layout, tracker.state))
+    assert export.pack(run).track == digest
+
+
+@pytest.mark.parametrize(
+    ("changes", "kept"), [({"bits": None}, "bitsall"), ({"budget": 0.125}, "budget12.5")]
+)
+def test_the_name_tells_the_settings(make_run: MakeRun, changes: dict[str, Any], kept: str) -> None:
+    run = make_run(scope="tensor", coder="huffman", seed=3, **changes)
+    expected = f"logistic-regression-digits-{kept}-tensor-huffman-seed3"
+    assert export.pack(run).name == expected
+
+
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+def test_which_tables_are_new_is_read_from_the_records(make_run: MakeRun, scope: str) -> None:
+    run = make_run("lenet5", scope=scope, stop_after=6)
+    run.play()
+    every = run.wait(60).checkpoints
+    package = export.pack(run)
+    n = 1 if scope == "model" else len(every[1].alphabets)
+    assert package.tables[0] == (0, 0)
+    assert package.tables[1] == (n, 0)  # nothing was sent before
+    found = [tables(c.alphabets) for c in every]
+    assert list(package.tables) == [(t.n, t.reused) for t in found]
+    assert sum(again for _, again in package.tables) > 0
+
+
+def test_a_track_that_changed_in_memory_is_refused(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values are compared, not the digests that were followed from change to change."""
+    replay = codec.Chain.replay
+
+    def touched(self: codec.Chain, step: int | None = None) -> Any:
+        for position in replay(self, step):
+            if position.entry.step == 3:
+                next(iter(position.state.values())).reshape(-1)[0] += 1
+            yield position
+
+    monkeypatch.setattr(codec.Chain, "replay", touched)
+    with pytest.raises(RunError, match="Step 3 of the packed chain is not the track"):
+        export.pack(run)
 
 
 def test_packing_leaves_only_the_chain(run: Run) -> None:

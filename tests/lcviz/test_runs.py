@@ -133,6 +133,32 @@ def test_racing_threads_make_one_example(manager: Runs, monkeypatch: pytest.Monk
     assert all(run is found[0] for run in found)
 
 
+def test_getting_ready_waits_for_nobody(manager: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiling goes on in a thread; once it is over the example is there."""
+    compiled = threading.Event()
+    monkeypatch.setattr(runs.codec, "warm_up", lambda: compiled.wait(60))
+    manager.prepare()
+    assert not manager.prepared()
+    assert manager.get(EXAMPLE_ID) is None
+    compiled.set()
+    assert manager.prepared(60)
+    assert manager.get(EXAMPLE_ID) is manager.example()
+    assert manager.example().snapshot().status == "finished"
+
+
+def test_getting_ready_may_fail(manager: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for ever, and whoever asks for the example is told."""
+
+    def broken() -> None:
+        raise RunError("no compiler")
+
+    monkeypatch.setattr(runs.codec, "warm_up", broken)
+    manager.prepare()
+    assert manager.prepared(60)
+    with pytest.raises(RunError, match="no compiler"):
+        manager.example()
+
+
 def test_the_example_cannot_be_closed(manager: Runs) -> None:
     example = manager.example()
     manager.close(example)

@@ -77,6 +77,13 @@ def test_per_tensor_both_parts_of_a_bucket_are_visible(check_option: Check) -> N
     assert panel.sentence != bucket_histogram((BucketTotal(-2, 0, 5, 6),), 20, True).sentence
 
 
+def test_nothing_survives(check_option: Check) -> None:
+    """A budget too small for one bucket: that is not the same as nothing having changed."""
+    panel = bucket_histogram((BucketTotal(-2, 0, 0, 6), BucketTotal(-3, 0, 0, 1)), 20, True)
+    check_option(panel)
+    assert panel.sentence.startswith("None of 2 buckets survives")
+
+
 def test_nothing_changed(check_option: Check) -> None:
     """A delta of zeros has no bucket: an empty picture and a sentence, no error."""
     panel = bucket_histogram((), 2000, True)

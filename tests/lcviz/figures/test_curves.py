@@ -55,6 +55,18 @@ def test_size_curve_leaves_the_base_out(check_option: Check) -> None:
     assert panel.table["%"].tolist() == [102.5, 3.5, 4.0]
 
 
+def test_size_curve_with_a_budget(check_option: Check) -> None:
+    panel = size_curve([0, 1, 2], [4100, 190, 200], [4000] * 3, 30, 2, 0.05)
+    lines = {s["name"]: s for s in check_option(panel)["series"]}
+    assert lines["budget"]["data"] == [[1, 5.0], [2, 5.0]]
+    styles = [s["lineStyle"]["type"] for s in lines.values()]
+    assert len(set(styles)) == 3  # not by colour alone
+    assert "4.88 % of float32 on average of a budget of 5.00 %, its header" in panel.sentence
+    without = size_curve([0, 1, 2], [4100, 190, 200], [4000] * 3, 30, 2)
+    assert "budget" not in without.sentence
+    assert "budget" not in str(without.chart)
+
+
 def test_size_curve_of_the_base_alone(check_option: Check) -> None:
     """Nothing is said about delta records while there is none."""
     panel = size_curve([0], [4100], [4000], 100, 0)

@@ -10,31 +10,42 @@ import pytest
 
 import codec
 from codec import huffman
-from lcviz.lab.anatomy import EVERY_BITS, choice, choices, code_table, dissect, n_kept, totals
+from codec.tables import CODERS
+from lcviz.lab.anatomy import EVERY_BITS, choices, dissect, n_kept, tables, totals, written
 
 MakeCase = Callable[..., Any]
 SCOPES = ("model", "tensor")
 
 
+def nbytes_of(e: codec.Encoded) -> int:
+    """Code words, table and levels; without the sizes of the streams and their padding."""
+    return -(-int(e.streams.sum()) // 8) + e.table_nbytes + 4 * (e.levels.size - 1)
+
+
+@pytest.mark.parametrize("coder", CODERS)
 @pytest.mark.parametrize("scope", SCOPES)
-@pytest.mark.parametrize("seed", range(4))
-def test_choices_are_what_the_codec_gives(make_case: MakeCase, seed: int, scope: str) -> None:
-    """Every x, computed from one histogram: the bits, bytes, energy and error of real encoding."""
-    case = make_case(seed, scope=scope)
-    alphabets, _ = dissect(case.before, case.after, case.step)
-    found = choices(alphabets)
+@pytest.mark.parametrize("seed", range(3))
+def test_choices_are_what_the_codec_gives(
+    make_case: MakeCase, seed: int, scope: str, coder: str
+) -> None:
+    """Every x: the bytes with both coders, energy and error of real encoding."""
+    case = make_case(seed, scope=scope, coder=coder)
+    alphabets, codes = dissect(case.changes, case.step)
+    found = choices(alphabets, codes)
     assert [c.bits for c in found] == [1, 2, 3, 4, 5, 6, 7, 8, None]
     deltas = case.deltas()
     energy = sum(float(np.square(d, dtype=np.float64).sum()) for d in deltas)
     for c in found:
         quantized = [codec.quantize(d, c.bits) for d in deltas]
-        encoded = [codec.encode(q) for q in quantized]
-        assert c.stream_bits == sum(e.payload_bits for e in encoded)
-        assert c.nbytes == sum(e.nbytes for e in encoded)
-        assert c.n == sum(d.size for d in deltas)
+        for name in CODERS:
+            encoded = [codec.encode(q, name) for q in quantized]
+            assert c.sizes.of(name) == sum(nbytes_of(e) for e in encoded)
+        assert c.sizes.n == sum(d.size for d in deltas)
+        assert c.budget is None
         assert c.buckets_kept == sum(q.levels.size - 1 for q in quantized)
         assert c.buckets == sum(len(q.buckets) for q in quantized if q.buckets is not None)
-        assert c.entropy_bits == pytest.approx(sum(huffman.entropy(q.counts) for q in quantized))
+        entropy = sum(huffman.entropy(q.counts) for q in quantized)
+        assert c.sizes.entropy_bits == pytest.approx(entropy)
         kept = sum(
             float(np.square(d[q.codes > 0], dtype=np.float64).sum())
             for d, q in zip(deltas, quantized)
@@ -45,9 +56,22 @@ def test_choices_are_what_the_codec_gives(make_case: MakeCase, seed: int, scope:
         )
         assert c.energy_share == pytest.approx(kept / energy, rel=1e-12)
         assert c.error == pytest.approx(np.sqrt(lost / energy), rel=1e-6)
-        assert c.share == c.nbytes / (4 * c.n)
-        assert c.entropy_share == c.entropy_bits / (32 * c.n)
-        assert c.bits_per_parameter == 8 * c.nbytes / c.n
+
+
+@pytest.mark.parametrize("coder", CODERS)
+@pytest.mark.parametrize("bits", [2, None])
+def test_without_codes_only_the_record_s_own_runs_are_known(
+    make_case: MakeCase, coder: str, bits: int | None
+) -> None:
+    case = make_case(3, bits, coder=coder)
+    alphabets, codes = dissect(case.changes, case.step)
+    every, some = choices(alphabets, codes), choices(alphabets)
+    same = {c.bits for c in every if c.buckets_kept == alphabets[0].kept}
+    assert bits in same
+    for known, found in zip(every, some, strict=True):
+        assert found.sizes.huffman == known.sizes.huffman
+        expected = known.sizes.runlength if known.bits in same else None
+        assert found.sizes.runlength == expected
 
 
 @pytest.mark.parametrize("bits", EVERY_BITS)
@@ -57,76 +81,93 @@ def test_more_than_256_levels_keep_the_sizes_right(bits: int | None) -> None:
     exponents = np.repeat(np.arange(-126, 128), 4)
     delta = (rng.uniform(1, 1.9, exponents.size) * 2.0**exponents).astype(np.float32)
     delta[::2] *= -1
-    state = {"w": np.zeros(delta.size, np.float32)}
-    step = codec.Tracker(state, 2).prepare({"w": delta})
-    alphabets, (stage,) = dissect(state, {"w": delta}, step)
-    encoded = codec.encode(codec.quantize(delta, bits))
-    found = choice(alphabets, bits)
+    step = codec.Tracker({"w": np.zeros(delta.size, np.float32)}, 2).prepare({"w": delta})
+    alphabets, (stage,) = dissect({"w": delta}, step)
+    quantized = codec.quantize(delta, bits)
+    found = choices(alphabets, [stage])[EVERY_BITS.index(bits)]
     assert stage.dtype == np.uint16
-    assert (found.stream_bits, found.nbytes) == (encoded.payload_bits, encoded.nbytes)
-    assert found.buckets_kept == n_kept(bits, 508) == encoded.levels.size - 1
+    for coder in CODERS:
+        assert found.sizes.of(coder) == nbytes_of(codec.encode(quantized, coder))
+    assert found.buckets_kept == n_kept(bits, 508) == quantized.levels.size - 1
 
 
+@pytest.mark.parametrize("coder", CODERS)
 @pytest.mark.parametrize("scope", SCOPES)
-@pytest.mark.parametrize("bits", [1, 2, 5, None])
-def test_run_s_own_choice_is_the_record(make_case: MakeCase, bits: int | None, scope: str) -> None:
-    """The choice of the run's own bits costs what the step on disk costs, exact tensors aside."""
-    case = make_case(7, bits, scope)
-    alphabets, _ = dissect(case.before, case.after, case.step)
-    assert choice(alphabets, bits).nbytes == sum(g.encoded.nbytes for g in case.step.groups)
-    assert [a.names for a in alphabets] == [
-        tuple(t.name for t in g.tensors) for g in case.step.groups
-    ]
-    for alphabet, group in zip(alphabets, case.step.groups):
-        assert alphabet.buckets.level.tolist() == group.quantized.buckets.level.tolist()
-
-
-@pytest.mark.parametrize("scope", SCOPES)
-@pytest.mark.parametrize("bits", [1, 2, 3, 8, None])
-def test_code_table_is_that_of_the_record(
-    make_case: MakeCase, bits: int | None, scope: str
+@pytest.mark.parametrize(("bits", "budget"), [(1, None), (2, None), (None, None), (None, 0.1)])
+def test_written_is_the_record(
+    make_case: MakeCase, bits: int | None, budget: float | None, scope: str, coder: str
 ) -> None:
-    """Words, counts and levels of the table are those the record was encoded with."""
-    case = make_case(11, bits, scope)
-    alphabets, _ = dissect(case.before, case.after, case.step)
-    for alphabet, group in zip(alphabets, case.step.groups, strict=True):
-        rows = code_table(alphabet, bits)
-        real = group.encoded
-        assert [len(r.word) for r in rows] == real.code_lengths.tolist()
-        assert [r.word for r in rows] == huffman.code_words(real.code_lengths)
-        assert [r.level for r in rows] == real.levels.tolist()
-        occurrences = np.bincount(group.quantized.codes, minlength=len(rows))
-        assert [r.count for r in rows] == occurrences.tolist()
-        assert [r.symbol for r in rows] == list(range(len(rows)))
-        assert (rows[0].exponent, rows[0].sign) == (None, None)
-        for row in rows[1:]:
-            assert row.exponent is not None
-            assert 2.0**row.exponent <= abs(row.level) < 2.0 ** (row.exponent + 1)
-            assert row.sign == int(row.level < 0)
+    """The own coder's bytes are those on disk; the other's, those it would have put there."""
+    case = make_case(7, bits, scope, None, coder, budget, 3)
+    alphabets, _ = dissect(case.changes, case.step)
+    sizes = written(alphabets, coder)
+    assert sizes.of(coder) == sum(nbytes_of(g.encoded) for g in case.step.groups)
+    (other,) = set(CODERS) - {coder}
+    made = 0
+    for alphabet, group, delta in zip(alphabets, case.step.groups, case.deltas(), strict=True):
+        kept = group.encoded.levels.size - 1
+        assert alphabet.names == tuple(t.name for t in group.tensors)
+        assert alphabet.kept == kept
+        assert alphabet.buckets.levels.tolist() == group.encoded.levels.tolist()
+        assert len(alphabet.buckets) == len(codec.quantize(delta).buckets)
+        everything = codec.quantize(delta)
+        codes = np.where(everything.codes <= kept, everything.codes, 0).astype(np.uint8)
+        buckets = everything.buckets.keeping(kept)
+        quantized = codec.Quantized(codes, group.encoded.levels, delta.shape, None, buckets)
+        made += nbytes_of(codec.encode(quantized, other))
+        fresh = nbytes_of(codec.encode(quantized, "runlength"))
+        assert alphabet.runlength_nbytes == fresh
+    assert sizes.of(other) == made
+    counts = [np.unique(c, return_counts=True)[1] for c in case.codes()]
+    assert sizes.entropy_bits == pytest.approx(sum(huffman.entropy(c) for c in counts))
+    assert sizes.n == sum(d.size for d in case.deltas())
 
 
-def test_words_of_the_table_spell_the_payload(make_case: MakeCase) -> None:
-    """Reading the payload's bits by the table alone gives the codes back."""
-    case = make_case(13, 3)
-    (alphabet,), _ = dissect(case.before, case.after, case.step)
-    symbol_of = {r.word: r.symbol for r in code_table(alphabet, 3)}
-    (group,) = case.step.groups
-    bits = np.unpackbits(group.encoded.payload, bitorder="little")[: group.encoded.payload_bits]
-    codes, word = [], ""
-    for bit in bits:
-        word += str(bit)
-        if word in symbol_of:
-            codes.append(symbol_of[word])
-            word = ""
-    assert word == ""
-    assert codes == group.quantized.codes.tolist()
+def test_sizes_in_other_units(make_case: MakeCase) -> None:
+    case = make_case(7)
+    sizes = written(dissect(case.changes, case.step)[0], "runlength")
+    assert sizes.n == 2055
+    assert sizes.share(2055) == 0.25
+    assert sizes.bits(2055) == 8.0
+    assert sizes.entropy == sizes.entropy_bits / 8
+    assert (sizes.of("runlength"), sizes.of("huffman")) == (sizes.runlength, sizes.huffman)
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_what_a_budget_chose_is_one_more_choice(make_case: MakeCase, scope: str) -> None:
+    case = make_case(9, scope=scope, budget=0.1)
+    alphabets, codes = dissect(case.changes, case.step)
+    *others, last = choices(alphabets, codes, 0.1)
+    assert tuple(others) == choices(alphabets, codes)
+    assert (last.bits, last.budget) == (None, 0.1)
+    kept = sum(g.encoded.levels.size - 1 for g in case.step.groups)
+    assert last.buckets_kept == kept
+    assert 0 < kept < last.buckets
+    assert last.sizes.runlength == sum(nbytes_of(g.encoded) for g in case.step.groups)
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_tables_that_were_used_again(make_case: MakeCase, scope: str) -> None:
+    """Counted from the records themselves; one that needs no bits needs no table."""
+    alphabets, steps = [], []
+    for n in (1, 2, 3):
+        case = make_case(7, 2, scope, {"bias": 0.01}, steps=n)
+        alphabets += dissect(case.changes, case.step)[0]
+        steps.append(case.step)
+    encoded = [g.encoded for step in steps for g in step.groups]
+    found = tables(alphabets)
+    assert found.n == sum(e.table is not None for e in encoded)
+    assert found.reused == sum(e.cached for e in encoded) > 0
+    assert found.reused < found.n
+    assert found.saved_nbytes == sum(e.saved_bits for e in encoded) / 8 > 0
+    assert (len(encoded) > found.n) == (scope == "tensor")  # one of the tensors never changes
 
 
 @pytest.mark.parametrize("scope", SCOPES)
 def test_exponent_stage_is_the_delta_s(make_case: MakeCase, scope: str) -> None:
     """What dissect hands to the removed-bucket experiment is E of the same delta."""
     case = make_case(17, 2, scope)
-    alphabets, stage = dissect(case.before, case.after, case.step)
+    alphabets, stage = dissect(case.changes, case.step)
     for alphabet, codes, delta in zip(alphabets, stage, case.deltas(), strict=True):
         expected = codec.quantize(delta)
         assert codes.tolist() == expected.codes.tolist()
@@ -141,10 +182,10 @@ def test_exponent_stage_is_the_delta_s(make_case: MakeCase, scope: str) -> None:
 @pytest.mark.parametrize("scope", SCOPES)
 def test_totals_count_every_value_once(make_case: MakeCase, scope: str) -> None:
     case = make_case(19, 2, scope)
-    alphabets, _ = dissect(case.before, case.after, case.step)
+    alphabets, _ = dissect(case.changes, case.step)
     found = totals(alphabets)
     delta = np.concatenate(case.deltas())
-    kept = np.concatenate([g.quantized.codes for g in case.step.groups]) > 0
+    kept = np.concatenate(case.codes()) > 0
     mantissa, exponent = np.frexp(delta)  # 0.5 <= |mantissa| < 1
     for t in found:
         mine = (mantissa != 0) & (exponent - 1 == t.exponent) & ((delta < 0) == t.sign)
@@ -154,7 +195,7 @@ def test_totals_count_every_value_once(make_case: MakeCase, scope: str) -> None:
     assert order == sorted(set(order))
 
 
-def test_bucket_kept_in_one_tensor_and_dropped_in_another(make_case: MakeCase) -> None:
+def test_bucket_kept_in_one_tensor_and_dropped_in_another() -> None:
     """Scope tensor, one bit: the only bucket that survives in `small` is dropped in `large`."""
     before = {"large": np.zeros(16, np.float32), "small": np.zeros(8, np.float32)}
     after = {
@@ -162,44 +203,38 @@ def test_bucket_kept_in_one_tensor_and_dropped_in_another(make_case: MakeCase) -
         "small": np.array([0.25] * 5 + [0.0] * 3, np.float32),
     }
     step = codec.Tracker(before, 1, "tensor").prepare(after)
-    alphabets, _ = dissect(before, after, step)
+    alphabets, _ = dissect(after, step)
     four, quarter = totals(alphabets)
     assert (four.exponent, four.kept, four.dropped) == (2, 10, 0)
     assert (quarter.exponent, quarter.kept, quarter.dropped) == (-2, 5, 6)
 
 
+@pytest.mark.parametrize("coder", CODERS)
 @pytest.mark.parametrize("scope", SCOPES)
-def test_a_delta_of_zeros(make_case: MakeCase, scope: str) -> None:
-    """Nothing changed: no bucket, no error, no bits, one code in each table."""
-    case = make_case(scale={"wide": 0.0, "bias": 0.0})
-    case = type(case)(
-        case.before, case.after, codec.Tracker(case.before, 2, scope).prepare(case.after)
-    )
-    alphabets, _ = dissect(case.before, case.after, case.step)
+def test_a_delta_of_zeros(make_case: MakeCase, scope: str, coder: str) -> None:
+    """Nothing changed: no bucket, no error, no bytes, no table."""
+    case = make_case(scale={"wide": 0.0, "bias": 0.0}, scope=scope, coder=coder)
+    alphabets, codes = dissect(case.changes, case.step)
     assert totals(alphabets) == ()
-    for c in choices(alphabets):
-        assert (c.buckets, c.buckets_kept, c.stream_bits, c.entropy_bits) == (0, 0, 0, 0)
+    for c in choices(alphabets, codes):
+        assert (c.buckets, c.buckets_kept) == (0, 0)
+        assert (c.sizes.runlength, c.sizes.huffman, c.sizes.entropy_bits) == (0, 0, 0)
         assert (c.energy_share, c.error) == (1.0, 0.0)
-        assert c.nbytes == len(case.step.groups)  # one length of 0 in each table
-    for a in alphabets:
-        (row,) = code_table(a, 2)
-        assert (row.symbol, row.level, row.count, row.word) == (0, 0.0, a.n, "")
+    assert tables(alphabets).n == 0
+    assert tables([]).reused == 0
 
 
-def test_one_bucket_holds_everything() -> None:
+@pytest.mark.parametrize("coder", CODERS)
+def test_one_bucket_holds_everything(coder: str) -> None:
     """Every value in one bucket: one symbol too, so that no bits are needed."""
-    before = {"w": np.zeros(100, np.float32)}
     after = {"w": np.linspace(1.0, 1.5, 100, dtype=np.float32)}
-    step = codec.Tracker(before, 2).prepare(after)
-    (alphabet,), _ = dissect(before, after, step)
-    for c in choices([alphabet]):
+    step = codec.Tracker({"w": np.zeros(100, np.float32)}, 2, coder=coder).prepare(after)
+    alphabets, codes = dissect(after, step)
+    for c in choices(alphabets, codes):
         encoded = codec.encode(codec.quantize(after["w"], c.bits))
-        assert (c.buckets_kept, c.buckets, c.stream_bits) == (1, 1, 0)
-        assert c.nbytes == encoded.nbytes == 2 + 4
+        assert (c.buckets_kept, c.buckets) == (1, 1)
+        assert c.sizes.huffman == c.sizes.runlength == nbytes_of(encoded) == 4
         assert c.energy_share == 1.0
-    zero, level = code_table(alphabet, 2)
-    assert (zero.count, zero.word) == (0, "")
-    assert (level.count, level.word, level.level) == (100, "", 1.25)
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def distance_to(case: Any, state: Arrays) -> float:
 def test_against_a_slow_recomputation(make_case: MakeCase, bits: int | None, scope: str) -> None:
     case = make_case(23, bits, scope)
     kept_copy = {name: array.copy() for name, array in case.before.items()}
-    alphabets, stage = dissect(case.before, case.after, case.step)
+    alphabets, stage = dissect(case.changes, case.step)
     reported: list[tuple[int, int]] = []
     result = removed_buckets(
         9,
@@ -75,7 +75,7 @@ def test_against_a_slow_recomputation(make_case: MakeCase, bits: int | None, sco
 
     deltas = np.concatenate(case.deltas())
     mantissa, exponent = np.frexp(deltas)
-    codes = np.concatenate([g.quantized.codes for g in case.step.groups])
+    codes = np.concatenate(case.codes())
     keys = sorted(
         {(int(e) - 1, int(d < 0)) for m, e, d in zip(mantissa, exponent, deltas) if m},
         key=lambda k: (-k[0], k[1]),
@@ -96,7 +96,7 @@ def test_against_a_slow_recomputation(make_case: MakeCase, bits: int | None, sco
 def test_large_buckets_matter_more(make_case: MakeCase) -> None:
     """The distance falls with the exponent, within each sign: the paper's point."""
     case = make_case(29, 2)
-    alphabets, stage = dissect(case.before, case.after, case.step)
+    alphabets, stage = dissect(case.changes, case.step)
     result = removed_buckets(1, case.before, alphabets, stage, MOVED, loss_of)
     top, bottom = result.buckets[0], result.buckets[-1]
     assert top.distance > 10 * bottom.distance
@@ -106,7 +106,7 @@ def test_large_buckets_matter_more(make_case: MakeCase) -> None:
 def test_nothing_changed(make_case: MakeCase) -> None:
     """A delta of zeros has no bucket, and the model as it was."""
     case = make_case(scale={"wide": 0.0, "bias": 0.0})
-    alphabets, stage = dissect(case.before, case.after, case.step)
+    alphabets, stage = dissect(case.changes, case.step)
     result = removed_buckets(1, case.before, alphabets, stage, 0.0, loss_of)
     assert result.buckets == ()
     assert (result.loss, result.distance) == (loss_of(case.before), 0.0)

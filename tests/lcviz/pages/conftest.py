@@ -108,6 +108,7 @@ def _cheap_example() -> Iterator[None]:
         )
         patch.delenv(FOLDER_VARIABLE, raising=False)
         state.all_runs.clear()
+        assert state.all_runs().prepared(SECONDS)
         yield
         for run in list(state.all_runs()._runs.values()):
             run.close()

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 import codec
+from lcviz import state
+from lcviz.lab.anatomy import tables
 from lcviz.session import Run
 
 
@@ -49,6 +51,28 @@ def test_what_is_said_of_the_archive_is_true(exporting: Callable[..., Any], run:
     assert f"the live model had {run.snapshot().newest.live_loss:.6f}" in restored
     for part in ("SGD", "learning rate 0.1", "seed 0", "2 bits", "model", "every iteration"):
         assert part in page.texts("markdown")[0]
+    assert "Run-length Huffman" in page.texts("markdown")[0]
+
+
+def test_records_say_whether_their_table_is_new(exporting: Callable[..., Any], run: Run) -> None:
+    page = exporting(run).set("toggle", "tables", True)
+    (table,) = page.at.table
+    words = {(0, 0): "none", (1, 0): "new", (1, 1): "used again"}
+    every = [tables(c.alphabets) for c in run.snapshot().checkpoints]
+    assert table.value["code table"].tolist() == [words[t.n, t.reused] for t in every]
+    again = sum(t.reused for t in every)
+    assert any(f"{again} of 5 code tables were sent before" in t for t in page.sentences)
+
+
+def test_before_the_example_is_there(
+    exporting: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state.all_runs(), "prepared", lambda: False)
+    page = exporting()
+    assert page.texts("info")[0].startswith("An example run is being trained")
+    assert not page.at.get("download_button")
+    monkeypatch.undo()
+    assert page.run().at.get("download_button")
 
 
 @pytest.mark.parametrize("step", [0, 3])

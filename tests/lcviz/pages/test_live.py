@@ -13,10 +13,13 @@ import numpy as np
 import pytest
 import torch
 
+import codec
 from demo_models import FOLDER_VARIABLE, MODELS, Task
 from lcviz import runs, state
-from lcviz.figures.panel import nbytes_text, percent_text
-from lcviz.lab.anatomy import choices, code_table, totals
+from lcviz.figures.huffman import token_text
+from lcviz.figures.panel import CODER_NAMES, nbytes_text, percent_text
+from lcviz.lab.anatomy import choices, tables, totals, written
+from lcviz.lab.codes import code_table, token_table
 from lcviz.pages.settings import LOSS_SHARE
 from lcviz.session import Run
 
@@ -54,6 +57,43 @@ def test_headline_is_the_newest_checkpoint(live: Callable[..., Any]) -> None:
     assert found["Loss, live"] == (f"{page.the_run.task.probe_loss():.6f}", "at step 6")
     assert found["Loss, restored"][0] == f"{c.restored_loss:.6f}"
     assert "-" not in found["Loss, restored"][1]  # a true minus sign
+    buckets = c.alphabets[0].buckets
+    assert found["Buckets kept"] == (f"3 of {len(buckets)}", "by bits")
+    used = tables(a for k in snapshot.checkpoints for a in k.alphabets)
+    assert found["Tables used again"] == (
+        f"{used.reused} of 3",
+        f"saved {nbytes_text(used.saved_nbytes)}",
+    )
+
+
+@pytest.mark.parametrize("coder", CODER_NAMES)
+def test_both_sizes_and_the_entropy_stand_side_by_side(
+    live: Callable[..., Any], coder: str
+) -> None:
+    short = {"runlength": "Run-length", "huffman": "Huffman (paper)"}[coder]
+    page = live(**SHORT, coder=short).click("start")
+    snapshot = page.finish()
+    run = page.the_run
+    assert run.settings.coder == coder
+    for step in (snapshot.newest.step, 2):
+        page.set("slider", f"viewed-{run.id}", step)
+        c = snapshot.at(step)
+        sizes = written(c.alphabets, coder)
+        (deltas,) = [p.delta for p in codec.Chain(run.path).replay(step) if p.entry.step == step]
+        e = deltas.groups[0].encoded
+        on_disk = (e.payload_bits + 7) // 8 + e.table_nbytes + 12
+        assert sizes.of(coder) == on_disk
+        for name, title in CODER_NAMES.items():
+            which = f"{title} · {'this run' if name == coder else 'instead'}"
+            nbytes = sizes.of(name)
+            expected = nbytes_text(nbytes), f"{8 * nbytes / sizes.n:.4f} bits a parameter"
+            assert page.metrics[which] == expected
+        bits = f"{sizes.entropy_bits / sizes.n:.4f} bits a parameter"
+        assert page.metrics["Entropy of single values"] == (nbytes_text(sizes.entropy), bits)
+        (text,) = (t for t in page.texts("caption") if t.startswith("Code words, code tables"))
+        below = sizes.runlength < sizes.entropy
+        assert ("is below the entropy here" in text) == below
+        assert f"The record is {nbytes_text(c.nbytes)}" in text
 
 
 def test_panels_show_the_numbers_of_the_checkpoint(live: Callable[..., Any]) -> None:
@@ -70,11 +110,17 @@ def test_panels_show_the_numbers_of_the_checkpoint(live: Callable[..., Any]) -> 
     ]
     counted = sum(v or 0 for s in page.chart("buckets")["series"] for v in s["data"])
     assert counted == sum(b.kept + b.dropped for b in totals(c.alphabets))
-    shown = [d["value"] for d in page.chart("bits")["series"][0]["data"]]
-    assert shown == [round(100 * k.share, 3) for k in choices(c.alphabets)]
-    rows = code_table(c.alphabets[0], 2)
-    assert page.at.table[0].value["code word"].tolist() == [r.word for r in rows]
-    assert page.at.table[0].value["count"].tolist() == [r.count for r in rows]
+    codes = run.codes(6)
+    every = [k.sizes for k in choices(c.alphabets, codes)]
+    drawn = {s["name"]: s["data"] for s in page.chart("bits")["series"]}
+    for coder, name in CODER_NAMES.items():
+        expected = [round(100 * s.share(s.of(coder)), 3) for s in every]
+        assert [d["value"] for d in drawn[name]] == expected
+    rows = token_table(c.alphabets[0], codes[0])
+    (shown,) = (t.value for t in page.at.dataframe if "token" in t.value.columns)
+    assert shown["token"].tolist() == [token_text(r) for r in rows]
+    assert shown["code word"].tolist() == [r.word for r in rows]
+    assert shown["count"].tolist() == [r.count for r in rows]
     removed = run.removed_buckets(6)
     assert page.removed_step == 6
     assert any(f"{removed.loss:.4f}" in t for t in page.sentences)
@@ -109,10 +155,10 @@ def test_data_tables(live: Callable[..., Any]) -> None:
 
 def test_scrubbing_takes_another_step_apart(live: Callable[..., Any]) -> None:
     page = live()
-    first = page.chart("buckets"), page.chart("bits"), page.at.table[0].value
+    first = page.chart("buckets"), page.chart("bits"), page.at.dataframe[0].value
     page.set("slider", "viewed-example", 4)
     assert page.texts("subheader")[1] == "Inside the checkpoint of step 4"
-    second = page.chart("buckets"), page.chart("bits"), page.at.table[0].value
+    second = page.chart("buckets"), page.chart("bits"), page.at.dataframe[0].value
     assert first[0] != second[0]
     assert first[1] != second[1]
     assert not first[2].equals(second[2])
@@ -214,22 +260,139 @@ def test_each_tensor_has_its_own_code(live: Callable[..., Any]) -> None:
             page.set("selectbox", "tensor", name)
         box = page.at.selectbox(key="tensor")
         assert box.value == name
-        alphabet = next(a for a in snapshot.newest.alphabets if a.names[0] == name)
-        assert page.at.table[0].value["count"].tolist() == [
-            r.count for r in code_table(alphabet, 2)
-        ]
+        i = names.index(name)
+        alphabet, codes = snapshot.newest.alphabets[i], page.the_run.codes(snapshot.newest.step)[i]
+        if alphabet.table is not None and alphabet.table.classes > 1:
+            rows = token_table(alphabet, codes)
+        else:
+            rows = code_table(alphabet)
+        shown = [*page.at.table, *page.at.dataframe][0].value
+        assert shown["count"].tolist() == [r.count for r in rows]
         assert any(t.startswith(f"{name}: ") for t in page.sentences)
     assert any("in one tensor" in t for t in page.sentences)
 
 
 def test_the_exponent_stage_alone(live: Callable[..., Any]) -> None:
-    page = live(**SHORT, bits="all").click("start")
+    page = live(**SHORT, bits="all", coder="Huffman (paper)").click("start")
     snapshot = page.finish()
     assert page.the_run.settings.bits is None
     assert page.charts == PANELS
     kept = [s for s in page.chart("buckets")["series"] if "dropped" in s["name"]]
     assert not any(v for s in kept for v in s["data"])
     assert len(page.at.dataframe[0].value) == len(snapshot.newest.alphabets[0].buckets) + 1
+
+
+def test_the_paper_s_code_is_one_click_away(live: Callable[..., Any]) -> None:
+    page = live().set("toggle", "paper", True)
+    c = page.the_run.snapshot().newest
+    rows = code_table(c.alphabets[0])
+    (shown,) = (t.value for t in page.at.table if "code word" in t.value.columns)
+    assert shown["code word"].tolist() == [r.word for r in rows]
+    assert shown["count"].tolist() == [r.count for r in rows]
+    assert any("not what this record was written with" in t for t in page.sentences)
+
+
+def test_a_run_with_the_paper_s_code_shows_it(live: Callable[..., Any]) -> None:
+    page = live(**SHORT, coder="Huffman (paper)").click("start")
+    snapshot = page.finish()
+    assert not [t for t in page.at.toggle if t.key == "paper"]
+    (shown,) = (t.value for t in page.at.table if "code word" in t.value.columns)
+    rows = code_table(snapshot.newest.alphabets[0])
+    assert shown["code word"].tolist() == [r.word for r in rows]
+    assert any(t.startswith("SGD") and "Huffman (paper)" in t for t in page.texts("caption"))
+
+
+def test_codes_that_are_no_longer_held(
+    live: Callable[..., Any], create: Callable[..., Run]
+) -> None:
+    """Old steps keep their own sizes and words; what would need the codes is left out."""
+    run = create(stop_after=2)
+    run.play()
+    run.wait(60)
+    run._codes.clear()
+    page = live(run=run.id)
+    assert page.charts == PANELS - {"removed"}
+    drawn = {s["name"]: s["data"] for s in page.chart("bits")["series"]}
+    known = [d["value"] for d in drawn[CODER_NAMES["runlength"]] if d["value"] is not None]
+    (sizes,) = (k.sizes for k in choices(run.snapshot().newest.alphabets) if k.bits == 2)
+    assert known == [round(100 * sizes.share(sizes.runlength), 3)]
+    (shown,) = (t.value for t in page.at.dataframe if "token" in t.value.columns)
+    assert "count" not in shown.columns
+
+
+# Budgets.
+
+
+def test_a_budget_instead_of_bits(live: Callable[..., Any]) -> None:
+    page = live(**SHORT, keep="Budget", budget="10").click("start")
+    snapshot = page.finish()
+    settings = page.the_run.settings
+    assert (settings.bits, settings.budget) == (None, 0.1)
+    c = snapshot.newest
+    assert c.nbytes <= 0.103 * c.full_nbytes
+    kept, n = c.alphabets[0].kept, len(c.alphabets[0].buckets)
+    assert page.metrics["Buckets kept"] == (f"{kept} of {n}", "budget 10.00 %")
+    assert any("a budget of 10 % of float32" in t for t in page.texts("caption"))
+    assert "budget" in {s["name"] for s in page.chart("size")["series"]}
+    bits = page.chart("bits")
+    assert bits["xAxis"][0]["data"][-1] == "10 %"
+    assert bits["series"][-1]["data"][-1] == 100
+    assert any(t.startswith(f"The budget of 10 % keeps {kept} of {n}") for t in page.sentences)
+    assert not page.texts("warning")
+
+
+def test_keeping_by_bits_or_budget_in_the_sidebar(live: Callable[..., Any]) -> None:
+    """One choice shows only its own control, and both remember what was set."""
+    page = live(bits="5")
+    assert not [n for n in page.at.number_input if n.key == "budget"]
+    page.set("segmented_control", "keep", "budget")
+    assert page.at.number_input(key="budget").value == 5.0
+    assert not [s for s in page.at.select_slider if s.key == "bits"]
+    page.set("number_input", "budget", 12.5)
+    page.set("segmented_control", "keep", "bits")
+    assert page.at.select_slider(key="bits").value == 5
+    page.set("segmented_control", "keep", "budget")
+    assert page.at.number_input(key="budget").value == 12.5
+
+
+def test_a_budget_without_room_is_told(live: Callable[..., Any]) -> None:
+    """Half a percent of 31 kB is less than a header."""
+    page = live(**SHORT, keep="Budget", budget="0.5").click("start")
+    snapshot = page.finish()
+    assert snapshot.status == "finished"
+    (sentence,) = page.texts("warning")
+    assert sentence.startswith("The budget of 0.50 %, 157 B, leaves no room for a single bucket")
+    assert nbytes_text(snapshot.newest.nbytes) in sentence
+    assert any(t.startswith("None of ") for t in page.sentences)
+
+
+# Before the example is there.
+
+
+def test_before_the_example_is_there(
+    live: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The settings and the button work already; the example follows by itself."""
+    monkeypatch.setattr(state.all_runs(), "prepared", lambda: False)
+    page = live(**SHORT)
+    assert page.texts("info")[0].startswith("An example run is being trained")
+    assert [b.label for b in page.at.button] == ["Start live training"]
+    assert page.charts == set()
+    page.click("start")
+    assert page.finish().status == "finished"
+    assert page.charts == PANELS
+    other = live()
+    assert other.charts == set()
+    monkeypatch.undo()
+    assert other.run().charts == PANELS
+
+
+def test_a_run_that_cannot_start_before_the_example_is_there(
+    live: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state.all_runs(), "prepared", lambda: False)
+    page = live(**SHORT, interval="9").click("start")
+    assert "nothing would be saved: lower the interval" in error(page)
 
 
 def test_step_saves_one_more_checkpoint(

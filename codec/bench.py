@@ -1,0 +1,193 @@
+"""Measuring the codec on this machine: python -m codec bench.
+
+What is timed: bench_tasks; how: bench_cases; on which data: bench_data; growth, memory and a
+cold start: bench_growth. Peers are in the repository's benchmarks/, no part of this package.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from . import bench_cases, bench_growth, bench_text
+from .bench_cases import ROUNDS
+from .bench_data import parse_data, parse_sizes
+from .bench_tasks import RoundTripError
+from .chain import publish
+from .tables import CODERS
+from .warmup import warm_up
+from .workers import set_threads, threads
+
+SIZES, DATA = "1M,16M,64M", "mlp:3,mlp:4,lap:3,gauss:3,gauss:4"
+MEMORY = 2**24  # parameters: peak memory of every kind of data is measured at this size
+PACKAGES = ("numpy", "numba", "llvmlite", "xxhash")
+OK, FAILED, WRONG_USE = 0, 1, 2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.add_argument(
+        "--sizes", type=_checked(parse_sizes), default=SIZES, metavar="N,N,…",
+        help=f"parameters; k and M are powers of two (default: {SIZES})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--data", type=_checked(parse_data), default=DATA, metavar="NAME:BITS,…",
+        help=f"mlp, lap or gauss, and how many bits (default: {DATA})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--threads", type=_positive, metavar="N", help="default: one for each processor"
+    )
+    parser.add_argument(
+        "--rounds", type=_positive, default=ROUNDS, metavar="N", help=f"default: {ROUNDS}"
+    )
+    parser.add_argument(
+        "--peers", action="store_true", help="beside other packages; only in the repository"
+    )
+    parser.add_argument(
+        "--growth", type=_checked(parse_sizes), nargs="?", metavar="N,N,…",
+        const=parse_sizes(bench_growth.SIZES),
+        help=f"also growth (at {bench_growth.SIZES}), peak memory and a cold start",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="answer as one JSON object")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the answer there")
+
+
+def command(options: argparse.Namespace) -> int:
+    """Encode and decode side by side with copying memory, and say what it took."""
+    if options.output and not options.output.resolve().parent.is_dir():
+        return _failed(f"{options.output}: there is no such directory", WRONG_USE)
+    peers = None
+    if options.peers:
+        try:
+            peers = importlib.import_module("benchmarks.peers")
+        except ModuleNotFoundError as exc:
+            return _failed(f"--peers works only in the root of the repository: {exc}", WRONG_USE)
+    try:
+        with using(options.threads or threads()):
+            result = collect(
+                options.sizes, options.data, options.rounds, peers, options.growth,
+                shlex.join(["python", "-m", "codec", *sys.argv[1:]]), _tell,
+            )  # fmt: skip
+    except (RoundTripError, bench_growth.ChildError) as exc:
+        return _failed(str(exc), FAILED)
+    answer = json.dumps(result) + "\n" if options.json else bench_text.report(result)
+    if options.output:
+        publish(options.output, lambda file: file.write(answer.encode()), overwrite=True)
+    else:
+        print(answer, end="")
+    return OK
+
+
+def collect(
+    sizes: Sequence[int],
+    data: Sequence[tuple[str, int]],
+    rounds: int = ROUNDS,
+    peers: Any = None,
+    growth: Sequence[int] | None = None,
+    command: str = "",
+    tell: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Measure everything; the answer can be written as JSON.
+
+    peers: the module benchmarks.peers, or None. growth: sizes for `bench_growth`, None to leave
+    it out. tell: gets a line now and then. Returns date, command, threads, rounds, machine;
+    cases (see `bench_cases.run`); lc_checkpoint (None without peers); and growth, memory,
+    cold_start (empty without growth). Raises RoundTripError, ChildError.
+    """
+    warm_up()
+    packages = PACKAGES + (peers.PACKAGES if peers else ())
+    result: dict[str, Any] = {
+        "date": datetime.now().astimezone().isoformat(" ", "minutes"),
+        "command": command,
+        "threads": threads(),
+        "rounds": rounds,
+        "machine": machine(packages),
+        "lc_checkpoint": peers.lc_checkpoint() if peers else None,
+        "cases": list(
+            bench_cases.run(sizes, data, rounds, peers.tools if peers else None, tell)
+        ),
+        "growth": [], "memory": [], "cold_start": [],
+    }  # fmt: skip
+    if growth:
+        result["growth"] = bench_growth.growth(growth, rounds, tell)
+        result["memory"] = list(_memory(data, min(MEMORY, max(growth)), tell))
+        result["cold_start"] = bench_growth.cold_start(tell)
+    return result
+
+
+def machine(packages: Iterable[str] = PACKAGES) -> dict[str, Any]:
+    """What this runs on: cpu, cores, memory (bytes, None if unknown), system, versions."""
+    cpu = platform.processor() or platform.machine()
+    with suppress(OSError):
+        named = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        cpu = named[1] if named else cpu
+    memory = None
+    with suppress(AttributeError, ValueError, OSError):
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    versions = {"Python": platform.python_version()}
+    for name in packages:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {
+        "cpu": cpu, "cores": cores, "memory": memory,
+        "system": platform.platform(terse=True), "versions": versions,
+    }  # fmt: skip
+
+
+@contextmanager
+def using(n: int) -> Iterator[None]:
+    """Let the codec use n threads for a while."""
+    usual = threads()
+    set_threads(n)
+    try:
+        yield
+    finally:
+        set_threads(usual)
+
+
+def _memory(
+    data: Iterable[tuple[str, int]], n: int, tell: Callable[[str], None]
+) -> Iterator[dict[str, Any]]:
+    for name, bits in data:
+        for coder in CODERS:
+            extra = bench_growth.memory(n, name, bits, coder)
+            yield {"data": f"{name}:{bits}", "n": n, "coder": coder, "extra": extra}
+        tell(f"memory for {name}:{bits}")
+
+
+def _checked(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    def parsed(text: str) -> Any:
+        try:
+            return parse(text)
+        except ValueError as exc:
+            raise argparse.ArgumentTypeError(str(exc)) from exc
+
+    return parsed
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"a number from 1 on, not {text!r}")
+    return int(text)
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _failed(text: str, code: int) -> int:
+    print(f"error: {text}", file=sys.stderr)
+    return code

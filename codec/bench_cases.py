@@ -1,0 +1,138 @@
+"""How it is timed: every method in turn, round after round.
+
+A ratio is taken within a round, and what is told is the median over the rounds. GB/s are of
+float32 input: 4 n bytes over seconds. All buffers exist and have been written to beforehand;
+whatever a method changes is put back outside the timed part, and then other memory is written,
+so that none finds its data in a cache. What each method gives back is checked in the first
+round, which is not counted, and in the last.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from . import bench_data, huffman
+from .bench_data import Floats, Sample
+from .bench_tasks import Copier, Task, Tools, copies, ours
+from .coding import encode
+from .quantize import Quantized, quantize
+from .tables import CODERS
+
+ROUNDS = 7
+SMALL, MORE = 2**22, 3  # below so many parameters, so many times more rounds: they are short
+LARGE = 2**25  # beyond so many only two thirds of the rounds, and no symbols in random order
+ELSEWHERE = 2**24  # float32 written between two timings: more than a cache holds
+
+Peers = Callable[[Sample, Quantized], Tools]
+
+
+def expected_track(sample: Sample, q: Quantized) -> Floats:
+    """The track after a step, from its quantized delta: no coder, no kernel of the tracker."""
+    moved = sample.track.copy()
+    promoted = np.flatnonzero(q.codes)
+    moved[promoted] += q.levels[q.codes[promoted]]
+    return moved
+
+
+def measure(tasks: Sequence[Task], rounds: int) -> list[list[float]]:
+    """Seconds of each task in each round. Raises RoundTripError."""
+    elsewhere = np.zeros(ELSEWHERE, np.float32)
+    seconds: list[list[float]] = [[] for _ in tasks]
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        for number in range(rounds + 1):
+            for task, mine in zip(tasks, seconds):
+                task.reset()
+                elsewhere.fill(number)
+                begin = time.perf_counter()
+                result = task.run()
+                end = time.perf_counter()
+                if number:  # round 0 warms up
+                    mine.append(end - begin)
+                if number in (0, rounds):
+                    task.check(result)
+                del result
+    finally:
+        if collecting:
+            gc.enable()
+    return seconds
+
+
+def median_ratio(above: Sequence[float], below: Sequence[float]) -> float:
+    """The median of the ratios within the rounds."""
+    return statistics.median(a / b for a, b in zip(above, below))
+
+
+def case(
+    sample: Sample, bits: int, rounds: int = ROUNDS, peers: Peers | None = None
+) -> dict[str, Any]:
+    """Everything about one sample, as `run` yields it."""
+    q = quantize(sample.state - sample.track, bits)
+    counts, n = q.counts, sample.n
+    shuffled = None
+    if n <= LARGE:
+        codes = np.random.default_rng(0).permutation(q.codes)
+        shuffled = {c: 8 * encode(replace(q, codes=codes), c).nbytes / n for c in CODERS}
+    out, expected = np.zeros(n, np.float32), expected_track(sample, q)
+    if n < SMALL or n > LARGE:
+        rounds = rounds * MORE if n < SMALL else -(-2 * rounds // 3)
+    with Copier() as copy:
+        parts = [copies(sample, out, copy)]
+        parts += [ours(sample, bits, coder, out, copy, expected) for coder in CODERS]
+        parts += [peers(sample, q)] if peers else []
+        tasks = [task for part in parts for task in part.tasks]
+        seconds = measure(tasks, rounds)
+    tools: dict[str, dict[str, Any]] = {task.tool: {} for task in tasks}
+    for task, mine in zip(tasks, seconds):
+        tools[task.tool][task.action] = {
+            "seconds": mine,
+            "gbs": 4e-9 * n / statistics.median(mine),
+            "to_copy": median_ratio(seconds[0], mine),
+        }
+    for tool, bits_of in (pair for part in parts for pair in part.bits.items()):
+        tools[tool]["bits"] = bits_of()
+    return {
+        "data": f"{sample.name}:{bits}",
+        "n": n,
+        "rounds": rounds,
+        "zeros": float(counts[0] / n),
+        "levels": int(counts.size),
+        "entropy": huffman.entropy(counts) / n,
+        "shuffled": shuffled,
+        "tools": tools,
+        "notes": [note for part in parts for note in part.notes],
+    }
+
+
+def run(
+    sizes: Sequence[int],
+    data: Sequence[tuple[str, int]],
+    rounds: int = ROUNDS,
+    peers: Peers | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Iterator[dict[str, Any]]:
+    """Measure every kind of data at every size. tell: gets a line about each case.
+
+    Yields dicts: data, n, rounds; zeros, a share; levels; entropy, of single values, and
+    shuffled, the size a coder makes of the same symbols in random order (None for large n), in
+    bits a parameter; tools: name -> bits, and for each action the seconds of every round, gbs
+    and to_copy, the speed beside a copy with all threads; notes. Raises RoundTripError.
+    """
+    for n in sizes:
+        sample = None
+        for name, bits in data:
+            begin = time.perf_counter()
+            if sample is None or sample.name != name:
+                sample = None  # its memory is needed for the next one
+                sample = bench_data.make(name, n)
+            yield case(sample, bits, rounds, peers)
+            seconds = time.perf_counter() - begin
+            tell(f"{bench_data.size_name(n)} parameters of {name}:{bits} in {seconds:.0f} s")

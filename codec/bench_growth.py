@@ -1,0 +1,185 @@
+"""How the codec's cost grows: time and memory from a million parameters on, and a cold start.
+
+Each figure comes from a process of its own, so that no memory or compiled kernel of another
+one is at hand.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import bench_data
+from .bench_cases import measure, median_ratio
+from .bench_tasks import COPY, ENCODE, IN_PLACE, Copier, copies, ours
+from .tables import CODERS
+from .track import Tracker
+from .warmup import warm_up
+from .workers import set_threads, threads
+
+SIZES = "1M,4M,16M,64M,256M"
+DATA = ("lap", 3)  # whose share of zeros is the same at every size
+ROOT = Path(__file__).parents[1]
+START = """
+import json, time
+begin = time.perf_counter()
+import codec
+imported = time.perf_counter()
+import numpy as np
+if {warm_up}:
+    codec.warm_up()
+else:
+    tracker = codec.Tracker({{"w": np.zeros({n}, np.float32)}}, bits=3)
+    tracker.step({{"w": np.linspace(-1, 1, {n}, dtype=np.float32)}})
+print(json.dumps([imported - begin, time.perf_counter() - imported]))
+"""
+START_N = 2**20  # parameters of the first step
+
+
+class ChildError(RuntimeError):
+    """A process that was to measure something failed; the message is what it said."""
+
+
+def growth(
+    sizes: Sequence[int], rounds: int, tell: Callable[[str], None] = lambda _: None
+) -> list[dict[str, Any]]:
+    """One row a size: n, ns (median nanoseconds a parameter: copy, encode, decode in place),
+    to_copy (speed beside the copy of the same round), and extra (see `memory`).
+
+    Raises ChildError.
+    """
+    rows = []
+    for n in sizes:
+        begin = time.perf_counter()
+        row = _child("timing", n, *DATA, rounds, threads())
+        row["extra"] = memory(n, *DATA, CODERS[0])
+        rows.append(row)
+        name, seconds = bench_data.size_name(n), time.perf_counter() - begin
+        tell(f"growth: {name} parameters in {seconds:.0f} s")
+    return rows
+
+
+def memory(n: int, name: str, bits: int, coder: str) -> float | None:
+    """Peak bytes a parameter while encoding, beyond the state and its track.
+
+    What the first step leaves behind is counted in: payload, and memory kept to be used again.
+    None where the system does not tell (it is Linux that does). Raises ChildError.
+    """
+    found = _child("peak", n, name, bits, coder, threads())["extra"]
+    return None if found is None else float(found)
+
+
+def cold_start(tell: Callable[[str], None] = lambda _: None) -> list[dict[str, Any]]:
+    """Seconds of a new process: import, and then the first step or warm_up alone.
+
+    Rows: cache ("empty" or "warm", that of numba), what ("first step" or "warm_up"), import,
+    seconds. Raises ChildError.
+    """
+    rows = []
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        for cache, what, folder in (
+            ("empty", "first step", one),
+            ("empty", "warm_up", other),
+            ("warm", "first step", other),
+            ("warm", "warm_up", other),
+        ):
+            imported, seconds = start(what, folder)
+            rows.append({"cache": cache, "what": what, "import": imported, "seconds": seconds})
+            tell(f"cold start: {what}, {cache} cache, in {imported + seconds:.1f} s")
+    return rows
+
+
+def start(what: str, cache: str | None = None) -> tuple[float, float]:
+    """Seconds to import codec, and of the first step or of warm_up, in a new process.
+
+    cache: folder for numba's compiled kernels, None for the usual one. Raises ChildError.
+    """
+    code = START.format(warm_up=what == "warm_up", n=START_N)
+    imported, seconds = json.loads(_python(code, cache))
+    return float(imported), float(seconds)
+
+
+def timing(n: int, name: str, bits: int, rounds: int, n_threads: int) -> dict[str, Any]:
+    """A row of `growth`; run in a process of its own."""
+    set_threads(n_threads)
+    warm_up()
+    sample = bench_data.make(name, n)
+    out = np.zeros(sample.n, np.float32)
+    with Copier() as copy:
+        tools = (copies(sample, out, copy), ours(sample, bits, CODERS[0], out, copy))
+        tasks = [
+            task for t in tools for task in t.tasks if task.action in ("copy", ENCODE, IN_PLACE)
+        ]
+        tasks = [task for task in tasks if task.tool in (COPY, CODERS[0])]
+        seconds = dict(zip((task.action for task in tasks), measure(tasks, rounds)))
+    return {
+        "n": sample.n,
+        "ns": {what: 1e9 * statistics.median(s) / sample.n for what, s in seconds.items()},
+        "to_copy": {what: median_ratio(seconds["copy"], s) for what, s in seconds.items()},
+    }
+
+
+def peak(n: int, name: str, bits: int, coder: str, n_threads: int) -> dict[str, Any]:
+    """Extra memory of the first step; run in a process of its own."""
+    set_threads(n_threads)
+    warm_up()
+    sample = bench_data.make(name, n)
+    tracker = Tracker(sample.tensors(sample.track), bits, coder=coder)
+    state = sample.tensors(sample.state)
+    with suppress(OSError, AttributeError):  # what was freed must not pass for memory in use
+        ctypes.CDLL(None).malloc_trim(0)
+    try:
+        Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
+    except OSError:
+        return {"extra": None}
+    before = _status("VmRSS")
+    step = tracker.step(state)
+    extra = (_status("VmHWM") - before) / sample.n
+    assert step.groups
+    return {"extra": extra}
+
+
+def child(what: str, arguments: Sequence[Any]) -> None:
+    """What `_child` runs: print the answer of one of the functions above."""
+    functions: dict[str, Callable[..., dict[str, Any]]] = {"timing": timing, "peak": peak}
+    print(json.dumps(functions[what](*arguments)))
+
+
+def _child(what: str, *arguments: Any) -> dict[str, Any]:
+    code = f"from codec.bench_growth import child; child({what!r}, {arguments!r})"
+    answer = json.loads(_python(code, None))
+    assert isinstance(answer, dict)
+    return answer
+
+
+def _python(code: str, cache: str | None) -> str:
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    if cache is not None:
+        environment["NUMBA_CACHE_DIR"] = cache
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise ChildError(done.stderr.strip() or f"a process ended with {done.returncode}")
+    return done.stdout
+
+
+def _status(key: str) -> int:
+    """A line of /proc/self/status in bytes. Raises OSError where there is none."""
+    found = re.search(rf"^{key}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    if found is None:
+        raise OSError(f"no {key}")
+    return int(found.group(1)) * 1024

@@ -1,0 +1,184 @@
+"""What is timed: the codec's own steps, and copying the same memory.
+
+encode           Tracker.step: subtract, quantize, code, move the track with its digests;
+                 and the SHA-256 of what a record would hold
+decode           that SHA-256 checked, a fresh copy of the track moved, its digests checked
+decode in place  the same without the copy
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .bench_data import Floats, Sample
+from .coding import digest
+from .track import Step, Tracker, apply, apply_with_digests
+from .workers import threads
+
+COPY_1, COPY = "copy, 1 thread", "copy, all threads"
+ENCODE, DECODE, IN_PLACE = ACTIONS = ("encode", "decode", "decode in place")
+
+
+class RoundTripError(AssertionError):
+    """A method did not give back what it was given: its speed means nothing."""
+
+
+def _nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Task:
+    """One thing to be timed.
+
+    tool: a coder, a peer or a copy. action: one of ACTIONS, or "copy". check: called with what
+    a run returned; raises RoundTripError. reset: called before each run.
+    """
+
+    tool: str
+    action: str
+    run: Callable[[], Any]
+    check: Callable[[Any], None]
+    reset: Callable[[], None] = _nothing
+
+
+@dataclass
+class Tools:
+    """Tasks to be timed side by side.
+
+    bits: tool -> a function that tells the bits a parameter it takes, once its tasks have run.
+    notes: what has to be said about them.
+    """
+
+    tasks: list[Task] = field(default_factory=list)
+    bits: dict[str, Callable[[], float]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def same(found: NDArray[Any], expected: NDArray[Any], what: str) -> None:
+    """Raise RoundTripError unless both hold the same bits."""
+    if not np.array_equal(found.view(np.uint8), expected.view(np.uint8)):
+        raise RoundTripError(f"{what} did not give back what it was given")
+
+
+class Copier:
+    """np.copyto by as many threads as the codec uses. Use it in a with statement."""
+
+    PIECE = 2**16  # elements: no other size was faster, and a slow thread keeps none waiting
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(max(1, threads() - 1))
+
+    def __enter__(self) -> Copier:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown()
+
+    def __call__(self, target: Floats, source: Floats) -> None:
+        """Copy one flat array into another of the same size."""
+        begins = itertools.count(step=self.PIECE)
+
+        def work() -> None:
+            while (begin := next(begins)) < source.size:
+                part = slice(begin, begin + self.PIECE)
+                np.copyto(target[part], source[part])
+
+        others = [self._pool.submit(work) for _ in range(threads() - 1)]
+        work()
+        for other in others:
+            other.result()
+
+
+def copies(sample: Sample, out: Floats, copy: Copier) -> Tools:
+    """The limit: one pass over memory, read and written."""
+    kinds = ((COPY, copy), (COPY_1, np.copyto))
+    return Tools(
+        [
+            Task(
+                name, "copy", partial(move, out, sample.state),
+                partial(lambda _, name: same(out, sample.state, name), name=name),
+            )
+            for name, move in kinds
+        ]
+    )  # fmt: skip
+
+
+def ours(
+    sample: Sample, bits: int, coder: str, out: Floats, copy: Copier, expected: Floats | None = None
+) -> Tools:
+    """Encode and decode with one of our coders.
+
+    out: room for a track. expected: the track after the step, found in another way, or None
+    not to compare.
+    """
+    state, track = sample.tensors(sample.state), sample.tensors(sample.track)
+    outs = sample.tensors(out)
+    tracker = Tracker(track, bits, coder=coder)
+    before = dict(tracker.sums)
+    step = tracker.step(state)  # what the decoder gets; every other run must make the same
+    after, record = dict(tracker.sums), fingerprint(step)
+
+    def restart() -> None:
+        for name, array in tracker.state.items():
+            copy(array.reshape(-1), track[name].reshape(-1))
+        tracker.sums, tracker.tables = dict(before), {}
+
+    def run_encode() -> tuple[Step, bytes]:
+        made = tracker.step(state)
+        return made, fingerprint(made)
+
+    def run_decode() -> None:
+        unchanged()
+        apply(step, track, outs)
+
+    def run_in_place() -> None:
+        unchanged()
+        if apply_with_digests(step, inside, before) != after:
+            raise RoundTripError(f"{coder}: another digest after decoding")
+
+    def unchanged() -> None:
+        if fingerprint(step) != record:
+            raise RoundTripError(f"the bytes of {coder} have changed")
+
+    def check(target: Mapping[str, Floats]) -> None:
+        for name, array in target.items():
+            if digest(array) != after[name]:
+                raise RoundTripError(f"{coder}: values and digest contradict each other")
+            if expected is not None:
+                same(array, sample.tensors(expected)[name], coder)
+
+    def check_encode(result: tuple[Step, bytes]) -> None:
+        if result[1] != record or tracker.sums != after:
+            raise RoundTripError(f"{coder} encodes the same delta in two ways")
+        check(tracker.state)
+
+    inside = dict(tracker.state)
+    tasks = [
+        Task(coder, ENCODE, run_encode, check_encode, restart),
+        Task(coder, DECODE, run_decode, lambda _: check(outs), lambda: out.fill(0)),
+        Task(coder, IN_PLACE, run_in_place, lambda _: check(inside), restart),
+    ]
+    return Tools(tasks, {coder: lambda: 8 * step.nbytes / sample.n})
+
+
+def fingerprint(step: Step) -> bytes:
+    """SHA-256 of the bytes that a record has of a step."""
+    h = hashlib.sha256()
+    parts = [step.exact[name] for name in step.exact]
+    for group in step.groups:
+        e = group.encoded
+        parts += [e.levels[1:], e.streams, e.payload]
+        parts += [e.table.packed] if e.table and not e.cached else []
+    for part in parts:
+        h.update(np.ascontiguousarray(part).reshape(-1).data)
+    return h.digest()

@@ -1,0 +1,377 @@
+"""The benchmark: its data, its round trips, what it tells; never how fast anything is."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import codec
+from benchmarks import peers, speed
+from codec import (
+    bench,
+    bench_cases,
+    bench_data,
+    bench_growth,
+    bench_tasks,
+    bench_text,
+    huffman,
+)
+from codec.__main__ import main
+from codec.bench_tasks import ACTIONS, COPY, COPY_1, Copier, RoundTripError, Task
+
+TINY = "100k"
+CODERS = ("runlength", "huffman")
+
+
+@pytest.fixture(autouse=True)
+def _small_and_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One round is one round, and no caches are emptied."""
+    monkeypatch.setattr(bench_cases, "MORE", 1)
+    monkeypatch.setattr(bench_cases, "ELSEWHERE", 1)
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    with bench.using(2):
+        yield
+
+
+def answer(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    assert main(["bench", "--sizes", TINY, "--rounds", "1", "--json", *arguments]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_structure(capsys: pytest.CaptureFixture[str]) -> None:
+    usual = codec.threads()
+    found = answer(["--data", "mlp:3,gauss:4", "--threads", "3"], capsys)
+    assert codec.threads() == usual
+    assert list(found) == [
+        "date", "command", "threads", "rounds", "machine", "lc_checkpoint", "cases", "growth",
+        "memory", "cold_start",
+    ]  # fmt: skip
+    assert (found["threads"], found["rounds"]) == (3, 1)
+    assert set(found["machine"]) == {"cpu", "cores", "memory", "system", "versions"}
+    assert found["machine"]["versions"]["numpy"] == np.__version__
+    assert (found["lc_checkpoint"], found["growth"], found["cold_start"]) == (None, [], [])
+    assert [case["data"] for case in found["cases"]] == ["mlp:3", "gauss:4"]
+    for case in found["cases"]:
+        assert list(case["tools"]) == [COPY, COPY_1, *CODERS]
+        for name, tool in case["tools"].items():
+            actions = ["copy"] if name in (COPY, COPY_1) else [*ACTIONS]
+            assert [key for key in tool if key != "bits"] == actions
+            for action in actions:
+                (seconds,) = tool[action]["seconds"]
+                assert tool[action]["gbs"] == pytest.approx(4e-9 * case["n"] / seconds)
+                (copying,) = case["tools"][COPY]["copy"]["seconds"]
+                assert tool[action]["to_copy"] == pytest.approx(copying / seconds)
+
+
+def test_sizes_are_those_of_real_encodings(capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(["--data", "lap:3,mlp:4"], capsys)
+    for case, (name, bits) in zip(found["cases"], (("lap", 3), ("mlp", 4)), strict=True):
+        sample = bench_data.make(name, 100 * 1024)
+        q = codec.quantize(sample.state - sample.track, bits)
+        assert (case["n"], case["levels"]) == (sample.n, q.levels.size)
+        assert case["zeros"] == q.counts[0] / sample.n
+        assert case["entropy"] == huffman.entropy(q.counts) / sample.n
+        shuffled = replace(q, codes=np.random.default_rng(0).permutation(q.codes))
+        for coder in CODERS:
+            assert case["tools"][coder]["bits"] == 8 * codec.encode(q, coder).nbytes / sample.n
+            assert case["shuffled"][coder] == 8 * codec.encode(shuffled, coder).nbytes / sample.n
+
+
+def test_what_is_timed_is_what_the_tracker_does(two_threads: None) -> None:
+    sample = bench_data.make("mlp", 2**17)
+    before = sample.track.tobytes()
+    tracker = codec.Tracker(sample.tensors(sample.track), 3)
+    step = tracker.step(sample.tensors(sample.state))
+    expected = bench_cases.expected_track(sample, codec.quantize(sample.state - sample.track, 3))
+    for name, array in sample.tensors(expected).items():
+        assert array.tobytes() == tracker.state[name].tobytes()
+    out = np.zeros(sample.n, np.float32)
+    with Copier() as copy:
+        tools = bench_tasks.ours(sample, 3, "runlength", out, copy, expected)
+        encode, decode, in_place = tools.tasks
+        for _ in range(2):
+            encode.reset()
+            made, digest = encode.run()
+            encode.check((made, digest))
+            assert digest == bench_tasks.fingerprint(step)
+            out.fill(1)
+            decode.check(decode.run())
+            assert out.tobytes() == expected.tobytes()
+            in_place.reset()
+            in_place.check(in_place.run())
+        assert tools.bits["runlength"]() == 8 * step.nbytes / sample.n
+        assert sample.track.tobytes() == before
+
+
+def test_fingerprint_is_of_every_byte() -> None:
+    sample = bench_data.make("lap", 2**17)
+    tracker = codec.Tracker(sample.tensors(sample.track), 3)
+    step = tracker.step(sample.tensors(sample.state))
+    (group,) = step.groups
+    e = group.encoded
+    usual = bench_tasks.fingerprint(step)
+    for name in ("payload", "streams", "levels"):
+        changed = getattr(e, name).copy()
+        changed[-1] += 1
+        groups = (replace(group, encoded=replace(e, **{name: changed})),)
+        assert bench_tasks.fingerprint(replace(step, groups=groups)) != usual, name
+    cached = (replace(group, encoded=replace(e, cached=True)),)  # its table is not in the record
+    assert bench_tasks.fingerprint(replace(step, groups=cached)) != usual
+
+
+def test_a_wrong_result_is_no_result(two_threads: None) -> None:
+    sample = bench_data.make("lap", 2**16)
+    q = codec.quantize(sample.state - sample.track, 3)
+    expected, out = bench_cases.expected_track(sample, q), np.zeros(sample.n, np.float32)
+    with Copier() as copy:
+        encode, decode, in_place = bench_tasks.ours(sample, 3, "huffman", out, copy, expected).tasks
+        decode.run()
+        out[5] += 1
+        with pytest.raises(RoundTripError, match="contradict"):
+            decode.check(None)
+        in_place.reset()
+        in_place.run()
+        with pytest.raises(RoundTripError, match="another digest"):
+            in_place.run()  # not put back: moved twice
+        encode.reset()
+        result = encode.run()
+        with pytest.raises(RoundTripError, match="two ways"):
+            encode.check((result[0], b""))
+        expected[7] += 1
+        with pytest.raises(RoundTripError, match="huffman did not give back"):
+            encode.check(result)
+        for task in bench_tasks.copies(sample, out, copy).tasks:
+            task.run()
+            task.check(None)
+            out[-1] += 1
+            with pytest.raises(RoundTripError, match="copy"):
+                task.check(None)
+
+
+def test_a_wrong_result_ends_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bench_cases, "expected_track", lambda sample, _: sample.track)
+    assert main(["bench", "--sizes", TINY, "--data", "lap:3", "--rounds", "1"]) == 1
+    assert capsys.readouterr().err == "error: runlength did not give back what it was given\n"
+
+
+def test_rounds_are_taken_in_turn() -> None:
+    order: list[str] = []
+
+    def task(name: str) -> Task:
+        def note(what: str) -> str:
+            order.append(name + what)
+            return name
+
+        return Task(
+            name, "copy", lambda: note("run"), lambda got: order.append(got + "check"),
+            lambda: order.append(name + "reset"),
+        )  # fmt: skip
+
+    seconds = bench_cases.measure([task("a"), task("b")], 2)
+    assert [len(mine) for mine in seconds] == [2, 2]
+    plain = ["areset", "arun", "breset", "brun"]
+    checked = ["areset", "arun", "acheck", "breset", "brun", "bcheck"]
+    assert order == checked + plain + checked
+
+
+def test_ratios_are_of_the_same_round() -> None:
+    assert bench_cases.median_ratio([1, 100, 3], [2, 50, 1]) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "bits", "zeros"),
+    [("lap", 3, 0.94), ("gauss", 3, 0.62), ("gauss", 4, 0.05), ("mlp", 3, 0.99)],
+)
+def test_distributions(name: str, bits: int, zeros: float) -> None:
+    for n in (2**20, 2**21):
+        sample = bench_data.make(name, n)
+        q = codec.quantize(sample.state - sample.track, bits)
+        share = q.counts[0] / sample.n
+        assert share >= zeros if name == "mlp" else share == pytest.approx(zeros, abs=0.006)
+        assert sample.n == n or (name == "mlp" and abs(sample.n / n - 1) < 0.01)
+
+
+def test_samples_are_seeded_and_in_tensors() -> None:
+    for name in bench_data.NAMES:
+        one, same, other = (bench_data.make(name, 5000, seed) for seed in (1, 1, 2))
+        assert one.state.tobytes() == same.state.tobytes()
+        assert one.track.tobytes() == same.track.tobytes()
+        assert one.state.tobytes() != other.state.tobytes()
+        tensors = one.tensors(one.state)
+        assert b"".join(a.tobytes() for a in tensors.values()) == one.state.tobytes()
+        assert all(np.shares_memory(a, one.state) for a in tensors.values())
+        assert tuple(a.shape for a in tensors.values()) == one.shapes
+
+
+def test_a_perceptron_grows_in_depth() -> None:
+    wide, deep = (bench_data._layers(n * 2**20) for n in (16, 64))
+    assert len(wide) == 3
+    assert len(deep) > 4
+    assert deep[1][0] < 1.05 * wide[1][0]
+
+
+def test_words() -> None:
+    assert bench_data.parse_sizes("2048,100k,1M") == [2048, 102400, 2**20]
+    assert bench_data.parse_data("mlp:3,gauss:8") == [("mlp", 3), ("gauss", 8)]
+    assert [bench_data.size_name(n) for n in (101_472, 1_047_995, 2**28)] == ["99k", "1M", "256M"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--sizes", "1000"], ["--sizes", "1G"], ["--sizes", "M"], ["--sizes", "1M,"],
+        ["--data", "lap"], ["--data", "lap:0"], ["--data", "lap:9"], ["--data", "beta:3"],
+        ["--threads", "0"], ["--rounds", "0"], ["--rounds", "x"], ["--growth", "1"], ["run.lcc"],
+    ],
+)  # fmt: skip
+def test_wrong_use(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["bench", *wrong])
+    assert caught.value.code == 2
+    assert "usage: python -m codec" in capsys.readouterr().err
+
+
+def test_wrong_use_seen_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bench, "collect", lambda *_: pytest.fail("measured"))
+    assert main(["bench", "-o", str(tmp_path / "no" / "file")]) == 2
+    assert "no such directory" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "benchmarks.peers", None)
+    assert main(["bench", "--peers"]) == 2
+    assert "only in the root of the repository" in capsys.readouterr().err
+
+
+def test_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["bench", "--sizes", TINY, "--data", "lap:3", "--rounds", "1"]
+    assert main([*arguments, "-o", str(tmp_path / "found.md")]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "100k parameters of lap:3 in " in captured.err
+    text = (tmp_path / "found.md").read_text(encoding="utf-8")
+    assert "## 100k parameters of lap:3" in text
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert [row.split(" | ")[0].strip("| ") for row in rows[2:]] == [COPY, COPY_1, *CODERS]
+    assert len({row.count("|") for row in rows}) == 1
+
+
+def test_growth() -> None:
+    rows = bench_growth.growth([2**16, 2**17], rounds=1)
+    assert [row["n"] for row in rows] == [2**16, 2**17]
+    for row in rows:
+        assert set(row["ns"]) == set(row["to_copy"]) == {"copy", "encode", "decode in place"}
+        assert row["to_copy"]["copy"] == 1
+        # marks and codes of the survivors are there while it encodes
+        assert row["extra"] is None or 0.1 < row["extra"] < 100
+    assert "| 64k " in bench_text.growth(rows)
+
+
+def test_start() -> None:
+    for what in ("first step", "warm_up"):
+        imported, seconds = bench_growth.start(what)
+        assert imported > 0
+        assert seconds > 0
+
+
+def test_a_child_that_fails() -> None:
+    with pytest.raises(bench_growth.ChildError, match="SettingsError: the number of threads"):
+        bench_growth._child("timing", 2**16, "lap", 3, 1, 0)
+
+
+def test_peers(two_threads: None) -> None:
+    sample = bench_data.make("gauss", 2**17)
+    q = codec.quantize(sample.state - sample.track, 3)
+    tools = peers.tools(sample, q)
+    names = [task.tool for task in tools.tasks[::2]]
+    assert names[:2] == ["torch.save", "safetensors"]
+    missing = {note.split()[0] for note in tools.notes if "not installed" in note}
+    assert missing == {p for p in ("zstandard", "zipnn") if not peers.find_spec(p)}
+    assert all(note.endswith(peers.HOW) for note in tools.notes if "not installed" in note)
+    bench_cases.measure(tools.tasks, 1)  # checks them
+    assert all(32 < tools.bits[name]() < 33 for name in names[:2])
+    for task in tools.tasks[1::2]:
+        with pytest.raises((RoundTripError, AttributeError, TypeError)):
+            task.check(None)
+
+
+def test_packed_symbols() -> None:
+    q = codec.quantize(np.array([1, -1, 0.5, 0.5, 0, 0, 4, 8], np.float32), 3)
+    packed = np.unpackbits(peers.packed_symbols(q), bitorder="little").reshape(-1, 3)
+    assert (packed @ [1, 2, 4] == q.codes).all()
+
+
+def test_goals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each goal is looked for where it was meant, and a shortfall is shown."""
+    monkeypatch.setattr(bench_growth, "cold_start", lambda _: [
+        {"cache": "warm", "what": "warm_up", "import": 0.5, "seconds": 0.25}
+    ])  # fmt: skip
+    monkeypatch.setattr(peers, "lc_checkpoint", lambda: {
+        "n": 10, "theirs": None, "problem": "x is not installed",
+        "ours": {"bits": 1, "encode": 1, "decode": 1, "error": 0.5},
+    })  # fmt: skip
+    monkeypatch.setattr(speed, "LARGE", 2**16)
+    arguments = ["--sizes", "64k", "--data", "lap:3", "--rounds", "1", "--growth", "64k,65k"]
+    assert speed.main([*arguments, "-o", str(tmp_path / "RESULTS.md")]) == 0
+    text = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
+    assert "python benchmarks/speed.py --sizes 64k" in text
+    for part in (
+        "## Goals: ", "~94 % zeros", "extra bytes", "slowest ÷ fastest",
+        "lc_checkpoint gave no result: x is not installed",
+    ):  # fmt: skip
+        assert part in text
+    assert re.search(r"\| warm +\| warm_up +\| 0.50 +\| 0.25 +\| 0.75 +\|", text)
+
+
+def tool(seconds: float, bits: float, to_copy: float) -> dict[str, Any]:
+    action = {"seconds": [seconds], "to_copy": to_copy}
+    return {"bits": bits, **dict.fromkeys(ACTIONS, action)}
+
+
+def test_verdicts() -> None:
+    case = {
+        "n": 2**24, "data": "lap:3", "zeros": 0.94, "entropy": 1.0,
+        "shuffled": {"runlength": 1.02, "huffman": 1.5},
+        "tools": {
+            "runlength": tool(1.0, 1.6, 0.5), "huffman": tool(1.0, 1.5, 0.5),
+            "zipnn of the state": tool(5.0, 26, 0.1), "zipnn of the delta": tool(3.0, 21, 0.2),
+        },
+    }  # fmt: skip
+    result = {"cases": [case], "memory": [], "growth": []}
+    found = {v.goal: (v.found, v.met) for v in speed.verdicts(result)}
+    assert found == {
+        "encode ÷ copy": (0.5, True),
+        "encode ÷ zipnn": (3.0, False),  # beside the faster of the two
+        "decode ÷ copy": (0.5, False),
+        "decode in place ÷ copy": (0.5, False),
+        "bits ÷ entropy, symbols shuffled": (1.02, False),
+        "bits ÷ the paper's Huffman code": (pytest.approx(1.6 / 1.5), False),
+    }
+    small = case | {"n": 2**20, "zeros": 0.99, "shuffled": None}
+    small["tools"] = {name: small["tools"][name] for name in CODERS}
+    found = {v.goal: v.met for v in speed.verdicts(result | {"cases": [small]})}
+    assert found == {"encode ÷ zipnn": None, "bits ÷ the paper's Huffman code": False}
+    rows = [
+        {"n": n * 2**20, "extra": extra, "ns": {"encode": ns, "decode in place": 1.0}}
+        for n, extra, ns in ((1, 9.0, 2.0), (16, 1.2, 1.0), (64, 1.3, 1.1))
+    ]
+    verdicts = list(speed.verdicts({"cases": [], "memory": [], "growth": rows}))
+    assert [(v.where, v.met) for v in verdicts] == [
+        ("16M lap:3", True), ("64M lap:3", False), ("all sizes", False), ("all sizes", True),
+        ("16M and more", True), ("16M and more", True),
+    ]  # fmt: skip
+    assert [v.cells()[-1] for v in verdicts[:2]] == ["yes", "**no**"]

@@ -1,0 +1,408 @@
+"""Run-length tokens: bit by bit as a slow coder writes them, and how small they are."""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import codec
+from codec import coding, huffman, runlength, tables
+from codec.tables import CodeTable
+
+UNIT = 2**16
+MAX_STREAM = 2**21
+U32 = np.uint32
+
+# The docstring of codec/runlength.py once more, as a list: first run and open bits of a class.
+CLASSES = [(run, 0) for run in range(16)]
+for bits in range(2, 19):
+    for _ in range(4):
+        CLASSES.append((CLASSES[-1][0] + (1 << CLASSES[-1][1]), bits))
+
+
+def quantized(codes: Any) -> codec.Quantized:
+    """Codes as if they had been quantized, renumbered so that every level but zero occurs."""
+    codes = np.asarray(codes)
+    used = np.unique(codes[codes > 0])
+    new = np.zeros(int(codes.max(initial=0)) + 1, np.uint16)
+    new[used] = np.arange(1, used.size + 1)
+    levels = np.concatenate(([0], 2.0 - np.arange(used.size) / 1024)).astype(np.float32)
+    narrow = np.uint8 if levels.size <= 256 else np.uint16
+    return codec.Quantized(new[codes].astype(narrow), levels, codes.shape, None, None)
+
+
+def sparse(n: int, survivors: dict[int, int]) -> np.ndarray:
+    codes = np.zeros(n, np.uint16)
+    for at, code in survivors.items():
+        codes[at] = code
+    return codes
+
+
+def lowest_first(value: int, n_bits: int) -> str:
+    return format(value, f"0{n_bits}b")[::-1] if n_bits else ""
+
+
+def slowly(codes: np.ndarray, e: codec.Encoded) -> tuple[list[int], list[int]]:
+    """Payload words and bits of each stream, from strings of '0' and '1'."""
+    assert e.table is not None
+    table, n_symbols = e.table, e.levels.size - 1
+    words = huffman.code_words(table.lengths)
+    payload, streams = [], []
+    for begin in range(0, codes.size, e.stream_elements):
+        stream = codes[begin : begin + e.stream_elements]
+        bits = ""
+        if table.classes == 1:
+            bits = "".join([words[c] for c in stream.tolist()])
+        else:
+            after = 0
+            for at in np.flatnonzero(stream).tolist():
+                symbol, run = int(stream[at]), at - after
+                after = at + 1
+                kind = bisect.bisect_right(CLASSES, (run, 99)) - 1
+                first, open_bits = CLASSES[kind]
+                token = 1 + (symbol - 1) * table.classes + kind
+                if kind < table.classes and token < len(words) and words[token]:
+                    bits += words[token]
+                else:
+                    size = (n_symbols - 1).bit_length()
+                    bits += words[0] + lowest_first(kind, 7) + lowest_first(symbol - 1, size)
+                bits += lowest_first(run - first, open_bits)
+        streams.append(len(bits))
+        payload += [int(bits[j : j + 32][::-1], 2) for j in range(0, len(bits), 32)]
+    return payload, streams
+
+
+def check_slowly(q: codec.Quantized, table: CodeTable | None = None) -> codec.Encoded:
+    """Encode, with the table given or chosen, compare, and decode."""
+    with pytest.MonkeyPatch.context() as patch:
+        if table is not None:
+            patch.setattr(tables, "choose", lambda counts, *_: given_table(table, counts))
+        e = codec.encode(q, "runlength")
+    assert e.table is not None
+    assert table is None or e.table is table
+    payload, streams = slowly(q.codes.reshape(-1), e)
+    assert (e.payload.dtype, e.streams.dtype) == (U32, U32)
+    assert e.streams.tolist() == streams
+    assert e.payload.tolist() == payload
+    back = codec.decode(e)
+    assert back.codes.dtype == q.codes.dtype
+    assert back.codes.tobytes() == q.codes.tobytes()
+    return e
+
+
+def given_table(table: CodeTable, counts: tables.Counts) -> tables.Choice:
+    bits = table.cost(counts)
+    assert bits is not None
+    return tables.Choice(table, bits, False, 0)
+
+
+# Classes.
+
+
+def test_classes_are_those_of_the_docstring() -> None:
+    """16-19 20-23 24-27 28-31 | 32-39 ... | 64-79 ..., up to the longest stream."""
+    assert len(CLASSES) == 84
+    assert [CLASSES[i] for i in (15, 16, 17, 19, 20, 24, 83)] == [
+        (15, 0), (16, 2), (20, 2), (28, 2), (32, 3), (64, 4), (7 << 18, 18),
+    ]  # fmt: skip
+    assert CLASSES[-1][0] + (1 << 18) == MAX_STREAM
+    assert runlength.FIRST_RUN.tolist() == [first for first, _ in CLASSES]
+    assert runlength.OPEN_BITS.tolist() == [bits for _, bits in CLASSES]
+
+
+@pytest.mark.parametrize(
+    ("n_symbols", "classes", "bits"),
+    [(1, 84, 0), (2, 84, 1), (3, 84, 2), (48, 84, 6), (49, 83, 6), (255, 16, 8), (510, 8, 9)],
+)
+def test_numbers_of_tokens(n_symbols: int, classes: int, bits: int) -> None:
+    assert runlength.n_classes(n_symbols) == classes
+    assert runlength.n_tokens(n_symbols, classes) == 1 + n_symbols * classes <= 4096
+    assert runlength.symbol_bits(n_symbols) == bits
+
+
+# Against the slow coder.
+
+
+def test_worked_example() -> None:
+    """20 zeros 1, 2 zeros 1, 2 zeros 1, 0 zeros 2, and zeros that go without saying."""
+    codes = sparse(200, {20: 1, 23: 1, 26: 1, 27: 2})
+    table = CodeTable(np.array([3, 0, 0, 1, 3, 2, 0, 0, 0], np.uint8), 4)
+    assert huffman.code_words(table.lengths)[:5] == ["110", "", "", "0", "111"]
+    e = check_slowly(quantized(codes), table)
+    # escape, class 17, symbol 1, 20 is the first of its class; 0 0; symbol 2 after no zero: 10
+    bits = "1101000100000" + "00" + "10"
+    assert e.streams.tolist() == [len(bits)] == [17]
+    assert e.payload.tolist() == [int(bits[::-1], 2)]
+
+
+runs = st.one_of(
+    st.integers(0, 20),
+    st.sampled_from([first + d for first, _ in CLASSES[16:48] for d in (-1, 0, 1)]),
+)
+lists_of_tokens = st.lists(st.tuples(runs, st.integers(1, 6)), min_size=1, max_size=40)
+
+
+@given(lists_of_tokens, st.integers(0, 70))
+def test_tokens_of_any_kind(tokens: list[tuple[int, int]], zeros: int) -> None:
+    codes = [c for run, symbol in tokens for c in [*[0] * run, symbol]] + [0] * zeros
+    if len(set(codes)) > 1:
+        check_slowly(quantized(codes))
+
+
+@given(st.integers(2, 900), st.integers(2, 511), st.floats(0, 1), st.integers(0, 2**32 - 1))
+def test_codes_of_any_density(n: int, k: int, density: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    codes = np.where(rng.random(n) < density, rng.integers(1, k, n), 0)
+    codes[:2] = 0, 1
+    check_slowly(quantized(codes))
+
+
+def random_table(rng: np.random.Generator, n_symbols: int, classes: int) -> CodeTable:
+    """Any complete code with an escape; many tokens have no word, some have one of 15 bits."""
+    counts = 2 ** rng.integers(0, 20, runlength.n_tokens(n_symbols, classes))
+    counts[rng.random(counts.size) < rng.random()] = 0
+    counts[:2] = 2 ** rng.integers(0, 20, 2)
+    return CodeTable(huffman.code_lengths(counts), classes)
+
+
+@settings(max_examples=200)
+@given(lists_of_tokens, st.integers(1, 9), st.integers(2, 84), st.integers(0, 2**32 - 1))
+def test_tokens_with_any_table(
+    tokens: list[tuple[int, int]], n_symbols: int, classes: int, seed: int
+) -> None:
+    """Of more symbols or fewer, of more classes or fewer: what has no word escapes."""
+    codes = [c for run, symbol in tokens for c in [*[0] * run, symbol]]
+    if len(set(codes)) > 1:
+        table = random_table(np.random.default_rng(seed), n_symbols, classes)
+        check_slowly(quantized(codes), table)
+
+
+@pytest.mark.parametrize("k", [2, 50, 51, 256, 257, 511])
+def test_many_symbols(k: int) -> None:
+    """With many symbols the long runs have no class of their own, with 510 not even 8 zeros."""
+    rng = np.random.default_rng(k)
+    runs = rng.choice([0, 0, 0, 1, 2, 7, 8, 15, 16, 100], 3 * k)
+    codes = np.zeros(int(runs.sum()) + runs.size + 5, np.uint16)
+    codes[np.cumsum(runs + 1) - 1] = np.arange(runs.size) % (k - 1) + 1
+    e = check_slowly(quantized(codes))
+    assert e.levels.size == k
+
+
+def test_escapes_where_classes_run_out() -> None:
+    """The table of 510 symbols cannot have 9 classes, and runs of 8 and more come now and then."""
+    rng = np.random.default_rng(0)
+    codes = np.zeros(120_000, np.uint16)
+    at = np.cumsum(np.where(rng.random(15_000) < 0.02, rng.integers(8, 90, 15_000), 3))
+    codes[at] = np.minimum(rng.geometric(0.3, at.size), 510)
+    codes[-510:] = np.arange(1, 511)
+    e = check_slowly(quantized(codes))
+    assert e.table is not None
+    assert e.table.classes == 8
+    assert e.table.lengths.size == 1 + 510 * 8
+
+
+@pytest.mark.parametrize("n", [63, 64, 65, 255, 256, 257, UNIT - 1, UNIT, UNIT + 1, 2 * UNIT + 77])
+@pytest.mark.parametrize("density", [0.0005, 0.05, 0.6, 1])
+def test_edges_of_units(n: int, density: float) -> None:
+    rng = np.random.default_rng(n)
+    codes = np.where(rng.random(n) < density, np.minimum(rng.geometric(0.5, n), 7), 0)
+    codes[[0, -1]] = 1, 7
+    check_slowly(quantized(codes))
+
+
+@pytest.mark.parametrize(
+    "at",
+    [[0], [63], [64], [UNIT - 1], [UNIT], [2 * UNIT - 1], [2 * UNIT], [0, UNIT], [2 * UNIT + 8]],
+)
+def test_single_survivors(at: list[int]) -> None:
+    """Streams of one unit each: some are empty, and no run crosses from one into the next."""
+    e = check_slowly(quantized(sparse(2 * UNIT + 9, dict.fromkeys(at, 1))))
+    assert e.streams.size == 3
+    used = {i // UNIT for i in at}
+    assert [bits > 0 for bits in e.streams.tolist()] == [i in used for i in range(3)]
+
+
+@pytest.mark.parametrize(
+    "codes", [[0, 1], [1, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 2], [1, 2, 3]]
+)
+def test_two_or_three_elements(codes: list[int]) -> None:
+    """The plain code or tokens, whichever it is; and tokens in any case."""
+    check_slowly(quantized(codes))
+    check_slowly(quantized(codes), CodeTable(np.array([2, 2, 2, 2, 0], np.uint8), 2))
+
+
+def test_more_streams_than_lanes() -> None:
+    """Four streams are read in turn, others one by one; one of them ends early, one is empty,
+    and their lists of 2048 symbols fill up at different times."""
+    rng = np.random.default_rng(1)
+    n = 11 * UNIT + 3
+    codes = np.where(rng.random(n) < 0.1, rng.integers(1, 4, n), 0)
+    codes[UNIT : 2 * UNIT] = 0
+    codes[2 * UNIT + 50 : 3 * UNIT] = 0
+    codes[5 * UNIT : 6 * UNIT : 3] = 2
+    e = check_slowly(quantized(codes))
+    assert e.streams.size == 12
+    # the same with escapes in the midst of all lanes
+    assert e.table is not None
+    few = tables.CodeTable(huffman.code_lengths(2 ** np.arange(13)[::-1]), 12)
+    check_slowly(quantized(codes), few)
+
+
+def test_streams_of_several_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few symbols among 16M elements: streams of 2**21 elements, and runs over many units."""
+    n = 2**24 + 5
+    at = [5, UNIT - 1, UNIT, 7 * UNIT + 9, MAX_STREAM - 1, MAX_STREAM + 1, 2 * MAX_STREAM - 1]
+    at += [4 * MAX_STREAM - 1, 5 * MAX_STREAM, n - 1]
+    codes = sparse(n, {a: 1 + i % 2 for i, a in enumerate(at)})
+    e = check_slowly(quantized(codes))
+    assert e.stream_elements == MAX_STREAM
+    assert e.streams.size == 9
+    assert [bits > 0 for bits in e.streams.tolist()] == [1, 1, 0, 1, 0, 1, 0, 0, 1]
+
+
+@pytest.mark.parametrize("units", [1, 2, 4, 32])
+def test_units_of_a_stream(units: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coding, "stream_units", lambda n, n_symbols: units)
+    rng = np.random.default_rng(units)
+    for density in (2e-5, 0.01, 0.7):
+        n = 9 * UNIT + 1
+        codes = np.where(rng.random(n) < density, rng.integers(1, 4, n), 0)
+        codes[[2 * UNIT - 1, 4 * UNIT, n - 1]] = 1, 2, 3
+        e = check_slowly(quantized(codes))
+        assert e.stream_elements == units * UNIT
+        assert e.streams.size == -(-n // (units * UNIT))
+
+
+def test_every_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    """First and last run of all 84 classes, each in its own word and after an escape."""
+    monkeypatch.setattr(coding, "stream_units", lambda n, n_symbols: 32)
+    own = CodeTable(huffman.code_lengths(np.ones(85, np.int64)), 84)
+    escaped = CodeTable(np.array([1, 1, 0], np.uint8), 2)
+    for first, open_bits in CLASSES:
+        last = first + (1 << open_bits) - 1
+        for run in {first, last}:
+            n = run + 3
+            q = codec.Quantized(
+                (np.arange(n) == run).astype(np.uint8),
+                np.array([0, 1], np.float32),
+                (n,),
+                None,
+                None,
+            )
+            e = codec.encode(q, "runlength")
+            for table in (own, escaped) if n < 5000 or run == last else ():
+                e = check_slowly(q, table)
+                assert e.streams.size == -(-n // MAX_STREAM)
+            assert codec.decode(e).codes.tobytes() == q.codes.tobytes()
+
+
+def test_longest_token_at_every_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """15 bits of word and 18 open ones, written from bit 31 of a word on, make 64 bits."""
+    monkeypatch.setattr(coding, "stream_units", lambda n, n_symbols: 32)
+    lengths = np.zeros(85, np.uint8)
+    lengths[1] = 1  # no zeros: one bit
+    lengths[[0, *range(2, 14)]] = range(2, 15)
+    lengths[[83, 84]] = 15
+    table = CodeTable(huffman.checked_lengths(lengths), 84)
+    longest = (1 << 18) - 1 + CLASSES[82][0]
+    q = quantized([0, 1])
+    for n_ones in range(33):
+        codes = np.zeros(longest + n_ones + 2, np.uint8)
+        codes[:n_ones] = 1
+        codes[n_ones + longest] = 1
+        codes[-1] = 1
+        q = codec.Quantized(codes, q.levels, codes.shape, None, None)
+        e = check_slowly(q, table)
+        assert e.streams.tolist() == [n_ones + 33 + 1]
+
+
+def test_classes_that_do_not_exist() -> None:
+    """7 bits could name 128 of them; a stream that does leads beyond its own end."""
+    escape = CodeTable(np.array([1, 1, 0], np.uint8), 2)
+    e = check_slowly(quantized([0, 1]), escape)
+    for kind in range(128):
+        words = np.array([int(("0" + lowest_first(kind, 7) + "0" * 18)[::-1], 2)], np.uint32)
+        bits = 8 + (CLASSES[kind][1] if kind < 84 else 0)
+        changed = replace(
+            e, payload=words, streams=np.array([bits], np.uint32), stream_elements=MAX_STREAM,
+            shape=(MAX_STREAM,),
+        )  # fmt: skip
+        if kind < 84:
+            assert np.flatnonzero(codec.decode(changed).codes).tolist() == [CLASSES[kind][0]]
+        else:
+            with pytest.raises(codec.StreamError, match=f"go on after {MAX_STREAM} elements"):
+                codec.decode(changed)
+
+
+# How small.
+
+
+@settings(max_examples=400)
+@given(
+    st.integers(1, 3000),
+    st.integers(2, 40),
+    st.floats(0, 1),
+    st.booleans(),
+    st.integers(0, 2**32 - 1),
+)
+def test_never_larger_than_the_paper(
+    n: int, k: int, density: float, clustered: bool, seed: int
+) -> None:
+    """Not by a single byte, padding and table included."""
+    rng = np.random.default_rng(seed)
+    survives = rng.random(n) < density**3
+    if clustered:
+        survives &= np.repeat(rng.random(n // 50 + 1) < 0.3, 50)[:n]
+    q = quantized(np.where(survives, np.minimum(rng.geometric(0.4, n), k - 1), 0))
+    ours, paper = codec.encode(q, "runlength"), codec.encode(q, "huffman")
+    assert ours.nbytes <= paper.nbytes
+
+
+def test_never_larger_where_padding_decides() -> None:
+    """One bit less, but in one word more; one byte less of bits, but more of table."""
+    for n in range(2, 80):
+        for at in {0, n // 3, n - 1}:
+            q = quantized(sparse(n, {at: 1}))
+            assert codec.encode(q, "runlength").nbytes <= codec.encode(q, "huffman").nbytes
+    rng = np.random.default_rng(0)
+    for density in (0.2, 0.3, 0.4, 0.5):  # where both cost nearly the same
+        q = quantized((rng.random(3 * UNIT) < density).astype(int))
+        assert codec.encode(q, "runlength").nbytes <= codec.encode(q, "huffman").nbytes
+
+
+@pytest.mark.parametrize(
+    ("zeros", "k"), [(0.999, 8), (0.99, 8), (0.94, 8), (0.78, 16), (0.62, 8), (0.9, 2)]
+)
+def test_near_the_entropy_where_symbols_are_shuffled(zeros: float, k: int) -> None:
+    rng = np.random.default_rng(k)
+    n = 2**20
+    symbols = np.minimum(rng.geometric(0.45, n), k - 1)
+    q = quantized(rng.permutation(np.where(np.arange(n) < zeros * n, 0, symbols)))
+    e = codec.encode(q, "runlength")
+    bound = huffman.entropy(q.counts)
+    assert e.payload_bits <= 1.015 * bound < 1.015 * (e.payload_bits + 32 * e.streams.size)
+    if zeros < 0.99:  # with fewer symbols, levels and table are not yet lost in the payload
+        assert 8 * e.nbytes <= 1.015 * bound
+    assert e.nbytes < codec.encode(q, "huffman").nbytes
+
+
+@pytest.mark.parametrize("bits", [3, 4])
+def test_near_the_entropy_of_a_normal_distribution(bits: int) -> None:
+    """53 % zeros with 3 bits, 4 % with 4."""
+    q = codec.quantize(np.random.default_rng(0).normal(size=2**20), bits)
+    bound = huffman.entropy(q.counts)
+    assert bound < 8 * codec.encode(q, "runlength").nbytes <= 1.015 * bound
+
+
+def test_below_the_entropy_where_zeros_cluster() -> None:
+    rng = np.random.default_rng(0)
+    n = 2**20
+    blocks = np.repeat(rng.random(n // 2**10) < 0.1, 2**10)
+    q = quantized(np.where(blocks & (rng.random(n) < 0.5), rng.integers(1, 4, n), 0))
+    assert codec.encode(q, "runlength").payload_bits < 0.8 * huffman.entropy(q.counts)

@@ -1,0 +1,326 @@
+"""The pass over u - track: what survives it, against a delta written out in full."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codec import kernels, survivors, workers
+from codec.quantize import Histogram
+from codec.survivors import Segments, Survivors, collected, packed
+
+UNIT = 2**16
+F32, U32 = np.float32, np.uint32
+Tensors = list[np.ndarray]
+
+
+def cut(array: np.ndarray, sizes: Sequence[int]) -> Tensors:
+    """Tensors of these sizes, each in memory of its own; the last one takes the rest."""
+    return [part.copy() for part in np.split(array, np.cumsum(sizes))]
+
+
+def from_bits(words: object) -> np.ndarray:
+    return np.array(words, U32).view(F32)
+
+
+def spread_codes(s: Survivors) -> np.ndarray:
+    """One code an element; nothing may be marked beyond the last one."""
+    assert s.marks.size == s.units * (UNIT // 64)
+    marks = np.unpackbits(s.marks.view(np.uint8), bitorder="little").astype(bool)
+    assert not marks[s.n :].any()
+    codes = np.zeros(s.units * UNIT, np.uint16)
+    for unit in range(s.units):
+        here = slice(unit * UNIT, (unit + 1) * UNIT)
+        assert marks[here].sum() == s.numbers[unit]
+        codes[here][marks[here]] = s.codes[here][: s.numbers[unit]]
+    return codes[: s.n]
+
+
+def settled(s: Survivors, final: np.ndarray) -> np.ndarray:
+    """The codes once the pass has settled on final ones."""
+    marks, codes, numbers = s.marks.copy(), s.codes.copy(), s.numbers.copy()
+    kernels.settle(0, s.units, final, marks, codes, numbers)
+    return spread_codes(Survivors(s.n, marks, codes, numbers))
+
+
+def full_histogram(delta: np.ndarray) -> Histogram:
+    """By numpy, bin by bin, of the delta as a whole."""
+    words = delta.view(U32)
+    magnitudes = words & 0x7FFFFFFF
+    histogram = Histogram.empty(np.arange(512, dtype=np.uint16))
+    for b in np.unique(words[magnitudes > 0] >> 23):
+        members = magnitudes[(words >> 23 == b) & (magnitudes > 0)]
+        histogram.count[b] = members.size
+        histogram.low[b], histogram.high[b] = members.min(), members.max()
+    return histogram
+
+
+def check(u: Tensors, track: Tensors, keep: int | None) -> None:
+    """The promoted buckets and the codes they make are those of the whole delta."""
+    with np.errstate(all="ignore"):
+        delta = np.concatenate([a.reshape(-1) - b.reshape(-1) for a, b in zip(u, track)])
+    every = full_histogram(delta).buckets().keeping(keep)
+    words = delta.view(U32)
+    level_of_bin = np.zeros(512, np.uint16)
+    level_of_bin[every.bins] = every.level
+    expected = np.where(words & 0x7FFFFFFF > 0, level_of_bin[words >> 23], 0)
+    before = [a.tobytes() for a in (*u, *track)]
+    with collected(Segments(track, u), keep) as (s, histogram):
+        assert s.n == delta.size
+        found = histogram.buckets().keeping(keep)
+        n = int((every.level > 0).sum())
+        assert list(found.first(n)) == list(every.first(n))
+        assert len(found) >= n
+        if keep is None:
+            assert len(found) == len(every)
+        assert settled(s, histogram.final(found)).tolist() == expected.tolist()
+        for units in (1, 2, 32):  # and with the tokens counted at the same time
+            copied = Survivors(s.n, s.marks.copy(), s.codes.copy(), s.numbers.copy())
+            counts = np.zeros((max(n, int(found.level.max(initial=0))) + 1, 84), np.int64)
+            streams = -(-s.units // units)
+            kernels.settle_tokens(
+                0, streams, units, histogram.final(found), copied.marks, copied.codes,
+                copied.numbers, counts,
+            )  # fmt: skip
+            assert spread_codes(copied).tolist() == expected.tolist()
+            assert counts[1:].sum(axis=1).tolist() == every.count[:n].tolist()
+    assert [a.tobytes() for a in (*u, *track)] == before
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Bytes of a code in every pass that is made from now on."""
+    made: list[int] = []
+    collect = survivors._collect
+
+    def spy(
+        segments: Segments, keep: int, least: int, noted: np.ndarray, s: Survivors
+    ) -> tuple[Histogram, int]:
+        made.append(s.codes.itemsize)
+        return collect(segments, keep, least, noted, s)
+
+    monkeypatch.setattr(survivors, "_collect", spy)
+    return made
+
+
+keeps = [None, 1, 2, 3, 7, 15, 63, 255]
+SIZES = [1, 62, 1, 64, 127, 1, 256, 255, 257, 3, UNIT - 1030, 1, UNIT, 12, 255, 1]
+
+
+@pytest.mark.parametrize("keep", keeps)
+@pytest.mark.parametrize("kind", ["normal", "sparse", "rising", "falling", "heavy"])
+def test_tensors_of_any_size(kind: str, keep: int | None) -> None:
+    """Borders of tensors fall between those of blocks, groups and units, or on them."""
+    rng = np.random.default_rng(0)
+    n = 3 * UNIT + 300
+    delta = rng.normal(size=n)
+    if kind == "sparse":
+        delta *= rng.random(n) < 0.003
+    if kind in ("rising", "falling"):  # the threshold rises again and again, or at once
+        delta = np.sort(np.abs(delta) ** 9)[:: 1 if kind == "rising" else -1] * rng.choice(
+            [1, -1], n
+        )
+    if kind == "heavy":
+        delta = rng.standard_t(0.5, size=n)
+    base = rng.normal(size=n).astype(F32)
+    with np.errstate(over="ignore"):
+        u = (base + delta).astype(F32)
+    u = np.clip(u, -1e30, 1e30)
+    check(cut(u, SIZES), cut(base, SIZES), keep)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 63, 64, 65, 255, 256, 257, UNIT - 1, UNIT, UNIT + 1])
+def test_one_tensor(n: int) -> None:
+    rng = np.random.default_rng(n)
+    for density in (0, 0.01, 1):
+        u = (rng.normal(size=n) * (rng.random(n) < density)).astype(F32)
+        check([u], [np.zeros(n, F32)], 3)
+        check([u], [u.copy()], None)
+        check([np.zeros(n, F32)], [u], None)
+
+
+@given(
+    st.lists(st.sampled_from([*range(1, 9), 63, 64, 65, 250, 256, 300]), min_size=1, max_size=9),
+    st.sampled_from(keeps),
+    st.integers(0, 2**32 - 1),
+)
+def test_any_bits(sizes: list[int], keep: int | None, seed: int) -> None:
+    """Any finite floats at all: subnormals, -0.0, infinite differences."""
+    rng = np.random.default_rng(seed)
+    n = sum(sizes)
+    fields = rng.integers(0, 255, n) if seed % 2 else rng.integers(100, 150, n)
+    u = from_bits(rng.integers(0, 2, n) << 31 | fields << 23 | rng.integers(0, 2**23, n))
+    track = np.where(rng.random(n) < 0.3, u, 0).astype(F32)
+    u[rng.random(n) < 0.1] = -0.0
+    check(cut(u, sizes[:-1]), cut(track, sizes[:-1]), keep)
+
+
+def test_subnormals_are_one_bucket_a_sign(passes: list[int]) -> None:
+    u = from_bits([1, 2, 0x7FFFFF, 0x80000001, 0, 0x80000000, 0x800000] + [0] * 9)
+    check([u], [np.zeros(16, F32)], None)
+    check([u], [np.zeros(16, F32)], 1)
+    with collected(Segments([np.zeros(16, F32)], [u]), None) as (s, histogram):
+        assert list(np.flatnonzero(histogram.count)) == [0, 1, 256]
+        assert histogram.count[[0, 1, 256]].tolist() == [3, 1, 1]
+        assert s.numbers.tolist() == [5]  # neither zero survives
+    assert passes == [1, 1, 1]
+
+
+def exponents(fields: object, n: int = 1) -> np.ndarray:
+    """n values of each of these exponent fields, with both signs."""
+    words = np.asarray(fields, U32) << 23 | 5
+    return np.tile(np.concatenate((words, words | 0x80000000)), n).astype(U32).view(F32)
+
+
+def test_one_pass_is_enough_for_127_exponents(passes: list[int]) -> None:
+    for low in (1, 60, 127):
+        u = exponents(range(low, low + 127))
+        check([u], [np.zeros_like(u)], None)
+        check([u], [np.zeros_like(u)], 255)
+    assert set(passes) == {1}
+    assert len(passes) == 6
+
+
+@pytest.mark.parametrize("keep", [None, 255, 200, 7])
+def test_128_exponents_of_both_signs(keep: int | None) -> None:
+    """256 buckets, which with zero are one level more than a byte can tell apart."""
+    for low in (0, 1, 60, 127):
+        u = np.append(exponents(range(low, low + 128), 2), F32(0))
+        check([u], [np.zeros_like(u)], keep)
+
+
+def test_a_second_pass_without_the_small_ones(passes: list[int]) -> None:
+    """The exponents met are too far apart, those that are promoted are not."""
+    tiny = exponents([1, 2, 3], 400)
+    large = exponents(range(130, 140), 400)
+    u = np.concatenate((tiny, large))
+    check([u], [np.zeros_like(u)], 7)
+    assert passes == [1, 1]
+    check([u[::-1].copy()], [np.zeros_like(u)], 7)  # the large ones first: one pass skips the rest
+    assert passes == [1, 1, 1]
+
+
+def test_a_third_pass_with_codes_of_two_bytes(passes: list[int]) -> None:
+    """What is promoted is itself too far apart: every bin gets a code of its own."""
+    u = np.concatenate((exponents(range(255)), np.zeros(50, F32)))
+    check([u], [np.zeros_like(u)], None)
+    assert passes == [1, 1, 2]
+    passes.clear()
+    u = exponents([1, 200], 300)
+    check([u], [np.zeros_like(u)], 3)
+    assert passes == [1, 1, 2]
+    passes.clear()
+    check([u], [np.zeros_like(u)], 2)
+    assert passes == [1, 1]
+
+
+def test_exponents_that_fold_onto_each_other(passes: list[int]) -> None:
+    """128 apart: in 7 bits they look alike."""
+    u = exponents([10, 138, 11, 139], 100)
+    for keep in (None, 1, 2, 3, 4, 5, 6, 7, 8):
+        check([u], [np.zeros_like(u)], keep)
+    assert 2 in passes
+
+
+def test_non_finite_is_counted() -> None:
+    u = np.ones(3 * UNIT, F32)
+    u[[5, UNIT, 2 * UNIT + 70]] = np.nan, np.inf, -np.inf
+    for keep in (None, 1, 255):
+        with collected(Segments([np.zeros_like(u)], [u]), keep) as (_, histogram):
+            assert histogram.n_non_finite == 3
+    with collected(Segments([u], [np.zeros_like(u)]), 1) as (_, histogram):
+        assert histogram.n_non_finite == 3
+    with (
+        np.errstate(over="ignore"),
+        collected(Segments([np.full(9, -3e38, F32)], [np.full(9, 3e38, F32)]), 1) as (_, histogram),
+    ):
+        assert histogram.n_non_finite == 9
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_threads_see_the_same(n_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces begin with other thresholds, and what they skip is never what counts."""
+    monkeypatch.setattr(workers._crew, "n", n_threads)
+    rng = np.random.default_rng(1)
+    n = 21 * UNIT + 77
+    u = (rng.standard_t(1, size=n) * (rng.random(n) < 0.02)).astype(F32)
+    u[: n // 2] /= 1000
+    sizes = [n // 3, 5, n // 2]
+    for keep in (1, 7):
+        check(cut(u, sizes), cut(np.zeros(n, F32), sizes), keep)
+
+
+def test_sources_that_are_not_aligned() -> None:
+    """A float32 array may begin at any byte, as one read from a file does."""
+    rng = np.random.default_rng(0)
+    u = rng.normal(size=1000).astype(F32)
+    odd = np.frombuffer(b"x" + u.tobytes(), F32, offset=1)
+    assert not odd.flags.aligned
+    check([odd], [np.zeros(1000, F32)], 3)
+
+
+# Codes that are given.
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize("n", [0, 1, 63, 64, 65, UNIT - 1, UNIT, UNIT + 1, 2 * UNIT + 70])
+def test_packed(n: int, dtype: type) -> None:
+    rng = np.random.default_rng(n)
+    for density in (0, 0.01, 0.5, 1):
+        codes = (rng.integers(1, 200, n) * (rng.random(n) < density)).astype(dtype)
+        with packed(codes) as s:
+            assert (s.n, s.units, s.codes.dtype) == (n, -(-n // UNIT), dtype)
+            assert spread_codes(s).tolist() == codes.tolist()
+
+
+def test_survivors_settle_on_fewer() -> None:
+    codes = np.tile(np.arange(8, dtype=np.uint8), 3 * UNIT // 8 + 9)
+    final = np.zeros(512, np.uint16)
+    final[[1, 5, 7]] = 2, 1, 3
+    with packed(codes) as s:
+        assert settled(s, final).tolist() == final[codes].tolist()
+        assert settled(s, np.zeros(512, np.uint16)).tolist() == [0] * codes.size
+
+
+# Memory.
+
+
+def test_rooms_are_used_again_and_never_shared() -> None:
+    survivors._rooms._idle.clear()
+    codes = np.ones(100, np.uint8)
+    with packed(codes) as first:
+        address = first.codes.ctypes.data
+        with packed(codes * 2) as second:
+            assert not np.shares_memory(first.codes, second.codes)
+            assert not np.shares_memory(first.marks, second.marks)
+            assert spread_codes(first).tolist() == [1] * 100
+            assert spread_codes(second).tolist() == [2] * 100
+    assert len(survivors._rooms._idle) == 1
+    with packed(codes) as third:
+        assert third.codes.ctypes.data in (address, second.codes.ctypes.data)
+    with pytest.raises(ZeroDivisionError), packed(codes):
+        raise ZeroDivisionError
+    assert len(survivors._rooms._idle) == 1  # given back all the same
+    with packed(np.ones(3 * UNIT, np.uint16)) as larger:
+        assert spread_codes(larger).tolist() == [1] * (3 * UNIT)
+    with packed(codes) as smaller:
+        assert smaller.units == 1
+        assert spread_codes(smaller).tolist() == [1] * 100
+
+
+def test_segments_copy_any_stretch() -> None:
+    sizes = [3, 1, 10, 64, 2]
+    rng = np.random.default_rng(0)
+    u = rng.normal(size=80).astype(F32)
+    for begin, end in ((0, 80), (0, 0), (2, 5), (3, 4), (13, 79), (79, 80), (14, 78), (0, 3)):
+        tracks, sources = cut(np.zeros(80, F32), sizes[:-1]), cut(u, sizes[:-1])
+        Segments(tracks, sources).copy(begin, end)
+        expected = np.zeros(80, F32)
+        expected[begin:end] = u[begin:end]
+        assert np.concatenate(tracks).tolist() == expected.tolist()
+        Segments(tracks).copy(0, 80)  # without sources: nothing
+        assert np.concatenate(tracks).tolist() == expected.tolist()

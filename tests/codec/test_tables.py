@@ -1,0 +1,430 @@
+"""Code tables: their cost before anything is coded, and when the one sent last is used again."""
+
+from __future__ import annotations
+
+import bisect
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import codec
+from codec import coding, huffman, runlength, tables
+from codec.kernels import MAX_CLASSES
+from codec.survivors import packed
+from codec.tables import CodeTable, Counts
+
+U8 = np.uint8
+FIRST = runlength.FIRST_RUN.tolist()
+
+
+def lengths(*values: int) -> np.ndarray:
+    return np.array(values, U8)
+
+
+def counted(codes: list[int], k: int, tokens: bool = True) -> Counts:
+    """Counts of a message that fits into one stream, one by one."""
+    of_codes = np.bincount(codes, minlength=k).astype(np.int64)
+    if not tokens:
+        return Counts(of_codes, None)
+    of_tokens, run = np.zeros((k - 1, MAX_CLASSES), np.int64), 0
+    for code in codes:
+        if code:
+            of_tokens[code - 1, bisect.bisect_right(FIRST, run) - 1] += 1
+        run = 0 if code else run + 1
+    return Counts(of_codes, of_tokens)
+
+
+def made_for(codes: list[int], k: int, coder: str = "runlength") -> CodeTable:
+    """The table a first message gets."""
+    choice = tables.choose(counted(codes, k, coder == "runlength"), None)
+    assert not choice.cached
+    return choice.table
+
+
+def tokens_for(codes: list[int], k: int) -> CodeTable:
+    """A table of tokens, even where the plain code would be cheaper."""
+    counts = counted(codes, k)
+    assert counts.tokens is not None
+    return tables._of_tokens(counts.tokens)
+
+
+def encoded(
+    codes: list[int], k: int, coder: str = "runlength", previous: CodeTable | None = None
+) -> codec.Encoded:
+    """By the way a tracker takes; every code below k need not occur."""
+    levels = np.concatenate(([0], 2.0 - np.arange(k - 1) / 1024)).astype(np.float32)
+    array = np.array(codes, U8 if k <= 256 else np.uint16)
+    of_codes = np.bincount(codes, minlength=k).astype(np.int64)
+    with packed(array) as survivors:
+        units, of_tokens = coding.settle(survivors, None, of_codes, coder)
+        counts = Counts(of_codes, of_tokens)
+        message = coding.Message(survivors, units, counts, levels, array.shape, None)
+        e = coding.code(message, coder, previous)[0]
+    assert codec.decode(e).codes.tolist() == codes
+    return e
+
+
+messages = st.integers(2, 12).flatmap(
+    lambda k: st.tuples(
+        st.just(k),
+        st.lists(
+            st.one_of(st.just(0), st.just(0), st.integers(0, k - 1)), min_size=2, max_size=400
+        ),
+    )
+)
+
+
+def spread_out(codes: list[int], k: int) -> list[int]:
+    """With at least two kinds of code, zeros among them."""
+    return [0, 0, k - 1, *codes]
+
+
+# Counting.
+
+
+@given(messages)
+def test_tokens_are_counted(message: tuple[int, list[int]]) -> None:
+    k, codes = message
+    expected = counted(codes, k).tokens
+    with packed(np.array(codes, U8)) as survivors:
+        n_zeros = np.bincount(codes, minlength=k).astype(np.int64)
+        units, found = coding.settle(survivors, None, n_zeros, "runlength")
+    assert units == 1
+    assert found is not None
+    assert expected is not None
+    assert found.tolist() == expected.tolist()
+
+
+# Cost.
+
+
+def by_hand(codes: list[int], k: int, table: CodeTable) -> int:
+    """Bits of a message of one stream, token by token."""
+    words, bits, run = table.lengths.tolist(), 0, 0
+    for code in codes:
+        if table.classes == 1:
+            bits += words[code]
+        elif code == 0:
+            run += 1
+        else:
+            kind = bisect.bisect_right(FIRST, run) - 1
+            token = 1 + (code - 1) * table.classes + kind
+            known = kind < table.classes and token < len(words) and words[token]
+            bits += words[token] if known else words[0] + 7 + (k - 2).bit_length()
+            bits += int(runlength.OPEN_BITS[kind])
+            run = 0
+    return bits
+
+
+@given(messages, messages, st.sampled_from(["runlength", "huffman"]))
+def test_cost_is_what_is_written(
+    message: tuple[int, list[int]], other: tuple[int, list[int]], coder: str
+) -> None:
+    """With a table of its own, and with one made for something else, if it can be used."""
+    k, codes = message[0], spread_out(message[1], message[0])
+    before = spread_out(other[1], other[0])
+    for previous in (
+        None, made_for(before, other[0], coder), tokens_for(before, other[0]),
+        made_for(codes, k, coder), tokens_for(codes, k),
+    ):  # fmt: skip
+        e = encoded(codes, k, coder, previous)
+        assert e.table is not None
+        assert e.payload_bits == by_hand(codes, k, e.table)
+        assert e.cached == (e.table is previous)
+        cost = e.table.cost(counted(codes, k, coder == "runlength"))
+        assert cost == e.payload_bits
+        if previous is not None:
+            cost = previous.cost(counted(codes, k, coder == "runlength"))
+            if cost is not None:
+                assert cost == by_hand(codes, k, previous)
+
+
+def test_cost_of_what_has_no_word() -> None:
+    """A plain code cannot be used then; tokens have the escape."""
+    plain = CodeTable(lengths(1, 2, 2), 1)
+    assert plain.cost(counted([0, 1, 2], 3)) == 5
+    assert plain.cost(counted([0, 1], 2)) is None  # of another number of levels
+    assert plain.cost(counted([0, 1, 2, 3], 4)) is None
+    assert CodeTable(lengths(1, 0, 1), 1).cost(counted([0, 1, 2], 3)) is None
+    assert CodeTable(lengths(1, 0, 1), 1).cost(counted([0, 2, 2], 3)) == 3
+    tokens = CodeTable(lengths(2, 1, 2), 2)
+    assert tokens.cost(counted([0, 1], 2, tokens=False)) is None  # the paper's coder has none
+    assert tokens.cost(counted([0, 1], 2)) == 2
+    assert tokens.cost(counted([0, 0, 1], 2)) == 2 + 7 + 0  # class 2
+    assert tokens.cost(counted([*[0] * 20, 1], 2)) == 2 + 7 + 0 + 2  # and two open bits
+    assert tokens.cost(counted([1, 2], 3)) == 1 + 2 + 7 + 1  # symbol 2 of 2
+    assert tokens.cost(counted([1, 2, 3, 4, 5], 6)) == 1 + 4 * (2 + 7 + 3)
+
+
+@pytest.mark.parametrize(("few", "many"), [(3, 9), (3, 300), (100, 511)])
+def test_tables_of_another_number_of_levels(few: int, many: int) -> None:
+    """Tokens serve for fewer symbols and for more; the plain code for neither."""
+    rng = np.random.default_rng(many)
+    short = rng.choice(few, 400).tolist()
+    long = [*rng.choice(few, 9000).tolist(), *range(many)]
+    small, large = tokens_for(short, few), tokens_for(long, many)
+    e = encoded(short, few, previous=large)
+    assert large.n_symbols == many - 1
+    assert e.payload_bits == by_hand(short, few, e.table or small)
+    for codes, k, previous in ((short, few, large), (long, many, small)):
+        with pytest.MonkeyPatch.context() as patch:  # whether or not it pays
+            reused = tables.Choice(previous, by_hand(codes, k, previous), True, 0)
+            patch.setattr(tables, "choose", lambda *_, reused=reused: reused)
+            assert encoded(codes, k).payload_bits == previous.cost(counted(codes, k))
+    for codes, k, other in ((short, few, many), (long, many, few)):
+        plain = CodeTable(huffman.code_lengths(np.ones(other, np.int64)), 1)
+        for coder in tables.CODERS:
+            assert not encoded(codes, k, coder, plain).cached
+
+
+# Choosing.
+
+
+@given(messages)
+def test_the_cheaper_one_of_plain_code_and_tokens(message: tuple[int, list[int]]) -> None:
+    """But for less than a word, which padding may decide."""
+    k, codes = message[0], spread_out(message[1], message[0])
+    counts = counted(codes, k)
+    plain = CodeTable(huffman.code_lengths(counts.codes), 1)
+    costs = [by_hand(codes, k, t) + 8 * t.packed.size for t in (plain, tokens_for(codes, k))]
+    choice = tables.choose(counts, None)
+    assert choice.bits == by_hand(codes, k, choice.table)
+    assert min(costs) <= choice.bits + 8 * choice.table.packed.size < min(costs) + 32
+
+
+@given(messages, messages, st.sampled_from(["runlength", "huffman"]))
+def test_reused_exactly_when_it_costs_no_more(
+    message: tuple[int, list[int]], other: tuple[int, list[int]], coder: str
+) -> None:
+    k, codes = message[0], spread_out(message[1], message[0])
+    counts = counted(codes, k, coder == "runlength")
+    fresh = tables.choose(counts, None)
+    new = fresh.bits + 8 * fresh.table.packed.size
+    assert (fresh.cached, fresh.saved_bits) == (False, 0)
+    previous = made_for(spread_out(other[1], other[0]), other[0], coder)
+    again = previous.cost(counts)
+    choice = tables.choose(counts, previous)
+    if again is not None and again <= new:
+        assert choice.table is previous
+        assert (choice.cached, choice.bits, choice.saved_bits) == (True, again, new - again)
+    else:
+        assert choice.table.lengths.tolist() == fresh.table.lengths.tolist()
+        assert (choice.cached, choice.bits, choice.saved_bits) == (False, fresh.bits, 0)
+
+
+def test_where_reuse_just_pays() -> None:
+    """Counts one apart: it costs a bit less, as much, and a bit more than a new table."""
+    previous = CodeTable(lengths(1, 2, 2), 1)
+    seen = {}
+    for rare in range(1, 40):  # code 1 has 2 bits, and would have 1 in a new table of 2 bytes
+        counts = Counts(np.array([20, 20 + rare, 20]), None)
+        new = huffman.code_lengths(counts.codes)
+        assert new.tolist() == [2, 1, 2]
+        costs_more = rare - 8 * 2
+        choice = tables.choose(counts, previous)
+        assert choice.cached == (costs_more <= 0)
+        assert choice.saved_bits == max(-costs_more, 0)
+        assert choice.bits == 100 + (2 * rare if choice.cached else rare)
+        seen[costs_more] = choice.cached
+    assert (seen[-1], seen[0], seen[1]) == (True, True, False)
+
+
+def test_saved_bits_of_an_encoding() -> None:
+    codes = [0, 0, 0, 1, 0, 2] * 30
+    first = encoded(codes, 3)
+    assert (first.cached, first.saved_bits, first.table_nbytes > 0) == (False, 0, True)
+    second = encoded(codes, 3, previous=first.table)
+    assert second.cached
+    assert second.table is first.table
+    assert second.payload.tobytes() == first.payload.tobytes()
+    assert second.saved_bits == 8 * first.table_nbytes
+    assert second.table_nbytes == 0
+    assert second.nbytes == first.nbytes - first.table_nbytes
+
+
+def test_the_paper_has_no_tokens() -> None:
+    codes = [*[0] * 3000, 1] * 5
+    table = encoded(codes, 2).table
+    assert table is not None
+    assert table.classes > 1
+    e = encoded(codes, 2, "huffman", table)
+    assert e.table is not None
+    assert (e.cached, e.table.classes) == (False, 1)
+
+
+def test_plain_code_where_runs_do_not_pay() -> None:
+    rng = np.random.default_rng(0)
+    dense = rng.integers(0, 4, 4000).tolist()
+    e = encoded(dense, 4)
+    assert e.table is not None
+    assert e.table.classes == 1
+    again = encoded(dense[::-1], 4, previous=e.table)  # a plain table serves both coders
+    assert again.cached
+    assert encoded(dense, 4, "huffman", e.table).cached
+
+
+# The table of tokens.
+
+
+def test_as_many_classes_as_occur_but_two() -> None:
+    assert tokens_for([1, 1, 1], 2).classes == 2
+    assert tokens_for([0, 1], 2).classes == 2
+    assert tokens_for([*[0] * 15, 1], 2).classes == 16
+    assert tokens_for([*[0] * 2000, 1, 2], 3).classes == bisect.bisect_right(FIRST, 2000)
+    wide = tokens_for([*[0] * 2000, *range(511)], 511)
+    assert (wide.classes, wide.n_symbols) == (8, 510)
+    assert wide.lengths.size == 1 + 510 * 8
+
+
+def test_the_escape_always_has_a_word() -> None:
+    table = tokens_for([0, 1, 1, 0, 1], 2)
+    assert table.lengths[0] > 0
+    assert table.lengths[0] == table.lengths.max()
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=4, max_size=40))
+def test_short_words_unless_long_ones_are_worth_it(counts: list[int]) -> None:
+    """At most 12 bits while that costs hardly more than 15 would."""
+    tokens = np.zeros((4, MAX_CLASSES), np.int64)
+    tokens.reshape(-1)[: len(counts)] = counts
+    tokens[0, 0] += 1
+    used = tables._of_tokens(tokens)
+    with_escape = np.concatenate(([1], tokens[:, : used.classes].reshape(-1)))
+    long, short = (huffman.code_lengths(with_escape, limit) for limit in (15, 12))
+    costs = [huffman.n_bits(with_escape, t) for t in (long, short)]
+    expected = short if costs[1] <= tables.WORTH * costs[0] else long
+    assert used.lengths.tolist() == expected.tolist()
+    assert Counter(huffman.checked_lengths(used.lengths).tolist())[0] < used.lengths.size
+
+
+def test_long_words_where_they_are_worth_it() -> None:
+    """A few common tokens, and thousands of rare ones, which 12 bits would push aside."""
+    tokens = np.zeros((48, MAX_CLASSES), np.int64)
+    tokens[:, :80] = 1
+    tokens[0, :3] = 200_000, 1000, 1000
+    assert tables._of_tokens(tokens).lengths.max() > 12
+    tokens[0, :3] = 2000, 1000, 1000
+    assert tables._of_tokens(tokens).lengths.max() > 12  # the optimum has 13 bits there
+    tokens[:, 40:] = 0
+    assert tables._of_tokens(tokens).lengths.max() == 12
+
+
+# On disk.
+
+
+@given(messages)
+def test_packed_and_unpacked(message: tuple[int, list[int]]) -> None:
+    k, codes = message[0], spread_out(message[1], message[0])
+    for table in (made_for(codes, k), tokens_for(codes, k)):
+        back = CodeTable.unpacked(table.packed, k - 1, table.classes)
+        assert back.lengths.tolist() == table.lengths.tolist()
+        assert (back.classes, back.n_symbols) == (table.classes, k - 1)
+        assert back.words.tolist() == table.words.tolist()
+
+
+@pytest.mark.parametrize(
+    ("table", "n_symbols", "classes", "message"),
+    [
+        (lengths(1, 2, 2), 2, 0, "0 classes of runs with 2 symbols"),
+        (lengths(1, 2, 2), 2, -1, "-1 classes of runs"),
+        (lengths(1, 1), 1, 85, "85 classes of runs with 1 symbols"),
+        (lengths(1, 1), 510, 9, "9 classes of runs with 510 symbols"),
+        (lengths(1), 0, 2, "2 classes of runs with 0 symbols"),
+        (lengths(1, 2, 2), 1, 1, "hold more than 2 code lengths"),
+        (lengths(1, 2, 3), 2, 1, "not a complete prefix code"),
+        (lengths(0, 0, 0), 2, 1, "3 levels cannot all lack a code word"),
+        (lengths(0, 1, 1), 1, 2, "the escape has no code word"),
+    ],
+)
+def test_what_is_no_table(table: np.ndarray, n_symbols: int, classes: int, message: str) -> None:
+    with pytest.raises(codec.CodeTableError, match=message):
+        CodeTable.unpacked(huffman.pack_lengths(table), n_symbols, classes)
+
+
+@given(st.binary(max_size=20), st.integers(-1, 600), st.integers(-1, 100))
+def test_any_bytes_of_a_table(packed_lengths: bytes, n_symbols: int, classes: int) -> None:
+    """A complete code of the size announced, or a CodeTableError."""
+    try:
+        table = CodeTable.unpacked(np.frombuffer(packed_lengths, U8), n_symbols, classes)
+    except codec.CodeTableError:
+        return
+    assert table.lengths.size == 1 + n_symbols * classes
+    words = huffman.code_words(table.lengths)
+    assert sum(2.0 ** -len(w) for w in words if w) in (0, 1)
+
+
+# A chain of steps.
+
+
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+@pytest.mark.parametrize("coder", ["runlength", "huffman"])
+def test_a_decoder_that_keeps_the_last_table(scope: str, coder: str) -> None:
+    """It sends itself only what is not cached, and never needs a table it has not got."""
+    rng = np.random.default_rng(0)
+    sizes = {"a": 9000, "b": 4000, "c": 40, "d": 2500}
+    tracker = codec.Tracker({k: np.zeros(n, np.float32) for k, n in sizes.items()}, 3, scope, coder)
+    rebuilt = {k: a.copy() for k, a in tracker.state.items()}
+    last: dict[str, CodeTable] = {}
+    hits, misses, kinds = 0, 0, set()
+    for i in range(30):
+        scale = [1, 1, 1, 0.01][i // 3 % 4]
+        density = [0.02, 0.3, 1, 0][i // 4 % 4]
+        state = {
+            k: (a + (rng.random(a.size) < density) * rng.normal(size=a.size) * scale).astype("f4")
+            for k, a in tracker.state.items()
+        }
+        if i == 13:
+            state["b"][0] = np.nan
+        step = tracker.step(state)
+        groups = []
+        for group in step.groups:
+            e, name = group.encoded, group.tensors[0].name if scope == "tensor" else ""
+            table = last.get(name)
+            if e.table is None:
+                assert not e.cached
+                table = None
+            elif not e.cached:
+                table = CodeTable.unpacked(e.table.packed, e.table.n_symbols, e.table.classes)
+                last[name] = table
+                misses += 1
+            else:
+                assert table is not None
+                assert table.lengths.tolist() == e.table.lengths.tolist()
+                assert table.classes == e.table.classes
+                hits += 1
+            kinds.add(None if table is None else table.classes == 1)
+            sent = codec.Encoded(
+                e.payload, e.streams, e.stream_elements, table, e.cached, 0, e.levels, e.shape,
+                e.bits, e.coder,
+            )  # fmt: skip
+            groups.append(codec.Group(group.tensors, sent, None))
+        received = codec.Step(tuple(groups), step.exact, step.non_finite, step.bits, scope, coder)
+        codec.apply(received, rebuilt)
+        for k, array in rebuilt.items():
+            assert array.tobytes() == tracker.state[k].tobytes()
+        assert {k: t.lengths.tolist() for k, t in last.items()} == {
+            k: t.lengths.tolist() for k, t in tracker.tables.items()
+        }
+    assert hits > 5
+    assert misses > 5
+    assert None in kinds
+    assert (False in kinds) == (coder == "runlength")
+
+
+def test_prepared_but_not_committed_steps_leave_the_cache() -> None:
+    """Only what was sent counts as sent."""
+    rng = np.random.default_rng(0)
+    tracker = codec.Tracker({"w": np.zeros(5000, np.float32)}, 2)
+    first = {"w": rng.normal(size=5000).astype(np.float32)}
+    step = tracker.prepare(first)
+    assert not step.groups[0].encoded.cached
+    assert tracker.tables == {}
+    again = tracker.prepare(first)
+    assert not again.groups[0].encoded.cached
+    tracker.commit(again)
+    assert tracker.tables == {"": again.groups[0].encoded.table}
+    moved = {"w": tracker.state["w"] + first["w"][::-1]}
+    assert tracker.prepare(moved).groups[0].encoded.cached
