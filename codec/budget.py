@@ -86,8 +86,8 @@ def _nbytes(survivors: Survivors, units: int, counts: Counts, previous: CodeTabl
     levels = 4 * (counts.codes.size - 1)
     if needs_no_bits(counts.codes):
         return levels
-    choice = tables.choose(counts, previous)
     streams = -(-survivors.units // units)
+    choice = tables.choose(counts, previous, streams)
     words = (choice.bits + 31) // 32 + streams - 1  # at most: every stream ends with a word
     table = 0 if choice.cached else choice.table.packed.size
     return 4 * (words + streams) + table + levels

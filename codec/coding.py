@@ -93,8 +93,11 @@ def encode(q: Quantized, coder: str = "huffman") -> Encoded:
     counts, k = q.counts, q.levels.size
     if counts.size != k or k > MAX_LEVELS:
         raise StreamError(f"{counts.size} different codes for {k} levels")
-    if (np.bincount(q.codes, minlength=k) != counts).any():
+    found = np.bincount(q.codes, minlength=k)
+    if found.size != k or (found != counts).any():
         raise StreamError("the codes do not have the counts of their buckets")
+    if np.count_nonzero(counts) == 1 and not needs_no_bits(counts):
+        raise StreamError(f"one code alone, which cannot be told from the others of {k} levels")
     with packed(q.codes) as survivors:
         units, tokens = settle(survivors, None, counts, coder)
         message = Message(survivors, units, Counts(counts, tokens), q.levels, q.shape, q.bits)
@@ -176,7 +179,7 @@ def code(
         nothing = np.empty(0, np.uint32)
         e = Encoded(nothing, nothing, UNIT, None, False, 0, m.levels, m.shape, m.bits, coder)
         return e, advance(e, segments and segments.tracks_only(), mode)
-    choice = tables.choose(m.counts, previous)
+    choice = tables.choose(m.counts, previous, -(-m.survivors.units // m.units))
     payload, streams, sums = _write(m, choice, segments, mode)
     e = Encoded(
         payload, streams, m.units * UNIT, choice.table, choice.cached, choice.saved_bits,
@@ -204,7 +207,8 @@ def advance(e: Encoded, segments: Segments | None, mode: int) -> Sums:
     sums = np.zeros(segments.tracks.size, np.uint64)
     if e.levels.size == 2:  # every element has code 1
         for i, track in enumerate(segments.arrays[0]):
-            moved = track + e.levels[1]
+            with np.errstate(all="ignore"):  # a track beyond float32's range heals
+                moved = track + e.levels[1]
             sums[i] = (digest(moved) - digest(track)) % 2**64
             if mode == CHANGE:
                 track[...] = moved
@@ -257,11 +261,10 @@ def check(e: Encoded, n: int) -> None:
         return
     if not isinstance(e.table, CodeTable):
         raise CodeTableError("a table is a CodeTable")
-    lengths = huffman.checked_lengths(e.table.lengths)
-    if not lengths.any():
-        raise CodeTableError("a table without code words")
-    if e.table.classes == 1 and lengths.size != e.levels.size:
-        raise CodeTableError(f"{lengths.size} code lengths for {e.levels.size} levels")
+    e.table.check()
+    n_lengths = e.table.lengths.size
+    if e.table.classes == 1 and n_lengths != e.levels.size:
+        raise CodeTableError(f"{n_lengths} code lengths for {e.levels.size} levels")
     if e.levels.size < 2:
         raise StreamError("a code table, but no level other than zero")
     if type(e.stream_elements) is not int or not UNIT <= e.stream_elements <= MAX_STREAM:

@@ -74,7 +74,6 @@ def code_words(lengths: NDArray[np.uint8]) -> list[str]:
 
 def tree(lengths: NDArray[np.uint8]) -> Node:
     """The code as a binary tree; a one-symbol alphabet is a single leaf."""
-    lengths = checked_lengths(lengths)
     leaf_at = {word: symbol for symbol, word in enumerate(code_words(lengths)) if word}
     if not leaf_at:
         return Node("", lengths.size - 1)
@@ -100,8 +99,11 @@ def n_bits(counts: NDArray[np.integer], lengths: NDArray[np.uint8]) -> int:
 
 
 def packed_words(lengths: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """uint32 (k,): the code words, first transmitted bit lowest, | their length << 16."""
-    words = np.empty(lengths.size, np.uint32)
+    """uint32 (k,): the code words, first transmitted bit lowest, | their length << 16.
+
+    Raises CodeTableError as `checked_lengths` does.
+    """
+    words = np.empty(checked_lengths(lengths).size, np.uint32)
     kernels.canonical(lengths, words)
     return words
 
@@ -129,8 +131,8 @@ def checked_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
     Raises CodeTableError otherwise: an incomplete code wastes bits, so none of ours is one.
     """
-    if lengths.dtype != np.uint8 or lengths.ndim != 1:
-        raise CodeTableError(f"code lengths are uint8 (k,), not {lengths.dtype} {lengths.shape}")
+    if not isinstance(lengths, np.ndarray) or lengths.dtype != np.uint8 or lengths.ndim != 1:
+        raise CodeTableError(f"code lengths are uint8 (k,), not {lengths!r}")
     if not 1 <= lengths.size <= MAX_SYMBOLS:
         raise CodeTableError(f"a code table has 1 to {MAX_SYMBOLS} levels, not {lengths.size}")
     if not lengths.any():

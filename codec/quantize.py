@@ -171,10 +171,11 @@ class Histogram:
         return whole
 
     @property
-    def span(self) -> int:
-        """Between the smallest and the largest exponent."""
-        fields = np.flatnonzero(self.count) & 0xFF
-        return int(fields.max() - fields.min()) if fields.size else 0
+    def fits_a_byte(self) -> bool:
+        """True if no two bins are the same once folded, and there are at most 255 of them."""
+        bins = np.flatnonzero(self.count)
+        fields = bins & 0xFF
+        return bins.size == 0 or (bins.size < 256 and fields.max() - fields.min() < 128)
 
     @property
     def n_non_finite(self) -> int:

@@ -119,9 +119,9 @@ def collected(segments: Segments, keep: int | None) -> Iterator[tuple[Survivors,
     most = N_BINS if keep is None else keep
     with _rooms.borrow(segments.n, 1) as survivors:
         histogram, least = _collect(segments, most, 1, FOLDED_BINS, survivors)
-        if histogram.span >= 128:  # a folded bin may be two: once more, without the small ones
+        if not histogram.fits_a_byte:  # once more, without the small ones
             histogram, least = _collect(segments, most, least, FOLDED_BINS, survivors)
-        if histogram.span < 128:
+        if histogram.fits_a_byte:
             yield survivors, histogram.above(least)
             return
     with _rooms.borrow(segments.n, 2) as survivors:

@@ -53,10 +53,23 @@ class CodeTable:
         if not 1 <= classes <= (1 if n_symbols < 1 else runlength.n_classes(n_symbols)):
             raise CodeTableError(f"{classes} classes of runs with {n_symbols} symbols")
         n = runlength.n_tokens(n_symbols, classes)
-        table = cls(huffman.checked_lengths(huffman.unpack_lengths(packed, n)), classes)
-        if classes > 1 and not table.lengths[0]:
-            raise CodeTableError("the escape has no code word")
+        table = cls(huffman.unpack_lengths(packed, n), classes)
+        table.check()
         return table
+
+    def check(self) -> None:
+        """Raise CodeTableError if messages cannot be read with it."""
+        if not huffman.checked_lengths(self.lengths).any():
+            raise CodeTableError("a table without code words")
+        classes, most = self.classes, 1
+        if isinstance(classes, int) and 0 < classes < self.lengths.size:
+            most = runlength.n_classes(self.n_symbols)
+        if not isinstance(classes, int) or not 1 <= classes <= most:
+            raise CodeTableError(f"{self.lengths.size} code lengths for {classes!r} classes")
+        if self.lengths.size != runlength.n_tokens(self.n_symbols, classes):
+            raise CodeTableError(f"{self.lengths.size} code lengths for {classes} classes of runs")
+        if classes > 1 and not self.lengths[0]:
+            raise CodeTableError("the escape has no code word")
 
     def cost(self, counts: Counts) -> int | None:
         """Bits of a message with these counts; None if it cannot be written with this table."""
@@ -65,9 +78,9 @@ class CodeTable:
             if codes.size != self.lengths.size or (codes[self.lengths == 0] > 0).any():
                 return None
             return huffman.n_bits(codes, self.lengths)
-        tokens = counts.tokens
-        if tokens is None:
-            return None
+        return None if counts.tokens is None else self._cost_of(counts.tokens)
+
+    def _cost_of(self, tokens: NDArray[np.int64]) -> int:
         lengths = self._of_tokens(tokens.shape[0])
         escaped = int(self.lengths[0]) + runlength.CLASS_BITS
         escaped += runlength.symbol_bits(tokens.shape[0])
@@ -113,33 +126,31 @@ class Choice:
     saved_bits: int
 
 
-def choose(counts: Counts, previous: CodeTable | None) -> Choice:
+def choose(counts: Counts, previous: CodeTable | None, streams: int = 1) -> Choice:
     """The cheapest table, its own bytes counted: new or the previous one.
 
     Without counted tokens only the paper's code is considered; with them it is taken where
-    runs do not pay. ``counts`` must have more than one kind of code.
+    runs do not pay. ``counts`` must have more than one kind of code. streams: how many there
+    are; each may end with up to 31 unused bits.
     """
-    new = [_plain(counts)]
+    table = CodeTable(huffman.code_lengths(counts.codes), 1)
+    bits = huffman.n_bits(counts.codes, table.lengths)
+    own = 8 * table.packed.size
     if counts.tokens is not None:
-        new.append(_of_tokens(counts.tokens))
-    bits, table = min(
-        ((_cost(t, counts) + 8 * t.packed.size, t) for t in new), key=lambda pair: pair[0]
-    )
+        other = _of_tokens(counts.tokens)
+        runs = other._cost_of(counts.tokens)
+        # what tokens take at most, and plain words at least
+        if _whole_words(runs, streams) + 8 * other.packed.size < _whole_words(bits, 1) + own:
+            table, bits, own = other, runs, 8 * other.packed.size
     if previous is not None:
         reused = previous.cost(counts)
-        if reused is not None and reused <= bits:
-            return Choice(previous, reused, True, bits - reused)
-    return Choice(table, bits - 8 * table.packed.size, False, 0)
+        if reused is not None and reused <= bits + own:
+            return Choice(previous, reused, True, bits + own - reused)
+    return Choice(table, bits, False, 0)
 
 
-def _cost(table: CodeTable, counts: Counts) -> int:
-    cost = table.cost(counts)
-    assert cost is not None, "a table made from these counts fits them"
-    return cost
-
-
-def _plain(counts: Counts) -> CodeTable:
-    return CodeTable(huffman.code_lengths(counts.codes), 1)
+def _whole_words(bits: int, streams: int) -> int:
+    return 32 * (-(-bits // 32) + streams - 1)
 
 
 def _of_tokens(tokens: NDArray[np.int64]) -> CodeTable:

@@ -207,13 +207,11 @@ class Tracker:
         with np.errstate(all="ignore"), collected(segments, keep) as (survivors, histogram):
             if not histogram.n_non_finite:
                 previous = self.tables.get(name)
-                message = self._message(tensors, survivors, histogram, room, previous)
+                message, buckets = self._message(tensors, survivors, histogram, room, previous)
                 encoded, changes = code(message, self.coder, previous, segments, mode)
                 for t, change in zip(tensors, changes.tolist()):
                     sums[t.name] = (sums[t.name] + change) % 2**64
-                return Group(
-                    tensors, encoded, histogram.buckets().first(encoded.levels.size - 1)
-                ), set()
+                return Group(tensors, encoded, buckets.first(encoded.levels.size - 1)), set()
         bad = {t.name for t in tensors if not _is_finite(arrays[t.name], self.state[t.name])}
         rest = tuple(t for t in tensors if t.name not in bad)
         if not rest:
@@ -228,15 +226,17 @@ class Tracker:
         histogram: Histogram,
         room: float | None,
         previous: CodeTable | None,
-    ) -> Message:
-        n, everything = survivors.n, histogram.buckets()
+    ) -> tuple[Message, Buckets]:
+        n = survivors.n
         shape = tensors[0].shape if len(tensors) == 1 else (n,)
         if room is not None:
-            return fit(survivors, histogram, self.coder, previous, room * n).message(shape)
-        buckets = everything.promoted(self.bits)
+            fitted = fit(survivors, histogram, self.coder, previous, room * n)
+            return fitted.message(shape), fitted.buckets
+        buckets = histogram.buckets().promoted(self.bits)
         counts = buckets.counts(n)
         units, tokens = settle(survivors, histogram.final(buckets), counts, self.coder)
-        return Message(survivors, units, Counts(counts, tokens), buckets.levels, shape, self.bits)
+        counted = Counts(counts, tokens)
+        return Message(survivors, units, counted, buckets.levels, shape, self.bits), buckets
 
     def _room(self, arrays: Arrays, exact: set[str], overhead: int) -> float | None:
         """Bytes a lossy element may take, None without a budget."""

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,11 +54,63 @@ class _Crew:
         self.lock = threading.Lock()
         self.idle: list[Scratch] = []
 
-    def submit(self, work: Callable[[], None]) -> Any:
+    def resize(self, n: int) -> None:
+        with self.lock:
+            self.n, self.pool = n, None  # the old one ends with its work
+
+    def ask(self, n: int, help_out: Callable[[], None]) -> None:
+        """Let up to n other threads call ``help_out``, some time."""
         with self.lock:
             if self.pool is None:
-                self.pool = ThreadPoolExecutor(thread_name_prefix="codec")
-            return self.pool.submit(work)
+                self.pool = ThreadPoolExecutor(max(self.n - 1, 1), thread_name_prefix="codec")
+            for _ in range(n):
+                try:
+                    self.pool.submit(help_out)
+                except RuntimeError:  # no thread can be started, or the interpreter is ending
+                    return
+
+
+class _Job:
+    """work(0) ... work(n - 1), taken one after another by whoever takes part."""
+
+    def __init__(self, work: Callable[[int, Scratch], None], n: int) -> None:
+        self._work, self._n = work, n
+        self._numbers = itertools.count()
+        self._changed = threading.Condition()
+        self._helping, self._over = 0, False
+        self._failure: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self._take()
+        finally:
+            self._n = 0  # if this thread has failed, nothing new is begun
+            with self._changed:
+                self._over = True
+                while self._helping:
+                    self._changed.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    def help_out(self) -> None:
+        """Nothing if it comes too late: nobody waits for a thread that has not begun."""
+        with self._changed:
+            if self._over:
+                return
+            self._helping += 1
+        try:
+            self._take()
+        except BaseException as exc:
+            self._failure, self._n = exc, 0
+        finally:
+            with self._changed:
+                self._helping -= 1
+                self._changed.notify()
+
+    def _take(self) -> None:
+        with _scratch() as scratch:
+            while (i := next(self._numbers)) < self._n:
+                self._work(i, scratch)
 
 
 _crew = _Crew()
@@ -74,7 +125,7 @@ def set_threads(n: int) -> None:
     """
     if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
         raise SettingsError(f"the number of threads is an integer from 1 on; got {n!r}")
-    _crew.n = int(n)
+    _crew.resize(int(n))
 
 
 def threads() -> int:
@@ -96,24 +147,10 @@ def spread(work: Callable[[int, Scratch], None], n: int) -> None:
 
     The calling thread takes part. The first exception is raised once all threads have stopped.
     """
-    numbers = itertools.count()
-
-    def take() -> None:
-        with _scratch() as scratch:
-            while (i := next(numbers)) < n:
-                work(i, scratch)
-
-    helpers = [_crew.submit(take) for _ in range(min(n, _crew.n) - 1)]
-    try:
-        take()
-    finally:
-        for _ in range(n):  # nothing new is begun when this thread has failed
-            if next(numbers) >= n:
-                break
-        for helper in helpers:
-            helper.exception()
-    for helper in helpers:
-        helper.result()
+    job = _Job(work, n)
+    if (helpers := min(n, _crew.n) - 1) > 0:
+        _crew.ask(helpers, job.help_out)
+    job.run()
 
 
 @contextmanager
