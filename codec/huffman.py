@@ -74,6 +74,7 @@ def code_words(lengths: NDArray[np.uint8]) -> list[str]:
 
 def tree(lengths: NDArray[np.uint8]) -> Node:
     """The code as a binary tree; a one-symbol alphabet is a single leaf."""
+    lengths = checked_lengths(lengths)
     leaf_at = {word: symbol for symbol, word in enumerate(code_words(lengths)) if word}
     if not leaf_at:
         return Node("", lengths.size - 1)
@@ -101,9 +102,10 @@ def n_bits(counts: NDArray[np.integer], lengths: NDArray[np.uint8]) -> int:
 def packed_words(lengths: NDArray[np.uint8]) -> NDArray[np.uint32]:
     """uint32 (k,): the code words, first transmitted bit lowest, | their length << 16.
 
-    Raises CodeTableError as `checked_lengths` does.
+    Raises CodeTableError for a length above 15.
     """
-    words = np.empty(checked_lengths(lengths).size, np.uint32)
+    _check_limit(lengths)
+    words = np.empty(lengths.size, np.uint32)
     kernels.canonical(lengths, words)
     return words
 
@@ -131,22 +133,26 @@ def checked_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
     Raises CodeTableError otherwise: an incomplete code wastes bits, so none of ours is one.
     """
-    if not isinstance(lengths, np.ndarray) or lengths.dtype != np.uint8 or lengths.ndim != 1:
-        raise CodeTableError(f"code lengths are uint8 (k,), not {lengths!r}")
+    if not isinstance(lengths, np.ndarray):
+        raise CodeTableError(f"code lengths are an array, not a {type(lengths).__name__}")
+    if lengths.dtype != np.uint8 or lengths.ndim != 1:
+        raise CodeTableError(f"code lengths are uint8 (k,), not {lengths.dtype} {lengths.shape}")
     if not 1 <= lengths.size <= MAX_SYMBOLS:
         raise CodeTableError(f"a code table has 1 to {MAX_SYMBOLS} levels, not {lengths.size}")
     if not lengths.any():
         if lengths.size > 2:  # two promoted levels are two symbols: there would be a word
             raise CodeTableError(f"{lengths.size} levels cannot all lack a code word")
         return lengths
-    if int(lengths.max()) > MAX_LENGTH:
-        raise CodeTableError(
-            f"a code word of {lengths.max()} bits; at most {MAX_LENGTH} are allowed"
-        )
+    _check_limit(lengths)
     used = lengths[lengths > 0].astype(np.int64)
     if int((1 << (MAX_LENGTH - used)).sum()) != 1 << MAX_LENGTH:
         raise CodeTableError(f"code lengths {_brief(lengths)} are not a complete prefix code")
     return lengths
+
+
+def _check_limit(lengths: NDArray[np.uint8]) -> None:
+    if (longest := int(lengths.max(initial=0))) > MAX_LENGTH:
+        raise CodeTableError(f"a code word of {longest} bits; at most {MAX_LENGTH} are allowed")
 
 
 def _brief(lengths: NDArray[np.uint8]) -> str:
