@@ -7,7 +7,6 @@ one sent last is used again while that costs no more than a new one and its own 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,12 +36,12 @@ class CodeTable:
         """Codes other than 0."""
         return (self.lengths.size - 1) // self.classes
 
-    @cached_property
+    @property
     def packed(self) -> NDArray[np.uint8]:
         """What a record holds of it."""
         return huffman.pack_lengths(self.lengths)
 
-    @cached_property
+    @property
     def words(self) -> NDArray[np.uint32]:
         """Code words as `huffman.packed_words` gives them."""
         return huffman.packed_words(self.lengths)
@@ -91,10 +90,10 @@ class CodeTable:
         """For `kernels.write`: the word of every token, 0 where it is escaped, and the escape's."""
         if self.classes == 1:
             return self.words, np.uint32(0)
-        full = np.zeros((n_symbols + 1, MAX_CLASSES), np.uint32)
-        own = self.words[1:].reshape(-1, self.classes)[:n_symbols]
+        words, full = self.words, np.zeros((n_symbols + 1, MAX_CLASSES), np.uint32)
+        own = words[1:].reshape(-1, self.classes)[:n_symbols]
         full[1 : own.shape[0] + 1, : self.classes] = own
-        return full.reshape(-1), self.words[0]
+        return full.reshape(-1), words[0]
 
     def _of_tokens(self, n_symbols: int) -> NDArray[np.int64]:
         lengths = np.zeros((n_symbols, MAX_CLASSES), np.int64)
@@ -139,9 +138,10 @@ def choose(counts: Counts, previous: CodeTable | None, streams: int = 1) -> Choi
     if counts.tokens is not None:
         other = _of_tokens(counts.tokens)
         runs = other._cost_of(counts.tokens)
+        others = 8 * other.packed.size
         # what tokens take at most, and plain words at least
-        if _whole_words(runs, streams) + 8 * other.packed.size < _whole_words(bits, 1) + own:
-            table, bits, own = other, runs, 8 * other.packed.size
+        if _whole_words(runs, streams) + others < _whole_words(bits, 1) + own:
+            table, bits, own = other, runs, others
     if previous is not None:
         reused = previous.cost(counts)
         if reused is not None and reused <= bits + own:

@@ -231,6 +231,7 @@ def test_error_in_the_calling_thread_ends_the_others() -> None:
             failed.set()
             raise MishapError
         failed.wait(30)
+        time.sleep(0.001)  # or all of them could be begun before the caller gets on
 
     with pytest.raises(MishapError):
         spread(work, 10_000)
