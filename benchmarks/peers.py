@@ -25,9 +25,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codec import bench_cases, bench_data, threads
-from codec.bench_data import Floats, Sample
-from codec.bench_tasks import DECODE, ENCODE, Task, Tools, same
+from codec import threads
+from codec.bench import cases, samples
+from codec.bench.samples import Floats, Sample
+from codec.bench.tasks import DECODE, ENCODE, Task, Tools, same
 from codec.quantize import Quantized, dequantize, quantize
 
 PACKAGES = ("torch", "safetensors", "zstandard", "zipnn", "lc_checkpoint")
@@ -166,10 +167,10 @@ def lc_checkpoint() -> dict[str, Any]:
     Returns n; ours and theirs, dicts of bits (a parameter), encode and decode (seconds) and
     error (the norm of what is lost over that of the delta); problem: why theirs is None.
     """
-    sample = bench_data.make("lap", ELEMENTS)
+    sample = samples.make("lap", ELEMENTS)
     delta = sample.state - sample.track
     q = quantize(delta, 3)
-    own = bench_cases.case(sample, 3, rounds=3)["tools"]["runlength"]
+    own = cases.case(sample, 3, rounds=3)["tools"]["runlength"]
     answer: dict[str, Any] = {
         "n": sample.n,
         "ours": {

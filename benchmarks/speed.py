@@ -4,7 +4,7 @@
     PYTHONPATH=. python benchmarks/speed.py [--sizes …] [--data …] [--rounds N] [--threads N]
 
 Takes about ten minutes with its defaults, needs 8 GiB of memory, and writes
-benchmarks/RESULTS.md. How things are measured: codec/bench_cases.py; the peers: peers.py here.
+benchmarks/RESULTS.md. How things are measured: codec/bench/cases.py; the peers: peers.py here.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import peers
-from codec import bench, bench_cases, bench_data, bench_growth, bench_text, threads
-from codec.bench_tasks import DECODE, ENCODE, IN_PLACE
+from codec import threads
+from codec.bench import cases, command, markdown, samples, scaling
+from codec.bench.tasks import DECODE, ENCODE, IN_PLACE
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 LARGE = int(0.95 * 2**24)  # parameters: a perceptron "of 16M" has a few less
@@ -82,7 +83,7 @@ class Verdict:
         """A line of the table."""
         sign, digits = ("≥" if self.at_least else "≤"), 2 if self.at_least else 3
         found = "not measured" if self.found is None else f"{self.found:.{digits}f}"
-        met = {None: bench_text.DASH, True: "yes", False: "**no**"}[self.met]
+        met = {None: markdown.DASH, True: "yes", False: "**no**"}[self.met]
         return [self.goal, self.where, f"{sign} {self.wanted:g}", found, met]
 
 
@@ -124,9 +125,9 @@ def _sizes(cases: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
 
 
 def _growth(result: Mapping[str, Any]) -> Iterator[Verdict]:
-    extra = [(r["extra"], f"{bench_data.size_name(r['n'])} {r['data']}") for r in result["memory"]
+    extra = [(r["extra"], f"{samples.size_name(r['n'])} {r['data']}") for r in result["memory"]
              if r["coder"] == CODER and r["n"] >= LARGE]  # fmt: skip
-    extra += [(r["extra"], f"{bench_data.size_name(r['n'])} lap:3") for r in result["growth"]
+    extra += [(r["extra"], f"{samples.size_name(r['n'])} lap:3") for r in result["growth"]
               if r["n"] >= LARGE]  # fmt: skip
     for found, where in extra:
         yield Verdict("extra bytes a parameter", where, EXTRA_GOAL, found, at_least=False)
@@ -144,7 +145,7 @@ def to_zipnn(found: Mapping[str, Any]) -> float | None:
     theirs = [t[ENCODE]["seconds"] for name, t in found["tools"].items() if "zipnn" in name]
     if not theirs:
         return None
-    return bench_cases.median_ratio(
+    return cases.median_ratio(
         [min(both) for both in zip(*theirs)], found["tools"][CODER][ENCODE]["seconds"]
     )
 
@@ -153,32 +154,30 @@ def text(result: Mapping[str, Any]) -> str:
     """RESULTS.md."""
     found = verdicts(result)
     known = [v for v in found if v.met is not None]
-    table = bench_text.table(
+    table = markdown.table(
         ["goal", "where", "wanted", "measured", "met"], [v.cells() for v in found]
     )
     return (
-        f"# The codec side by side\n\n{bench_text.heading(result)}{INTRODUCTION}\n"
+        f"# The codec side by side\n\n{markdown.heading(result)}{INTRODUCTION}\n"
         f"## Goals: {sum(bool(v.met) for v in known)} of {len(known)} met\n\n{table}\n"
-        f"{bench_text.body(result)}"
+        f"{markdown.body(result)}"
     )
 
 
 def _where(found: Mapping[str, Any]) -> str:
-    return f"{bench_data.size_name(found['n'])} {found['data']}"
+    return f"{samples.size_name(found['n'])} {found['data']}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    bench.add_arguments(parser)
-    parser.set_defaults(
-        peers=True, growth=bench_data.parse_sizes(bench_growth.SIZES), output=RESULTS
-    )
+    command.add_arguments(parser)
+    parser.set_defaults(peers=True, growth=samples.parse_sizes(scaling.SIZES), output=RESULTS)
     options = parser.parse_args(arguments)
     given = sys.argv[1:] if arguments is None else arguments
     begin = time.perf_counter()
-    with bench.using(options.threads or threads()):
-        result = bench.collect(
+    with command.using(options.threads or threads()):
+        result = command.collect(
             options.sizes, options.data, options.rounds, peers, options.growth,
             shlex.join(["python", "benchmarks/speed.py", *given]),
             lambda line: print(f"{time.perf_counter() - begin:4.0f} s  {line}", flush=True),

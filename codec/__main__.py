@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import bench
+from .bench import command as bench
 from .chain import Chain, publish
 from .errors import LccError, StepNotFoundError
 from .state import to_safetensors
@@ -30,8 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         warnings.simplefilter("always")  # shown below, also under python -W error
         warnings.showwarning = lambda message, *_args, **_kw: print(message, file=sys.stderr)
         try:
-            if options.command is bench.command:
-                return bench.command(options)
+            if options.command is bench.run:
+                return bench.run(options)
             return int(options.command(Chain(options.run), options))
         except StepNotFoundError as exc:
             print(f"error: {exc}", file=sys.stderr)
@@ -111,10 +111,10 @@ def _parser() -> argparse.ArgumentParser:
             sub.add_argument(
                 "-o", "--output", type=Path, required=True, help="the .safetensors file to write"
             )
-    about = bench.command.__doc__
+    about = bench.run.__doc__
     sub = commands.add_parser("bench", help=about, description=about)
     bench.add_arguments(sub)
-    sub.set_defaults(command=bench.command)
+    sub.set_defaults(command=bench.run)
     return parser
 
 

@@ -15,17 +15,10 @@ import pytest
 
 import codec
 from benchmarks import peers, speed
-from codec import (
-    bench,
-    bench_cases,
-    bench_data,
-    bench_growth,
-    bench_tasks,
-    bench_text,
-    huffman,
-)
+from codec import huffman
 from codec.__main__ import main
-from codec.bench_tasks import ACTIONS, COPY, COPY_1, Copier, RoundTripError, Task
+from codec.bench import cases, command, markdown, samples, scaling, tasks
+from codec.bench.tasks import ACTIONS, COPY, COPY_1, Copier, RoundTripError, Task
 
 TINY = "100k"
 CODERS = ("runlength", "huffman")
@@ -34,13 +27,13 @@ CODERS = ("runlength", "huffman")
 @pytest.fixture(autouse=True)
 def _small_and_short(monkeypatch: pytest.MonkeyPatch) -> None:
     """One round is one round, and no caches are emptied."""
-    monkeypatch.setattr(bench_cases, "MORE", 1)
-    monkeypatch.setattr(bench_cases, "ELSEWHERE", 1)
+    monkeypatch.setattr(cases, "MORE", 1)
+    monkeypatch.setattr(cases, "ELSEWHERE", 1)
 
 
 @pytest.fixture
 def two_threads() -> Iterator[None]:
-    with bench.using(2):
+    with command.using(2):
         yield
 
 
@@ -79,7 +72,7 @@ def test_structure(capsys: pytest.CaptureFixture[str]) -> None:
 def test_sizes_are_those_of_real_encodings(capsys: pytest.CaptureFixture[str]) -> None:
     found = answer(["--data", "lap:3,mlp:4"], capsys)
     for case, (name, bits) in zip(found["cases"], (("lap", 3), ("mlp", 4)), strict=True):
-        sample = bench_data.make(name, 100 * 1024)
+        sample = samples.make(name, 100 * 1024)
         q = codec.quantize(sample.state - sample.track, bits)
         assert (case["n"], case["levels"]) == (sample.n, q.levels.size)
         assert case["zeros"] == q.counts[0] / sample.n
@@ -91,22 +84,22 @@ def test_sizes_are_those_of_real_encodings(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_what_is_timed_is_what_the_tracker_does(two_threads: None) -> None:
-    sample = bench_data.make("mlp", 2**17)
+    sample = samples.make("mlp", 2**17)
     before = sample.track.tobytes()
     tracker = codec.Tracker(sample.tensors(sample.track), 3)
     step = tracker.step(sample.tensors(sample.state))
-    expected = bench_cases.expected_track(sample, codec.quantize(sample.state - sample.track, 3))
+    expected = cases.expected_track(sample, codec.quantize(sample.state - sample.track, 3))
     for name, array in sample.tensors(expected).items():
         assert array.tobytes() == tracker.state[name].tobytes()
     out = np.zeros(sample.n, np.float32)
     with Copier() as copy:
-        tools = bench_tasks.ours(sample, 3, "runlength", out, copy, expected)
+        tools = tasks.ours(sample, 3, "runlength", out, copy, expected)
         encode, decode, in_place = tools.tasks
         for _ in range(2):
             encode.reset()
             made, digest = encode.run()
             encode.check((made, digest))
-            assert digest == bench_tasks.fingerprint(step)
+            assert digest == tasks.fingerprint(step)
             out.fill(1)
             decode.check(decode.run())
             assert out.tobytes() == expected.tobytes()
@@ -117,27 +110,27 @@ def test_what_is_timed_is_what_the_tracker_does(two_threads: None) -> None:
 
 
 def test_fingerprint_is_of_every_byte() -> None:
-    sample = bench_data.make("lap", 2**17)
+    sample = samples.make("lap", 2**17)
     tracker = codec.Tracker(sample.tensors(sample.track), 3)
     step = tracker.step(sample.tensors(sample.state))
     (group,) = step.groups
     e = group.encoded
-    usual = bench_tasks.fingerprint(step)
+    usual = tasks.fingerprint(step)
     for name in ("payload", "streams", "levels"):
         changed = getattr(e, name).copy()
         changed[-1] += 1
         groups = (replace(group, encoded=replace(e, **{name: changed})),)
-        assert bench_tasks.fingerprint(replace(step, groups=groups)) != usual, name
+        assert tasks.fingerprint(replace(step, groups=groups)) != usual, name
     cached = (replace(group, encoded=replace(e, cached=True)),)  # its table is not in the record
-    assert bench_tasks.fingerprint(replace(step, groups=cached)) != usual
+    assert tasks.fingerprint(replace(step, groups=cached)) != usual
 
 
 def test_a_wrong_result_is_no_result(two_threads: None) -> None:
-    sample = bench_data.make("lap", 2**16)
+    sample = samples.make("lap", 2**16)
     q = codec.quantize(sample.state - sample.track, 3)
-    expected, out = bench_cases.expected_track(sample, q), np.zeros(sample.n, np.float32)
+    expected, out = cases.expected_track(sample, q), np.zeros(sample.n, np.float32)
     with Copier() as copy:
-        encode, decode, in_place = bench_tasks.ours(sample, 3, "huffman", out, copy, expected).tasks
+        encode, decode, in_place = tasks.ours(sample, 3, "huffman", out, copy, expected).tasks
         decode.run()
         out[5] += 1
         with pytest.raises(RoundTripError, match="contradict"):
@@ -153,7 +146,7 @@ def test_a_wrong_result_is_no_result(two_threads: None) -> None:
         expected[7] += 1
         with pytest.raises(RoundTripError, match="huffman did not give back"):
             encode.check(result)
-        for task in bench_tasks.copies(sample, out, copy).tasks:
+        for task in tasks.copies(sample, out, copy).tasks:
             task.run()
             task.check(None)
             out[-1] += 1
@@ -164,7 +157,7 @@ def test_a_wrong_result_is_no_result(two_threads: None) -> None:
 def test_a_wrong_result_ends_the_command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(bench_cases, "expected_track", lambda sample, _: sample.track)
+    monkeypatch.setattr(cases, "expected_track", lambda sample, _: sample.track)
     assert main(["bench", "--sizes", TINY, "--data", "lap:3", "--rounds", "1"]) == 1
     assert capsys.readouterr().err == "error: runlength did not give back what it was given\n"
 
@@ -182,7 +175,7 @@ def test_rounds_are_taken_in_turn() -> None:
             lambda: order.append(name + "reset"),
         )  # fmt: skip
 
-    seconds = bench_cases.measure([task("a"), task("b")], 2)
+    seconds = cases.measure([task("a"), task("b")], 2)
     assert [len(mine) for mine in seconds] == [2, 2]
     plain = ["areset", "arun", "breset", "brun"]
     checked = ["areset", "arun", "acheck", "breset", "brun", "bcheck"]
@@ -190,7 +183,7 @@ def test_rounds_are_taken_in_turn() -> None:
 
 
 def test_ratios_are_of_the_same_round() -> None:
-    assert bench_cases.median_ratio([1, 100, 3], [2, 50, 1]) == 2
+    assert cases.median_ratio([1, 100, 3], [2, 50, 1]) == 2
 
 
 @pytest.mark.parametrize(
@@ -199,7 +192,7 @@ def test_ratios_are_of_the_same_round() -> None:
 )
 def test_distributions(name: str, bits: int, zeros: float) -> None:
     for n in (2**20, 2**21):
-        sample = bench_data.make(name, n)
+        sample = samples.make(name, n)
         q = codec.quantize(sample.state - sample.track, bits)
         share = q.counts[0] / sample.n
         assert share >= zeros if name == "mlp" else share == pytest.approx(zeros, abs=0.006)
@@ -207,8 +200,8 @@ def test_distributions(name: str, bits: int, zeros: float) -> None:
 
 
 def test_samples_are_seeded_and_in_tensors() -> None:
-    for name in bench_data.NAMES:
-        one, same, other = (bench_data.make(name, 5000, seed) for seed in (1, 1, 2))
+    for name in samples.NAMES:
+        one, same, other = (samples.make(name, 5000, seed) for seed in (1, 1, 2))
         assert one.state.tobytes() == same.state.tobytes()
         assert one.track.tobytes() == same.track.tobytes()
         assert one.state.tobytes() != other.state.tobytes()
@@ -219,16 +212,16 @@ def test_samples_are_seeded_and_in_tensors() -> None:
 
 
 def test_a_perceptron_grows_in_depth() -> None:
-    wide, deep = (bench_data._layers(n * 2**20) for n in (16, 64))
+    wide, deep = (samples._layers(n * 2**20) for n in (16, 64))
     assert len(wide) == 3
     assert len(deep) > 4
     assert deep[1][0] < 1.05 * wide[1][0]
 
 
 def test_words() -> None:
-    assert bench_data.parse_sizes("2048,100k,1M") == [2048, 102400, 2**20]
-    assert bench_data.parse_data("mlp:3,gauss:8") == [("mlp", 3), ("gauss", 8)]
-    assert [bench_data.size_name(n) for n in (101_472, 1_047_995, 2**28)] == ["99k", "1M", "256M"]
+    assert samples.parse_sizes("2048,100k,1M") == [2048, 102400, 2**20]
+    assert samples.parse_data("mlp:3,gauss:8") == [("mlp", 3), ("gauss", 8)]
+    assert [samples.size_name(n) for n in (101_472, 1_047_995, 2**28)] == ["99k", "1M", "256M"]
 
 
 @pytest.mark.parametrize(
@@ -249,7 +242,7 @@ def test_wrong_use(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None
 def test_wrong_use_seen_before_anything_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(bench, "collect", lambda *_: pytest.fail("measured"))
+    monkeypatch.setattr(command, "collect", lambda *_: pytest.fail("measured"))
     assert main(["bench", "-o", str(tmp_path / "no" / "file")]) == 2
     assert "no such directory" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "benchmarks.peers", None)
@@ -271,30 +264,30 @@ def test_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_growth() -> None:
-    rows = bench_growth.growth([2**16, 2**17], rounds=1)
+    rows = scaling.growth([2**16, 2**17], rounds=1)
     assert [row["n"] for row in rows] == [2**16, 2**17]
     for row in rows:
         assert set(row["ns"]) == set(row["to_copy"]) == {"copy", "encode", "decode in place"}
         assert row["to_copy"]["copy"] == 1
         # marks and codes of the survivors are there while it encodes
         assert row["extra"] is None or 0.1 < row["extra"] < 100
-    assert "| 64k " in bench_text.growth(rows)
+    assert "| 64k " in markdown.growth(rows)
 
 
 def test_start() -> None:
     for what in ("first step", "warm_up"):
-        imported, seconds = bench_growth.start(what)
+        imported, seconds = scaling.start(what)
         assert imported > 0
         assert seconds > 0
 
 
 def test_a_child_that_fails() -> None:
-    with pytest.raises(bench_growth.ChildError, match="SettingsError: the number of threads"):
-        bench_growth._child("timing", 2**16, "lap", 3, 1, 0)
+    with pytest.raises(scaling.ChildError, match="SettingsError: the number of threads"):
+        scaling._child("timing", 2**16, "lap", 3, 1, 0)
 
 
 def test_peers(two_threads: None) -> None:
-    sample = bench_data.make("gauss", 2**17)
+    sample = samples.make("gauss", 2**17)
     q = codec.quantize(sample.state - sample.track, 3)
     tools = peers.tools(sample, q)
     names = [task.tool for task in tools.tasks[::2]]
@@ -302,7 +295,7 @@ def test_peers(two_threads: None) -> None:
     missing = {note.split()[0] for note in tools.notes if "not installed" in note}
     assert missing == {p for p in ("zstandard", "zipnn") if not peers.find_spec(p)}
     assert all(note.endswith(peers.HOW) for note in tools.notes if "not installed" in note)
-    bench_cases.measure(tools.tasks, 1)  # checks them
+    cases.measure(tools.tasks, 1)  # checks them
     assert all(32 < tools.bits[name]() < 33 for name in names[:2])
     for task in tools.tasks[1::2]:
         with pytest.raises((RoundTripError, AttributeError, TypeError)):
@@ -317,7 +310,7 @@ def test_packed_symbols() -> None:
 
 def test_goals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each goal is looked for where it was meant, and a shortfall is shown."""
-    monkeypatch.setattr(bench_growth, "cold_start", lambda _: [
+    monkeypatch.setattr(scaling, "cold_start", lambda _: [
         {"cache": "warm", "what": "warm_up", "import": 0.5, "seconds": 0.25}
     ])  # fmt: skip
     monkeypatch.setattr(peers, "lc_checkpoint", lambda: {

@@ -36,7 +36,7 @@ def imported(node: ast.AST) -> set[str]:
 
 
 def test_only_the_listed_packages() -> None:
-    for path in sorted(ROOT.glob("*.py")):
+    for path in sorted(ROOT.rglob("*.py")):
         module = ast.parse(path.read_text())
         inside = {
             n for f in ast.walk(module) if isinstance(f, ast.FunctionDef) for n in imported(f)
@@ -75,5 +75,5 @@ def test_public_names() -> None:
 
 
 def test_every_module_says_what_it_is() -> None:
-    for path in ROOT.glob("*.py"):
+    for path in ROOT.rglob("*.py"):
         assert ast.get_docstring(ast.parse(path.read_text())), path

@@ -22,17 +22,17 @@ from typing import Any
 
 import numpy as np
 
-from . import bench_data
-from .bench_cases import measure, median_ratio
-from .bench_tasks import COPY, ENCODE, IN_PLACE, Copier, copies, ours
-from .tables import CODERS
-from .track import Tracker
-from .warmup import warm_up
-from .workers import set_threads, threads
+from ..tables import CODERS
+from ..track import Tracker
+from ..warmup import warm_up
+from ..workers import set_threads, threads
+from . import samples
+from .cases import measure, median_ratio
+from .tasks import COPY, ENCODE, IN_PLACE, Copier, copies, ours
 
 SIZES = "1M,4M,16M,64M,256M"
 DATA = ("lap", 3)  # whose share of zeros is the same at every size
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 START = """
 import json, time
 begin = time.perf_counter()
@@ -67,7 +67,7 @@ def growth(
         row = _child("timing", n, *DATA, rounds, threads())
         row["extra"] = memory(n, *DATA, CODERS[0])
         rows.append(row)
-        name, seconds = bench_data.size_name(n), time.perf_counter() - begin
+        name, seconds = samples.size_name(n), time.perf_counter() - begin
         tell(f"growth: {name} parameters in {seconds:.0f} s")
     return rows
 
@@ -116,7 +116,7 @@ def timing(n: int, name: str, bits: int, rounds: int, n_threads: int) -> dict[st
     """A row of `growth`; run in a process of its own."""
     set_threads(n_threads)
     warm_up()
-    sample = bench_data.make(name, n)
+    sample = samples.make(name, n)
     out = np.zeros(sample.n, np.float32)
     with Copier() as copy:
         tools = (copies(sample, out, copy), ours(sample, bits, CODERS[0], out, copy))
@@ -136,7 +136,7 @@ def peak(n: int, name: str, bits: int, coder: str, n_threads: int) -> dict[str, 
     """Extra memory of the first step; run in a process of its own."""
     set_threads(n_threads)
     warm_up()
-    sample = bench_data.make(name, n)
+    sample = samples.make(name, n)
     tracker = Tracker(sample.tensors(sample.track), bits, coder=coder)
     state = sample.tensors(sample.state)
     with suppress(OSError, AttributeError):  # what was freed must not pass for memory in use
@@ -159,7 +159,7 @@ def child(what: str, arguments: Sequence[Any]) -> None:
 
 
 def _child(what: str, *arguments: Any) -> dict[str, Any]:
-    code = f"from codec.bench_growth import child; child({what!r}, {arguments!r})"
+    code = f"from codec.bench.scaling import child; child({what!r}, {arguments!r})"
     answer = json.loads(_python(code, None))
     assert isinstance(answer, dict)
     return answer

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .bench_data import size_name
-from .bench_tasks import ACTIONS
+from .samples import size_name
+from .tasks import ACTIONS
 
 DASH = "–"
 

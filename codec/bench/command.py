@@ -1,8 +1,4 @@
-"""Measuring the codec on this machine: python -m codec bench.
-
-What is timed: bench_tasks; how: bench_cases; on which data: bench_data; growth, memory and a
-cold start: bench_growth. Peers are in the repository's benchmarks/, no part of this package.
-"""
+"""The command line of the benchmark, and all of its parts in one run."""
 
 from __future__ import annotations
 
@@ -21,14 +17,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from . import bench_cases, bench_growth, bench_text
-from .bench_cases import ROUNDS
-from .bench_data import parse_data, parse_sizes
-from .bench_tasks import RoundTripError
-from .chain import publish
-from .tables import CODERS
-from .warmup import warm_up
-from .workers import set_threads, threads
+from ..chain import publish
+from ..tables import CODERS
+from ..warmup import warm_up
+from ..workers import set_threads, threads
+from . import cases, markdown, scaling
+from .cases import ROUNDS
+from .samples import parse_data, parse_sizes
+from .tasks import RoundTripError
 
 SIZES, DATA = "1M,16M,64M", "mlp:3,mlp:4,lap:3,gauss:3,gauss:4"
 MEMORY = 2**24  # parameters: peak memory of every kind of data is measured at this size
@@ -57,14 +53,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--growth", type=_checked(parse_sizes), nargs="?", metavar="N,N,…",
-        const=parse_sizes(bench_growth.SIZES),
-        help=f"also growth (at {bench_growth.SIZES}), peak memory and a cold start",
+        const=parse_sizes(scaling.SIZES),
+        help=f"also growth (at {scaling.SIZES}), peak memory and a cold start",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="answer as one JSON object")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the answer there")
 
 
-def command(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Encode and decode side by side with copying memory, and say what it took."""
     if options.output and not options.output.resolve().parent.is_dir():
         return _failed(f"{options.output}: there is no such directory", WRONG_USE)
@@ -80,9 +76,9 @@ def command(options: argparse.Namespace) -> int:
                 options.sizes, options.data, options.rounds, peers, options.growth,
                 shlex.join(["python", "-m", "codec", *sys.argv[1:]]), _tell,
             )  # fmt: skip
-    except (RoundTripError, bench_growth.ChildError) as exc:
+    except (RoundTripError, scaling.ChildError) as exc:
         return _failed(str(exc), FAILED)
-    answer = json.dumps(result) + "\n" if options.json else bench_text.report(result)
+    answer = json.dumps(result) + "\n" if options.json else markdown.report(result)
     if options.output:
         publish(options.output, lambda file: file.write(answer.encode()), overwrite=True)
     else:
@@ -101,9 +97,9 @@ def collect(
 ) -> dict[str, Any]:
     """Measure everything; the answer can be written as JSON.
 
-    peers: the module benchmarks.peers, or None. growth: sizes for `bench_growth`, None to leave
+    peers: the module benchmarks.peers, or None. growth: sizes for `scaling`, None to leave
     it out. tell: gets a line now and then. Returns date, command, threads, rounds, machine;
-    cases (see `bench_cases.run`); lc_checkpoint (None without peers); and growth, memory,
+    cases (see `cases.run`); lc_checkpoint (None without peers); and growth, memory,
     cold_start (empty without growth). Raises RoundTripError, ChildError.
     """
     warm_up()
@@ -116,14 +112,14 @@ def collect(
         "machine": machine(packages),
         "lc_checkpoint": peers.lc_checkpoint() if peers else None,
         "cases": list(
-            bench_cases.run(sizes, data, rounds, peers.tools if peers else None, tell)
+            cases.run(sizes, data, rounds, peers.tools if peers else None, tell)
         ),
         "growth": [], "memory": [], "cold_start": [],
     }  # fmt: skip
     if growth:
-        result["growth"] = bench_growth.growth(growth, rounds, tell)
+        result["growth"] = scaling.growth(growth, rounds, tell)
         result["memory"] = list(_memory(data, min(MEMORY, max(growth)), tell))
-        result["cold_start"] = bench_growth.cold_start(tell)
+        result["cold_start"] = scaling.cold_start(tell)
     return result
 
 
@@ -163,7 +159,7 @@ def _memory(
 ) -> Iterator[dict[str, Any]]:
     for name, bits in data:
         for coder in CODERS:
-            extra = bench_growth.memory(n, name, bits, coder)
+            extra = scaling.memory(n, name, bits, coder)
             yield {"data": f"{name}:{bits}", "n": n, "coder": coder, "extra": extra}
         tell(f"memory for {name}:{bits}")
 

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .bench_data import Floats, Sample
-from .coding import digest
-from .track import Step, Tracker, apply, apply_with_digests
-from .workers import threads
+from ..coding import digest
+from ..track import Step, Tracker, apply, apply_with_digests
+from ..workers import threads
+from .samples import Floats, Sample
 
 COPY_1, COPY = "copy, 1 thread", "copy, all threads"
 ENCODE, DECODE, IN_PLACE = ACTIONS = ("encode", "decode", "decode in place")

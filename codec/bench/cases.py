@@ -18,12 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from . import bench_data, huffman
-from .bench_data import Floats, Sample
-from .bench_tasks import Copier, Task, Tools, copies, ours
-from .coding import encode
-from .quantize import Quantized, quantize
-from .tables import CODERS
+from .. import huffman
+from ..coding import encode
+from ..quantize import Quantized, quantize
+from ..tables import CODERS
+from . import samples
+from .samples import Floats, Sample
+from .tasks import Copier, Task, Tools, copies, ours
 
 ROUNDS = 7
 SMALL, MORE = 2**22, 3  # below so many parameters, so many times more rounds: they are short
@@ -132,7 +133,7 @@ def run(
             begin = time.perf_counter()
             if sample is None or sample.name != name:
                 sample = None  # its memory is needed for the next one
-                sample = bench_data.make(name, n)
+                sample = samples.make(name, n)
             yield case(sample, bits, rounds, peers)
             seconds = time.perf_counter() - begin
-            tell(f"{bench_data.size_name(n)} parameters of {name}:{bits} in {seconds:.0f} s")
+            tell(f"{samples.size_name(n)} parameters of {name}:{bits} in {seconds:.0f} s")
