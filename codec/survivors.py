@@ -21,6 +21,7 @@ from . import kernels, workers
 from .kernels import N_BINS, UNIT
 from .quantize import EXACT_BINS, Codes, Histogram
 
+PROBED = 4  # units: with fewer it is soon seen what is large
 FOLDED_BINS = (EXACT_BINS & 127 | EXACT_BINS >> 1 & 128).astype(np.uint16)  # sign, 7 bits
 
 
@@ -118,7 +119,8 @@ def collected(segments: Segments, keep: int | None) -> Iterator[tuple[Survivors,
     """
     most = N_BINS if keep is None else keep
     with _rooms.borrow(segments.n, 1) as survivors:
-        histogram, least = _collect(segments, most, 1, FOLDED_BINS, survivors)
+        least = 1 if keep is None or survivors.units < PROBED else _probe(segments, keep)
+        histogram, least = _collect(segments, most, least, FOLDED_BINS, survivors)
         if not histogram.fits_a_byte:  # once more, without the small ones
             histogram, least = _collect(segments, most, least, FOLDED_BINS, survivors)
         if histogram.fits_a_byte:
@@ -141,6 +143,16 @@ def packed(codes: Codes) -> Iterator[Survivors]:
         pieces = workers.pieces(s.units)
         workers.spread(work, len(pieces))
         yield survivors
+
+
+def _probe(segments: Segments, keep: int) -> int:
+    with workers.scratch() as scratch:
+        count = np.zeros(N_BINS, np.int64)
+        return int(
+            kernels.probe(
+                segments.sources, segments.tracks, segments.starts, keep, scratch.delta, count
+            )
+        )
 
 
 def _collect(

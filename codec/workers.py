@@ -108,9 +108,9 @@ class _Job:
                 self._changed.notify()
 
     def _take(self) -> None:
-        with _scratch() as scratch:
+        with scratch() as mine:
             while (i := next(self._numbers)) < self._n:
-                self._work(i, scratch)
+                self._work(i, mine)
 
 
 _crew = _Crew()
@@ -154,11 +154,12 @@ def spread(work: Callable[[int, Scratch], None], n: int) -> None:
 
 
 @contextmanager
-def _scratch() -> Iterator[Scratch]:
+def scratch() -> Iterator[Scratch]:
+    """Scratch memory that no other thread uses."""
     with _crew.lock:
-        scratch = _crew.idle.pop() if _crew.idle else Scratch()
+        mine = _crew.idle.pop() if _crew.idle else Scratch()
     try:
-        yield scratch
+        yield mine
     finally:
         with _crew.lock:
-            _crew.idle.append(scratch)
+            _crew.idle.append(mine)
