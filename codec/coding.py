@@ -8,6 +8,7 @@ bytes for each level but the first, which is 0.
 
 from __future__ import annotations
 
+import math
 import threading
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,8 @@ from .tables import CODERS, CodeTable, Counts
 
 MAX_LEVELS = 511  # zero, and one level for each exponent field and sign
 SYMBOLS_A_STREAM = 8192  # of a stream at least, so that its own 6 bytes do not matter
+NS_A_UNIT, NS_A_SURVIVOR = 500, 4  # about, of one thread
+NS_A_PIECE = 100_000  # several times what it costs to call another thread
 STREAMS = 8  # but not fewer streams than this, if there are so many units
 
 LOOK, CHANGE = 1, 2  # modes of the kernels: compute new digests only, or move the track too
@@ -280,8 +283,14 @@ def check(e: Encoded, n: int) -> None:
         raise StreamError("the unused bits after a stream are not zero")
 
 
+def _least(s: Survivors, units: int) -> int:
+    """So many streams are worth asking another thread for help."""
+    survivors = int(s.numbers.sum(dtype=np.int64)) / max(s.units, 1)
+    return math.ceil(NS_A_PIECE / (NS_A_UNIT + NS_A_SURVIVOR * survivors) / units)
+
+
 def _settle(s: Survivors, final: NDArray[np.uint16]) -> None:
-    pieces = workers.pieces(s.units, least=4)
+    pieces = workers.pieces(s.units, least=_least(s, 1))
 
     def work(i: int, _scratch: workers.Scratch) -> None:
         kernels.settle(*pieces[i], final, s.marks, s.codes, s.numbers)
@@ -295,14 +304,19 @@ def _settle_tokens(
     """Final codes, and how often each symbol follows a run of each class, (k - 1, classes)."""
     if final is None:
         final = np.arange(kernels.N_BINS, dtype=np.uint16)
-    pieces = workers.pieces(-(-s.units // units), least=-(-4 // units))
-    counts = np.zeros((len(pieces), n_levels, kernels.MAX_CLASSES), np.int64)
+    pieces = workers.pieces(-(-s.units // units), least=_least(s, units))
+    near = int(kernels.NEAR)
+    counts = np.zeros((len(pieces), n_levels, near + kernels.MAX_CLASSES), np.int32)
 
     def work(i: int, _scratch: workers.Scratch) -> None:
         kernels.settle_tokens(*pieces[i], units, final, s.marks, s.codes, s.numbers, counts[i])
 
     workers.spread(work, len(pieces))
-    return np.asarray(counts.sum(axis=0)[1:])
+    whole = counts[:, 1:].sum(axis=0, dtype=np.int64)
+    tokens = whole[:, near:]
+    begins = runlength.FIRST_RUN[: np.searchsorted(runlength.FIRST_RUN, near)]
+    tokens[:, : begins.size] += np.add.reduceat(whole[:, :near], begins, axis=1)
+    return np.asarray(tokens)
 
 
 def _write(
@@ -310,8 +324,10 @@ def _write(
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], Sums]:
     s, units, table, levels = m.survivors, m.units, choice.table, m.levels
     n_streams = -(-s.units // units)
-    pieces = workers.pieces(n_streams, least=-(-4 // units))
+    pieces = workers.pieces(n_streams, least=_least(s, units))
     words, escape = table.full_words(levels.size - 1)
+    near = np.empty(levels.size * int(kernels.NEAR) if table.classes > 1 else 0, np.uint32)
+    kernels.near_words(words, near)
     symbol_bits = runlength.symbol_bits(levels.size - 1)
     sizes = np.zeros(n_streams, np.int64)
     payload = _InOrder(choice.bits // 32 + n_streams + 1)
@@ -329,7 +345,7 @@ def _write(
             coded = (last - first) * units * UNIT
         out = scratch.room(int(coded) * most // 32 + 2 * (last - first) + 2)
         used = kernels.write(
-            first, last, units, s.n, s.marks, s.codes, words, escape, symbol_bits, out, sizes,
+            first, last, units, s.n, s.marks, s.codes, words, near, escape, symbol_bits, out, sizes,
             tracks, starts, all_levels, mode, sums[i], scratch.positions, scratch.moved,
         )  # fmt: skip
         payload.put(i, out[:used])
@@ -352,22 +368,18 @@ def _read(
     np.cumsum((sizes[:-1] + 31) >> 5, out=begins[1:])
     payload = np.concatenate((e.payload, np.zeros(4, np.uint32)))
     pieces = workers.pieces(e.streams.size, least=kernels.LANES)
-    if segments is not None and segments.sources.size:  # small ones: copied, then moved in cache
-        pieces = workers.pieces(e.streams.size, step=kernels.LANES)
     tracks, starts, n_tensors = _track_of(segments)
+    sources = tracks[:0] if segments is None else segments.sources
     sums = np.zeros((len(pieces), n_tensors), np.uint64)
     status = np.zeros(len(pieces), np.int64)
     levels, symbol_bits = _padded(e.levels), runlength.symbol_bits(k - 1)
 
     def work(i: int, scratch: workers.Scratch) -> None:
-        if segments is not None:
-            first, last = pieces[i]
-            segments.copy(first * e.stream_elements, min(last * e.stream_elements, n))
         status[i] = kernels.read(
             payload, begins, sizes, *pieces[i], e.stream_elements, n, k, plain, one, many,
             symbol_bits, runlength.FIRST_RUN, runlength.OPEN_BITS, scratch.states, scratch.listed,
-            scratch.positions, scratch.found, codes, tracks, starts, levels, mode, sums[i],
-            scratch.moved,
+            scratch.positions, scratch.found, codes, sources, tracks, starts, levels, mode,
+            sums[i], scratch.moved,
         )  # fmt: skip
 
     workers.spread(work, len(pieces))

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import carray, njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 N_BINS = 512  # sign (2) x exponent field (256)
@@ -53,6 +54,8 @@ STREAM_GOES_ON = 2
 STREAM_LEAVES = 3  # a symbol beyond the last level
 
 ONE, FIVE = np.uint64(1), np.uint64(5)
+NEAR = np.uint64(128)  # shorter runs are counted and written without asking for their class
+NEAR_LENGTH, NEAR_BITS = np.uint64(27), np.uint64(2**27 - 1)
 LOW32 = np.uint64(0xFFFFFFFF)
 CODE = np.uint64(48)  # where the symbol stands in an entry
 ESCAPE = np.uint64(1 << 63)
@@ -114,6 +117,19 @@ def _difference(_context, _u, _track, _out, _limit):
         return builder.bitcast(large, ir.IntType(WORD))
 
     return types.uint64(types.uint64, types.uint64, types.uint64, types.uint32), generate
+
+
+@intrinsic
+def _copy(_context, _target, _source, _nbytes):
+    """memcpy."""
+
+    def generate(context, builder, _signature, arguments):
+        byte = ir.IntType(8).as_pointer()
+        target, source = (builder.inttoptr(address, byte) for address in arguments[:2])
+        cgutils.raw_memcpy(builder, target, source, arguments[2], 1)
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64, types.int64), generate
 
 
 @intrinsic
@@ -386,8 +402,8 @@ def _class_of(run):
 def settle_tokens(first, last, units, final, marks, codes, numbers, counts):
     """`settle` the streams first..last, and count their tokens.
 
-    units: of a stream. counts: int64 (k, MAX_CLASSES); counts[symbol, class of the run before
-    it] goes up, and counts[0] holds nothing of use.
+    units: of a stream. counts: int32 (k, NEAR + MAX_CLASSES); counts[symbol, run before it]
+    goes up, or for long runs counts[symbol, NEAR + class]; counts[0] holds nothing of use.
     """
     for stream in range(first, last):
         next_position = np.uint64(stream * units * UNIT)
@@ -406,8 +422,11 @@ def settle_tokens(first, last, units, final, marks, codes, numbers, counts):
                     mark ^= bit
                     code = final[codes[read]]
                     read += ONE
-                    kind, _ = _class_of(position - next_position)
-                    counts[code, kind] += 1
+                    run = position - next_position
+                    if run >= NEAR:
+                        run, _ = _class_of(run)
+                        run += NEAR
+                    counts[code, run] += 1
                     codes[write] = code  # no branch: the next one takes its place if it is 0
                     kept = np.uint64(code != 0)
                     write += kept
@@ -418,8 +437,26 @@ def settle_tokens(first, last, units, final, marks, codes, numbers, counts):
 
 
 @_compiled
+def near_words(words, near):
+    """Code words together with the open bits of the run, for runs below NEAR.
+
+    words: uint32 (k * MAX_CLASSES,), see `write`. near: uint32 (k * NEAR,), filled: at code *
+    NEAR + run the bits | how many << 27, or 0 where the escape is needed.
+    """
+    for code in range(near.size // NEAR):
+        for run in range(NEAR):
+            kind, extra = _class_of(run)
+            word = words[code * MAX_CLASSES + kind]
+            length = np.uint64(word >> np.uint32(16))
+            low = run & ((ONE << extra) - ONE)
+            bits = np.uint64(word & np.uint32(0xFFFF)) | low << length
+            full = bits | (length + extra) << NEAR_LENGTH
+            near[code * NEAR + run] = np.uint32(full) if word != 0 else np.uint32(0)
+
+
+@_compiled
 def write(
-    first, last, units, n, marks, codes, words, escape, symbol_bits, out, sizes,
+    first, last, units, n, marks, codes, words, near, escape, symbol_bits, out, sizes,
     tracks, starts, levels, mode, sums, positions, scratch,
 ):  # fmt: skip
     """Code the streams first..last, and advance the track by what they say.
@@ -427,9 +464,10 @@ def write(
     units: of a stream. n: elements. words: uint32 (k,) for a plain code of the codes, or
     (k * MAX_CLASSES,) with a word for every symbol and class of runs: the bit-reversed code
     word | its length << 16, 0 for what needs the escape, which is ``escape`` (uint32, 0: a
-    plain code). symbol_bits: of a symbol after an escape. out: uint32, large enough, filled;
-    each stream begins with a word. sizes: int64, bits of each stream, filled. tracks ...
-    scratch: see `_advance`. positions: uint32 (BATCH + WORD,). Returns the words of out in use.
+    plain code). near: see `near_words`, not used for a plain code. symbol_bits: of a symbol
+    after an escape. out: uint32, large enough, filled; each stream begins with a word. sizes:
+    int64, bits of each stream, filled. tracks ... scratch: see `_advance`. positions: uint32
+    (BATCH + WORD,). Returns the words of out in use.
     """
     at = np.uint64(0)
     plain = escape == 0
@@ -441,11 +479,11 @@ def write(
         after = np.uint64(0)
         for unit in range(stream * units, min((stream + 1) * units, marks.size * WORD // UNIT)):
             read = advanced = np.uint64(unit * UNIT)
-            near = np.uint64(0)
+            track = np.uint64(0)
             if mode != 0:  # right for most: a unit seldom holds more than one tensor
                 while starts[segment + 1] <= unit * UNIT:
                     segment += 1
-                near = tracks[segment] + np.uint64(4 * (base - starts[segment]))
+                track = tracks[segment] + np.uint64(4 * (base - starts[segment]))
             for group in range(unit * (UNIT // WORD), (unit + 1) * (UNIT // WORD)):
                 mark = marks[group]
                 if mark == 0:
@@ -457,16 +495,21 @@ def write(
                     code = np.uint64(codes[read])
                     positions[read - advanced] = position
                     if mode != 0:
-                        _prefetch(near + (position << np.uint64(2)))
+                        _prefetch(track + (position << np.uint64(2)))
                     read += ONE
                     run = position - after
                     after = position + ONE
-                    extra = np.uint64(0)
+                    value = length = np.uint64(0)
                     if plain:
                         if run != 0:
                             buffer, filled, at = _zeros(run, words, out, buffer, filled, at)
                         word = words[code]
-                    else:
+                        value = np.uint64(word & np.uint32(0xFFFF))
+                        length = np.uint64(word >> np.uint32(16))
+                    elif run < NEAR:
+                        word = np.uint64(near[code * NEAR + run])
+                        value, length = word & NEAR_BITS, word >> NEAR_LENGTH
+                    if length == 0:
                         kind, extra = _class_of(run)
                         word = words[code * np.uint64(MAX_CLASSES) + kind]
                         if word == 0:
@@ -480,11 +523,12 @@ def write(
                                 at += ONE
                                 buffer >>= np.uint64(32)
                                 filled -= np.uint64(32)
-                    value = np.uint64(word & np.uint32(0xFFFF))
-                    length = np.uint64(word >> np.uint32(16))
-                    low = run & ((ONE << extra) - ONE)
-                    buffer |= (value | low << length) << filled
-                    filled += length + extra
+                        length = np.uint64(word >> np.uint32(16))
+                        low = run & ((ONE << extra) - ONE)
+                        value = np.uint64(word & np.uint32(0xFFFF)) | low << length
+                        length += extra
+                    buffer |= value << filled
+                    filled += length
                     out[at] = np.uint32(buffer & LOW32)
                     full = filled >> FIVE  # no branch: 0 or 1, and very rarely 2
                     if full == 2:
@@ -818,18 +862,43 @@ def _next(here, lane, states, entry, symbol_bits, first_run, open_bits, listed):
     states[lane, 3] += 1
 
 
-@_compiled
-def _fill(payload, states, lanes, one, many, symbol_bits, first_run, open_bits, listed):
-    """Read every lane until its list is full or its stream ends.
+@_inlined
+def _fill_one(here, lane, states, many, listed):
+    """Read one lane, while it can be read without a look at its end."""
+    more = np.uint64(many.size - 1)
+    at, told = np.uint64(states[lane, 0]), np.uint64(states[lane, 2])
+    m = np.uint64(lane * ROW + states[lane, 3])
+    rounds = min(BATCH - states[lane, 3], (states[lane, 1] - states[lane, 0]) // LONGEST)
+    end = m + np.uint64(max(rounds, 0))
+    while m < end:
+        window = _view(here, at)
+        entry = many[window & more]
+        if entry >= ESCAPE:
+            break
+        used, elements = _split(entry, window)
+        at += used
+        told += elements
+        listed[m] = told | entry & CODES
+        m += ONE
+    states[lane, 0], states[lane, 2] = at, told
+    states[lane, 3] = np.int64(m) - lane * ROW
 
-    states: int64 (LANES, 4), of each lane: next bit, end, elements told of, entries in its
-    list. listed: uint64 (LANES * ROW,): elements told of, the symbol being the last of them |
-    symbol << 48. Four lanes are read in turn while all of them can, for a processor waits for
-    a stream's next bit, but not for another stream.
+
+@_compiled
+def _fill(payload, states, one, many, symbol_bits, first_run, open_bits, listed):
+    """Read every lane until its list is full, its stream ends, or another lane is free.
+
+    states: int64 (LANES, 5), of each lane: next bit, end, elements told of, entries in its
+    list, stream (-1: the lane is free). listed: uint64 (LANES * ROW,): elements told of, the
+    symbol being the last of them | symbol << 48. Four lanes are read in turn while all of them
+    can, for a processor waits for a stream's next bit, but not for another stream.
     """
     few, more = np.uint64(one.size - 1), np.uint64(many.size - 1)
     here = np.uint64(payload.ctypes.data)
-    while lanes == LANES:  # all lists are equally long in here
+    busy = states[0, 4] >= 0
+    for k in range(1, LANES):
+        busy = busy and states[k, 4] >= 0
+    while busy:  # all lists are equally long in here
         rounds = BATCH - states[0, 3]
         for k in range(LANES):
             rounds = min(rounds, (states[k, 1] - states[k, 0]) // LONGEST)
@@ -872,8 +941,17 @@ def _fill(payload, states, lanes, one, many, symbol_bits, first_run, open_bits, 
             if escape != 0:
                 entry = many[_view(here, np.uint64(states[k, 0])) & more]
                 _next(here, k, states, entry, symbol_bits, first_run, open_bits, listed)
-    for k in range(lanes):
+    for k in range(LANES):
+        if states[k, 4] < 0:
+            continue
         while states[k, 3] < BATCH and states[k, 0] < states[k, 1]:
+            near_its_end = states[k, 0] + LONGEST > states[k, 1]
+            if busy and not near_its_end:
+                break
+            if not near_its_end:
+                _fill_one(here, k, states, many, listed)
+                if states[k, 3] >= BATCH or states[k, 0] >= states[k, 1]:
+                    break
             window = _view(here, np.uint64(states[k, 0]))
             entry = many[window & more]
             if states[k, 0] + LONGEST > states[k, 1]:  # no word of the next stream
@@ -881,11 +959,23 @@ def _fill(payload, states, lanes, one, many, symbol_bits, first_run, open_bits, 
             _next(here, k, states, entry, symbol_bits, first_run, open_bits, listed)
 
 
+@_inlined
+def _become(sources, tracks, starts, begin, end):
+    """tracks = sources at the positions begin..end."""
+    segment = _segment_of(starts, begin)
+    while begin < end:
+        part = min(end, starts[segment + 1])
+        skip = np.uint64(4 * (begin - starts[segment]))
+        _copy(tracks[segment] + skip, sources[segment] + skip, 4 * (part - begin))
+        begin = part
+        segment += 1
+
+
 @_compiled
 def read(
     payload, begins, sizes, first, last, elements, n, n_levels, plain, one, many, symbol_bits,
-    first_run, open_bits, states, listed, positions, found, codes, tracks, starts, levels, mode,
-    sums, scratch,
+    first_run, open_bits, states, listed, positions, found, codes, sources, tracks, starts,
+    levels, mode, sums, scratch,
 ):  # fmt: skip
     """Decode the streams first..last, and advance the track by them or write their codes.
 
@@ -893,57 +983,67 @@ def read(
     stream. sizes: int64, their bits. elements: of every stream but the last. n: of all. plain:
     zeros are coded too. one, many: see `lookup`. states, listed: see `_fill`;
     positions: uint32 and found: uint16, both (ROW,); all scratch. codes: uint8 or uint16 (n,),
-    zeros, filled if mode is 0. tracks ... scratch: see `_advance`. Returns
-    a STREAM_* status; never reads or writes out of bounds.
+    zeros, filled if mode is 0. sources: what the track is first to become a copy of, or empty.
+    tracks ... scratch: see `_advance`. Returns a STREAM_* status; never reads or writes out of
+    bounds.
+
+    A lane whose stream is at its end takes the next one: streams differ in length, and a lane
+    that idles would leave the others waiting for memory.
     """
-    for leader in range(first, last, LANES):
-        lanes = min(LANES, last - leader)
-        for k in range(lanes):
-            states[k, 0] = 32 * begins[leader + k]
-            states[k, 1] = states[k, 0] + sizes[leader + k]
-            states[k, 2] = 0
-        going = True
-        while going:
-            going = False
-            for k in range(lanes):
-                states[k, 3] = 0
-            _fill(
-                payload, states, lanes, one, many, np.uint64(symbol_bits), first_run, open_bits,
-                listed,
-            )  # fmt: skip
-            for k in range(lanes):
-                before = (leader + k) * elements - 1  # position 0 is told of as the first
-                limit = min(elements, n - before - 1)
-                if states[k, 0] > states[k, 1]:
-                    return STREAM_ENDS_EARLY
-                if states[k, 2] > limit:
-                    return STREAM_GOES_ON
-                own = listed[k * ROW : k * ROW + states[k, 3]]
-                m = own.size
-                if plain:
-                    m = 0
-                    for i in range(own.size):  # leave out what tells of nothing but zeros
-                        own[m] = own[i]
-                        m += own[i] >> CODE != 0
-                largest = np.uint16(0)
+    following, free = first, LANES
+    states[:, 4] = -1
+    while following < last or free < LANES:
+        for k in range(LANES):
+            if states[k, 4] < 0 and following < last:
+                if sources.size > 0:
+                    begin = following * elements
+                    _become(sources, tracks, starts, begin, min(begin + elements, n))
+                states[k, 0] = 32 * begins[following]
+                states[k, 1] = states[k, 0] + sizes[following]
+                states[k, 2] = 0
+                states[k, 4] = following
+                following += 1
+                free -= 1
+            states[k, 3] = 0
+        _fill(
+            payload, states, one, many, np.uint64(symbol_bits), first_run, open_bits, listed
+        )  # fmt: skip
+        for k in range(LANES):
+            if states[k, 4] < 0:
+                continue
+            before = states[k, 4] * elements - 1  # position 0 is told of as the first
+            limit = min(elements, n - before - 1)
+            if states[k, 0] > states[k, 1]:
+                return STREAM_ENDS_EARLY
+            if states[k, 2] > limit:
+                return STREAM_GOES_ON
+            own = listed[k * ROW : k * ROW + states[k, 3]]
+            m = own.size
+            if plain:
+                m = 0
+                for i in range(own.size):  # leave out what tells of nothing but zeros
+                    own[m] = own[i]
+                    m += own[i] >> CODE != 0
+            largest = np.uint16(0)
+            for i in range(m):
+                symbol = np.uint16(own[i] >> CODE)
+                positions[i] = np.uint32(own[i])
+                found[i] = symbol
+                largest = max(largest, symbol)
+            if largest >= n_levels:
+                return STREAM_LEAVES
+            if mode == 0:
                 for i in range(m):
-                    symbol = np.uint16(own[i] >> CODE)
-                    positions[i] = np.uint32(own[i])
-                    found[i] = symbol
-                    largest = max(largest, symbol)
-                if largest >= n_levels:
-                    return STREAM_LEAVES
-                if mode == 0:
-                    for i in range(m):
-                        codes[before + positions[i]] = found[i]
-                elif m > 0:
-                    segment = _segment_of(starts, before + positions[0])
-                    _advance(
-                        tracks, starts, segment, before, positions, found, m, levels, mode, sums,
-                        scratch,
-                    )  # fmt: skip
-                if states[k, 0] < states[k, 1]:
-                    going = True
-                elif plain and states[k, 2] != limit:
+                    codes[before + positions[i]] = found[i]
+            elif m > 0:
+                segment = _segment_of(starts, before + positions[0])
+                _advance(
+                    tracks, starts, segment, before, positions, found, m, levels, mode, sums,
+                    scratch,
+                )  # fmt: skip
+            if states[k, 0] == states[k, 1]:
+                if plain and states[k, 2] != limit:
                     return STREAM_ENDS_EARLY
+                states[k, 4] = -1
+                free += 1
     return STREAM_OK

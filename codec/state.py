@@ -165,7 +165,7 @@ def copy_arrays(arrays: Arrays) -> Arrays:
 
 
 def _is_unicode(name: str) -> bool:
-    return not any("\ud800" <= c <= "\udfff" for c in name)
+    return name.isascii() or not any("\ud800" <= c <= "\udfff" for c in name)
 
 
 def _is_torch(value: object) -> bool:

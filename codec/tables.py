@@ -162,7 +162,7 @@ def _of_tokens(tokens: NDArray[np.int64]) -> CodeTable:
     escaped = int(tokens.sum() - with_word.sum())
     counts = np.concatenate(([max(escaped, 1)], with_word))
     best = huffman.code_lengths(counts, MAX_LENGTH)
-    if np.count_nonzero(counts) <= 2**SHORT:
+    if best.max() > SHORT and np.count_nonzero(counts) <= 2**SHORT:
         short = huffman.code_lengths(counts, SHORT)
         if huffman.n_bits(counts, short) <= WORTH * huffman.n_bits(counts, best):
             best = short

@@ -488,6 +488,30 @@ def test_one_symbol_of_several_levels(paper: np.ndarray, coder: str, codes: list
         codec.encode(q, coder)
 
 
+@coders
+@pytest.mark.parametrize("n_streams", [4, 5, 6, 13])
+def test_streams_of_uneven_length(
+    coder: str, n_streams: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One thread reads them all: a lane that is done takes the next stream, which may be empty."""
+    monkeypatch.setattr(workers._crew, "n", 1)
+    monkeypatch.setattr(workers, "PIECES", 1)
+    monkeypatch.setattr(coding, "SYMBOLS_A_STREAM", 1)  # a stream for every unit
+    rng = np.random.default_rng(n_streams)
+    density = rng.choice([0, 0.0001, 0.02, 0.6, 1], n_streams)
+    n = n_streams * UNIT - 17
+    codes = rng.integers(1, 5, n) * (rng.random(n) < np.repeat(density, UNIT)[:n])
+    q = quantized(np.where(np.arange(n) % 9999 == 0, 1, codes))
+    e = codec.encode(q, coder)
+    assert e.streams.size == n_streams
+    assert (codec.decode(e).codes == q.codes).all()
+    old = rng.normal(size=n).astype(F32)
+    tracks, sources = ([a[:777], a[777:]] for a in (np.empty(n, F32), old))
+    coding.advance(e, Segments(tracks, sources), CHANGE)
+    expected = np.where(q.codes > 0, old + e.levels[q.codes], old)
+    assert np.concatenate(tracks).tobytes() == expected.tobytes()
+
+
 # Damaged encodings: every kind of stream, every kind of damage.
 
 GUARD = 64  # elements on either side that nobody may touch

@@ -80,7 +80,8 @@ def check(u: Tensors, track: Tensors, keep: int | None) -> None:
         assert settled(s, histogram.final(found)).tolist() == expected.tolist()
         for units in (1, 2, 32):  # and with the tokens counted at the same time
             copied = Survivors(s.n, s.marks.copy(), s.codes.copy(), s.numbers.copy())
-            counts = np.zeros((max(n, int(found.level.max(initial=0))) + 1, 84), np.int64)
+            cells = int(kernels.NEAR) + kernels.MAX_CLASSES
+            counts = np.zeros((max(n, int(found.level.max(initial=0))) + 1, cells), np.int32)
             streams = -(-s.units // units)
             kernels.settle_tokens(
                 0, streams, units, histogram.final(found), copied.marks, copied.codes,
@@ -224,6 +225,31 @@ def test_exponents_that_fold_onto_each_other(passes: list[int]) -> None:
     for keep in (None, 1, 2, 3, 4, 5, 6, 7, 8):
         check([u], [np.zeros_like(u)], keep)
     assert 2 in passes
+
+
+def test_little_is_noted_in_vain() -> None:
+    """The last tensor has the largest values, as in training: a probe sees them first."""
+    rng = np.random.default_rng(2)
+    u = rng.normal(size=20 * UNIT).astype(F32)
+    u[-2000:] *= 300
+    sizes = [10 * UNIT, 200, 10 * UNIT - 2200]
+    with collected(Segments(cut(np.zeros_like(u), sizes), cut(u, sizes)), 7) as (s, _):
+        assert s.numbers.sum() < 20_000
+    check(cut(u, sizes), cut(np.zeros_like(u), sizes), 7)
+    with collected(Segments([np.zeros_like(u)], [u]), 7) as (s, _):
+        assert s.numbers.sum() > 0.4 * u.size  # one tensor: those few are not among its blocks
+
+
+def test_a_probe_that_sees_more_than_all_the_rest() -> None:
+    """The largest values only where it looks: none of them is lost."""
+    u = np.random.default_rng(0).normal(size=9 * UNIT).astype(F32)
+    place = (UNIT - kernels.BLOCK) // 2  # the first block of a large tensor that is looked at
+    for at in (place - 1, place, place + 255, place + 256, 8 * UNIT + place):
+        for size in (1, 50):
+            changed = u.copy()
+            changed[at : at + size] *= np.float32(1e6)
+            for keep in (1, 3, 15):
+                check([changed], [np.zeros_like(u)], keep)
 
 
 def test_non_finite_is_counted() -> None:
