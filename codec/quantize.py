@@ -10,7 +10,7 @@ Not done here: turning codes into bits (huffman), remembering the track (track).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +24,9 @@ Codes = NDArray[np.unsignedinteger[Any]]  # uint8, or uint16 beyond 256 levels
 
 MAX_BITS = 8
 EXPONENT_BIAS = 127
+NO_MAGNITUDE = 0xFFFFFFFF  # larger than all
 NON_FINITE = 255  # the exponent field of NaN and infinity
+FIELDS = np.arange(kernels.N_BINS) & 0xFF
 EXACT_BINS = np.arange(kernels.N_BINS, dtype=np.uint16)
 
 
@@ -154,27 +156,11 @@ class Histogram:
     high: NDArray[np.uint32]
     noted: NDArray[np.uint16]
 
-    @classmethod
-    def empty(cls, noted: NDArray[np.uint16]) -> Histogram:
-        """Nothing counted yet."""
-        low = np.full(kernels.N_BINS, 0xFFFFFFFF, np.uint32)
-        return cls(np.zeros(kernels.N_BINS, np.int64), low, np.zeros_like(low), noted)
-
-    @classmethod
-    def sum(cls, parts: Sequence[Histogram], noted: NDArray[np.uint16]) -> Histogram:
-        """All parts together."""
-        whole = cls.empty(noted)
-        for part in parts:
-            whole.count[:] += part.count
-            np.minimum(whole.low, part.low, out=whole.low)
-            np.maximum(whole.high, part.high, out=whole.high)
-        return whole
-
     @property
     def fits_a_byte(self) -> bool:
         """True if no two bins are the same once folded, and there are at most 255 of them."""
         bins = np.flatnonzero(self.count)
-        fields = bins & 0xFF
+        fields = FIELDS[bins]
         return bins.size == 0 or (bins.size < 256 and fields.max() - fields.min() < 128)
 
     @property
@@ -184,8 +170,7 @@ class Histogram:
 
     def above(self, magnitude: int) -> Histogram:
         """Without the bins whose exponent is below that of a magnitude, given as bits."""
-        below = (np.arange(kernels.N_BINS) & 0xFF) < magnitude >> 23
-        return replace(self, count=np.where(below, 0, self.count))
+        return replace(self, count=np.where(magnitude >> 23 > FIELDS, 0, self.count))
 
     def buckets(self) -> Buckets:
         """Every bin that has members, in promotion order, all with a level."""
@@ -210,6 +195,24 @@ class Histogram:
         final = np.zeros(kernels.N_BINS, np.uint16)
         final[self.noted[buckets.bins]] = buckets.level
         return final
+
+
+class Tallies:
+    """Room for the histograms of n pieces of work, side by side."""
+
+    def __init__(self, n: int) -> None:
+        self._count = np.zeros((n, kernels.N_BINS), np.int64)
+        self._low = np.full(self._count.shape, NO_MAGNITUDE, np.uint32)
+        self._high = np.zeros(self._count.shape, np.uint32)
+
+    def of(self, i: int) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.uint32]]:
+        """count, low and high of piece i, for a kernel to change."""
+        return self._count[i], self._low[i], self._high[i]
+
+    def together(self, noted: NDArray[np.uint16]) -> Histogram:
+        """The histogram of all pieces."""
+        low = self._low.min(axis=0, initial=NO_MAGNITUDE)
+        return Histogram(self._count.sum(axis=0), low, self._high.max(axis=0, initial=0), noted)
 
 
 @dataclass(frozen=True)
@@ -285,14 +288,13 @@ def quantize(delta: NDArray[np.floating], bits: int | None = None) -> Quantized:
         flat = np.ascontiguousarray(delta, dtype=np.float32).reshape(-1)
     words = flat.view(np.uint32)
     pieces = workers.pieces(flat.size, least=kernels.UNIT)
-    found = [Histogram.empty(EXACT_BINS) for _ in pieces]
+    found = Tallies(len(pieces))
 
     def count(i: int, _scratch: workers.Scratch) -> None:
-        mine = found[i]
-        kernels.bucket_statistics(words[slice(*pieces[i])], mine.count, mine.low, mine.high)
+        kernels.bucket_statistics(words[slice(*pieces[i])], *found.of(i))
 
     workers.spread(count, len(pieces))
-    histogram = Histogram.sum(found, EXACT_BINS)
+    histogram = found.together(EXACT_BINS)
     if histogram.n_non_finite:
         raise NonFiniteError(
             f"{histogram.n_non_finite} of {words.size} values are NaN, infinite or beyond "

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from . import kernels, workers
 from .kernels import N_BINS, UNIT
-from .quantize import EXACT_BINS, Codes, Histogram
+from .quantize import EXACT_BINS, Codes, Histogram, Tallies
 
 PROBED = 4  # units: with fewer it is soon seen what is large
 FOLDED_BINS = (EXACT_BINS & 127 | EXACT_BINS >> 1 & 128).astype(np.uint16)  # sign, 7 bits
@@ -37,7 +37,6 @@ class Segments:
         self, tracks: Sequence[NDArray[np.float32]], sources: Sequence[NDArray[np.float32]] = ()
     ) -> None:
         self.arrays = (tuple(tracks), tuple(sources))  # kept alive: the kernels have addresses
-        self.flat = tuple([a.reshape(-1) for a in arrays] for arrays in self.arrays)
         self.tracks = _addresses(tracks)
         self.sources = _addresses(sources)
         self.starts = np.cumsum([0, *(t.size for t in tracks)], dtype=np.int64)
@@ -50,12 +49,12 @@ class Segments:
     def copy(self, begin: int, end: int) -> None:
         """tracks = sources at the positions begin..end; nothing if there are no sources."""
         segment = int(np.searchsorted(self.starts, begin, side="right")) - 1
-        for track, source in zip(self.flat[0][segment:], self.flat[1][segment:]):
+        for track, source in zip(*(arrays[segment:] for arrays in self.arrays)):
             start = int(self.starts[segment])
             if start >= end:
                 return
             own = slice(max(begin - start, 0), min(end - start, track.size))
-            track[own] = source[own]
+            track.reshape(-1)[own] = source.reshape(-1)[own]
             segment += 1
 
 
@@ -121,9 +120,11 @@ def collected(segments: Segments, keep: int | None) -> Iterator[tuple[Survivors,
     with _rooms.borrow(segments.n, 1) as survivors:
         least = 1 if keep is None or survivors.units < PROBED else _probe(segments, keep)
         histogram, least = _collect(segments, most, least, FOLDED_BINS, survivors)
-        if not histogram.fits_a_byte:  # once more, without the small ones
+        fits = histogram.fits_a_byte
+        if not fits:  # once more, without the small ones
             histogram, least = _collect(segments, most, least, FOLDED_BINS, survivors)
-        if histogram.fits_a_byte:
+            fits = histogram.fits_a_byte
+        if fits:
             yield survivors, histogram.above(least)
             return
     with _rooms.borrow(segments.n, 2) as survivors:
@@ -159,22 +160,21 @@ def _collect(
     segments: Segments, keep: int, least: int, noted: NDArray[np.uint16], s: Survivors
 ) -> tuple[Histogram, int]:
     """Fill ``s``; returns what was met, and the magnitude from which on nothing is missing."""
-    pieces = workers.pieces(s.units, least=4)
-    found = [Histogram.empty(noted) for _ in pieces]
+    pieces = workers.pieces(s.units, least=8)
+    found = Tallies(len(pieces))
     threshold = np.uint32(least)
 
     def work(i: int, scratch: workers.Scratch) -> None:
         nonlocal threshold
-        mine = found[i]
         reached = kernels.collect(
             segments.sources, segments.tracks, segments.starts, *pieces[i], keep, threshold,
-            noted, scratch.delta, s.marks, s.codes, s.numbers, mine.count, mine.low, mine.high,
+            noted, scratch.delta, s.marks, s.codes, s.numbers, *found.of(i),
         )  # fmt: skip
         # Another piece may pass a lower one on: no matter, all of them are low enough.
         threshold = max(threshold, np.uint32(reached))
 
     workers.spread(work, len(pieces))
-    return Histogram.sum(found, noted), int(threshold)
+    return found.together(noted), int(threshold)
 
 
 def _room(units: int) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:

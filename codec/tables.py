@@ -132,25 +132,28 @@ def choose(counts: Counts, previous: CodeTable | None, streams: int = 1) -> Choi
     runs do not pay. ``counts`` must have more than one kind of code. streams: how many there
     are; each may end with up to 31 unused bits.
     """
-    table = CodeTable(huffman.code_lengths(counts.codes), 1)
-    bits = huffman.n_bits(counts.codes, table.lengths)
-    own = 8 * table.packed.size
-    if counts.tokens is not None:
-        other = _of_tokens(counts.tokens)
-        runs = other._cost_of(counts.tokens)
-        others = 8 * other.packed.size
-        # what tokens take at most, and plain words at least
-        if _whole_words(runs, streams) + others < _whole_words(bits, 1) + own:
-            table, bits, own = other, runs, others
+    table, bits = _cheapest(counts, streams)
     if previous is not None:
-        reused = previous.cost(counts)
-        if reused is not None and reused <= bits + own:
-            return Choice(previous, reused, True, bits + own - reused)
+        reused, new = previous.cost(counts), bits + 8 * table.packed.size
+        if reused is not None and reused <= new:
+            return Choice(previous, reused, True, new - reused)
     return Choice(table, bits, False, 0)
 
 
-def _whole_words(bits: int, streams: int) -> int:
-    return 32 * (-(-bits // 32) + streams - 1)
+def _cheapest(counts: Counts, streams: int) -> tuple[CodeTable, int]:
+    """A new table, and the bits of a message with it."""
+    most = None
+    if counts.tokens is not None:
+        runs = _of_tokens(counts.tokens)
+        bits = runs._cost_of(counts.tokens)
+        most = 32 * (-(-bits // 32) + streams - 1) + 8 * runs.packed.size
+        if most < counts.codes.sum():  # a word has a bit at least
+            return runs, bits
+    plain = CodeTable(huffman.code_lengths(counts.codes), 1)
+    plain_bits = huffman.n_bits(counts.codes, plain.lengths)
+    if most is not None and most < -(-plain_bits // 32) * 32 + 8 * plain.packed.size:
+        return runs, bits
+    return plain, plain_bits
 
 
 def _of_tokens(tokens: NDArray[np.int64]) -> CodeTable:

@@ -51,7 +51,10 @@ def full_histogram(delta: np.ndarray) -> Histogram:
     """By numpy, bin by bin, of the delta as a whole."""
     words = delta.view(U32)
     magnitudes = words & 0x7FFFFFFF
-    histogram = Histogram.empty(np.arange(512, dtype=np.uint16))
+    nothing = np.zeros(512, U32)
+    histogram = Histogram(
+        np.zeros(512, np.int64), nothing, nothing.copy(), np.arange(512, dtype=np.uint16)
+    )
     for b in np.unique(words[magnitudes > 0] >> 23):
         members = magnitudes[(words >> 23 == b) & (magnitudes > 0)]
         histogram.count[b] = members.size
