@@ -358,8 +358,8 @@ def _read(
     e: Encoded, table: CodeTable, n: int, mode: int, codes: Codes, segments: Segments | None
 ) -> Sums:
     k, plain = e.levels.size, table.classes == 1
-    width = int(table.lengths.max())
-    one, many = np.zeros(2**width, np.uint64), np.empty(2**width, np.uint64)
+    width = max(int(table.lengths.max()), kernels.FAST)
+    one, many = np.zeros(2**width, np.uint64), np.empty(2**kernels.FAST, np.uint64)
     kernels.lookup(
         table.words, table.classes, runlength.OPEN_BITS, runlength.FIRST_RUN, width, one, many
     )

@@ -46,6 +46,7 @@ MAX_STREAM = 2**21  # elements
 BATCH = 2**11  # symbols decoded before they are applied: their lists stay in the cache
 LANES = 4  # streams decoded in turn
 ROW = BATCH + WORD  # room in the list of each
+FAST = 11  # bits that are looked up at once
 LONGEST = 64  # bits: no token is longer
 
 STREAM_OK = 0
@@ -760,14 +761,16 @@ def unpack_lengths(packed, lengths):
 
 @_compiled
 def lookup(words, classes, open_bits, first_run, width, one, many):
-    """What the next ``width`` bits begin with.
+    """What the next bits begin with.
 
     words: uint32, as `canonical` fills it, for every token. classes: 1 for a plain code, else
-    how many classes of runs have tokens. one, many: uint64 (2**width,), filled. An entry of
-    one is a single token: bits in all, the run's open ones included (0-7) | bits of the code
-    word (8-15) | elements it tells of, but for the open bits (16-47) | symbol (48-57) | is an
-    escape (63). An entry of many covers, for a plain code, all zeros up to the first other
-    symbol or the last bit.
+    how many classes of runs have tokens. one: uint64 (2**width,), by as many bits as the
+    longest word has; many: uint64 (2**FAST,), small enough for a processor's first cache; both
+    filled. An entry of one is a single token: bits in all, the run's open ones included (0-7) |
+    bits of the code word (8-15) | elements it tells of, but for the open bits (16-47) | symbol
+    (48-57) | is an escape (63). An entry of many is the same, or covers, for a plain code, all
+    zeros up to the first other symbol or the last bit. Where the word is longer than FAST, it is
+    marked as an escape is.
     """
     for token in range(words.size):
         length = np.int64(words[token] >> np.uint32(16))
@@ -784,20 +787,21 @@ def lookup(words, classes, open_bits, first_run, width, one, many):
             entry |= ESCAPE
         for i in range(np.int64(words[token] & np.uint32(0xFFFF)), 1 << width, 1 << length):
             one[i] = entry
-    if classes != 1:
-        many[:] = one
-        return
-    for i in range(1 << width):
-        used, elements, symbol = 0, 0, np.uint64(0)
-        while symbol == 0:
-            entry = one[i >> used]
-            length = np.int64(entry & np.uint64(255))
-            if used + length > width:
+    for i in range(many.size):
+        entry = one[i]
+        if entry >> np.uint64(8) & np.uint64(255) > FAST:
+            entry = ESCAPE
+        used, elements, symbol = np.int64(0), np.int64(0), np.uint64(0)
+        while classes == 1 and entry != ESCAPE and symbol == 0:
+            following = one[i >> used]
+            length = np.int64(following & np.uint64(255))
+            if used + length > FAST:
                 break
             used += length
             elements += 1
-            symbol = entry >> CODE
-        many[i] = np.uint64(used | used << 8 | elements << 16) | symbol << CODE
+            symbol = following >> CODE
+            entry = np.uint64(used | used << 8 | elements << 16) | symbol << CODE
+        many[i] = entry
 
 
 # Reading tokens again.
@@ -863,9 +867,9 @@ def _next(here, lane, states, entry, symbol_bits, first_run, open_bits, listed):
 
 
 @_inlined
-def _fill_one(here, lane, states, many, listed):
-    """Read one lane, while it can be read without a look at its end."""
-    more = np.uint64(many.size - 1)
+def _fill_one(here, lane, states, one, many, listed):
+    """Read one lane up to an escape, while that needs no look at its end."""
+    few, more = np.uint64(one.size - 1), np.uint64(many.size - 1)
     at, told = np.uint64(states[lane, 0]), np.uint64(states[lane, 2])
     m = np.uint64(lane * ROW + states[lane, 3])
     rounds = min(BATCH - states[lane, 3], (states[lane, 1] - states[lane, 0]) // LONGEST)
@@ -874,7 +878,9 @@ def _fill_one(here, lane, states, many, listed):
         window = _view(here, at)
         entry = many[window & more]
         if entry >= ESCAPE:
-            break
+            entry = one[window & few]
+            if entry >= ESCAPE:
+                break
         used, elements = _split(entry, window)
         at += used
         told += elements
@@ -914,9 +920,11 @@ def _fill(payload, states, one, many, symbol_bits, first_run, open_bits, listed)
         while m < end:
             w0, w1, w2, w3 = _view(here, a0), _view(here, a1), _view(here, a2), _view(here, a3)
             e0, e1, e2, e3 = many[w0 & more], many[w1 & more], many[w2 & more], many[w3 & more]
-            escape = (e0 | e1 | e2 | e3) & ESCAPE
-            if escape != 0:
-                break
+            if (e0 | e1 | e2 | e3) >= ESCAPE:
+                e0, e1, e2, e3 = one[w0 & few], one[w1 & few], one[w2 & few], one[w3 & few]
+                escape = (e0 | e1 | e2 | e3) & ESCAPE
+                if escape != 0:
+                    break
             used, elements = _split(e0, w0)
             a0 += used
             n0 += elements
@@ -939,23 +947,19 @@ def _fill(payload, states, one, many, symbol_bits, first_run, open_bits, listed)
         for k in range(LANES):
             states[k, 3] = m
             if escape != 0:
-                entry = many[_view(here, np.uint64(states[k, 0])) & more]
+                entry = one[_view(here, np.uint64(states[k, 0])) & few]
                 _next(here, k, states, entry, symbol_bits, first_run, open_bits, listed)
     for k in range(LANES):
         if states[k, 4] < 0:
             continue
         while states[k, 3] < BATCH and states[k, 0] < states[k, 1]:
-            near_its_end = states[k, 0] + LONGEST > states[k, 1]
-            if busy and not near_its_end:
-                break
-            if not near_its_end:
-                _fill_one(here, k, states, many, listed)
+            if states[k, 0] + LONGEST <= states[k, 1]:
+                if busy:
+                    break
+                _fill_one(here, k, states, one, many, listed)
                 if states[k, 3] >= BATCH or states[k, 0] >= states[k, 1]:
                     break
-            window = _view(here, np.uint64(states[k, 0]))
-            entry = many[window & more]
-            if states[k, 0] + LONGEST > states[k, 1]:  # no word of the next stream
-                entry = one[window & few]
+            entry = one[_view(here, np.uint64(states[k, 0])) & few]  # no word of another stream
             _next(here, k, states, entry, symbol_bits, first_run, open_bits, listed)
 
 

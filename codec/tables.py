@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 
 from . import huffman, runlength
 from .errors import CodeTableError
-from .kernels import MAX_CLASSES, MAX_LENGTH
+from .kernels import MAX_CLASSES
 
 CODERS = ("runlength", "huffman")
-SHORT = 12  # bits: a look-up table of that width stays in a processor's first cache
-WORTH = 1.004  # longer code words are used if shorter ones cost more than this
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,9 +162,4 @@ def _of_tokens(tokens: NDArray[np.int64]) -> CodeTable:
     with_word = tokens[:, :classes].reshape(-1)
     escaped = int(tokens.sum() - with_word.sum())
     counts = np.concatenate(([max(escaped, 1)], with_word))
-    best = huffman.code_lengths(counts, MAX_LENGTH)
-    if best.max() > SHORT and np.count_nonzero(counts) <= 2**SHORT:
-        short = huffman.code_lengths(counts, SHORT)
-        if huffman.n_bits(counts, short) <= WORTH * huffman.n_bits(counts, best):
-            best = short
-    return CodeTable(best, classes)
+    return CodeTable(huffman.code_lengths(counts), classes)

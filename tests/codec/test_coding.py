@@ -512,6 +512,22 @@ def test_streams_of_uneven_length(
     assert np.concatenate(tracks).tobytes() == expected.tobytes()
 
 
+@coders
+@pytest.mark.parametrize("n_streams", [1, 3, 4, 9])
+@pytest.mark.parametrize("zeros", [0.0, 0.5, 0.9])
+def test_words_too_long_for_the_first_look(coder: str, n_streams: int, zeros: float) -> None:
+    """Rare symbols, alone and next to each other, among words that are found at once."""
+    rng = np.random.default_rng(n_streams)
+    n = n_streams * UNIT - 5
+    codes = np.minimum(rng.geometric(0.5, n), 16) * (rng.random(n) >= zeros)
+    codes[::5000], codes[1::5000], codes[2::5000] = 16, 15, 14
+    q = quantized(codes)
+    e = codec.encode(q, coder)
+    assert e.table is not None
+    assert e.table.lengths.max() > FAST
+    assert (codec.decode(e).codes == q.codes).all()
+
+
 # Damaged encodings: every kind of stream, every kind of damage.
 
 GUARD = 64  # elements on either side that nobody may touch
