@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import codec
-from codec import coding, huffman, tables, workers
+from codec import coding, huffman, kernels, tables, workers
 from codec.coding import CHANGE, LOOK, check_coder
 from codec.survivors import Segments
 from codec.tables import CodeTable
@@ -524,7 +524,7 @@ def test_words_too_long_for_the_first_look(coder: str, n_streams: int, zeros: fl
     q = quantized(codes)
     e = codec.encode(q, coder)
     assert e.table is not None
-    assert e.table.lengths.max() > FAST
+    assert e.table.lengths.max() > kernels.FAST
     assert (codec.decode(e).codes == q.codes).all()
 
 
