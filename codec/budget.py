@@ -64,7 +64,7 @@ def fit(
     final, keep, ratio = histogram.final(every), len(every), BEST
     while True:
         fitting = np.flatnonzero(ratio * estimates[: keep + 1] <= room)
-        keep = int(fitting[-1]) if fitting.size else 0
+        keep = max(int(fitting[-1]) if fitting.size else 0, keep // 2)  # no leap past what fits
         buckets = every.keeping(keep)
         counts = buckets.counts(n)
         final = np.where(final <= keep, final, 0).astype(np.uint16)

@@ -23,7 +23,7 @@ import numpy as np
 from . import record as records
 from .chain import Chain, publish, record_name
 from .errors import ChainNotFoundError, SettingsError, StepOrderError, WriteError
-from .state import layout_of
+from .state import Layout, layout_of
 from .track import Step, Tracker, check_settings
 
 
@@ -75,6 +75,7 @@ class Checkpointer:
         self.tracker: Tracker | None = None
         self.step: int | None = None
         self._parent = ""
+        self._known_overhead: tuple[Layout, int] | None = None
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             chain = Chain(self.path)
@@ -108,23 +109,25 @@ class Checkpointer:
         step = int(step)
         if self.step is not None and step <= self.step:
             raise StepOrderError(f"step {step} is not after the chain's newest, {self.step}")
-        tracker, delta = self.tracker, None
+        before = tracker = self.tracker
+        delta = None
         if tracker is None or tracker.layout != layout_of(state):
             tracker = Tracker(state, self.bits, self.scope, self.coder, self.budget)
             data = records.dump_base(step, tracker.layout, tracker.state, tracker.sums)
         else:
-            overhead = 0
-            if self.budget is not None:
-                overhead = records.overhead(tracker.layout, tracker.state, self.scope)
-            delta = tracker.prepare(state, overhead)
+            delta = tracker.prepare(state, self._overhead(tracker))
             track = records.track_digest(tracker.layout, delta.exact, delta.sums or {})
             data = records.dump_delta(step, self._parent, track, delta)
         kind = "base" if delta is None else "delta"
         name = record_name(step, kind)
         parent = self._decode_again(data, name, tracker)
-        publish(self.path / name, lambda file: file.write(data))
-        self.step, self._parent = step, parent
         self.tracker = None  # should what follows be interrupted, the next save is a base
+        try:
+            publish(self.path / name, lambda file: file.write(data))
+        except Exception:
+            self.tracker = before
+            raise
+        self.step, self._parent = step, parent
         if delta is not None:
             tracker.commit(delta)
         self.tracker = tracker
@@ -144,6 +147,17 @@ class Checkpointer:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _overhead(self, tracker: Tracker) -> int:
+        """Bytes of a delta record that a budget has to pay for besides those of the step."""
+        if self.budget is None:
+            return 0
+        if self._known_overhead is None or self._known_overhead[0] is not tracker.layout:
+            nbytes = records.overhead(
+                tracker.layout, tracker.state, self.scope, self.coder, self.budget
+            )
+            self._known_overhead = (tracker.layout, nbytes)
+        return self._known_overhead[1]
 
     def _decode_again(self, data: bytes, name: str, tracker: Tracker) -> str:
         """Rebuild the track from the bytes about to be published; returns their digest.

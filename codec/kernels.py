@@ -2,8 +2,8 @@
 
 numba caches a compiled function by the file it stands in and does not notice an edited
 callee elsewhere, so callers and callees stay together. The kernels release the GIL, allocate
-nothing, and never raise: a decoder reports what it met as a status, which the calling module
-turns into a named error.
+next to nothing, and never raise: a decoder reports what it met as a status, which the calling
+module turns into a named error.
 
 Values are handled as their IEEE 754 bits. A float32 is sign (1) | exponent field (8) |
 mantissa (23), so ``bits >> 23`` is at once the exponent bucket and its sign (below: its
@@ -756,7 +756,7 @@ def unpack_lengths(packed, lengths):
         elif at < 2 * packed.size:
             i += 1 + np.int64(packed[at >> 1] >> np.uint8(4 * (at & 1)) & np.uint8(15))
             at += 1
-    return True
+    return i <= lengths.size
 
 
 @_compiled

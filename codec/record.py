@@ -33,7 +33,7 @@ from .errors import (
 )
 from .kernels import MAX_STREAM, UNIT
 from .state import CARRIER, Arrays, Layout, TensorSpec, is_storable
-from .tables import CODERS, CodeTable
+from .tables import CodeTable
 from .track import (
     Group,
     Step,
@@ -92,18 +92,6 @@ def dump_base(step: int, layout: Layout, state: Arrays, sums: Mapping[str, int])
 
 def dump_delta(step: int, parent: str, track: str, delta: Step) -> bytes:
     """A delta record. parent: digest of the record before; track: digest after this step."""
-    metadata = {
-        "format": FORMAT,
-        "kind": "delta",
-        "step": step,
-        "parent": parent,
-        "track": track,
-        "bits": delta.bits,
-        "budget": delta.budget,
-        "scope": delta.scope,
-        "coder": delta.coder,
-        "non_finite": list(delta.non_finite),
-    }
     coded = [group.encoded for group in delta.groups]
     sizes = [
         (e.levels.size, e.table.classes if e.table else 0, e.table_nbytes, e.stream_elements)
@@ -117,7 +105,29 @@ def dump_delta(step: int, parent: str, track: str, delta: Step) -> bytes:
         "streams": _joined([e.streams for e in coded], np.uint32),
         "payload": _joined([e.payload for e in coded], np.uint32),
     }
-    return _dump(metadata, arrays | {PREFIX + name: a for name, a in delta.exact.items()})
+    return _dump_delta(step, parent, track, delta, arrays)
+
+
+def overhead(layout: Layout, state: Arrays, scope: str, coder: str, budget: float) -> int:
+    """Bytes of a delta record that fits the budget, but for payload, tables, levels and exact
+    tensors: at most so many, and hardly fewer.
+
+    Found by writing one whose numbers in the header are as long as they may get.
+    """
+    n_alphabets = len(list(alphabets(layout, scope)))
+    n_streams = n_alphabets + layout.nbytes // 4 // UNIT
+    arrays: dict[str, NDArray[Any]] = {
+        "sizes": np.zeros((n_alphabets, 4), np.uint64),
+        "tables": np.zeros(min(n_alphabets, 9) * 100, np.uint8),
+        "levels": np.zeros(min(n_alphabets, 9) * 100, np.float32),
+        "streams": np.zeros(n_streams, np.uint32),
+        "payload": np.zeros(int(budget * layout.nbytes) // 4, np.uint32),
+    }
+    exact = {t.name: state[t.name] for t in layout.tensors if not t.lossy}
+    step = Step((), exact, (), None, scope, coder, budget)
+    data = _dump_delta(MAX_STEP, "0" * 64, "0" * 32, step, arrays)
+    counted = [*exact.values(), *(arrays[name] for name in arrays if name != "sizes")]
+    return len(data) - sum(array.nbytes for array in counted)
 
 
 def load(data: bytes, where: str) -> Record:
@@ -143,15 +153,6 @@ def load(data: bytes, where: str) -> Record:
         raise MalformedRecordError(where, f"a step from 0 to {MAX_STEP}", _short(step))
     arrays = _read_arrays(data, header, where)
     return Record(where, step, kind, digest, parent, track, len(data), metadata, arrays)
-
-
-def overhead(layout: Layout, state: Arrays, scope: str) -> int:
-    """Bytes of a delta record, about, but for payloads, tables, levels and exact tensors."""
-    exact = {t.name: state[t.name] for t in layout.tensors if not t.lossy}
-    empty = Step((), exact, (), None, scope, CODERS[0], 0.5)
-    data = dump_delta(MAX_STEP, "0" * 64, "0" * 32, empty)
-    sizes = 4 * 8 * len(list(alphabets(layout, scope)))
-    return len(data) + sizes - sum(array.nbytes for array in exact.values())
 
 
 def base_of(record: Record) -> tuple[Layout, Arrays, dict[str, int]]:
@@ -283,6 +284,24 @@ def check_whole(where: str, layout: Layout, state: Arrays, sums: Mapping[str, in
             raise TrackDigestError(
                 where, f"{name!r} with digest {expected:016x}", f"{found[name]:016x}"
             )
+
+
+def _dump_delta(
+    step: int, parent: str, track: str, delta: Step, arrays: dict[str, NDArray[Any]]
+) -> bytes:
+    metadata = {
+        "format": FORMAT,
+        "kind": "delta",
+        "step": step,
+        "parent": parent,
+        "track": track,
+        "bits": delta.bits,
+        "budget": delta.budget,
+        "scope": delta.scope,
+        "coder": delta.coder,
+        "non_finite": list(delta.non_finite),
+    }
+    return _dump(metadata, arrays | {PREFIX + name: a for name, a in delta.exact.items()})
 
 
 def _dump(metadata: dict[str, Any], arrays: Arrays) -> bytes:

@@ -99,11 +99,10 @@ class _Rooms:
         codes: Codes = room[: units * UNIT * itemsize]
         codes = codes if itemsize == 1 else codes.view(np.uint16)
         own = marks[: units * (UNIT // kernels.WORD)]
-        try:
-            yield Survivors(n, own, codes, np.empty(units, np.int32))
-        finally:
-            if not self._idle:  # one is enough: states are seldom saved side by side
-                self._idle.append((marks, room))
+        yield Survivors(n, own, codes, np.empty(units, np.int32))
+        # not after an error: who knows who still writes there
+        if not self._idle:  # one is enough: states are seldom saved side by side
+            self._idle.append((marks, room))
 
 
 _rooms = _Rooms()

@@ -159,7 +159,9 @@ def _of_tokens(tokens: NDArray[np.int64]) -> CodeTable:
     used = np.flatnonzero(tokens.any(axis=0))
     # at least 2 classes, or it would be taken for a plain code
     classes = min(max(int(used[-1]) + 1, 2), runlength.n_classes(n_symbols))
-    with_word = tokens[:, :classes].reshape(-1)
-    escaped = int(tokens.sum() - with_word.sum())
+    with_word = tokens[:, :classes].flatten()
+    if not with_word.any():  # all escape, and a code of one word has none
+        with_word[0] = 1
+    escaped = int(tokens[:, classes:].sum())
     counts = np.concatenate(([max(escaped, 1)], with_word))
     return CodeTable(huffman.code_lengths(counts), classes)

@@ -119,6 +119,7 @@ class Tracker:
         self.state = copy_arrays(to_arrays(state, self.layout))
         self.sums = digest_sums(self.layout, self.state)
         self.tables: dict[str, CodeTable] = {}
+        self._moving = False  # True when the track is neither here nor there
 
     @classmethod
     def resume(
@@ -146,6 +147,7 @@ class Tracker:
         Raises what `prepare` does; the track then stays where it is.
         """
         step = self._encode(state, CHANGE, 0)
+        self._moving = True
         for name, array in step.exact.items():
             self.state[name][...] = array
         self._advanced(step)
@@ -162,15 +164,22 @@ class Tracker:
 
     def commit(self, step: Step) -> None:
         """Advance the track by a step that `prepare` returned last."""
+        self._moving = True
         apply(step, self.state)
         self._advanced(step)
 
     def _advanced(self, step: Step) -> None:
         self.sums = dict(step.sums or {})
         self.tables |= step.tables
+        self._moving = False
 
     def _encode(self, state: Mapping[str, Any], mode: int, overhead: int) -> Step:
         check_same_layout(self.layout, layout_of(state))
+        if self._moving:
+            raise StateMismatchError(
+                "the step before this one was interrupted and has left the track half-way; begin "
+                "anew with another tracker"
+            )
         arrays = to_arrays(state, self.layout)
         exact = {t.name for t in self.layout.tensors if not t.lossy}
         room = self._room(arrays, exact, overhead)
@@ -208,6 +217,7 @@ class Tracker:
             if not histogram.n_non_finite:
                 previous = self.tables.get(name)
                 message, buckets = self._message(tensors, survivors, histogram, room, previous)
+                self._moving = mode == CHANGE
                 encoded, changes = code(message, self.coder, previous, segments, mode)
                 for t, change in zip(tensors, changes.tolist()):
                     sums[t.name] = (sums[t.name] + change) % 2**64

@@ -11,7 +11,8 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from . import kernels
 from .errors import SettingsError
 
+SUBNORMAL, ONE = np.float32(2.0**-130), np.float32(1)
 PIECES = 8  # of work for each thread, so that a slow one does not keep the others waiting
 
 
@@ -71,46 +73,65 @@ class _Crew:
 
 
 class _Job:
-    """work(0) ... work(n - 1), taken one after another by whoever takes part."""
+    """work(0) ... work(n - 1), taken one after another by whoever takes part.
+
+    No lock: an interrupt (Ctrl-C) may hit the calling thread anywhere, and must not make it
+    leave while others still work on its arrays. Appending to a list is atomic.
+    """
 
     def __init__(self, work: Callable[[int, Scratch], None], n: int) -> None:
         self._work, self._n = work, n
         self._numbers = itertools.count()
-        self._changed = threading.Condition()
-        self._helping, self._over = 0, False
+        self._begun: list[int] = []
+        self._ended: list[int] = []
+        self._bell: SimpleQueue[None] = SimpleQueue()
+        self._over = False
         self._failure: BaseException | None = None
 
     def run(self) -> None:
-        try:
-            self._take()
-        finally:
-            self._n = 0  # if this thread has failed, nothing new is begun
-            with self._changed:
-                self._over = True
-                while self._helping:
-                    self._changed.wait()
-        if self._failure is not None:
-            raise self._failure
+        begun, failure = False, None
+        while True:
+            try:
+                if not begun:
+                    begun = True
+                    self._take()
+                self._n, self._over = 0, True  # if this thread has failed, nothing new is begun
+                while len(self._ended) < len(self._begun):
+                    with suppress(Empty):
+                        self._bell.get(timeout=0.1)  # one that an interrupt swallowed is no loss
+                break
+            except BaseException as exc:
+                failure = failure or exc
+        if failure or self._failure:
+            raise failure or self._failure  # type: ignore[misc]
 
     def help_out(self) -> None:
         """Nothing if it comes too late: nobody waits for a thread that has not begun."""
-        with self._changed:
-            if self._over:
-                return
-            self._helping += 1
+        self._begun.append(1)
         try:
-            self._take()
+            if not self._over:
+                self._take()
         except BaseException as exc:
             self._failure, self._n = exc, 0
         finally:
-            with self._changed:
-                self._helping -= 1
-                self._changed.notify()
+            self._ended.append(1)
+            self._bell.put(None)
 
     def _take(self) -> None:
+        check_arithmetic()
         with scratch() as mine:
             while (i := next(self._numbers)) < self._n:
                 self._work(i, mine)
+
+
+def check_arithmetic() -> None:
+    """Raise SettingsError in a thread that does not compute as every reader will."""
+    if SUBNORMAL * ONE == 0:
+        _crew.resize(_crew.n)  # the next threads are of the kind that starts them
+        raise SettingsError(
+            "this thread rounds subnormal numbers to 0, so what it saves would not be what others "
+            "restore; call torch.set_flush_denormal(False) before"
+        )
 
 
 _crew = _Crew()

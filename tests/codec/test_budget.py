@@ -275,3 +275,16 @@ def test_states_without_lossy_tensors() -> None:
         tracker = codec.Tracker({"n": np.array(1)}, None, scope, budget=0.01)
         assert tracker.step({"n": np.array(2)}).nbytes == 8
         assert codec.Tracker({}, None, scope, budget=0.01).step({}).nbytes == 0
+
+
+def test_small_buckets_that_cluster_less_do_not_mislead() -> None:
+    """What the small buckets cost says nothing of a large one that is a single block."""
+    delta = (np.random.default_rng(0).normal(size=2**20) * 1e-6).astype(F32)
+    delta[1000:11_485] = 1
+    sizes = []
+    for share in (0.0005, 0.001, 0.002):
+        step = codec.Tracker({"w": np.zeros(2**20, F32)}, budget=share).step({"w": delta})
+        sizes.append(step.nbytes)
+        assert step.groups[0].encoded.levels.size >= 2
+        assert step.nbytes <= share * 4 * 2**20
+    assert sizes == sorted(sizes)

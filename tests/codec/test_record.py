@@ -384,9 +384,10 @@ WRONG_SIZES = [
     (sizes(0, 1, 2), "0 levels, at most 4 are allowed"),
     (sizes(5, 1, 2), "5 levels, at most 4 are allowed"),  # bits is 2
     (sizes(2**64 - 1, 1, 2), "18446744073709551615 levels"),
-    (sizes(1, 1, 2) | {"tables": np.zeros(2, U8), "levels": np.zeros(0, F32)}, "without code"),
+    (sizes(1, 1, 1) | {"tables": np.zeros(1, U8), "levels": np.zeros(0, F32)}, "without code"),
     (sizes(2, 1, 2) | {"tables": np.zeros(2, U8), "levels": np.ones(1, F32)}, "without code"),
     (sizes(2, 2, 2) | {"tables": np.zeros(2, U8), "levels": np.ones(1, F32)}, "cannot all lack"),
+    (sizes(1, 1, 2) | {"tables": np.zeros(2, U8), "levels": np.zeros(0, F32)}, "more than 1 code"),
     (sizes(1, 1, 2), "2 bytes hold more than 1 code lengths"),
     (sizes(2, 1, 2), "2 bytes hold more than 2 code lengths"),
     (sizes(3, 1, 2), "2 bytes hold more than 3 code lengths"),

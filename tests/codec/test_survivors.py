@@ -333,7 +333,7 @@ def test_rooms_are_used_again_and_never_shared() -> None:
         assert third.codes.ctypes.data in (address, second.codes.ctypes.data)
     with pytest.raises(ZeroDivisionError), packed(codes):
         raise ZeroDivisionError
-    assert len(survivors._rooms._idle) == 1  # given back all the same
+    assert not survivors._rooms._idle  # a thread that was not waited for may still write there
     with packed(np.ones(3 * UNIT, np.uint16)) as larger:
         assert spread_codes(larger).tolist() == [1] * (3 * UNIT)
     with packed(codes) as smaller:

@@ -295,6 +295,16 @@ def test_words_of_tokens_are_the_shortest(counts: list[int]) -> None:
     assert huffman.checked_lengths(used.lengths).any()
 
 
+def test_all_runs_beyond_the_classes() -> None:
+    """Many symbols, and no run with a class of its own: everything escapes, and comes back."""
+    codes = np.zeros(255 * 40, U8)
+    codes[39::40] = np.arange(255, 0, -1)
+    e = encoded(codes.tolist(), 256)
+    assert e.table is not None
+    assert e.table.classes == 16
+    assert codec.decode(e).codes.tolist() == codes.tolist()
+
+
 # On disk.
 
 

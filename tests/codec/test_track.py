@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import codec
-from codec import huffman
+from codec import coding, huffman
 from codec.coding import digest
 from codec.track import (
     alphabets,
@@ -564,3 +564,29 @@ def test_bits_of_numpy_are_python_integers() -> None:
     tracker = codec.Tracker({}, np.int64(3))  # type: ignore[arg-type]
     assert type(tracker.bits) is int
     assert type(tracker.step({}).bits) is int
+
+
+def test_an_interrupted_step_is_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The track may be half-way then, and what is saved next could be restored by nobody."""
+    first, second = walk("normal", 1, [300, 9])
+    for name in ("step", "commit"):
+        tracker = codec.Tracker(first)
+        prepared = tracker.prepare(second)
+        with monkeypatch.context() as patch:
+            patch.setattr(coding.kernels, "write" if name == "step" else "read", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                tracker.step(second) if name == "step" else tracker.commit(prepared)
+        for use in (tracker.step, tracker.prepare):
+            with pytest.raises(codec.StateMismatchError, match="interrupted"):
+                use(second)
+    tracker = codec.Tracker(first)
+    with monkeypatch.context() as patch:
+        patch.setattr(coding.kernels, "write", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            tracker.prepare(second)
+    assert same(tracker.state, codec.Tracker(first).state)
+    tracker.step(second)  # nothing had moved
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt

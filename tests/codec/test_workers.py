@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -236,6 +237,58 @@ def test_error_in_the_calling_thread_ends_the_others() -> None:
     with pytest.raises(MishapError):
         spread(work, 10_000)
     assert len(begun) < 10_000
+
+
+def test_an_interrupt_waits_for_those_who_have_begun() -> None:
+    """Ctrl-C while the caller waits: it leaves when nobody works on its arrays any more."""
+    codec.set_threads(2)
+    here = threading.get_ident()
+    helping, ended = threading.Event(), threading.Event()
+
+    def work(_i: int, _scratch: Scratch) -> None:
+        if threading.get_ident() == here:
+            helping.wait(30)  # so that the other thread has a piece too
+            return
+        helping.set()
+        for _ in range(3):
+            time.sleep(0.02)
+            signal.raise_signal(signal.SIGINT)
+        time.sleep(0.02)
+        ended.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        spread(work, 2)
+    assert ended.is_set()
+    assert sorted(numbers_seen(9)) == list(range(9))
+
+
+FLUSHING = """
+import numpy as np, torch
+import codec
+
+codec.set_threads(2)
+state = {"w": np.linspace(1, 2, 400_000, dtype=np.float32) * np.float32(2e-38)}
+tracker = codec.Tracker({"w": np.zeros(400_000, np.float32)})
+torch.set_flush_denormal(True)
+for use in (tracker.step, tracker.prepare, codec.Tracker):
+    try:
+        use(state)
+    except codec.SettingsError as exc:
+        print(exc)
+torch.set_flush_denormal(False)
+tracker.step(state)
+print(tracker.state["w"].any())
+"""
+
+
+def test_arithmetic_that_readers_will_not_have(raced: tuple[str, Callable[[], str]]) -> None:
+    """Flushed to zero, subnormals would lead others to another track."""
+    done = run(["-c", FLUSHING], raced[0])
+    assert done.returncode == 0, done.stderr
+    *errors, last = done.stdout.splitlines()
+    assert len(errors) == 3
+    assert all(e.startswith("this thread rounds subnormal numbers to 0") for e in errors)
+    assert last == "True"
 
 
 def test_an_error_leaves_the_codec_usable(monkeypatch: pytest.MonkeyPatch) -> None:
