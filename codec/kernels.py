@@ -891,13 +891,15 @@ def _fill_one(here, lane, states, one, many, listed):
 
 
 @_compiled
-def _fill(payload, states, one, many, symbol_bits, first_run, open_bits, listed):
+def _fill(payload, states, reach, one, many, symbol_bits, first_run, open_bits, listed):
     """Read every lane until its list is full, its stream ends, or another lane is free.
 
-    states: int64 (LANES, 5), of each lane: next bit, end, elements told of, entries in its
-    list, stream (-1: the lane is free). listed: uint64 (LANES * ROW,): elements told of, the
-    symbol being the last of them | symbol << 48. Four lanes are read in turn while all of them
-    can, for a processor waits for a stream's next bit, but not for another stream.
+    states: int64 (LANES, 6), of each lane: next bit, end, elements told of, entries in its
+    list, stream (-1: the lane is free), address of the track just before the stream. reach:
+    uint64, which bits of an element's number lead from there to what is to be prefetched: none
+    without a track. listed: uint64 (LANES * ROW,): elements told of, the symbol being the last
+    of them | symbol << 48. Four lanes are read in turn while all of them can, for a processor
+    waits for a stream's next bit, but not for another stream.
     """
     few, more = np.uint64(one.size - 1), np.uint64(many.size - 1)
     here = np.uint64(payload.ctypes.data)
@@ -914,6 +916,8 @@ def _fill(payload, states, one, many, symbol_bits, first_run, open_bits, listed)
         a2, a3 = np.uint64(states[2, 0]), np.uint64(states[3, 0])
         n0, n1 = np.uint64(states[0, 2]), np.uint64(states[1, 2])
         n2, n3 = np.uint64(states[2, 2]), np.uint64(states[3, 2])
+        p0, p1 = np.uint64(states[0, 5]), np.uint64(states[1, 5])
+        p2, p3 = np.uint64(states[2, 5]), np.uint64(states[3, 5])
         m = np.uint64(states[0, 3])
         end = m + np.uint64(rounds)
         escape = np.uint64(0)
@@ -928,18 +932,22 @@ def _fill(payload, states, one, many, symbol_bits, first_run, open_bits, listed)
             used, elements = _split(e0, w0)
             a0 += used
             n0 += elements
+            _prefetch(p0 + ((n0 & reach) << np.uint64(2)))
             listed[m] = n0 | e0 & CODES
             used, elements = _split(e1, w1)
             a1 += used
             n1 += elements
+            _prefetch(p1 + ((n1 & reach) << np.uint64(2)))
             listed[m + ROW1] = n1 | e1 & CODES
             used, elements = _split(e2, w2)
             a2 += used
             n2 += elements
+            _prefetch(p2 + ((n2 & reach) << np.uint64(2)))
             listed[m + ROW2] = n2 | e2 & CODES
             used, elements = _split(e3, w3)
             a3 += used
             n3 += elements
+            _prefetch(p3 + ((n3 & reach) << np.uint64(2)))
             listed[m + ROW3] = n3 | e3 & CODES
             m += ONE
         states[0, 0], states[1, 0], states[2, 0], states[3, 0] = a0, a1, a2, a3
@@ -995,6 +1003,7 @@ def read(
     that idles would leave the others waiting for memory.
     """
     following, free = first, LANES
+    reach = np.uint64(0) if mode == 0 else LOW32
     states[:, 4] = -1
     while following < last or free < LANES:
         for k in range(LANES):
@@ -1006,11 +1015,16 @@ def read(
                 states[k, 1] = states[k, 0] + sizes[following]
                 states[k, 2] = 0
                 states[k, 4] = following
+                states[k, 5] = np.int64(payload.ctypes.data)
+                if mode != 0:  # right for most: a stream seldom holds more than one tensor
+                    before = following * elements - 1
+                    segment = _segment_of(starts, before + 1)
+                    states[k, 5] = np.int64(tracks[segment]) + 4 * (before - starts[segment])
                 following += 1
                 free -= 1
             states[k, 3] = 0
         _fill(
-            payload, states, one, many, np.uint64(symbol_bits), first_run, open_bits, listed
+            payload, states, reach, one, many, np.uint64(symbol_bits), first_run, open_bits, listed
         )  # fmt: skip
         for k in range(LANES):
             if states[k, 4] < 0:

@@ -36,7 +36,7 @@ class Runs:
     def prepare(self) -> None:
         """Compile the codec's kernels and train the example, in a thread; returns at once.
 
-        So that nobody's first click has to wait for it: kernels take about ten seconds to
+        So that nobody's first click has to wait for it: kernels take up to half a minute to
         compile after an installation, half a second once numba has them in its cache.
         """
         threading.Thread(target=self._prepare, name="prepare", daemon=True).start()

@@ -19,6 +19,7 @@ POLL_SECONDS = 1.0
 RESTING_POLL_SECONDS = 10.0
 STARTING_POLL_SECONDS = 0.3
 PLAIN_TABLE_ROWS = 10  # longer ones scroll
+TABLE_HEIGHT = 300  # pixels
 _RUN = "run"
 
 
@@ -56,7 +57,7 @@ def await_example() -> None:
     """Say what is missing, and run the whole page again once it is there."""
     st.info(
         "An example run is being trained: LeNet-5, 40 iterations, a few seconds. On the first "
-        "start after an installation the codec is compiled as well, which takes ten seconds or so.",
+        "start after an installation the codec is compiled as well, which can take half a minute.",
         icon=":material/hourglass_top:",
     )
     st.fragment(_look_for_example, run_every=STARTING_POLL_SECONDS)()
@@ -94,6 +95,13 @@ def poll_interval(run: Run) -> float | None:
 
 def show(panel: Panel, key: str) -> None:
     """A panel: title, picture, sentence, and its table if tables are switched on."""
+    picture(panel, key)
+    if st.session_state.get("tables"):
+        show_table(panel.table, key)
+
+
+def picture(panel: Panel, key: str) -> None:
+    """A panel without its table."""
     theme = st.context.theme.type or "light"
     st.markdown(f"**{panel.title}**")
     if isinstance(panel.chart, go.Figure):
@@ -110,8 +118,6 @@ def show(panel: Panel, key: str) -> None:
             renderer="svg",
         )
     st.markdown(f":small[{panel.sentence}]")
-    if st.session_state.get("tables"):
-        show_table(panel.table, key)
 
 
 def tables_toggle() -> None:
@@ -124,9 +130,9 @@ def tables_toggle() -> None:
     )
 
 
-def show_table(table: pd.DataFrame, key: str) -> None:
-    """A table: as plain text if it is short, else scrolling."""
+def show_table(table: pd.DataFrame, key: str, height: int = TABLE_HEIGHT) -> None:
+    """A table: as plain text if it is short, else scrolling. height: in pixels, if it scrolls."""
     if len(table) <= PLAIN_TABLE_ROWS:
         st.table(table, hide_index=True)
     else:
-        st.dataframe(table, key=f"table-{key}", hide_index=True, height=300)
+        st.dataframe(table, key=f"table-{key}", hide_index=True, height=height)

@@ -46,7 +46,7 @@ def bit_choices(choices: Sequence[Choice], now: int, coder: str) -> Panel:
             {
                 "type": "category",
                 "data": names,
-                "name": f"x bits for priority promotion (E: every bucket kept{budget})",
+                "name": f"x bits for priority promotion (all: every bucket{budget})",
                 "nameLocation": "middle",
                 "nameGap": 28,
             },
@@ -112,7 +112,7 @@ def bit_choices(choices: Sequence[Choice], now: int, coder: str) -> Panel:
                 "silent": True,
                 "z": 0,
                 "itemStyle": {"color": "rgba(128,128,128,0.2)"},
-                "label": {"show": True, "position": "insideTop", "formatter": "now"},
+                "label": {"show": True, "position": "top", "distance": 2, "formatter": "now"},
                 "data": [100 if i == now else None for i in range(len(choices))],
             },
         ],
@@ -150,23 +150,19 @@ def _sentence(now: Choice) -> str:
     if now.budget is not None:
         who = f"The budget of {_name(now)}"
     else:
-        who = "E alone" if now.bits is None else f"x = {now.bits}"
+        who = "x = all" if now.bits is None else f"x = {now.bits}"
     both = [
         f"{CODER_NAMES[coder]} {nbytes_text(nbytes)} ({sizes.bits(nbytes):.3f} bits a parameter)"
         for coder in CODER_NAMES
         if (nbytes := sizes.of(coder)) is not None
     ]
-    text = (
+    return (
         f"{who} keeps {now.buckets_kept} of {now.buckets} buckets and "
         f"{percent_text(now.energy_share)} of δ's energy ‖δ‖². Each with a new table: "
-        f"{', '.join(both)}. "
+        f"{', '.join(both)}. Diamonds are the entropy: no code of single values gets below it. "
+        "Dashed is 1 bit a parameter: the paper's code gets below that only if all values are "
+        "the same."
     )
-    if sizes.n and 1 <= sizes.bits(sizes.huffman) < 1.1:
-        return text + (
-            "The paper's code cannot get below the dashed line: a prefix code spends at least "
-            "1 bit on every single value."
-        )
-    return text + "Diamonds are the entropy: no code of single values gets below it."
 
 
 def _table(choices: Sequence[Choice], names: Sequence[str]) -> pd.DataFrame:
@@ -186,4 +182,4 @@ def _table(choices: Sequence[Choice], names: Sequence[str]) -> pd.DataFrame:
 def _name(choice: Choice) -> str:
     if choice.budget is not None:
         return f"{100 * choice.budget:g} %"
-    return "E" if choice.bits is None else str(choice.bits)
+    return "all" if choice.bits is None else str(choice.bits)

@@ -69,7 +69,7 @@ def bucket_histogram(totals: Sequence[BucketTotal], n: int, shared: bool) -> Pan
                 "gridIndex": 1,
                 "position": "bottom",
                 "axisLine": {"onZero": False},
-                "name": "exponent e: values from 2^e to 2^(e+1)",
+                "name": "exponent e: values from 2ᵉ to 2ᵉ⁺¹",
                 "nameLocation": "middle",
                 "nameGap": 28,
             },

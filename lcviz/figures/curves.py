@@ -82,7 +82,7 @@ def size_curve(
     )
     option["yAxis"]["min"] = 0
     mean = sum(nbytes[1:]) / max(1, sum(full[1:]))
-    within = "" if budget is None else f" of a budget of {percent_text(budget)}"
+    within = "" if budget is None else f" (budget {percent_text(budget)})"
     sentence = f"So far only the base, {nbytes_text(nbytes[0])}, which is exact."
     if len(steps) > 1:
         sentence = (
@@ -124,7 +124,9 @@ def _lines(
             "nameLocation": "middle",
             "nameGap": 28,
             "min": 0,
+            "max": max(*steps, viewed, 1),  # the mark is inside, wherever the line ends
             "minInterval": 1,
+            "axisLabel": {"hideOverlap": True},
         },
         "yAxis": {
             "type": "value",

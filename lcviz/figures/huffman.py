@@ -75,10 +75,10 @@ def token_panel(rows: Sequence[TokenRow], alphabet: Alphabet, name: str) -> Pane
     counts = alphabet.counts(alphabet.kept)
     n_values, escaped = int(counts[1:].sum()), by_token[0].count
     sentence = (
-        f"{name}: {n_values:,} of {alphabet.n:,} values are not 0, and each takes one word for "
-        f"itself and the zeros before it. That makes {alphabet.word_bits / alphabet.n:.4f} bits a "
-        f"value; the entropy of single values is {huffman.entropy(counts) / alphabet.n:.4f}. "
-        f"{_cost(alphabet)}"
+        f"{name}: {n_values:,} of {alphabet.n:,} values are not 0; each makes one token with "
+        "the zeros before it, and a token is one code word. That makes "
+        f"{alphabet.word_bits / alphabet.n:.4f} bits a value; the entropy of single values is "
+        f"{huffman.entropy(counts) / alphabet.n:.4f}. {_cost(alphabet)}"
     )
     if escaped:
         sentence += f" {plural(escaped, 'run')} without a word took the escape's."

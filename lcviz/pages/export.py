@@ -76,8 +76,9 @@ def _archive(run: Run, package: Package) -> None:
     st.subheader("The whole chain")
     st.success(
         f"Verified: all {len(package.steps)} steps, 0 to {package.steps[-1]}, were rebuilt from "
-        f"the {len(package.data):,} bytes offered here, and each is bit-identical to the track the "
-        f"run had when it saved (xxh3-128; step {package.steps[-1]}: {package.track}).",
+        f"the {len(package.data):,} bytes offered here, and each is bit-identical to what a "
+        f"restart would have had when the run saved it (xxh3-128 digest of step "
+        f"{package.steps[-1]}: {package.track}).",
         icon=":material/verified:",
     )
     st.download_button(
@@ -104,7 +105,7 @@ def _one_step(run: Run, package: Package) -> int:
     live = run.snapshot().at(step).live_loss
     st.success(
         f"Verified: the file was read back from its {len(restored.data):,} bytes and equals the "
-        f"restored step {step} bit for bit. Its loss on the held-out probe is {restored.loss:.6f}"
+        f"restored step {step} bit for bit. Its loss on held-out examples is {restored.loss:.6f}"
         + (f"; the live model had {live:.6f} at that step." if live is not None else "."),
         icon=":material/verified:",
     )
@@ -125,8 +126,7 @@ def _code(run: Run, package: Package, step: int) -> None:
     model, data, seed = run.settings.model, run.settings.data, run.settings.seed
     folder = f", folder={run.settings.folder!r}" if run.settings.folder else ""
     st.markdown(
-        f"With this project, any step of the chain. The loss is the {run.task.title}'s on the held-"
-        "out probe, the one shown above."
+        "With this project, any step of the chain. The loss it prints is the one shown above."
     )
     st.code(
         "import codec\n"

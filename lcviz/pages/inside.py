@@ -10,14 +10,31 @@ from .. import state
 from ..figures.bits import bit_choices
 from ..figures.buckets import bucket_histogram
 from ..figures.huffman import code_panel, token_panel
-from ..figures.panel import CODER_NAMES, Panel, nbytes_text, percent_text, plural
+from ..figures.panel import CODER_NAMES, Panel, nbytes_text, percent_text
 from ..figures.removed import removed_bucket_panel
 from ..lab.anatomy import EVERY_BITS, Alphabet, choices, tables, totals, written
 from ..lab.codes import code_table, token_table
 from ..lab.removed import RemovedBuckets
-from ..lab.sizes import Sizes
 from ..session import Run
 from ..snapshot import PLAYING, Checkpoint, RunError, Snapshot
+
+CODER_HELP = {
+    "runlength": "One code word for a run of zeros and the value after it.",
+    "huffman": "One code word for every single value, as in the paper: at least 1 bit each.",
+}
+ENTROPY_HELP = (
+    "Shannon's bound: what a code of single values takes at least, from how often each value "
+    "occurs. Tables and levels are not in it."
+)
+VALUE_COLUMNS = (
+    "Symbol 0 is the zero: a change too small to be kept. The level is the one value that all "
+    "members of a bucket become; bits is the length of the code word."
+)
+TOKEN_COLUMNS = (
+    "A token is a run of zeros and the level after it; the level is the one value that all members "
+    "of a bucket become. Where a word stands for several runs, open bits after it say which one. "
+    "The escape is followed by a run and a level that have no word of their own."
+)
 
 
 def inside(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
@@ -54,11 +71,13 @@ def inside(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
         i = _alphabet(viewed)
         alphabet = viewed.alphabets[i]
         name = "The whole model" if whole_model else alphabet.names[0]
-        panel = _code(alphabet, codes[i] if codes else None, name)
-        state.show(panel, "huffman")
-        if not st.session_state.get("tables"):  # the code's table belongs to it, always
-            state.show_table(panel.table, "huffman")
-    with grid.cell():
+        panel, columns = _code(alphabet, codes[i] if codes else None, name)
+        state.picture(panel, "huffman")
+    with grid.cell():  # the code's table belongs to it, always
+        st.markdown("**The same code as a table**")
+        state.show_table(panel.table, "huffman", max(state.TABLE_HEIGHT, panel.height))
+        st.markdown(f":small[{columns}]")
+    with grid.cell(column_span="all"):
         _removed(run, snapshot, viewed)
 
 
@@ -75,38 +94,35 @@ def _nothing_kept(viewed: Checkpoint, budget: float) -> str:
 def _sizes(viewed: Checkpoint, coder: str) -> None:
     """The same symbols with both coders, beside their entropy."""
     sizes = written(viewed.alphabets, coder)
-    cards: list[tuple[str, float]] = []
+    cards: list[tuple[str, float, str]] = []
     for name, title in CODER_NAMES.items():
         nbytes = sizes.of(name)
         assert nbytes is not None, "a record's own sizes are all known"
-        what = "this run" if name == coder else "instead"
-        cards.append((f"{title} · {what}", nbytes))
-    cards.append(("Entropy of single values", sizes.entropy))
+        if name == coder:
+            cards.append((f"{title} · on disk", nbytes, f"{CODER_HELP[name]} This is on disk."))
+        else:
+            text = f"{CODER_HELP[name]} What the same values would have taken, with a new table."
+            cards.append((f"{title} · instead", nbytes, text))
+    cards.append(("Entropy of single values", sizes.entropy, ENTROPY_HELP))
     grid = st.grid(len(cards), min_column_width=200, key="sizes")
-    for title, size in cards:
+    for title, size, text in cards:
         with grid.cell():
             note = f"{sizes.bits(size):.4f} bits a parameter"
-            st.metric(title, nbytes_text(size), note, delta_color="off", delta_arrow="off")
-    st.caption(_sizes_sentence(viewed, coder, sizes))
+            st.metric(
+                title, nbytes_text(size), note, delta_color="off", delta_arrow="off", help=text
+            )
+    st.caption(_sizes_sentence(viewed))
 
 
-def _sizes_sentence(viewed: Checkpoint, coder: str, sizes: Sizes) -> str:
-    used = tables(viewed.alphabets)
-    again = f"; {used.reused} of {plural(used.n, 'table')} used again" if used.reused else ""
-    rest = viewed.nbytes - sum(a.nbytes for a in viewed.alphabets)
-    text = (
-        f"Code words, code tables and levels of the same symbols{again}. The record is "
-        f"{nbytes_text(viewed.nbytes)}: {nbytes_text(rest)} of header and tensors stored exactly "
-        "come on top, whichever coder is used. "
-    )
-    if sizes.runlength is not None and sizes.runlength < sizes.entropy:
-        return text + (
-            "Run-length Huffman is below the entropy here: that is a bound for codes of single "
-            "values, and zeros stand together more than chance would have them."
-        )
-    return text + (
-        "The entropy bounds every code of single values; one that codes runs can get below it "
-        "where zeros stand together."
+def _sizes_sentence(viewed: Checkpoint) -> str:
+    """Where the record's bytes are; about as long at every step, for what is below stays put."""
+    used, coded = tables(viewed.alphabets), sum(a.nbytes for a in viewed.alphabets)
+    return (
+        f"On disk: {nbytes_text(coded)} of code words, levels and code tables ({used.reused} of "
+        f"{used.n} used again), and {nbytes_text(viewed.nbytes - coded)} of header and tensors "
+        f"stored exactly: {nbytes_text(viewed.nbytes)} in all.\n\n"
+        "The entropy is the least that a code of single values can take; a code of runs gets "
+        "below it where zeros stand together more than chance would have them."
     )
 
 
@@ -122,10 +138,13 @@ def _alphabet(viewed: Checkpoint) -> int:
     return names.index(name)
 
 
-def _code(alphabet: Alphabet, codes: Codes | None, name: str) -> Panel:
-    """The code that the record was written with; or the paper's, which it could have been."""
+def _code(alphabet: Alphabet, codes: Codes | None, name: str) -> tuple[Panel, str]:
+    """The code that the record was written with, or the paper's, which it could have been.
+
+    With it what its columns mean.
+    """
     if alphabet.table is None or alphabet.table.classes == 1:
-        return code_panel(code_table(alphabet), alphabet, name)
+        return code_panel(code_table(alphabet), alphabet, name), VALUE_COLUMNS
     paper = st.toggle(
         "Show the paper's code of single values instead",
         key="paper",
@@ -134,8 +153,8 @@ def _code(alphabet: Alphabet, codes: Codes | None, name: str) -> Panel:
         "gives every single value a word of its own.",
     )
     if paper:
-        return code_panel(code_table(alphabet), alphabet, name)
-    return token_panel(token_table(alphabet, codes), alphabet, name)
+        return code_panel(code_table(alphabet), alphabet, name), VALUE_COLUMNS
+    return token_panel(token_table(alphabet, codes), alphabet, name), TOKEN_COLUMNS
 
 
 def _removed(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:

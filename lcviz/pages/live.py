@@ -56,7 +56,7 @@ def _dashboard(run: Run, settings: Settings, poll: float | None) -> None:
     if snapshot.newest.kind == "base":
         _base_only(snapshot)
         return
-    _headline(snapshot, run.settings.budget)
+    _headline(snapshot, run.settings)
     viewed = _scrubber(run, snapshot)
     _curves(run, snapshot, viewed)
     inside(run, snapshot, viewed)
@@ -154,7 +154,7 @@ def _base_only(snapshot: Snapshot) -> None:
     )
 
 
-def _headline(snapshot: Snapshot, budget: float | None) -> None:
+def _headline(snapshot: Snapshot, settings: Settings) -> None:
     newest, every = snapshot.newest, snapshot.checkpoints
     st.subheader(
         f"{nbytes_text(newest.full_nbytes)} → {nbytes_text(newest.nbytes)}; a crash now costs "
@@ -179,14 +179,14 @@ def _headline(snapshot: Snapshot, budget: float | None) -> None:
         (
             "Whole chain",
             nbytes_text(on_disk),
-            f"not {nbytes_text(full)}",
+            f"instead of {nbytes_text(full)}",
             f"All {len(every)} records on disk, the exact base included, against as many full "
             "float32 checkpoints.",
         ),
         (
             "Buckets kept",
             f"{kept} of {buckets}",
-            "by bits" if budget is None else f"budget {percent_text(budget)}",
+            _keeping(settings),
             f"Of the change in step {newest.step}; the others are set to 0. With bits x at most "
             "2ˣ − 1 are kept, or as many for each tensor; with a budget as many as fit into it.",
         ),
@@ -201,7 +201,7 @@ def _headline(snapshot: Snapshot, budget: float | None) -> None:
         (
             "Distance",
             percent_text(newest.distance),
-            "of ‖u − u₀‖",
+            "of the way trained",
             "‖ũ − u‖ / ‖u − u₀‖: how far the restored weights ũ are from the live ones u, as a "
             "share of how far training has moved them from their start u₀.",
         ),
@@ -232,6 +232,13 @@ def _headline(snapshot: Snapshot, budget: float | None) -> None:
     for label, value, note, text in cards:
         with grid.cell():
             st.metric(label, value, note, delta_color="off", delta_arrow="off", help=text)
+
+
+def _keeping(settings: Settings) -> str:
+    """What decides how many buckets are kept."""
+    if settings.budget is not None:
+        return f"budget {percent_text(settings.budget)}"
+    return f"bits x = {settings.bits or 'all'}"
 
 
 def _lost(snapshot: Snapshot) -> str:

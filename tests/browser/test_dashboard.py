@@ -34,6 +34,12 @@ TAG = """selector => {
 }"""
 TAGS = "selector => [...document.querySelectorAll(selector)].map(node => node.lcvizTag ?? null)"
 
+# Pixels between the three sizes and the panels below them.
+GAP = """() => {
+    const box = selector => document.querySelector(selector).getBoundingClientRect();
+    return Math.round(box('.st-key-inside').top - box('.st-key-sizes').top);
+}"""
+
 
 def expecting(what: Any) -> Any:
     """Playwright's expect, as patient as everything here."""
@@ -132,7 +138,7 @@ def test_opens_with_the_example_and_no_error(tab: MakeTab) -> None:
     expecting(heading_of(page, 40)).to_be_visible()
     for label in ("Priority promotion", "Run-length Huffman code", "Exponent buckets"):
         expecting(page.get_by_text(label).first).to_be_visible()
-    for label in ("Run-length Huffman · this run", "Huffman (paper) · instead", "Entropy of"):
+    for label in ("Run-length Huffman · on disk", "Huffman (paper) · instead", "Entropy of"):
         expecting(page.locator(".st-key-sizes").get_by_text(label)).to_be_visible()
     assert "size, % of float32" in drawing(page, "bits").locator("text").all_text_contents()
     assert visitor.run_id is None
@@ -156,7 +162,12 @@ def test_live_training_updates_in_place_and_pauses(tab: MakeTab) -> None:
     assert n >= 2 * len(WHILE_PLAYING) + 6
     before = drawing(page, "buckets").inner_html()
     first_step = viewed_step(page)
-    seen = wait_for_ticks(page, 6)
+    seen, gaps = [iteration(page)], {page.evaluate(GAP)}
+    seen, gaps = [iteration(page)], {page.evaluate(GAP)}
+    for _ in range(5):
+        seen.append(wait_for_ticks(page, 2)[1])
+        gaps.add(page.evaluate(GAP))
+    assert len(gaps) == 1  # the text in between takes as many lines at every tick
     assert seen == sorted(set(seen))
     expecting(heading_of(page, first_step)).to_have_count(0)
     assert page.evaluate(TAGS, charts) == list(range(n))  # the very same nodes
@@ -197,13 +208,13 @@ def test_paper_s_coder_and_budget_are_one_click_away(tab: MakeTab) -> None:
     expecting(whereabouts(page)).to_contain_text("iteration 12 of 12")
     expecting(heading_of(page, 12)).to_be_visible()
     expecting(page.get_by_text("a budget of 5 % of float32")).to_be_visible()
-    for label in ("Run-length Huffman · instead", "Huffman (paper) · this run"):
+    for label in ("Run-length Huffman · instead", "Huffman (paper) · on disk"):
         expecting(page.locator(".st-key-sizes").get_by_text(label)).to_be_visible()
     expecting(page.get_by_text("Huffman code of single values (paper)")).to_be_visible()
     assert "5 %" in drawing(page, "bits").locator("text").all_text_contents()
     for key in EVERY_PANEL:
         expecting(drawing(page, key)).to_be_visible()
-    expecting(page.get_by_text(re.compile(r"budget 5\.00 %"))).to_be_visible()
+    expecting(page.get_by_text(re.compile(r"^budget 5\.00 %$"))).to_be_visible()
     visitor.check()
 
 
@@ -269,7 +280,7 @@ def shown_loss(page: Page, step: int) -> float:
     """The loss that the Export page gives for that step, once it does."""
     box = page.get_by_text(f"restored step {step} bit for bit")
     expecting(box).to_be_visible()
-    found = re.search(r"held-out probe is ([0-9]+\.[0-9]+)", box.inner_text())
+    found = re.search(r"held-out examples is ([0-9]+\.[0-9]+)", box.inner_text())
     assert found
     return float(found[1])
 

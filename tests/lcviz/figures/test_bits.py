@@ -14,7 +14,7 @@ from lcviz.lab.anatomy import EVERY_BITS, Choice
 from lcviz.lab.sizes import Sizes
 
 Check = Callable[[Panel], dict[str, Any]]
-NAMES = ["1", "2", "3", "4", "5", "6", "7", "8", "E"]
+NAMES = ["1", "2", "3", "4", "5", "6", "7", "8", "all"]
 
 
 def made(n: int = 1000) -> list[Choice]:
@@ -96,18 +96,20 @@ def test_sentence_and_table(check_option: Check) -> None:
         "Huffman (paper) 257 B (2.056 bits a parameter)",
     ):
         assert part in panel.sentence
-    assert "at least 1 bit" not in panel.sentence
     assert panel.table["Huffman, bytes"].tolist() == [1000 * i // 8 + 7 for i in range(1, 10)]
     assert panel.table["run-length, bytes"].tolist() == [100 * i for i in range(1, 10)]
     assert panel.table["buckets kept"][8] == "9 of 20"
     assert panel.table["entropy, bytes"].tolist() == [62.5 * i for i in range(1, 10)]
-    assert bit_choices(made(), 8, "huffman").sentence.startswith("E alone keeps 9 of 20")
+    assert bit_choices(made(), 8, "huffman").sentence.startswith("x = all keeps 9 of 20")
 
 
-def test_floor_is_named_where_it_is_what_one_sees(check_option: Check) -> None:
-    panel = bit_choices(made(), 0, "runlength")
-    check_option(panel)
-    assert "at least 1 bit" in panel.sentence
+def test_marks_are_explained_and_now_stands_above_every_bar(check_option: Check) -> None:
+    panel = bit_choices(made(), 8, "runlength")
+    option = check_option(panel)
+    for part in ("Diamonds are the entropy", "Dashed is 1 bit a parameter"):
+        assert part in panel.sentence
+    (band,) = (s for name, s in series(option).items() if name.startswith("now"))
+    assert band["label"]["position"] == "top"  # inside, the bar of "all" would be over it
 
 
 def test_a_budget_is_a_choice_of_its_own(check_option: Check) -> None:

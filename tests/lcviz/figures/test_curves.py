@@ -30,6 +30,14 @@ def test_loss_curve(check_option: Check) -> None:
     }
 
 
+def test_the_mark_is_inside_where_no_loss_was_measured(check_option: Check) -> None:
+    """Losses are measured now and then: the newest step can lie beyond the line's end."""
+    for viewed, end in ((19, 19), (5, 14), (0, 14)):
+        option = check_option(loss_curve([0, 7, 14], [2.5, 1.5, 1.25], [2.5, 1.75, 1.3], viewed))
+        assert option["xAxis"]["max"] == end
+    assert check_option(size_curve([0], [4100], [4000], 100, 0))["xAxis"]["max"] == 1
+
+
 def test_a_diverged_loss_is_a_gap(check_option: Check) -> None:
     """JSON has neither NaN nor infinity."""
     panel = loss_curve([0, 1, 2, 3], [2.0, -math.inf, math.inf, math.nan], [2.0, 1.0, 1.0, 1.0], 0)
@@ -61,7 +69,7 @@ def test_size_curve_with_a_budget(check_option: Check) -> None:
     assert lines["budget"]["data"] == [[1, 5.0], [2, 5.0]]
     styles = [s["lineStyle"]["type"] for s in lines.values()]
     assert len(set(styles)) == 3  # not by colour alone
-    assert "4.88 % of float32 on average of a budget of 5.00 %, its header" in panel.sentence
+    assert "4.88 % of float32 on average (budget 5.00 %), its header" in panel.sentence
     without = size_curve([0, 1, 2], [4100, 190, 200], [4000] * 3, 30, 2)
     assert "budget" not in without.sentence
     assert "budget" not in str(without.chart)

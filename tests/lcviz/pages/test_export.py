@@ -47,7 +47,7 @@ def test_what_is_said_of_the_archive_is_true(exporting: Callable[..., Any], run:
     newest = codec.Chain(io.BytesIO(package.data))
     assert newest.read(newest.entries[-1]).track in verified
     loss = run.task.probe_loss(codec.restore(io.BytesIO(package.data), 5))
-    assert f"loss on the held-out probe is {loss:.6f}; " in restored
+    assert f"loss on held-out examples is {loss:.6f}; " in restored
     assert f"the live model had {run.snapshot().newest.live_loss:.6f}" in restored
     for part in ("SGD", "learning rate 0.1", "seed 0", "2 bits", "model", "every iteration"):
         assert part in page.texts("markdown")[0]

@@ -52,13 +52,13 @@ def test_headline_is_the_newest_checkpoint(live: Callable[..., Any]) -> None:
     found = page.metrics
     whole = sum(f.stat().st_size for f in page.the_run.path.iterdir())
     assert found["This checkpoint"][0] == nbytes_text(c.nbytes)
-    assert found["Whole chain"] == (nbytes_text(whole), f"not {nbytes_text(4 * 31_400)}")
+    assert found["Whole chain"] == (nbytes_text(whole), f"instead of {nbytes_text(4 * 31_400)}")
     assert found["Distance"][0] == percent_text(c.distance)
     assert found["Loss, live"] == (f"{page.the_run.task.probe_loss():.6f}", "at step 6")
     assert found["Loss, restored"][0] == f"{c.restored_loss:.6f}"
     assert "-" not in found["Loss, restored"][1]  # a true minus sign
     buckets = c.alphabets[0].buckets
-    assert found["Buckets kept"] == (f"3 of {len(buckets)}", "by bits")
+    assert found["Buckets kept"] == (f"3 of {len(buckets)}", "bits x = 2")
     used = tables(a for k in snapshot.checkpoints for a in k.alphabets)
     assert found["Tables used again"] == (
         f"{used.reused} of 3",
@@ -84,16 +84,20 @@ def test_both_sizes_and_the_entropy_stand_side_by_side(
         on_disk = (e.payload_bits + 7) // 8 + e.table_nbytes + 12
         assert sizes.of(coder) == on_disk
         for name, title in CODER_NAMES.items():
-            which = f"{title} · {'this run' if name == coder else 'instead'}"
+            which = f"{title} · {'on disk' if name == coder else 'instead'}"
             nbytes = sizes.of(name)
             expected = nbytes_text(nbytes), f"{8 * nbytes / sizes.n:.4f} bits a parameter"
             assert page.metrics[which] == expected
         bits = f"{sizes.entropy_bits / sizes.n:.4f} bits a parameter"
         assert page.metrics["Entropy of single values"] == (nbytes_text(sizes.entropy), bits)
-        (text,) = (t for t in page.texts("caption") if t.startswith("Code words, code tables"))
-        below = sizes.runlength < sizes.entropy
-        assert ("is below the entropy here" in text) == below
-        assert f"The record is {nbytes_text(c.nbytes)}" in text
+        helps = {m.label: m.help for m in page.at.metric}
+        assert helps["Entropy of single values"].startswith("Shannon's bound")
+        assert helps[f"{CODER_NAMES[coder]} · on disk"].endswith("This is on disk.")
+        (text,) = (t for t in page.texts("caption") if t.startswith("On disk: "))
+        own, rest = nbytes_text(on_disk), nbytes_text(c.nbytes - on_disk)
+        assert text.startswith(f"On disk: {own} of code words, levels and code tables (")
+        assert f"({int(e.cached)} of 1 used again), and {rest} of header" in text
+        assert f"stored exactly: {nbytes_text(c.nbytes)} in all." in text
 
 
 def test_panels_show_the_numbers_of_the_checkpoint(live: Callable[..., Any]) -> None:
