@@ -32,7 +32,7 @@ INTRODUCTION = f"""
 Every row is of one run on one machine, whose other users the figures feel; ratios are taken
 within a round and their medians shown, so they tell more than GB/s. *Copy* is `np.copyto` with
 all threads. *Encode* is the whole step (subtract, quantize, code, move the track with its
-digests) and the SHA-256 of what a record holds of it; *decode* checks that SHA-256 and writes
+digests) and the BLAKE3 digest of what a record holds of it; *decode* checks that digest and writes
 the new track, digests computed, into other arrays; *in place* moves the track itself and
 compares its digests. What every method gave back was checked, bit for bit. The `{CODER}` coder
 is the one that the goals are about, `{PAPER}` is the paper's. *Encode ÷ zipnn* is beside the

@@ -29,6 +29,8 @@ NS_A_UNIT, NS_A_SURVIVOR = 500, 4  # about, of one thread
 NS_A_PIECE = 100_000  # several times what it costs to call another thread
 STREAMS = 8  # but not fewer streams than this, if there are so many units
 
+SPARE = 4  # words behind a stream that a decoder may look at
+
 LOOK, CHANGE = 1, 2  # modes of the kernels: compute new digests only, or move the track too
 
 Sums = NDArray[np.uint64]
@@ -242,7 +244,7 @@ def stream_units(n: int, n_symbols: int) -> int:
     while (
         2 * units * UNIT <= MAX_STREAM
         and units * UNIT * n_symbols < SYMBOLS_A_STREAM * n
-        and 2 * units * STREAMS * UNIT <= n
+        and n > (STREAMS - 1) * 2 * units * UNIT
     ):
         units *= 2
     return units
@@ -363,10 +365,8 @@ def _read(
     kernels.lookup(
         table.words, table.classes, runlength.OPEN_BITS, runlength.FIRST_RUN, width, one, many
     )
-    begins = np.zeros(e.streams.size, np.int64)
     sizes = e.streams.astype(np.int64)
-    np.cumsum((sizes[:-1] + 31) >> 5, out=begins[1:])
-    payload = np.concatenate((e.payload, np.zeros(4, np.uint32)))
+    begins, _kept = _begins(e.payload, sizes)
     pieces = workers.pieces(e.streams.size, least=kernels.LANES)
     tracks, starts, n_tensors = _track_of(segments)
     sources = tracks[:0] if segments is None else segments.sources
@@ -376,7 +376,7 @@ def _read(
 
     def work(i: int, scratch: workers.Scratch) -> None:
         status[i] = kernels.read(
-            payload, begins, sizes, *pieces[i], e.stream_elements, n, k, plain, one, many,
+            begins, sizes, *pieces[i], e.stream_elements, n, k, plain, one, many,
             symbol_bits, runlength.FIRST_RUN, runlength.OPEN_BITS, scratch.states, scratch.listed,
             scratch.positions, scratch.found, codes, sources, tracks, starts, levels, mode,
             sums[i], scratch.moved,
@@ -391,6 +391,25 @@ def _read(
         }[int(status[status > 0][0])]
         raise StreamError(what)
     return sums.sum(axis=0, dtype=np.uint64)
+
+
+def _begins(
+    payload: NDArray[np.uint32], sizes: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], tuple[NDArray[np.uint32], ...]]:
+    """8 x the address of each stream, and what has to be kept alive meanwhile.
+
+    Some bytes behind a stream are read too, though not used: the last ones are copied.
+    """
+    words = (sizes + 31) >> 5
+    ends = np.cumsum(words)
+    begins = ends - words
+    first = int(np.searchsorted(ends, payload.size - SPARE, side="right"))
+    at = int(begins[first]) if first < begins.size else payload.size
+    payload = np.ascontiguousarray(payload)
+    tail = np.concatenate((payload[at:], np.zeros(SPARE, np.uint32)))
+    begins[:first] = 8 * payload.ctypes.data + 32 * begins[:first]
+    begins[first:] = 8 * tail.ctypes.data + 32 * (begins[first:] - at)
+    return begins, (payload, tail)
 
 
 class _InOrder:

@@ -111,20 +111,29 @@ def packed_words(lengths: NDArray[np.uint8]) -> NDArray[np.uint32]:
 
 
 def pack_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Code lengths as half bytes, uint8: what a record holds of a table.
+    """Code lengths as bits, uint8: what a record holds of a table.
 
-    Low half first. A length from 1 to 15 stands for itself; 0 is followed by a half byte c
-    and means c + 1 lengths of 0. Zeros at the end are left out.
+    Neighbours are alike, so most are told by a step from the last one other than 0, which is 8
+    at first. Each item begins in the lowest bits that are free, first bit first:
+
+        1            the same
+        010, 001     one more, one less
+        00010, 00011 two more, two less
+        0000         the length itself, 4 bits
+        011          a run of zeros, its length in Elias' gamma code (IEEE Trans. Inf. Theory 21,
+                     1975): as many zeros as it has bits below the highest, a 1, and those bits
+
+    Numbers stand lowest bit first. Zeros at the end are left out.
     """
     out = np.zeros(lengths.size + 1, np.uint8)
     return out[: kernels.pack_lengths(lengths, out)].copy()
 
 
 def unpack_lengths(packed: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:
-    """The n lengths that `pack_lengths` packed. Raises CodeTableError if there are more."""
+    """The n lengths that `pack_lengths` packed. Raises CodeTableError for what is none of its."""
     lengths = np.zeros(n, np.uint8)
     if not kernels.unpack_lengths(packed, lengths):
-        raise CodeTableError(f"{packed.size} bytes hold more than {n} code lengths")
+        raise CodeTableError(f"{packed.size} bytes are no list of at most {n} code lengths")
     return lengths
 
 

@@ -41,9 +41,12 @@ PROBES = 4  # blocks of a tensor, at least, that are looked at first
 UNIT = 2**16
 
 MAX_LENGTH = 15  # bits of a code word
+FIRST_LENGTH = 8  # what the first one is compared with
 MAX_CLASSES = 84  # of runs: all below MAX_STREAM
 MAX_STREAM = 2**21  # elements
 BATCH = 2**11  # symbols decoded before they are applied: their lists stay in the cache
+STREAMED = 256  # bytes
+SPARSE = 64  # elements for each that changes: a copy of so many is better not cached
 LANES = 4  # streams decoded in turn
 ROW = BATCH + WORD  # room in the list of each
 FAST = 11  # bits that are looked up at once
@@ -131,6 +134,38 @@ def _copy(_context, _target, _source, _nbytes):
         return context.get_dummy_value()
 
     return types.void(types.uint64, types.uint64, types.int64), generate
+
+
+@intrinsic
+def _stream(_context, _target, _source):
+    """Copy STREAMED bytes past the caches, to an address that 64 divides; see `_fence`."""
+
+    def generate(context, builder, _signature, arguments):
+        line, step = ir.VectorType(ir.IntType(64), 8).as_pointer(), ir.IntType(64)
+        lines = []
+        for address in arguments:
+            skipped = (builder.add(address, step(i)) for i in range(0, STREAMED, 64))
+            lines.append([builder.inttoptr(skip, line) for skip in skipped])
+        for target, source in zip(*lines):
+            value = builder.load(source)
+            value.align = 4
+            store = builder.store(value, target)
+            store.align = 64
+            store.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64), generate
+
+
+@intrinsic
+def _fence(_context):
+    """All that was streamed is in memory, for every thread, before what follows."""
+
+    def generate(context, builder, _signature, _arguments):
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), generate
 
 
 @intrinsic
@@ -712,9 +747,27 @@ def canonical(lengths, words):
         words[symbol] = reverse | length << 16
 
 
+@_inlined
+def _put(out, at, value, n):
+    """Write the n lowest bits of value, lowest first; returns the next bit."""
+    for i in range(n):
+        out[(at + i) >> 3] |= np.uint8((value >> i & 1) << ((at + i) & 7))
+    return at + n
+
+
+@_inlined
+def _get(packed, at, n):
+    """What `_put` wrote; zeros behind the end."""
+    value = 0
+    for i in range(n):
+        if (at + i) >> 3 < packed.size:
+            value |= (np.int64(packed[(at + i) >> 3]) >> ((at + i) & 7) & 1) << i
+    return value
+
+
 @_compiled
 def pack_lengths(lengths, out):
-    """Code lengths as half bytes: see `unpack_lengths`. out: uint8 (k + 1,), zeros, filled.
+    """Code lengths as bits: see `huffman.pack_lengths`. out: uint8 (k + 1,), zeros, filled.
 
     Returns the bytes in use.
     """
@@ -722,41 +775,73 @@ def pack_lengths(lengths, out):
     while end > 0 and lengths[end - 1] == 0:
         end -= 1
     at = i = 0
+    last = FIRST_LENGTH
     while i < end:
-        out[at >> 1] |= lengths[i] << np.uint8(4 * (at & 1))
-        at += 1
-        if lengths[i] != 0:
-            i += 1
+        length = np.int64(lengths[i])
+        i += 1
+        if length == 0:
+            run = 1
+            while lengths[i] == 0:
+                run += 1
+                i += 1
+            power = np.int64(_highest(np.uint64(run)))
+            at = _put(out, at, 0b110, 3)
+            at = _put(out, at, 1 << power, power + 1)
+            at = _put(out, at, run, power)
             continue
-        run = 1
-        while run < 16 and lengths[i + run] == 0:
-            run += 1
-        out[at >> 1] |= np.uint8(run - 1) << np.uint8(4 * (at & 1))
-        at += 1
-        i += run
-    return (at + 1) >> 1
+        step = length - last
+        last = length
+        if step == 0:
+            at = _put(out, at, 0b1, 1)
+        elif step == 1:
+            at = _put(out, at, 0b010, 3)
+        elif step == -1:
+            at = _put(out, at, 0b100, 3)
+        elif step == 2:
+            at = _put(out, at, 0b01000, 5)
+        elif step == -2:
+            at = _put(out, at, 0b11000, 5)
+        else:
+            at = _put(out, at, length << 4, 8)
+    return (at + 7) >> 3
 
 
 @_compiled
 def unpack_lengths(packed, lengths):
-    """Read half bytes, lower half first: a length, or a 0 and by how many zeros it is followed.
+    """What `pack_lengths` wrote. packed: uint8. lengths: uint8 (k,), zeros, filled.
 
-    packed: uint8. lengths: uint8 (k,), zeros, filled; what is not mentioned stays 0. Returns
-    False if there are more than k.
+    What is not mentioned stays 0. Returns False for what is no list of at most k lengths.
     """
-    i, at = 0, 0
-    while at < 2 * packed.size:
-        half = packed[at >> 1] >> np.uint8(4 * (at & 1)) & np.uint8(15)
-        at += 1
-        if half != 0:
-            if i >= lengths.size:
+    i, at, end = 0, 0, 8 * packed.size
+    last = FIRST_LENGTH
+    while at < end and (end - at >= 8 or _get(packed, at, end - at) != 0):
+        if _get(packed, at, 3) == 0b110:
+            at += 3
+            power = 0
+            while power < MAX_LENGTH and _get(packed, at + power, 1) == 0:
+                power += 1
+            i += (1 << power) + _get(packed, at + power + 1, power)
+            at += 2 * power + 1
+            if at > end or i > lengths.size:
                 return False
-            lengths[i] = half
-            i += 1
-        elif at < 2 * packed.size:
-            i += 1 + np.int64(packed[at >> 1] >> np.uint8(4 * (at & 1)) & np.uint8(15))
-            at += 1
-    return i <= lengths.size
+            continue
+        if _get(packed, at, 1) == 1:
+            used, length = 1, last
+        elif _get(packed, at, 3) == 0b010:
+            used, length = 3, last + 1
+        elif _get(packed, at, 3) == 0b100:
+            used, length = 3, last - 1
+        elif _get(packed, at, 4) == 0b1000:
+            used, length = 5, last + 2 - 4 * _get(packed, at + 4, 1)
+        else:
+            used, length = 8, _get(packed, at + 4, 4)
+        at += used
+        if at > end or i >= lengths.size or not 1 <= length <= MAX_LENGTH:
+            return False
+        lengths[i] = length
+        last = length
+        i += 1
+    return True
 
 
 @_compiled
@@ -820,9 +905,9 @@ def _load64(_context, _address):
 
 
 @_inlined
-def _view(payload, at):
-    """The bits from ``at`` on, 57 of them, of a payload given as an address."""
-    return _load64(payload + (at >> np.uint64(3))) >> (at & np.uint64(7))
+def _view(at):
+    """The bits from ``at`` on, 57 of them; at: 8 x an address, and up to 7."""
+    return _load64(at >> np.uint64(3)) >> (at & np.uint64(7))
 
 
 @_inlined
@@ -851,14 +936,14 @@ def _escaped(window, symbol_bits, first_run, open_bits):
 
 
 @_inlined
-def _next(here, lane, states, entry, symbol_bits, first_run, open_bits, listed):
+def _next(lane, states, entry, symbol_bits, first_run, open_bits, listed):
     """Take one entry of one lane, whatever it is. states, listed: see `_fill`."""
     at = np.uint64(states[lane, 0])
-    used, elements = _split(entry, _view(here, at))
+    used, elements = _split(entry, _view(at))
     symbol = entry >> CODE
     at += used
     if entry >= ESCAPE:
-        used, elements, symbol = _escaped(_view(here, at), symbol_bits, first_run, open_bits)
+        used, elements, symbol = _escaped(_view(at), symbol_bits, first_run, open_bits)
         at += used
     told = np.uint64(states[lane, 2]) + elements
     listed[lane * ROW + states[lane, 3]] = told | symbol << CODE
@@ -867,7 +952,7 @@ def _next(here, lane, states, entry, symbol_bits, first_run, open_bits, listed):
 
 
 @_inlined
-def _fill_one(here, lane, states, one, many, listed):
+def _fill_one(lane, states, one, many, listed):
     """Read one lane up to an escape, while that needs no look at its end."""
     few, more = np.uint64(one.size - 1), np.uint64(many.size - 1)
     at, told = np.uint64(states[lane, 0]), np.uint64(states[lane, 2])
@@ -875,7 +960,7 @@ def _fill_one(here, lane, states, one, many, listed):
     rounds = min(BATCH - states[lane, 3], (states[lane, 1] - states[lane, 0]) // LONGEST)
     end = m + np.uint64(max(rounds, 0))
     while m < end:
-        window = _view(here, at)
+        window = _view(at)
         entry = many[window & more]
         if entry >= ESCAPE:
             entry = one[window & few]
@@ -891,18 +976,18 @@ def _fill_one(here, lane, states, one, many, listed):
 
 
 @_compiled
-def _fill(payload, states, reach, one, many, symbol_bits, first_run, open_bits, listed):
+def _fill(states, reach, one, many, symbol_bits, first_run, open_bits, listed):
     """Read every lane until its list is full, its stream ends, or another lane is free.
 
-    states: int64 (LANES, 6), of each lane: next bit, end, elements told of, entries in its
-    list, stream (-1: the lane is free), address of the track just before the stream. reach:
+    states: int64 (LANES, 7), of each lane: next bit, end, elements told of, entries in its
+    list, stream (-1: the lane is free), address of the track just before the stream, and how
+    far the track is a copy of its sources. reach:
     uint64, which bits of an element's number lead from there to what is to be prefetched: none
     without a track. listed: uint64 (LANES * ROW,): elements told of, the symbol being the last
     of them | symbol << 48. Four lanes are read in turn while all of them can, for a processor
     waits for a stream's next bit, but not for another stream.
     """
     few, more = np.uint64(one.size - 1), np.uint64(many.size - 1)
-    here = np.uint64(payload.ctypes.data)
     busy = states[0, 4] >= 0
     for k in range(1, LANES):
         busy = busy and states[k, 4] >= 0
@@ -922,7 +1007,7 @@ def _fill(payload, states, reach, one, many, symbol_bits, first_run, open_bits, 
         end = m + np.uint64(rounds)
         escape = np.uint64(0)
         while m < end:
-            w0, w1, w2, w3 = _view(here, a0), _view(here, a1), _view(here, a2), _view(here, a3)
+            w0, w1, w2, w3 = _view(a0), _view(a1), _view(a2), _view(a3)
             e0, e1, e2, e3 = many[w0 & more], many[w1 & more], many[w2 & more], many[w3 & more]
             if (e0 | e1 | e2 | e3) >= ESCAPE:
                 e0, e1, e2, e3 = one[w0 & few], one[w1 & few], one[w2 & few], one[w3 & few]
@@ -955,8 +1040,8 @@ def _fill(payload, states, reach, one, many, symbol_bits, first_run, open_bits, 
         for k in range(LANES):
             states[k, 3] = m
             if escape != 0:
-                entry = one[_view(here, np.uint64(states[k, 0])) & few]
-                _next(here, k, states, entry, symbol_bits, first_run, open_bits, listed)
+                entry = one[_view(np.uint64(states[k, 0])) & few]
+                _next(k, states, entry, symbol_bits, first_run, open_bits, listed)
     for k in range(LANES):
         if states[k, 4] < 0:
             continue
@@ -964,35 +1049,53 @@ def _fill(payload, states, reach, one, many, symbol_bits, first_run, open_bits, 
             if states[k, 0] + LONGEST <= states[k, 1]:
                 if busy:
                     break
-                _fill_one(here, k, states, one, many, listed)
+                _fill_one(k, states, one, many, listed)
                 if states[k, 3] >= BATCH or states[k, 0] >= states[k, 1]:
                     break
-            entry = one[_view(here, np.uint64(states[k, 0])) & few]  # no word of another stream
-            _next(here, k, states, entry, symbol_bits, first_run, open_bits, listed)
+            entry = one[_view(np.uint64(states[k, 0])) & few]  # no word of another stream
+            _next(k, states, entry, symbol_bits, first_run, open_bits, listed)
 
 
 @_inlined
-def _become(sources, tracks, starts, begin, end):
-    """tracks = sources at the positions begin..end."""
+def _stream_all(target, source, nbytes):
+    """Copy past the caches: faster by the reading of what is overwritten."""
+    head = min(nbytes, np.int64(-target & np.uint64(63)))
+    _copy(target, source, head)
+    target, source, nbytes = target + np.uint64(head), source + np.uint64(head), nbytes - head
+    for _ in range(nbytes // STREAMED):
+        _stream(target, source)
+        target, source = target + np.uint64(STREAMED), source + np.uint64(STREAMED)
+    _copy(target, source, nbytes % STREAMED)
+    _fence()
+
+
+@_inlined
+def _become(sources, tracks, starts, begin, end, changes):
+    """tracks = sources at the positions begin..end, of which so many will change at once."""
     segment = _segment_of(starts, begin)
+    sparse = changes * SPARSE < end - begin
     while begin < end:
         part = min(end, starts[segment + 1])
         skip = np.uint64(4 * (begin - starts[segment]))
-        _copy(tracks[segment] + skip, sources[segment] + skip, 4 * (part - begin))
+        target, source = tracks[segment] + skip, sources[segment] + skip
+        if sparse:
+            _stream_all(target, source, 4 * (part - begin))
+        else:
+            _copy(target, source, 4 * (part - begin))
         begin = part
         segment += 1
 
 
 @_compiled
 def read(
-    payload, begins, sizes, first, last, elements, n, n_levels, plain, one, many, symbol_bits,
+    begins, sizes, first, last, elements, n, n_levels, plain, one, many, symbol_bits,
     first_run, open_bits, states, listed, positions, found, codes, sources, tracks, starts,
     levels, mode, sums, scratch,
 ):  # fmt: skip
     """Decode the streams first..last, and advance the track by them or write their codes.
 
-    payload: uint32, four words longer than all streams. begins: int64, first word of each
-    stream. sizes: int64, their bits. elements: of every stream but the last. n: of all. plain:
+    begins: int64, 8 x the address of each stream; 16 bytes behind its end can be read too.
+    sizes: int64, their bits. elements: of every stream but the last. n: of all. plain:
     zeros are coded too. one, many: see `lookup`. states, listed: see `_fill`;
     positions: uint32 and found: uint16, both (ROW,); all scratch. codes: uint8 or uint16 (n,),
     zeros, filled if mode is 0. sources: what the track is first to become a copy of, or empty.
@@ -1003,19 +1106,17 @@ def read(
     that idles would leave the others waiting for memory.
     """
     following, free = first, LANES
-    reach = np.uint64(0) if mode == 0 else LOW32
+    reach = np.uint64(0) if mode == 0 or sources.size > 0 else LOW32
     states[:, 4] = -1
     while following < last or free < LANES:
         for k in range(LANES):
             if states[k, 4] < 0 and following < last:
-                if sources.size > 0:
-                    begin = following * elements
-                    _become(sources, tracks, starts, begin, min(begin + elements, n))
-                states[k, 0] = 32 * begins[following]
+                states[k, 0] = begins[following]
                 states[k, 1] = states[k, 0] + sizes[following]
                 states[k, 2] = 0
                 states[k, 4] = following
-                states[k, 5] = np.int64(payload.ctypes.data)
+                states[k, 6] = following * elements
+                states[k, 5] = begins[following] >> 3  # any address will do
                 if mode != 0:  # right for most: a stream seldom holds more than one tensor
                     before = following * elements - 1
                     segment = _segment_of(starts, before + 1)
@@ -1024,7 +1125,7 @@ def read(
                 free -= 1
             states[k, 3] = 0
         _fill(
-            payload, states, reach, one, many, np.uint64(symbol_bits), first_run, open_bits, listed
+            states, reach, one, many, np.uint64(symbol_bits), first_run, open_bits, listed
         )  # fmt: skip
         for k in range(LANES):
             if states[k, 4] < 0:
@@ -1050,6 +1151,10 @@ def read(
                 largest = max(largest, symbol)
             if largest >= n_levels:
                 return STREAM_LEAVES
+            if sources.size > 0:
+                end = before + 1 + (limit if states[k, 0] == states[k, 1] else states[k, 2])
+                _become(sources, tracks, starts, states[k, 6], end, m)
+                states[k, 6] = end
             if mode == 0:
                 for i in range(m):
                     codes[before + positions[i]] = found[i]

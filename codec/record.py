@@ -7,7 +7,6 @@ stands with its reason.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import xxhash
+from blake3 import blake3
 from numpy.typing import NDArray
 from safetensors import SafetensorError, deserialize, serialize
 from safetensors import TensorSpec as FileTensor
@@ -51,7 +51,7 @@ PREFIX = "t/"  # before every tensor's name, so that no name can collide with ou
 MAX_HEADER = 16 * 2**20  # bytes; a JSON parser needs about 20 times as much memory
 MAX_TENSORS = 100_000  # a header of this many entries still parses within a second
 MAX_STEP = 2**63 - 1  # so that every reader's integers hold it
-_HEX_SHA256, _HEX_XXH3 = re.compile("[0-9a-f]{64}"), re.compile("[0-9a-f]{32}")
+_HEX_BLAKE3, _HEX_XXH3 = re.compile("[0-9a-f]{64}"), re.compile("[0-9a-f]{32}")
 _DIGEST = re.compile(rb'\\"digest\\":\\"([0-9a-f]{64})\\"')
 
 
@@ -59,7 +59,7 @@ _DIGEST = re.compile(rb'\\"digest\\":\\"([0-9a-f]{64})\\"')
 class Record:
     """A record whose bytes are intact.
 
-    where: name for messages. digest: SHA-256, hex, of the file. parent: digest of the
+    where: name for messages. digest: BLAKE3, hex, of the file. parent: digest of the
     record before it, None for a base. track: xxh3-128, hex, of the rebuilt track.
     """
 
@@ -144,7 +144,7 @@ def load(data: bytes, where: str) -> Record:
     try:
         step, kind = _typed(metadata["step"], int), _typed(metadata["kind"], str)
         track = _hex(metadata["track"], _HEX_XXH3)
-        parent = _hex(metadata["parent"], _HEX_SHA256) if kind == "delta" else None
+        parent = _hex(metadata["parent"], _HEX_BLAKE3) if kind == "delta" else None
     except (KeyError, TypeError) as exc:
         raise MalformedRecordError(where, "step, kind, track and parent", _short(exc)) from exc
     if kind not in ("base", "delta"):
@@ -317,7 +317,7 @@ def _dump(metadata: dict[str, Any], arrays: Arrays) -> bytes:
     data = bytes(serialize(tensors, metadata={KEY: text}))
     found = _DIGEST.search(data)
     assert found is not None, "the digest's place is in the text above"
-    digest = hashlib.sha256(data).hexdigest().encode()
+    digest = blake3(data).hexdigest().encode()
     return data[: found.start(1)] + digest + data[found.end(1) :]
 
 
@@ -353,12 +353,12 @@ def _checked_digest(data: bytes, start: int, where: str) -> str:
     place = _DIGEST.search(data, 8, start)  # the first one: a tensor's name may look like it
     if place is None:
         raise ForeignRecordError(where, "an LC-Checkpoint digest in the header", "none")
-    h = hashlib.sha256(data[: place.start(1)])
+    h = blake3(memoryview(data)[: place.start(1)])
     h.update(b"0" * 64)
     h.update(memoryview(data)[place.end(1) :])
-    stored = place.group(1).decode()
-    if h.hexdigest() != stored:
-        raise DigestError(where, f"content of SHA-256 {stored}", h.hexdigest())
+    stored, found = place.group(1).decode(), h.hexdigest()
+    if found != stored:
+        raise DigestError(where, f"content of BLAKE3 {stored}", found)
     return stored
 
 

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from .kernels import MAX_CLASSES
 
 CLASS_BITS = 7  # of a class after an escape
-MAX_TOKENS = 4096  # so that a table has 2 KiB at most, and is read in no time
+MAX_TOKENS = 4096  # so that a table has 4 KiB at most, and is read in no time
 
 _POWER = np.maximum(np.arange(MAX_CLASSES) // 4, 4)
 OPEN_BITS: NDArray[np.uint8] = np.where(np.arange(MAX_CLASSES) < 16, 0, _POWER - 2).astype(np.uint8)

@@ -33,7 +33,7 @@ class Scratch:
         self.found = np.empty(kernels.ROW, np.uint16)
         self.listed = np.empty(kernels.LANES * kernels.ROW, np.uint64)
         self.moved = np.empty((2, kernels.ROW), np.uint32)
-        self.states = np.empty((kernels.LANES, 6), np.int64)
+        self.states = np.empty((kernels.LANES, 7), np.int64)
         self.words = np.empty(0, np.uint32)
 
     def room(self, n: int) -> NDArray[np.uint32]:

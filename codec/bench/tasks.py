@@ -1,14 +1,13 @@
 """What is timed: the codec's own steps, and copying the same memory.
 
 encode           Tracker.step: subtract, quantize, code, move the track with its digests;
-                 and the SHA-256 of what a record would hold
-decode           that SHA-256 checked, a fresh copy of the track moved, its digests checked
+                 and the BLAKE3 digest of what a record would hold
+decode           that BLAKE3 digest checked, a fresh copy of the track moved, its digests checked
 decode in place  the same without the copy
 """
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from blake3 import blake3
 from numpy.typing import NDArray
 
 from ..coding import digest
@@ -172,13 +172,13 @@ def ours(
 
 
 def fingerprint(step: Step) -> bytes:
-    """SHA-256 of the bytes that a record has of a step."""
-    h = hashlib.sha256()
+    """BLAKE3 of the bytes that a record has of a step."""
+    h = blake3()
     parts = [step.exact[name] for name in step.exact]
     for group in step.groups:
         e = group.encoded
         parts += [e.levels[1:], e.streams, e.payload]
         parts += [e.table.packed] if e.table and not e.cached else []
     for part in parts:
-        h.update(np.ascontiguousarray(part).reshape(-1).data)
+        h.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
     return h.digest()

@@ -158,7 +158,7 @@ def test_resume_goes_on_from_the_track_on_disk(
     scope: str, coder: str,
 ) -> None:  # fmt: skip
     """A resumed chain has the same bytes as one written in one go, tables sent last included."""
-    states = sparse_states(5, jumps=0.05)
+    states = sparse_states(5)
     settings = settings | {"scope": scope, "coder": coder}
     with codec.Checkpointer(tmp_path / "one", **settings) as checkpoints:
         for i, state in enumerate(states):
@@ -187,7 +187,7 @@ def test_settings_may_change_on_resume(
         {"scope": "tensor"}, {"scope": "tensor", "coder": "huffman"}, {},
     ]  # fmt: skip
     last = {}
-    for i, state in enumerate(sparse_states(16, jumps=0.05)):
+    for i, state in enumerate(sparse_states(16)):
         with codec.Checkpointer(path, **changes[i // 2], resume=True) as checkpoints:
             saved = checkpoints.save(i, state)
             assert checkpoints.tracker is not None
@@ -212,7 +212,7 @@ def test_a_plain_table_is_no_use_to_runs_and_back(
     tmp_path: Path, sparse_states: Callable[..., list[Arrays]]
 ) -> None:
     """The paper's coder never writes tokens, though the table sent last may be one of them."""
-    path, states = tmp_path / "run.lcc", sparse_states(6, jumps=0.05)
+    path, states = tmp_path / "run.lcc", sparse_states(6)
     for i, state in enumerate(states):
         coder = "huffman" if i in (2, 3) else "runlength"
         with codec.Checkpointer(path, coder=coder, resume=True) as checkpoints:

@@ -263,8 +263,8 @@ def test_unknown_coder(encoded: codec.Encoded, paper: np.ndarray, coder: Any) ->
     [
         (0, 0, 1),
         (UNIT, 1, 1),
-        (16 * UNIT - 1, 1, 1),  # 8 streams of 2 units need 16
-        (16 * UNIT, 1, 2),
+        (14 * UNIT, 1, 1),  # 8 streams of 2 units need more than 14
+        (14 * UNIT + 1, 1, 2),
         (16 * UNIT, 2 * 8192 * 8, 1),  # 8192 symbols a stream are enough
         (16 * UNIT, 16 * 8192 - 1, 2),
         (16 * UNIT, 16 * 8192, 1),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
@@ -15,11 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 import xxhash
+from blake3 import blake3
+from hypothesis import example as tried
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import codec
-from codec import errors, runlength
+from codec import errors, huffman, runlength
 from codec import record as records
 from codec.kernels import MAX_CLASSES, MAX_STREAM, UNIT
 from codec.state import CARRIER
@@ -62,7 +63,8 @@ def container(data: bytes) -> tuple[dict[str, Any], dict[str, tuple[str, list[in
 
 def file_digest(data: bytes) -> str:
     at = data.index(b'\\"digest\\":\\"') + len(b'\\"digest\\":\\"')
-    return hashlib.sha256(data[:at] + b"0" * 64 + data[at + 64 :]).hexdigest()
+    data = data[:at] + b"0" * 64 + data[at + 64 :]
+    return blake3(data).hexdigest()
 
 
 def sum_of(data: bytes) -> int:
@@ -86,20 +88,35 @@ def numbers(kind: str, array: tuple[str, list[int], bytes]) -> list[Any]:
     return [struct.unpack_from("<" + kind, array[2], i)[0] for i in range(0, len(array[2]), size)]
 
 
-def code_lengths(table: bytes, n: int) -> list[int]:
-    halves = [half for byte in table for half in (byte & 15, byte >> 4)]
+def code_lengths(table: bytes, n: int) -> list[int] | None:
+    """None for what is no table of n lengths."""
+    bits = "".join(format(byte, "08b")[::-1] for byte in table)
     lengths: list[int] = []
-    while halves:
-        half = halves.pop(0)
-        if half:
-            lengths.append(half)
-        elif halves:
-            lengths += [0] * (halves.pop(0) + 1)
-    assert len(lengths) <= n
-    return lengths + [0] * (n - len(lengths))
+    last = 8
+    while len(bits) >= 8 or "1" in bits:
+        if run := re.match("011(0*)1", bits):
+            n_open, bits = len(run[1]), bits[run.end() :]
+            if len(bits) < n_open or n_open > 12:
+                return None
+            lengths += [0] * (2**n_open + int("0" + bits[:n_open][::-1], 2))
+            bits = bits[n_open:]
+            continue
+        item = re.match("(1)|(010)|(001)|(00010)|(00011)|0000(....)", bits)
+        if item is None:
+            return None
+        if item[6]:
+            last = int(item[6][::-1], 2)
+        else:
+            last += (0, 1, -1, 2, -2)[(item.lastindex or 0) - 1]
+        if not 1 <= last <= 15:
+            return None
+        lengths.append(last)
+        bits = bits[item.end() :]
+    return lengths + [0] * (n - len(lengths)) if len(lengths) <= n else None
 
 
-def code_words(lengths: list[int]) -> dict[str, int]:
+def code_words(lengths: list[int] | None) -> dict[str, int]:
+    assert lengths is not None
     words, value, before = {}, -1, 0
     for length, symbol in sorted((n, i) for i, n in enumerate(lengths) if n):
         value = (value + 1) << (length - before) if before else 0
@@ -265,7 +282,7 @@ def test_example_says_what_stands_there() -> None:
     notes = re.findall(r"^0[0-9a-f]{3}  (?:[0-9a-f]{2} ?)+ +(\S.*)$", TEXT, re.MULTILINE)
     assert notes[0] == "length of the header: 728"
     assert notes[-3] == "payload: 1 0 1 1 0 0 0 0 | 1 1 1 0 1 1 1 1 | 0 0 and 14 unused"
-    assert notes[-2:] == ["streams: 18 bits", "tables: lengths 1, 2 | 3, 3"]
+    assert notes[-2:] == ["streams: 18 bits", "tables: 0000 1000 | 010 010 1 and a bit unused"]
 
 
 def test_example_of_tokens() -> None:
@@ -293,6 +310,24 @@ def test_example_of_tokens() -> None:
     )  # fmt: skip
     assert codec.decode(encoded).codes.tolist() == codes
     assert CodeTable(np.array(lengths, np.uint8), 18).packed.tobytes() == table
+
+
+@given(st.binary(max_size=12), st.integers(0, 40))
+@tried(b"\x00", 3)  # eight zeros: a length of 0
+@tried(b"\x01\x00", 3)
+@tried(b"\x80", 3)  # a length that ends behind the end
+@tried(b"\x86\xff", 40)  # 16 zeros, and so on
+@tried(b"\x46", 40)
+@tried(b"\x46\x00", 40)
+@tried(b"\x92\x24\x49\x92\x24\x49\x00", 40)  # steps up to 15 and beyond
+def test_any_bytes_as_a_table(packed: bytes, n: int) -> None:
+    expected = code_lengths(packed, n)
+    array = np.frombuffer(packed, np.uint8)
+    if expected is None:
+        with pytest.raises(codec.CodeTableError, match=f"no list of at most {n} code lengths"):
+            huffman.unpack_lengths(array, n)
+    else:
+        assert huffman.unpack_lengths(array, n).tolist() == expected
 
 
 def test_runs_have_the_classes_of_the_table() -> None:
@@ -383,7 +418,7 @@ def test_several_streams(
 ) -> None:
     """Neither tensors nor runs end where a stream does."""
     bits = None if jumps == 1 else 2
-    met = agreement(sparse_states(3, 1, 150_000, jumps), bits=bits, coder=coder)
+    met = agreement(sparse_states(3, 1, 150_000, jumps, 1), bits=bits, coder=coder)
     assert met["streams"] == 2 * 3
     assert (met["plain"] > 0) == (coder == "huffman" or jumps == 1)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import codec
 
 ROOT = Path(codec.__file__).parent
-ALLOWED = {"numpy", "numba", "llvmlite", "safetensors", "xxhash"}
+ALLOWED = {"numpy", "numba", "llvmlite", "safetensors", "xxhash", "blake3"}
 COMPILER = {"numba", "llvmlite"}
 
 PUBLIC = """

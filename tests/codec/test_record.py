@@ -169,7 +169,7 @@ BAD = {
     "truncated-header": (TRUNCATED, r"736 bytes for the header", r"100"),
     "longer": (TRUNCATED, r"798 bytes", r"799"),
     "version": (codec.VersionError, r"format 1", r"format 2; update this package"),
-    "digest": (codec.DigestError, r"content of SHA-256 6365513f6b44\w{52}", r"\w{64}"),
+    "digest": (codec.DigestError, r"content of BLAKE3 97edf6f41be0\w{52}", r"\w{64}"),
     "malformed-kind": (MALFORMED, r"kind base or delta", r"'diff'"),
     "malformed-step": (MALFORMED, r"a step from 0 to 9223372036854775807", r"-1"),
     "malformed-bits": (MALFORMED, r"settings within their range", r"bits must be .*; got 9"),
@@ -372,6 +372,9 @@ def sizes(levels: int, classes: int, table: int, elements: int = 65536) -> Array
     return {"sizes": np.array([[levels, classes, table, elements]], U64)}
 
 
+# One, two, three and four lengths of 0, for that many words.
+NO_LENGTHS = np.array([0x0E, 0x16, 0x36, 0x26], U8)
+
 WRONG_SIZES = [
     ({"sizes": np.array([[4, 1, 2, 65536]], np.int64)}, "sizes are int64 of 2 dimensions"),
     ({"sizes": np.array([[4, 1, 2, 65536]], np.float64)}, "sizes are float64 of 2 dimensions"),
@@ -384,13 +387,13 @@ WRONG_SIZES = [
     (sizes(0, 1, 2), "0 levels, at most 4 are allowed"),
     (sizes(5, 1, 2), "5 levels, at most 4 are allowed"),  # bits is 2
     (sizes(2**64 - 1, 1, 2), "18446744073709551615 levels"),
-    (sizes(1, 1, 1) | {"tables": np.zeros(1, U8), "levels": np.zeros(0, F32)}, "without code"),
-    (sizes(2, 1, 2) | {"tables": np.zeros(2, U8), "levels": np.ones(1, F32)}, "without code"),
-    (sizes(2, 2, 2) | {"tables": np.zeros(2, U8), "levels": np.ones(1, F32)}, "cannot all lack"),
-    (sizes(1, 1, 2) | {"tables": np.zeros(2, U8), "levels": np.zeros(0, F32)}, "more than 1 code"),
-    (sizes(1, 1, 2), "2 bytes hold more than 1 code lengths"),
-    (sizes(2, 1, 2), "2 bytes hold more than 2 code lengths"),
-    (sizes(3, 1, 2), "2 bytes hold more than 3 code lengths"),
+    (sizes(1, 1, 1) | {"tables": NO_LENGTHS[:1], "levels": np.zeros(0, F32)}, "without code"),
+    (sizes(2, 1, 1) | {"tables": NO_LENGTHS[1:2], "levels": np.ones(1, F32)}, "without code"),
+    (sizes(2, 2, 1) | {"tables": NO_LENGTHS[2:3], "levels": np.ones(1, F32)}, "cannot all lack"),
+    (sizes(1, 1, 2) | {"tables": np.zeros(2, U8), "levels": np.zeros(0, F32)}, "at most 1 code"),
+    (sizes(1, 1, 2), "2 bytes are no list of at most 1 code lengths"),
+    (sizes(2, 1, 2), "2 bytes are no list of at most 2 code lengths"),
+    (sizes(3, 1, 2), "2 bytes are no list of at most 3 code lengths"),
     (sizes(3, 2, 2), "are not the sums of their sizes"),  # lengths of tokens, a level too many
     (sizes(1, 0, 0), "are not the sums of their sizes"),  # nothing is used
     (sizes(2, 0, 0), "are not the sums of their sizes"),
@@ -404,7 +407,7 @@ WRONG_SIZES = [
     (sizes(4, 1, 0), "the code table sent last for '', but none was"),
     (sizes(4, 84, 0), "the code table sent last for '', but none was"),
     (sizes(4, 2**64 - 1, 0), "the code table sent last for '', but none was"),
-    (sizes(4, 1, 1), r"code lengths \[1, 2, 0, 0\] are not a complete prefix code"),
+    (sizes(4, 1, 1), r"code lengths \[1, 0, 0, 0\] are not a complete prefix code"),
     (sizes(4, 1, 3), "3 elements of a stream, only 2 left"),
     (sizes(4, 1, 2**64 - 1), "18446744073709551615 elements of a stream, only 2 left"),
     (sizes(4, 1, 2, 0), "streams of 0 elements"),
@@ -417,16 +420,17 @@ WRONG_SIZES = [
 ]  # fmt: skip
 
 WRONG_PARTS = [
-    ({"tables": np.array([0x21, 0x33], np.int8)}, "tables are int8 of 1 dimensions"),
-    ({"tables": np.array([[0x21, 0x33]], U8)}, "tables are uint8 of 2 dimensions"),
-    ({"tables": np.array(0x21, U8)}, "tables are uint8 of 0 dimensions"),
+    ({"tables": np.array([0x10, 0x52], np.int8)}, "tables are int8 of 1 dimensions"),
+    ({"tables": np.array([[0x10, 0x52]], U8)}, "tables are uint8 of 2 dimensions"),
+    ({"tables": np.array(0x10, U8)}, "tables are uint8 of 0 dimensions"),
     ({"tables": np.zeros(0, U8)}, "2 elements of a stream, only 0 left"),
-    ({"tables": np.array([0x21], U8)}, "2 elements of a stream, only 1 left"),
-    ({"tables": np.array([0x21, 0x33, 0], U8)}, "are not the sums of their sizes"),
-    ({"tables": np.zeros(2, U8)}, "4 levels cannot all lack a code word"),
-    ({"tables": np.array([0x11, 0x11], U8)}, "not a complete prefix code"),
-    ({"tables": np.array([0x21, 0x34], U8)}, "not a complete prefix code"),
-    ({"tables": np.array([0x21, 0x30], U8)}, "2 bytes hold more than 4 code lengths|complete"),
+    ({"tables": np.array([0x10], U8)}, "2 elements of a stream, only 1 left"),
+    ({"tables": np.array([0x10, 0x52, 0], U8)}, "are not the sums of their sizes"),
+    (sizes(4, 1, 1) | {"tables": NO_LENGTHS[3:]}, "4 levels cannot all lack a code word"),
+    ({"tables": np.array([0x10, 0x07], U8)}, "not a complete prefix code"),  # 1 1 1 1
+    ({"tables": np.array([0x10, 0x2A], U8)}, "not a complete prefix code"),  # 1 2 2 3
+    ({"tables": np.zeros(2, U8)}, "2 bytes are no list of at most 4 code lengths"),  # 0
+    ({"tables": np.array([0x10, 0x92], U8)}, "no list of at most 4 code lengths"),  # 1 2 3 and 01
     ({"levels": np.zeros(3)}, "levels are float64"),
     ({"levels": np.zeros((3, 1), F32)}, "levels are float32 of 2 dimensions"),
     ({"levels": np.zeros(4, F32)}, "are not the sums of their sizes"),
@@ -553,9 +557,9 @@ def test_tokens(
         (tokens("A", table=[1, 0, 0, 0]), "not a complete prefix code"),
         (tokens("A", table=[0, 1, 2, 2]), "the escape has no code word"),
         (tokens("A", table=[0, 1, 0, 1]), "the escape has no code word"),
-        (tokens("A", table=[2, 1, 3, 0, 0, 0, 0, 3]), "hold more than 7 code lengths"),
-        (tokens("A") | sizes(4, 1, 2), "end before 10 elements"),  # the same words, plain
-        (tokens("A") | sizes(4, 85, 2), "85 classes of runs with 3 symbols"),
+        (tokens("A", table=[2, 1, 3, 0, 0, 0, 0, 3]), "are no list of at most 7 code lengths"),
+        (tokens("A") | sizes(4, 1, 3), "end before 10 elements"),  # the same words, plain
+        (tokens("A") | sizes(4, 85, 3), "85 classes of runs with 3 symbols"),
     ],
 )
 def test_hostile_tokens(

@@ -78,7 +78,7 @@ def test_two_symbols(check_option: Check) -> None:
     assert sorted(drawn(option)) == ["0  →  zero", "1  →  −0.75"]
     for part in ("conv.weight: 2 symbols", "1.0000 bits", "0.9710"):
         assert part in panel.sentence
-    assert panel.sentence.endswith("The table is new: 1 byte, beside 12 B of words.")
+    assert panel.sentence.endswith("The table is new: 2 bytes, beside 12 B of words.")
 
 
 def test_a_table_that_was_used_again(check_option: Check) -> None:
@@ -95,7 +95,7 @@ def test_the_paper_s_code_of_a_record_of_runs(check_option: Check) -> None:
     panel = code_panel(rows_for([2900, 100]), alphabet, "δ")
     check_option(panel)
     assert "not what this record was written with" in panel.sentence
-    assert "375 B of words and a table of 1 byte" in panel.sentence
+    assert "375 B of words and a table of 2 bytes" in panel.sentence
 
 
 def test_four_symbols_as_in_the_paper(check_option: Check) -> None:

@@ -151,7 +151,7 @@ def test_tables_that_were_used_again(make_case: MakeCase, scope: str) -> None:
     """Counted from the records themselves; one that needs no bits needs no table."""
     alphabets, steps = [], []
     for n in (1, 2, 3):
-        case = make_case(7, 2, scope, {"bias": 0.01}, steps=n)
+        case = make_case(8, 2, scope, {"bias": 0.01}, steps=n)
         alphabets += dissect(case.changes, case.step)[0]
         steps.append(case.step)
     encoded = [g.encoded for step in steps for g in step.groups]
