@@ -351,6 +351,7 @@ def _write(
             tracks, starts, all_levels, mode, sums[i], scratch.positions, scratch.moved,
         )  # fmt: skip
         payload.put(i, out[:used])
+        s.leave(first * units, last * units)
 
     workers.spread(work, len(pieces))
     return payload.whole(), sizes.astype(np.uint32), sums.sum(axis=0, dtype=np.uint64)

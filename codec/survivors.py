@@ -10,8 +10,9 @@ Not done here: which survivors become which level (quantize), how they are writt
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,6 +59,34 @@ class Segments:
             segment += 1
 
 
+class _Room:
+    """Memory for the survivors of so many units.
+
+    In small pages, so that what is not reached takes none, and what is done with can be given
+    back: at most a third of the codes is used where most of a delta is zero.
+    """
+
+    def __init__(self, units: int) -> None:
+        self.marks = np.empty(units * (UNIT // kernels.WORD), np.uint64)
+        self._pages: mmap.mmap | None = None
+        if units == 0 or not hasattr(mmap, "MADV_NOHUGEPAGE"):  # Linux alone has it
+            self.codes = np.empty(units * UNIT, np.uint8)
+            return
+        try:  # private, or a forked child would write into its parent's
+            private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+            self._pages = mmap.mmap(-1, units * UNIT, flags=private)
+        except OSError as exc:
+            raise MemoryError(f"no memory for the codes of {units * UNIT} elements") from exc
+        with suppress(OSError):  # a kernel that knows no others
+            self._pages.madvise(mmap.MADV_NOHUGEPAGE)
+        self.codes = np.frombuffer(self._pages, np.uint8)
+
+    def give_back(self, begin: int, end: int) -> None:
+        """The codes' bytes begin..end are not needed any more; they read as 0 from now on."""
+        if self._pages is not None:
+            self._pages.madvise(mmap.MADV_DONTNEED, begin, end - begin)
+
+
 @dataclass
 class Survivors:
     """Marks and codes of n elements, as the kernels know them.
@@ -70,39 +99,49 @@ class Survivors:
     marks: NDArray[np.uint64]
     codes: Codes
     numbers: NDArray[np.int32]
+    room: _Room
 
     @property
     def units(self) -> int:
         """Stretches of 65536 elements, the last one shorter."""
         return self.numbers.size
 
+    def leave(self, first: int, last: int) -> None:
+        """Nobody will look at the codes of the units first..last again.
+
+        Where there are few, they are left as they are: it is faster to write over them.
+        """
+        numbers, unit = self.numbers[first:last], UNIT * self.codes.itemsize
+        if numbers.sum(dtype=np.int64) > numbers.size * (UNIT // 2):
+            self.room.give_back(first * unit, (first + numbers.size) * unit)
+
 
 class _Rooms:
-    """Memory for survivors, kept from one use to the next: fresh pages cost more than the work.
+    """Rooms, kept from one use to the next: fresh pages cost more than the work.
 
     No lock, which a fork could leave locked: a list's append and pop are atomic.
     """
 
     def __init__(self) -> None:
-        self._idle: list[tuple[NDArray[np.uint64], NDArray[np.uint8]]] = []
+        self._idle: list[_Room] = []
 
     @contextmanager
     def borrow(self, n: int, itemsize: int) -> Iterator[Survivors]:
         """Room for the survivors of n elements."""
         units = -(-n // UNIT)
         try:
-            marks, room = self._idle.pop()
+            room = self._idle.pop()
         except IndexError:
-            marks, room = _room(0)
-        if room.size < units * UNIT * itemsize:
-            marks, room = _room(units * itemsize)
-        codes: Codes = room[: units * UNIT * itemsize]
+            room = _Room(0)
+        if room.codes.size < units * UNIT * itemsize:
+            room = _Room(units * itemsize)
+        codes: Codes = room.codes[: units * UNIT * itemsize]
         codes = codes if itemsize == 1 else codes.view(np.uint16)
-        own = marks[: units * (UNIT // kernels.WORD)]
-        yield Survivors(n, own, codes, np.empty(units, np.int32))
+        marks = room.marks[: units * (UNIT // kernels.WORD)]
+        yield Survivors(n, marks, codes, np.empty(units, np.int32), room)
         # not after an error: who knows who still writes there
         if not self._idle:  # one is enough: states are seldom saved side by side
-            self._idle.append((marks, room))
+            self._idle.append(room)
 
 
 _rooms = _Rooms()
@@ -174,10 +213,6 @@ def _collect(
 
     workers.spread(work, len(pieces))
     return found.together(noted), int(threshold)
-
-
-def _room(units: int) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
-    return np.empty(units * (UNIT // kernels.WORD), np.uint64), np.empty(units * UNIT, np.uint8)
 
 
 def _addresses(arrays: Sequence[NDArray[np.float32]]) -> NDArray[np.uint64]:

@@ -758,3 +758,46 @@ def test_payload_of_any_layout(encoded: codec.Encoded) -> None:
     expected = codec.decode(encoded).codes.tolist()
     for payload in (wide[::2], locked):
         assert codec.decode(replace(encoded, payload=payload)).codes.tolist() == expected
+
+
+@given(
+    st.lists(st.integers(0, 5000), min_size=1, max_size=6), st.integers(0, 10**6),
+    st.sampled_from([0, 0.0001, 0.002, 0.02, 0.2]),
+)  # fmt: skip
+def test_decoding_onto_another_track(sizes: list[int], seed: int, density: float) -> None:
+    """Wherever tensors begin in memory, and whether they are copied past the caches or not;
+    nothing beside them is touched."""
+    rng = np.random.default_rng(seed)
+    n = sum(sizes)
+    q = quantized((rng.random(n) < density) * rng.integers(1, 3, n))
+
+    def somewhere() -> tuple[list[np.ndarray], list[np.ndarray]]:
+        rooms = [np.full(size + 64, 9, np.float32) for size in sizes]
+        begins = rng.integers(0, 33, len(sizes))
+        return rooms, [room[b : b + size] for room, b, size in zip(rooms, begins, sizes)]
+
+    (_, sources), (rooms, tracks) = somewhere(), somewhere()
+    for source in sources:
+        source[:] = rng.normal(size=source.size)
+    coding.advance(codec.encode(q, "runlength"), Segments(tracks, sources), CHANGE)
+    expected = np.concatenate(sources) + codec.dequantize(q)
+    assert np.concatenate(tracks).tobytes() == expected.tobytes()
+    for track in tracks:
+        track[:] = 9
+    assert all((room == 9).all() for room in rooms)
+
+
+@pytest.mark.parametrize("sizes", [[64], [32, 32], [7, 0, 200], [0, 0, 0], [64] * 9, [1000, 1, 1]])
+def test_streams_are_read_where_more_can_be_read(sizes: list[int]) -> None:
+    """A decoder looks at up to 16 bytes behind a stream: they must be there."""
+    words = [(size + 31) // 32 for size in sizes]
+    payload = np.arange(sum(words), dtype=U32)
+    begins, kept = coding._begins(payload, np.array(sizes))
+    rest = payload.tolist()
+    for begin, n in zip((begins // 8).tolist(), words):
+        (own,) = (a for a in kept if a.ctypes.data <= begin <= a.ctypes.data + a.nbytes)
+        at = (begin - own.ctypes.data) // 4
+        assert own[at : at + n].tolist() == rest[:n]
+        assert at + n + 4 <= own.size
+        rest = rest[n:]
+    assert rest == []

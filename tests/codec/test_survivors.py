@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -44,7 +48,7 @@ def settled(s: Survivors, final: np.ndarray) -> np.ndarray:
     """The codes once the pass has settled on final ones."""
     marks, codes, numbers = s.marks.copy(), s.codes.copy(), s.numbers.copy()
     kernels.settle(0, s.units, final, marks, codes, numbers)
-    return spread_codes(Survivors(s.n, marks, codes, numbers))
+    return spread_codes(Survivors(s.n, marks, codes, numbers, s.room))
 
 
 def full_histogram(delta: np.ndarray) -> Histogram:
@@ -82,7 +86,7 @@ def check(u: Tensors, track: Tensors, keep: int | None) -> None:
             assert len(found) == len(every)
         assert settled(s, histogram.final(found)).tolist() == expected.tolist()
         for units in (1, 2, 32):  # and with the tokens counted at the same time
-            copied = Survivors(s.n, s.marks.copy(), s.codes.copy(), s.numbers.copy())
+            copied = Survivors(s.n, s.marks.copy(), s.codes.copy(), s.numbers.copy(), s.room)
             cells = int(kernels.NEAR) + kernels.MAX_CLASSES
             counts = np.zeros((max(n, int(found.level.max(initial=0))) + 1, cells), np.int32)
             streams = -(-s.units // units)
@@ -339,6 +343,42 @@ def test_rooms_are_used_again_and_never_shared() -> None:
     with packed(codes) as smaller:
         assert smaller.units == 1
         assert spread_codes(smaller).tolist() == [1] * 100
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MADV_DONTNEED"), reason="of Linux")
+def test_dense_units_are_given_back() -> None:
+    """Once written, the codes of mostly other than zero values take no memory any more."""
+    survivors._rooms._idle.clear()
+    codes = np.ones(4 * UNIT - 5, np.uint16)
+    codes[UNIT : UNIT + UNIT // 2] = 0  # half of the second unit
+    with packed(codes) as s:
+        assert s.codes.itemsize == 2
+        s.leave(0, 1)
+        s.leave(1, 2)
+        s.leave(3, 7)  # the last one ends before
+        found = s.codes.reshape(4, UNIT)
+        assert [bool(unit[: s.numbers[i]].any()) for i, unit in enumerate(found)] == [
+            False, True, True, False,
+        ]  # fmt: skip
+    with packed(codes) as again:
+        assert spread_codes(again).tolist() == codes.tolist()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_writes_into_its_own_room() -> None:
+    code = """
+import os
+import numpy as np
+from codec.survivors import packed
+with packed(np.ones(100_000, np.uint8)) as s:
+    child = os.fork()
+    if child == 0:
+        s.codes[:], s.marks[:] = 7, 7
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert (s.codes[:65536] == 1).all() and (s.marks != 7).all()
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
 
 
 def test_segments_copy_any_stretch() -> None:
