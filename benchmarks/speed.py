@@ -59,7 +59,7 @@ ROWS = (
     Row("~62 % zeros", 0.50, 0.70, 0.14, 2.2, 0.3),
 )
 IN_PLACE_GOAL, IN_PLACE_FROM = 1.2, 0.935
-ENTROPY_GOAL, EXTRA_GOAL, LINEAR_GOAL, SMALL_GOAL, SMALL_FROM = 1.015, 1.25, 1.15, 3.0, 0.98
+ENTROPY_GOAL, EXTRA_GOAL, LINEAR_GOAL, SMALL_GOAL, SMALL_FROM = 1.015, 1.25, 0.15, 3.0, 0.98
 
 
 @dataclass(frozen=True)
@@ -131,13 +131,14 @@ def _growth(result: Mapping[str, Any]) -> Iterator[Verdict]:
               if r["n"] >= LARGE]  # fmt: skip
     for found, where in extra:
         yield Verdict("extra bytes a parameter", where, EXTRA_GOAL, found, at_least=False)
-    for least, where in ((0, "all sizes"), (LARGE, "16M and more")):
-        rows = [r for r in result["growth"] if r["n"] >= least]
-        if len(rows) > 1:
-            for action in (ENCODE, IN_PLACE):
-                ns = [r["ns"][action] for r in rows]
-                goal = f"{action}: slowest ÷ fastest a parameter"
-                yield Verdict(goal, where, LINEAR_GOAL, max(ns) / min(ns), at_least=False)
+    rows = result["growth"]
+    if len(rows) > 2:
+        sizes = [r["n"] for r in rows]
+        where = f"{samples.size_name(sizes[0])} to {samples.size_name(sizes[-1])}"
+        for action in (ENCODE, IN_PLACE):
+            goal = f"{action}: share off a fixed time and one a parameter"
+            off = scaling.line(sizes, [r["ns"][action] for r in rows])[2]
+            yield Verdict(goal, where, LINEAR_GOAL, off, at_least=False)
 
 
 def to_zipnn(found: Mapping[str, Any]) -> float | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .samples import size_name
+from .scaling import line
 from .tasks import ACTIONS
 
 DASH = "–"
@@ -98,7 +99,15 @@ def growth(rows: Sequence[Mapping[str, Any]]) -> str:
         ]
         for row in rows
     ]
-    return "## Growth\n\n" + table(head, body)
+    text = "## Growth\n\n" + table(head, body)
+    if len(rows) < 3:
+        return text
+    fits = {a: line([r["n"] for r in rows], [r["ns"][a] for r in rows]) for a in actions}
+    told = [
+        f"{a} {fixed:.2f} ms and {ns:.3f} ns a parameter (off by {off:.0%} at most)"
+        for a, (fixed, ns, off) in fits.items()
+    ]
+    return f"{text}\nAs straight lines: {'; '.join(told)}.\n"
 
 
 def memory(rows: Sequence[Mapping[str, Any]]) -> str:
