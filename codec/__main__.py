@@ -16,9 +16,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .bench import command as bench
-from .chain import Chain, publish
+from .chain import Chain
 from .errors import LccError, StepNotFoundError
 from .state import to_safetensors
+from .storage import publish
 
 OK, BAD_DATA, WRONG_USE = 0, 1, 2
 

@@ -5,20 +5,15 @@
       00000010.delta.safetensors     one step, parent = digest of the record before
     run.lcc.zip                      the same files, stored, for export
 
-A record is written to a temporary file in the same directory, fsynced, linked to its final
-name (which never overwrites), and the directory is fsynced: after a crash a record is either
-whole or absent. Leftover temporary files are ignored.
-
-Not done here: deciding what to save (checkpointer), the bytes of a record (record).
+Not done here: deciding what to save (checkpointer), writing files (storage), the bytes of a
+record (record).
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import struct
-import tempfile
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -36,13 +31,13 @@ from .errors import (
     RecordError,
     SkippedRecordWarning,
     StepNotFoundError,
-    StepOrderError,
-    WriteError,
 )
 from .record import Record
 from .state import Arrays, Layout, from_arrays
+from .storage import publish
 from .tables import CodeTable
 from .track import Step
+from .tree import Parts, put_together
 
 # Eight digits, more only where needed: one name a step. Not \d, which matches any script's.
 _NAME = re.compile(r"([0-9]{8}|[1-9][0-9]{8,18})\.(base|delta)\.safetensors")
@@ -69,8 +64,8 @@ class Position:
     """A point of the chain while it is replayed.
 
     state is the live, writable track: valid until the replay goes on, and so are sums, the
-    digests of its lossy tensors, and tables, the code tables sent last, by alphabet. delta is
-    None on a base.
+    digests of its lossy tensors, and tables, the code tables sent last, by alphabet. values:
+    what is no tensor, see tree. delta is None on a base.
     """
 
     entry: Entry
@@ -79,7 +74,16 @@ class Position:
     state: Arrays
     sums: Mapping[str, int]
     tables: Mapping[str, CodeTable]
+    values: tuple[str, ...]
     delta: Step | None
+
+    def whole(self) -> dict[Any, Any]:
+        """The state as it was saved: nested, in its own libraries and dtypes; all of it fresh.
+
+        Raises DTypeError if a tensor came from torch and torch is not installed.
+        """
+        tensors = from_arrays(self.state, self.layout)
+        return put_together(Parts(self.layout.structure, tensors, self.values))
 
 
 @dataclass(frozen=True)
@@ -167,7 +171,7 @@ class Chain:
         for entry in path[bases[-1] :]:
             yield walk.advance(entry, self.read(entry))
 
-    def restore(self, step: int | None = None) -> dict[str, Any]:
+    def restore(self, step: int | None = None) -> dict[Any, Any]:
         """The state of ``step``, or the newest restorable one: see `restore`."""
         position = None
         replay = self.replay(step)
@@ -187,7 +191,7 @@ class Chain:
             return self.restore(good)  # from the start: a record may have failed half-way
         assert position is not None, "replay yields or raises"
         records.check_whole(position.entry.name, position.layout, position.state, position.sums)
-        return from_arrays(position.state, position.layout)
+        return position.whole()
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> Report:
         """Read and replay every record. progress(done, total) is called after each."""
@@ -242,13 +246,19 @@ class _Walk:
         self.state: Arrays = {}
         self.sums: dict[str, int] = {}
         self.tables: dict[str, CodeTable] = {}
+        self.values: tuple[str, ...] = ()
+        self.run: str | None = None
         self.digest: str | None = None
 
     def advance(self, entry: Entry, record: Record) -> Position:
         """Apply one record; a failing one leaves the walk where it was."""
         delta = None
+        if record.run != (self.run or record.run):
+            raise ParentError(
+                f"{entry.name}: is of the run {record.run}, the records before it are of {self.run}"
+            )
         if record.kind == "base":
-            self.layout, self.state, self.sums = records.base_of(record)
+            self.layout, self.state, self.sums, self.values = records.base_of(record)
             self.tables = {}
         else:
             if self.layout is None or record.parent != self.digest:
@@ -259,20 +269,24 @@ class _Walk:
                 )
             delta = records.delta_of(record, self.layout, self.tables)
             try:
-                self.sums = records.apply_checked(record, self.layout, delta, self.state, self.sums)
+                self.sums, self.values = records.apply_checked(
+                    record, self.layout, delta, self.state, self.sums, self.values
+                )
             except RecordError:
                 self.layout = None  # the state is no longer the parent's
                 raise
             self.tables |= delta.tables
-        self.digest = record.digest
-        return Position(entry, record, self.layout, self.state, self.sums, self.tables, delta)
+        self.run, self.digest = record.run, record.digest
+        return Position(
+            entry, record, self.layout, self.state, self.sums, self.tables, self.values, delta
+        )
 
 
-def restore(source: str | Path | IO[bytes], step: int | None = None) -> dict[str, Any]:
+def restore(source: str | Path | IO[bytes], step: int | None = None) -> dict[Any, Any]:
     """The state saved at ``step``, or the newest one that can be restored.
 
-    Returns name -> numpy array or torch tensor, as it was saved: same library, dtypes and
-    shapes. With step=None a damaged newer record is passed over with SkippedRecordWarning.
+    Returns it as it was saved: same nesting, libraries, dtypes and shapes; tensors that were one
+    are one again. With step=None a damaged newer record is passed over with SkippedRecordWarning.
     Raises ChainNotFoundError, StepNotFoundError, ParentError, RecordError, ArchiveError;
     ChainError if the disk cannot be read, DTypeError for torch tensors without torch.
     """
@@ -293,60 +307,6 @@ def verify(
 def record_name(step: int, kind: str) -> str:
     """File name of a record."""
     return f"{step:08d}.{kind}.safetensors"
-
-
-def publish(path: Path, write: Callable[[IO[bytes]], object], *, overwrite: bool = False) -> None:
-    """Write a file so that it is either whole and durable or not there.
-
-    Temporary file in the same directory, flush, fsync, then link (which fails if the name
-    exists) or, with overwrite, replace; then fsync of the directory. Raises StepOrderError
-    if the name exists, WriteError for whatever the disk refuses; both leave no trace, but
-    for a file already replaced when the directory's fsync fails.
-    """
-    temporary = None
-    try:
-        descriptor, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=path.parent)
-        with os.fdopen(descriptor, "wb") as file:
-            write(file)
-            file.flush()
-            os.fchmod(file.fileno(), 0o644)  # mkstemp makes files only their owner can read
-            os.fsync(file.fileno())
-        if overwrite:
-            os.replace(temporary, path)
-            temporary = None
-            _fsync_directory(path.parent)
-        else:
-            _link(temporary, path)
-    except FileExistsError as exc:
-        raise StepOrderError(f"{path}: exists already, and records are never overwritten") from exc
-    except OSError as exc:
-        raise WriteError(f"{path}: could not be written, nothing was changed: {exc}") from exc
-    finally:
-        if temporary is not None:
-            with contextlib.suppress(OSError):  # leftovers are ignored
-                os.unlink(temporary)
-
-
-def _link(temporary: str, path: Path) -> None:
-    """Give the file its name for good, or, whatever happens (Ctrl-C too), not at all.
-
-    A record that is there though its save failed would be the parent of nothing: the next
-    save would name the record before it, and no reader could follow.
-    """
-    os.link(temporary, path)
-    try:
-        _fsync_directory(path.parent)
-    except BaseException:
-        os.unlink(path)
-        raise
-
-
-def _fsync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _list_directory(path: Path) -> dict[str, int]:

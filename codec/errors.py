@@ -22,6 +22,7 @@ LccError
    |- StepNotFoundError              no record of that step
    |- StepOrderError                 a step at or before the newest one
    |- ArchiveError                   a .lcc.zip that is no archive of records
+   |- LockedError                    another process writes to it
    `- WriteError                     the disk refused; nothing was changed
 """
 
@@ -123,9 +124,17 @@ class ArchiveError(ChainError):
     """The archive is damaged or holds something other than records."""
 
 
+class LockedError(ChainError):
+    """Another process, or another object in this one, writes to the chain."""
+
+
 class WriteError(ChainError):
     """Writing failed (disk full, no permission); nothing already saved was changed."""
 
 
 class SkippedRecordWarning(UserWarning):
     """A newer record was damaged, so an older step was restored in its place."""
+
+
+class NonFiniteWarning(UserWarning):
+    """A tensor with NaN or infinity was stored whole for this step."""

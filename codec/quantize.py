@@ -137,6 +137,16 @@ class Buckets:
         """float32 (k,): zero, then the representatives of the buckets that have a level."""
         return np.concatenate((np.zeros(1, np.float32), self.representative[self.level > 0]))
 
+    @property
+    def cautious_levels(self) -> NDArray[np.float32]:
+        """`levels`, but of a negative bucket the member closest to zero.
+
+        A track that is not below the values it follows, or not by much, then never falls below
+        0 while they do not: track + level >= track + delta, and rounding keeps the order.
+        """
+        levels = np.where(self.sign > 0, self.max, self.representative)
+        return np.concatenate((np.zeros(1, np.float32), levels[self.level > 0]))
+
     def counts(self, n: int) -> NDArray[np.int64]:
         """int64 (k,): how many of n elements have each code; what is dropped counts as zero."""
         kept = self.count[self.level > 0]

@@ -1,38 +1,27 @@
-"""One record of a chain as bytes: a safetensors file with digests. See FORMAT.md.
+"""One record of a chain: what the metadata and arrays of its file mean. See FORMAT.md.
 
-Reading follows the order of the format's description: length, header, digest, metadata,
-arrays, streams. Whatever comes from a file is checked before it is used, and every cap below
-stands with its reason.
+Whatever comes from a file is checked before it is used, and every cap below stands with its
+reason. Not done here: the file itself (container), the order of records (chain).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import xxhash
-from blake3 import blake3
 from numpy.typing import NDArray
-from safetensors import SafetensorError, deserialize, serialize
-from safetensors import TensorSpec as FileTensor
 
+from . import tree
 from .coding import MAX_LEVELS, Encoded, check
-from .errors import (
-    DigestError,
-    ForeignRecordError,
-    InputError,
-    MalformedRecordError,
-    PayloadError,
-    TrackDigestError,
-    TruncatedRecordError,
-    VersionError,
-)
+from .container import FORMAT, seal, short, typed, unseal
+from .errors import InputError, MalformedRecordError, PayloadError, TrackDigestError
 from .kernels import MAX_STREAM, UNIT
-from .state import CARRIER, Arrays, Layout, TensorSpec, is_storable
+from .state import Arrays, Layout, TensorSpec, is_storable
 from .tables import CodeTable
 from .track import (
     Group,
@@ -42,31 +31,33 @@ from .track import (
     apply_with_digests,
     check_settings,
     digest_sums,
+    family_bits,
     look,
 )
 
-FORMAT = 1
-KEY = "lcc"  # the one metadata entry: safetensors writes several in random order
 PREFIX = "t/"  # before every tensor's name, so that no name can collide with ours
-MAX_HEADER = 16 * 2**20  # bytes; a JSON parser needs about 20 times as much memory
-MAX_TENSORS = 100_000  # a header of this many entries still parses within a second
+RUN = 16  # hex digits: enough to tell runs apart
+MAX_TEXT = 2**26  # bytes of a structure or of values: a JSON parser's memory once more
 MAX_STEP = 2**63 - 1  # so that every reader's integers hold it
+_NUMBER = re.compile("0|[1-9][0-9]{0,8}")
+_HEX_RUN = re.compile(f"[0-9a-f]{{{RUN}}}")
 _HEX_BLAKE3, _HEX_XXH3 = re.compile("[0-9a-f]{64}"), re.compile("[0-9a-f]{32}")
-_DIGEST = re.compile(rb'\\"digest\\":\\"([0-9a-f]{64})\\"')
 
 
 @dataclass(frozen=True)
 class Record:
     """A record whose bytes are intact.
 
-    where: name for messages. digest: BLAKE3, hex, of the file. parent: digest of the
-    record before it, None for a base. track: xxh3-128, hex, of the rebuilt track.
+    where: name for messages. digest: BLAKE3, hex, of the file. run: what that of the chain's
+    first record begins with. parent: digest of the record before it, None for the first.
+    track: xxh3-128, hex, of the rebuilt track.
     """
 
     where: str
     step: int
     kind: str  # "base" or "delta"
     digest: str
+    run: str
     parent: str | None
     track: str
     nbytes: int
@@ -74,24 +65,48 @@ class Record:
     arrays: Arrays
 
 
-def dump_base(step: int, layout: Layout, state: Arrays, sums: Mapping[str, int]) -> bytes:
+@dataclass(frozen=True)
+class Place:
+    """Where a record stands.
+
+    run: what the digest of the chain's first record begins with, None for that one itself.
+    parent: digest of the record before, None if there is none.
+    """
+
+    step: int
+    run: str | None = None
+    parent: str | None = None
+
+    def metadata(self) -> dict[str, Any]:
+        """As a header tells it."""
+        return {"step": self.step, "run": self.run, "parent": self.parent}
+
+
+def dump_base(
+    place: Place, layout: Layout, state: Arrays, sums: Mapping[str, int], values: Sequence[str] = ()
+) -> bytes:
     """A base record: the track itself, exactly.
 
-    state: name -> array of its track dtype. sums: digests of the lossy tensors.
+    state: name -> array of its track dtype. sums: digests of the lossy tensors. values: what is
+    no tensor, see tree.
     """
     metadata = {
         "format": FORMAT,
         "kind": "base",
-        "step": step,
-        "track": track_digest(layout, state, sums),
-        "framework": layout.framework,
-        "layout": [[t.name, t.dtype, list(t.shape), t.lossy] for t in layout.tensors],
+        **place.metadata(),
+        "track": track_digest(layout, state, sums, values),
+        "layout": [
+            [t.name, t.dtype, list(t.shape), t.lossy, t.library, t.family] for t in layout.tensors
+        ],
     }
-    return _dump(metadata, {PREFIX + t.name: state[t.name] for t in layout.tensors})
+    arrays = {PREFIX + t.name: state[t.name] for t in layout.tensors}
+    if layout.structure:
+        arrays |= {"structure": _text(layout.structure)} | _values(dict(enumerate(values)))
+    return seal(metadata, arrays)
 
 
-def dump_delta(step: int, parent: str, track: str, delta: Step) -> bytes:
-    """A delta record. parent: digest of the record before; track: digest after this step."""
+def dump_delta(place: Place, track: str, delta: Step) -> bytes:
+    """A delta record. track: digest after this step."""
     coded = [group.encoded for group in delta.groups]
     sizes = [
         (e.levels.size, e.table.classes if e.table else 0, e.table_nbytes, e.stream_elements)
@@ -105,7 +120,7 @@ def dump_delta(step: int, parent: str, track: str, delta: Step) -> bytes:
         "streams": _joined([e.streams for e in coded], np.uint32),
         "payload": _joined([e.payload for e in coded], np.uint32),
     }
-    return _dump_delta(step, parent, track, delta, arrays)
+    return _dump_delta(place, track, delta, arrays | _values(delta.values))
 
 
 def overhead(layout: Layout, state: Arrays, scope: str, coder: str, budget: float) -> int:
@@ -125,7 +140,8 @@ def overhead(layout: Layout, state: Arrays, scope: str, coder: str, budget: floa
     }
     exact = {t.name: state[t.name] for t in layout.tensors if not t.lossy}
     step = Step((), exact, (), None, scope, coder, budget)
-    data = _dump_delta(MAX_STEP, "0" * 64, "0" * 32, step, arrays)
+    place = Place(MAX_STEP, "0" * RUN, "0" * 64)
+    data = _dump_delta(place, "0" * 32, step, arrays | _values({0: "null"}))
     counted = [*exact.values(), *(arrays[name] for name in arrays if name != "sizes")]
     return len(data) - sum(array.nbytes for array in counted)
 
@@ -136,27 +152,29 @@ def load(data: bytes, where: str) -> Record:
     Raises TruncatedRecordError, ForeignRecordError, DigestError, VersionError or
     MalformedRecordError, each naming ``where``, what was expected and what was found.
     """
-    header, start = _read_header(data, where)
-    digest = _checked_digest(data, start, where)
-    metadata = _read_metadata(header, where)
-    if metadata.get("digest") != digest:
-        raise MalformedRecordError(where, "the digest in the metadata", "it elsewhere")
+    metadata, arrays, digest = unseal(data, where)
     try:
-        step, kind = _typed(metadata["step"], int), _typed(metadata["kind"], str)
+        step, kind = typed(metadata["step"], int), typed(metadata["kind"], str)
         track = _hex(metadata["track"], _HEX_XXH3)
-        parent = _hex(metadata["parent"], _HEX_BLAKE3) if kind == "delta" else None
+        run, parent = (
+            None if metadata[key] is None else _hex(metadata[key], pattern)
+            for key, pattern in (("run", _HEX_RUN), ("parent", _HEX_BLAKE3))
+        )
+        if kind == "delta" and (run is None or parent is None):
+            raise TypeError("a delta without run or parent")
     except (KeyError, TypeError) as exc:
-        raise MalformedRecordError(where, "step, kind, track and parent", _short(exc)) from exc
+        raise MalformedRecordError(where, "step, kind, run, parent and track", short(exc)) from exc
     if kind not in ("base", "delta"):
-        raise MalformedRecordError(where, "kind base or delta", _short(kind))
+        raise MalformedRecordError(where, "kind base or delta", short(kind))
     if not 0 <= step <= MAX_STEP:
-        raise MalformedRecordError(where, f"a step from 0 to {MAX_STEP}", _short(step))
-    arrays = _read_arrays(data, header, where)
-    return Record(where, step, kind, digest, parent, track, len(data), metadata, arrays)
+        raise MalformedRecordError(where, f"a step from 0 to {MAX_STEP}", short(step))
+    return Record(
+        where, step, kind, digest, run or digest[:RUN], parent, track, len(data), metadata, arrays
+    )
 
 
-def base_of(record: Record) -> tuple[Layout, Arrays, dict[str, int]]:
-    """Layout, state and digests of its lossy tensors of a base record, all checked.
+def base_of(record: Record) -> tuple[Layout, Arrays, dict[str, int], tuple[str, ...]]:
+    """Layout, state, digests of its lossy tensors, and values of a base record, all checked.
 
     The arrays are fresh and writable. Raises MalformedRecordError, TrackDigestError.
     """
@@ -164,34 +182,63 @@ def base_of(record: Record) -> tuple[Layout, Arrays, dict[str, int]]:
     try:
         tensors = tuple(
             TensorSpec(
-                _typed(name, str),
-                _typed(dtype, str),
-                tuple(_typed(d, int) for d in shape),
-                _typed(lossy, bool),
+                typed(name, str),
+                typed(dtype, str),
+                tuple(typed(d, int) for d in shape),
+                typed(lossy, bool),
+                typed(library, str),
+                typed(family, str),
             )
-            for name, dtype, shape, lossy in record.metadata["layout"]
+            for name, dtype, shape, lossy, library, family in record.metadata["layout"]
         )
-        layout = Layout(tensors, _typed(record.metadata["framework"], str))
-    except (KeyError, TypeError, ValueError) as exc:
-        expected = "a framework and a layout [name, dtype, shape, lossy]…"
-        raise MalformedRecordError(where, expected, _short(exc)) from exc
-    if layout.framework not in ("numpy", "torch"):
-        raise MalformedRecordError(where, "framework numpy or torch", _short(layout.framework))
+        layout = Layout(tensors, _told(record.arrays.get("structure")))
+    except (KeyError, TypeError, ValueError, PayloadError) as exc:
+        expected = "a layout [name, dtype, shape, lossy, library, family]…, and a structure"
+        raise MalformedRecordError(where, expected, short(exc)) from exc
     names = {PREFIX + t.name for t in tensors}
-    if len(names) != len(tensors) or names != set(record.arrays):
+    more = {"structure", "values"} & set(record.arrays)
+    if len(names) != len(tensors) or names | more != set(record.arrays):
         raise MalformedRecordError(
             where, f"one array for each of {len(tensors)} tensors: {_some(names)}",
             _some(record.arrays),
         )  # fmt: skip
     for t in tensors:
-        if not is_storable(t, layout.framework):
-            found = f"{t.dtype!r}, lossy: {t.lossy}"
-            raise MalformedRecordError(where, f"a dtype of {layout.framework}", found[:200])
+        if not is_storable(t):
+            found = f"{t.dtype!r} of {t.library!r}, lossy: {t.lossy}, family {t.family!r}"
+            raise MalformedRecordError(where, "a tensor that a state can hold", found[:200])
         _check_exact(record.arrays[PREFIX + t.name], t, where)
     state = {t.name: record.arrays[PREFIX + t.name].copy() for t in tensors}
+    try:
+        told = read_values(record.arrays.get("values"))
+        if list(told) != list(range(len(told))):
+            raise PayloadError("values are not numbered 0, 1, 2…")
+        values = tuple(told.values())
+        tree.put_together(
+            tree.Parts(layout.structure, dict.fromkeys(t.name for t in tensors), values)
+        )
+    except (PayloadError, tree.StructureError) as exc:
+        raise MalformedRecordError(where, "a structure and its values", short(exc)) from exc
     sums = digest_sums(layout, state)
-    check_track(record, layout, state, sums)
-    return layout, state, sums
+    check_track(record, layout, state, sums, values)
+    return layout, state, sums, values
+
+
+def read_values(array: NDArray[Any] | None) -> dict[int, str]:
+    """Number -> JSON of the values in a record; raises PayloadError for what is none.
+
+    array: uint8, lines of number, blank and JSON, by rising number.
+    """
+    found: dict[int, str] = {}
+    for line in _told(array).splitlines():
+        number, _, text = line.partition(" ")
+        if not _NUMBER.fullmatch(number) or int(number) <= max(found, default=-1):
+            raise PayloadError(f"value {short(number)} after {max(found, default=-1)}")
+        try:
+            tree.check_value(text)
+        except tree.StructureError as exc:
+            raise PayloadError(f"value {number}: {exc}") from exc
+        found[int(number)] = text
+    return found
 
 
 def delta_of(record: Record, layout: Layout, tables: Mapping[str, CodeTable]) -> Step:
@@ -204,35 +251,41 @@ def delta_of(record: Record, layout: Layout, tables: Mapping[str, CodeTable]) ->
     try:
         bits, scope, coder = meta["bits"], meta["scope"], meta["coder"]
         budget = meta["budget"]
-        non_finite = tuple(_typed(name, str) for name in _typed(meta["non_finite"], list))
+        non_finite = tuple(typed(name, str) for name in typed(meta["non_finite"], list))
         check_settings(bits, scope, coder, budget)
     except KeyError as exc:
         raise MalformedRecordError(
-            where, "bits, budget, scope, coder, non_finite", _short(exc)
+            where, "bits, budget, scope, coder, non_finite", short(exc)
         ) from exc
     except (TypeError, InputError) as exc:
-        raise MalformedRecordError(where, "settings within their range", _short(exc)) from exc
+        raise MalformedRecordError(where, "settings within their range", short(exc)) from exc
     whole = frozenset(non_finite)
     stored = [t for t in layout.tensors if not t.lossy or t.name in whole]
     ours = {"sizes", "tables", "levels", "streams", "payload"}
-    expected = ours | {PREFIX + t.name for t in stored}
+    always = ours | {PREFIX + name for name in whole}
+    expected = always | {PREFIX + t.name for t in stored} | {"values"}
     lossy = {t.name for t in layout.tensors if t.lossy}
     if not lossy.issuperset(whole) or len(whole) != len(non_finite):
         raise MalformedRecordError(where, "lossy tensors in non_finite", _some(non_finite))
-    if expected != set(arrays):
+    if not always <= set(arrays) <= expected:
         raise MalformedRecordError(where, f"arrays {_some(expected)}", _some(arrays))
+    stored = [t for t in stored if PREFIX + t.name in arrays]
     for t in stored:
         _check_exact(arrays[PREFIX + t.name], t, where)
     try:
         groups = tuple(_read_groups(arrays, layout, non_finite, bits, scope, coder, tables))
+        values = read_values(arrays.get("values"))
     except PayloadError as exc:
-        raise MalformedRecordError(where, "streams that decode", _short(exc)) from exc
+        raise MalformedRecordError(where, "streams that decode", short(exc)) from exc
     exact = {t.name: arrays[PREFIX + t.name] for t in stored}
-    return Step(groups, exact, non_finite, bits, scope, coder, budget)
+    return Step(groups, exact, non_finite, bits, scope, coder, budget, None, values)
 
 
-def track_digest(layout: Layout, state: Arrays, sums: Mapping[str, int]) -> str:
-    """xxh3-128, hex, over name, dtype, shape and content of every tensor in layout order.
+def track_digest(
+    layout: Layout, state: Arrays, sums: Mapping[str, int], values: Sequence[str] = ()
+) -> str:
+    """xxh3-128, hex, over name, dtype, shape and content of every tensor in layout order, then
+    the structure and every value.
 
     The content of a lossy tensor is its digest, that of another one its bytes.
     """
@@ -243,12 +296,16 @@ def track_digest(layout: Layout, state: Arrays, sums: Mapping[str, int]) -> str:
             h.update(sums[t.name].to_bytes(8, "little"))
         else:
             h.update(state[t.name].reshape(-1).view(np.uint8).data)
+    for text in (layout.structure, *values):
+        h.update(len(text).to_bytes(8, "little") + text.encode())
     return h.hexdigest()
 
 
-def check_track(record: Record, layout: Layout, state: Arrays, sums: Mapping[str, int]) -> None:
+def check_track(
+    record: Record, layout: Layout, state: Arrays, sums: Mapping[str, int], values: Sequence[str]
+) -> None:
     """Raise TrackDigestError unless ``state`` is the track this record was saved with."""
-    found = track_digest(layout, state, sums)
+    found = track_digest(layout, state, sums, values)
     if found != record.track:
         raise TrackDigestError(record.where, f"a track of digest {record.track}", found)
 
@@ -259,21 +316,26 @@ def apply_checked(
     step: Step,
     state: Arrays,
     sums: Mapping[str, int],
+    values: Sequence[str] = (),
     *,
     change: bool = True,
-) -> dict[str, int]:
+) -> tuple[dict[str, int], tuple[str, ...]]:
     """Apply a record's step, or only look what it would do, and check the digest after it.
 
-    state, sums: the track before it and its digests. Returns the digests after it. Raises
-    MalformedRecordError if a stream does not decode, TrackDigestError; if ``change``, the
-    track is then of no more use.
+    state, sums, values: the track before it and its digests. Returns digests and values after
+    it. Raises MalformedRecordError if a stream does not decode, TrackDigestError; if
+    ``change``, the track is then of no more use.
     """
+    if step.values and max(step.values) >= len(values):
+        found = f"one of number {max(step.values)}"
+        raise MalformedRecordError(record.where, f"the {len(values)} values of the base", found)
+    now = tuple(step.values.get(i, text) for i, text in enumerate(values))
     try:
         after = (apply_with_digests if change else look)(step, state, sums)
     except PayloadError as exc:
-        raise MalformedRecordError(record.where, "streams that decode", _short(exc)) from exc
-    check_track(record, layout, state | step.exact, after)
-    return after
+        raise MalformedRecordError(record.where, "streams that decode", short(exc)) from exc
+    check_track(record, layout, state | step.exact, after, now)
+    return after, now
 
 
 def check_whole(where: str, layout: Layout, state: Arrays, sums: Mapping[str, int]) -> None:
@@ -286,14 +348,11 @@ def check_whole(where: str, layout: Layout, state: Arrays, sums: Mapping[str, in
             )
 
 
-def _dump_delta(
-    step: int, parent: str, track: str, delta: Step, arrays: dict[str, NDArray[Any]]
-) -> bytes:
+def _dump_delta(place: Place, track: str, delta: Step, arrays: dict[str, NDArray[Any]]) -> bytes:
     metadata = {
         "format": FORMAT,
         "kind": "delta",
-        "step": step,
-        "parent": parent,
+        **place.metadata(),
         "track": track,
         "bits": delta.bits,
         "budget": delta.budget,
@@ -301,95 +360,7 @@ def _dump_delta(
         "coder": delta.coder,
         "non_finite": list(delta.non_finite),
     }
-    return _dump(metadata, arrays | {PREFIX + name: a for name, a in delta.exact.items()})
-
-
-def _dump(metadata: dict[str, Any], arrays: Arrays) -> bytes:
-    """Serialize, then put in the digest of the file taken with 64 zeros in its place."""
-    text = json.dumps(metadata | {"digest": "0" * 64}, separators=(",", ":"))
-    arrays = {name: np.ascontiguousarray(a).reshape(a.shape) for name, a in arrays.items()}
-    tensors = {
-        name: FileTensor(
-            dtype=a.dtype.name, shape=list(a.shape), data_ptr=a.ctypes.data, data_len=a.nbytes
-        )
-        for name, a in arrays.items()
-    }
-    data = bytes(serialize(tensors, metadata={KEY: text}))
-    found = _DIGEST.search(data)
-    assert found is not None, "the digest's place is in the text above"
-    digest = blake3(data).hexdigest().encode()
-    return data[: found.start(1)] + digest + data[found.end(1) :]
-
-
-def _read_header(data: bytes, where: str) -> tuple[dict[str, Any], int]:
-    """The parsed header and the offset of the first array byte."""
-    if len(data) < 8:
-        raise TruncatedRecordError(where, "at least 8 bytes", f"{len(data)}")
-    length = int.from_bytes(data[:8], "little")
-    if length > MAX_HEADER:
-        raise ForeignRecordError(where, f"a header of at most {MAX_HEADER} bytes", f"{length}")
-    start = 8 + length
-    if len(data) < start:
-        raise TruncatedRecordError(where, f"{start} bytes for the header", f"{len(data)}")
-    try:
-        header = json.loads(data[8:start], object_pairs_hook=_no_duplicates)
-        if not isinstance(header, dict):
-            raise ValueError("not an object")
-    except (ValueError, RecursionError) as exc:
-        raise ForeignRecordError(where, "a safetensors header in JSON", _short(exc)) from exc
-    if len(header) > MAX_TENSORS:
-        raise ForeignRecordError(where, f"at most {MAX_TENSORS} tensors", f"{len(header)}")
-    try:
-        views = [v for k, v in header.items() if k != "__metadata__"]
-        end = start + max((_typed(v["data_offsets"][1], int) for v in views), default=0)
-    except (KeyError, IndexError, TypeError) as exc:
-        raise ForeignRecordError(where, "data_offsets for every tensor", _short(exc)) from exc
-    if len(data) != end:
-        raise TruncatedRecordError(where, f"{_short(end)} bytes", f"{len(data)}")
-    return header, start
-
-
-def _checked_digest(data: bytes, start: int, where: str) -> str:
-    place = _DIGEST.search(data, 8, start)  # the first one: a tensor's name may look like it
-    if place is None:
-        raise ForeignRecordError(where, "an LC-Checkpoint digest in the header", "none")
-    h = blake3(memoryview(data)[: place.start(1)])
-    h.update(b"0" * 64)
-    h.update(memoryview(data)[place.end(1) :])
-    stored, found = place.group(1).decode(), h.hexdigest()
-    if found != stored:
-        raise DigestError(where, f"content of BLAKE3 {stored}", found)
-    return stored
-
-
-def _read_metadata(header: dict[str, Any], where: str) -> dict[str, Any]:
-    try:
-        metadata = json.loads(header["__metadata__"][KEY], object_pairs_hook=_no_duplicates)
-        version = metadata["format"]
-    except (KeyError, TypeError, ValueError, RecursionError) as exc:
-        raise ForeignRecordError(where, f"metadata {KEY!r} with a format", _short(exc)) from exc
-    if type(version) is not int or version != FORMAT:
-        found = f"format {_short(version)}; update this package"
-        raise VersionError(where, f"format {FORMAT}", found)
-    assert isinstance(metadata, dict)
-    return metadata
-
-
-def _read_arrays(data: bytes, header: dict[str, Any], where: str) -> Arrays:
-    try:
-        tensors = deserialize(data)
-    except SafetensorError as exc:
-        raise MalformedRecordError(where, "a valid safetensors file", _short(exc)) from exc
-    arrays: Arrays = {}
-    for name, view in tensors:
-        if view["dtype"] not in CARRIER:
-            raise MalformedRecordError(where, "a known dtype", repr(view["dtype"]))
-        flat: NDArray[Any] = np.frombuffer(view["data"], CARRIER[view["dtype"]])
-        try:
-            arrays[name] = flat.reshape(view["shape"])
-        except (ValueError, OverflowError) as exc:  # 65 dimensions; 0 x 2**63 elements
-            raise MalformedRecordError(where, "a shape that numpy can hold", _short(exc)) from exc
-    return arrays
+    return seal(metadata, arrays | {PREFIX + name: a for name, a in delta.exact.items()})
 
 
 def _read_groups(
@@ -413,8 +384,9 @@ def _read_groups(
             ("streams", np.uint32), ("payload", np.uint32),
         )
     )  # fmt: skip
-    most = MAX_LEVELS if bits is None else 2**bits
     for tensors, (k, classes, table_nbytes, elements) in zip(shares, sizes.tolist()):
+        x = family_bits(tensors, bits)
+        most = MAX_LEVELS if x is None else 2**x
         if not 1 <= k <= most:
             raise PayloadError(f"{k} levels, at most {most} are allowed")
         n = sum(t.size for t in tensors)
@@ -440,7 +412,7 @@ def _read_groups(
             saved_bits=0,
             levels=np.concatenate((np.zeros(1, np.float32), levels.take(k - 1))),
             shape=tensors[0].shape if len(tensors) == 1 else (n,),
-            bits=bits,
+            bits=x,
             coder=coder,
         )
         check(encoded, n)
@@ -475,41 +447,37 @@ def _taken(array: NDArray[Any], dtype: Any, name: str, ndim: int = 1) -> NDArray
 
 
 def _check_exact(array: NDArray[Any], spec: TensorSpec, where: str) -> None:
-    if array.shape != spec.shape or array.dtype != spec.track_dtype:
+    if array.shape != spec.track_shape or array.dtype != spec.track_dtype:
         raise MalformedRecordError(
             where,
-            f"tensor {spec.name!r} as {spec.track_dtype} {spec.shape}",
+            f"tensor {spec.name!r} as {spec.track_dtype} {spec.track_shape}",
             f"{array.dtype} {array.shape}",
         )
 
 
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        raise ValueError("a key stands twice")
-    return result
-
-
-def _typed(value: Any, kind: type) -> Any:
-    if type(value) is not kind:  # not isinstance: True is an int to Python, but no step
-        raise TypeError(f"{_short(value)} is no {kind.__name__}")
-    return value
-
-
 def _hex(value: Any, pattern: re.Pattern[str]) -> str:
     if not isinstance(value, str) or not pattern.fullmatch(value):
-        raise TypeError(f"{_short(value)} is no digest")
+        raise TypeError(f"{short(value)} is no digest")
     return value
 
 
-def _short(value: object) -> str:
-    """A value from a file, or an error about one, at a length fit for a message."""
-    if isinstance(value, int) and abs(value) >= 2**64:  # Python may refuse to print it
-        return f"an integer of {value.bit_length()} bits"
-    if isinstance(value, KeyError):
-        return f"no {value}"
-    text = (str if isinstance(value, Exception) else repr)(value)
-    return text if len(text) <= 200 else text[:200] + "…"
+def _text(text: str) -> NDArray[np.uint8]:
+    return np.frombuffer(text.encode(), np.uint8)
+
+
+def _told(array: NDArray[Any] | None) -> str:
+    """The text in an array of a record, "" without one; raises PayloadError for what is none."""
+    if array is None:
+        return ""
+    data = _taken(array, np.uint8, "texts").tobytes()
+    if len(data) > MAX_TEXT or not data.isascii():
+        raise PayloadError(f"a text of {len(data)} bytes, not of at most {MAX_TEXT} of ASCII")
+    return data.decode()
+
+
+def _values(values: Mapping[int, str]) -> dict[str, NDArray[Any]]:
+    lines = "".join(f"{number} {text}\n" for number, text in values.items())
+    return {"values": _text(lines)} if lines else {}
 
 
 def _joined(parts: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:

@@ -1,18 +1,21 @@
-"""A training state as flat float32 and exact arrays, and back.
+"""Tensors as arrays that carry their bits, and back.
 
 The codec works on numpy arrays. This module alone knows torch, and imports it only when a
 state holds its tensors, so a numpy-only installation can read and write chains.
 
 A tensor is *lossy* (delta-coded) if it is a float16, bfloat16 or float32 of at least
-TINY_ELEMENTS elements; its track is kept in float32 whatever its own dtype. Everything else
-is *exact*: integers, booleans, float64, complex, 0-d, empty and tiny tensors.
+TINY_ELEMENTS elements, and its owner does not say otherwise; its track is kept in float32
+whatever its own dtype. Everything else is *exact*: integers, booleans, float64, float8,
+complex, 0-d, empty and tiny tensors.
+
+Not done here: where a tensor stands in a nested state (tree), which ones are lossy (policy).
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,30 +31,42 @@ Arrays = dict[str, NDArray[Any]]
 # Name in a record -> dtype of the array that carries its bits.
 CARRIER = {
     "F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16,
-    "F8_E4M3": np.uint8, "F8_E5M2": np.uint8, "C64": np.complex64, "BOOL": np.bool_,
-    "I64": np.int64, "I32": np.int32, "I16": np.int16, "I8": np.int8,
+    "F8_E4M3": np.uint8, "F8_E5M2": np.uint8, "F8_E4M3FNUZ": np.uint8, "F8_E5M2FNUZ": np.uint8,
+    "F8_E8M0": np.uint8, "C128": np.float64, "C64": np.complex64, "C32": np.uint32,
+    "BOOL": np.bool_, "I64": np.int64, "I32": np.int32, "I16": np.int16, "I8": np.int8,
     "U64": np.uint64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8,
 }  # fmt: skip
+_BITS = {"BF16": "int16", "C32": "int32"}  # torch's dtype of as many bits, for numpy
+_BITS |= {name: "uint8" for name in CARRIER if name.startswith("F8")}
 _NAME_OF_NUMPY: dict[np.dtype[Any], str] = {
-    np.dtype(v): k for k, v in CARRIER.items() if k not in ("BF16", "F8_E4M3", "F8_E5M2")
-}
+    np.dtype(v): k for k, v in CARRIER.items() if k not in (*_BITS, "C128")
+} | {np.dtype(np.complex128): "C128"}
 _NAME_OF_TORCH = {
     "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16",
-    "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "complex64": "C64", "bool": "BOOL",
+    "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "float8_e4m3fnuz": "F8_E4M3FNUZ",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ", "float8_e8m0fnu": "F8_E8M0", "complex128": "C128",
+    "complex64": "C64", "complex32": "C32", "bool": "BOOL",
     "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8",
     "uint64": "U64", "uint32": "U32", "uint16": "U16", "uint8": "U8",
 }  # fmt: skip
+_NAMES: dict[str, Mapping[Any, str]] = {"numpy": _NAME_OF_NUMPY, "torch": _NAME_OF_TORCH}
 LOSSY_DTYPES = ("F32", "F16", "BF16")
 
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """One tensor of a state: its name, dtype (safetensors' name), shape, and whether lossy."""
+    """One tensor of a state.
+
+    dtype: safetensors' name of it. lossy: delta-coded. library: "numpy" or "torch", what it
+    came from. family: which lossy tensors it shares an alphabet with; "" are the model's.
+    """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     lossy: bool
+    library: str = "numpy"
+    family: str = ""
 
     @property
     def size(self) -> int:
@@ -64,17 +79,26 @@ class TensorSpec:
         return np.dtype(np.float32 if self.lossy else CARRIER[self.dtype])
 
     @property
+    def track_shape(self) -> tuple[int, ...]:
+        """Shape of its array in the track: a complex128 is two float64."""
+        return (*self.shape, 2) if self.dtype == "C128" else self.shape
+
+    @property
     def track_nbytes(self) -> int:
         """Bytes of its array in the track."""
-        return self.size * self.track_dtype.itemsize
+        return math.prod(self.track_shape) * self.track_dtype.itemsize
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What a state looks like: its tensors in order, and which library they came from."""
+    """What a state looks like.
+
+    tensors: in order. structure: how they stand in a nested state (see tree), "" for a flat
+    mapping of their names.
+    """
 
     tensors: tuple[TensorSpec, ...]
-    framework: str  # "numpy" or "torch"
+    structure: str = ""
 
     @property
     def nbytes(self) -> int:
@@ -82,39 +106,62 @@ class Layout:
         return sum(t.track_nbytes for t in self.tensors)
 
 
+def is_tensor(value: object) -> bool:
+    """Whether this is a numpy array or a torch tensor; a numpy scalar is a number."""
+    return isinstance(value, np.ndarray) or _is_torch(value)
+
+
+def identity(value: Any) -> Hashable:
+    """What two tensors that are one have in common: memory, shape, strides and dtype.
+
+    None for those that share with nobody: empty ones.
+    """
+    if _is_torch(value):
+        if value.is_meta or not value.numel() or str(value.layout) != "torch.strided":
+            return None
+        memory = (str(value.device), value.data_ptr(), value.is_conj(), value.is_neg())
+        return (*memory, tuple(value.shape), value.stride(), str(value.dtype))
+    if not value.size:
+        return None
+    return (value.__array_interface__["data"][0], value.shape, value.strides, value.dtype.str)
+
+
+def spec_of(name: str, value: Any, lossy: bool = True, family: str = "") -> TensorSpec:
+    """Describe a tensor. lossy: if it can be, see above.
+
+    Raises DTypeError for what is no tensor, for dtypes that are not supported, and for sparse
+    and meta tensors.
+    """
+    if _is_torch(value):
+        library = "torch"
+        if str(value.layout) != "torch.strided" or value.is_meta:
+            raise DTypeError(f"tensor {name!r} is sparse or has no data")
+        dtype = _NAME_OF_TORCH.get(str(value.dtype).removeprefix("torch."))
+    elif isinstance(value, np.ndarray | np.generic):
+        library = "numpy"
+        dtype = _NAME_OF_NUMPY.get(value.dtype.newbyteorder("="))
+    else:
+        raise DTypeError(
+            f"tensor {name!r} is a {type(value).__name__}; a state maps names to numpy "
+            "arrays or torch tensors"
+        )
+    if dtype is None:
+        raise DTypeError(f"tensor {name!r} has dtype {value.dtype}, which is not supported")
+    shape = tuple(int(d) for d in value.shape)
+    lossy = lossy and dtype in LOSSY_DTYPES and math.prod(shape) >= TINY_ELEMENTS
+    return TensorSpec(name, dtype, shape, lossy, library, family if lossy else "")
+
+
 def layout_of(state: Mapping[str, Any]) -> Layout:
     """Describe a flat mapping from names to numpy arrays or torch tensors.
 
-    Raises DTypeError for values that are neither, for unknown dtypes, for sparse and meta
-    tensors and for a mixture of both libraries; StateMismatchError for names that are no
-    strings or not Unicode (lone surrogates, which no file can hold).
+    Raises what `spec_of` does; StateMismatchError for names that are no strings or not Unicode
+    (lone surrogates, which no file can hold).
     """
-    specs = []
-    frameworks = set()
-    for name, value in state.items():
-        if not isinstance(name, str) or not _is_unicode(name):
+    for name in state:
+        if not isinstance(name, str) or not is_unicode(name):
             raise StateMismatchError(f"names of tensors are strings of Unicode; got {name!r}")
-        if _is_torch(value):
-            frameworks.add("torch")
-            if str(value.layout) != "torch.strided" or value.is_meta:
-                raise DTypeError(f"tensor {name!r} is sparse or has no data")
-            dtype = _NAME_OF_TORCH.get(str(value.dtype).removeprefix("torch."))
-        elif isinstance(value, np.ndarray | np.generic):
-            frameworks.add("numpy")
-            dtype = _NAME_OF_NUMPY.get(value.dtype.newbyteorder("="))
-        else:
-            raise DTypeError(
-                f"tensor {name!r} is a {type(value).__name__}; a state maps names to numpy "
-                "arrays or torch tensors"
-            )
-        if dtype is None:
-            raise DTypeError(f"tensor {name!r} has dtype {value.dtype}, which is not supported")
-        shape = tuple(int(d) for d in value.shape)
-        lossy = dtype in LOSSY_DTYPES and math.prod(shape) >= TINY_ELEMENTS
-        specs.append(TensorSpec(name, dtype, shape, lossy))
-    if len(frameworks) > 1:
-        raise DTypeError("a state holds numpy arrays or torch tensors, not both")
-    return Layout(tuple(specs), frameworks.pop() if frameworks else "numpy")
+    return Layout(tuple(spec_of(name, value) for name, value in state.items()))
 
 
 def to_arrays(state: Mapping[str, Any], layout: Layout) -> Arrays:
@@ -126,37 +173,43 @@ def to_arrays(state: Mapping[str, Any], layout: Layout) -> Arrays:
 
 
 def from_arrays(arrays: Arrays, layout: Layout) -> dict[str, Any]:
-    """A state of the original library, dtypes and shapes; always freshly allocated.
+    """Name -> tensor of its original library, dtype and shape; always freshly allocated.
 
-    Raises DTypeError if the state came from torch and torch is not installed.
+    Raises DTypeError if a tensor came from torch and torch is not installed.
     """
-    return {t.name: _from_array(arrays[t.name], t, layout.framework) for t in layout.tensors}
+    return {t.name: _from_array(arrays[t.name], t) for t in layout.tensors}
 
 
 def to_safetensors(state: Mapping[str, Any]) -> bytes:
-    """A restored state as the bytes of a plain .safetensors file.
+    """A flat state as the bytes of a plain .safetensors file.
 
-    state: name -> numpy array or torch tensor. Raises DTypeError for names or dtypes that
-    the file format cannot hold.
+    state: name -> numpy array or torch tensor, of one library. Raises DTypeError for names,
+    dtypes or a mixture that the file format cannot hold.
     """
     if "__metadata__" in state:  # safetensors would write it, and not read it again
         raise DTypeError("a .safetensors file cannot hold a tensor named '__metadata__'")
+    libraries = {t.library for t in layout_of(state).tensors}
     try:
-        if layout_of(state).framework == "torch":
+        if "torch" in libraries:
+            import torch
             from safetensors.torch import save as save_torch
 
-            return bytes(save_torch(dict(state)))
+            tensors = {
+                k: v if _is_torch(v) else torch.from_numpy(np.array(v)) for k, v in state.items()
+            }
+            return bytes(save_torch(tensors))
         from safetensors.numpy import save
 
-        return bytes(save(dict(state)))
-    except ValueError as exc:
+        return bytes(save({k: np.asarray(v) for k, v in state.items()}))
+    except (ValueError, KeyError) as exc:
         raise DTypeError(f"a .safetensors file cannot hold this state: {exc}") from exc
 
 
-def is_storable(spec: TensorSpec, framework: str) -> bool:
-    """Whether a tensor of this description can come from a state of that library."""
-    names = _NAME_OF_NUMPY if framework == "numpy" else _NAME_OF_TORCH
-    return spec.dtype in names.values() and (not spec.lossy or spec.dtype in LOSSY_DTYPES)
+def is_storable(spec: TensorSpec) -> bool:
+    """Whether a state can hold a tensor of this description."""
+    return spec.dtype in _NAMES.get(spec.library, {}).values() and (
+        spec.dtype in LOSSY_DTYPES if spec.lossy else spec.family == ""
+    )
 
 
 def copy_arrays(arrays: Arrays) -> Arrays:
@@ -164,8 +217,9 @@ def copy_arrays(arrays: Arrays) -> Arrays:
     return {name: array.copy() for name, array in arrays.items()}
 
 
-def _is_unicode(name: str) -> bool:
-    return name.isascii() or not any("\ud800" <= c <= "\udfff" for c in name)
+def is_unicode(text: str) -> bool:
+    """Whether a file can hold it: no lone surrogates."""
+    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
 
 
 def _is_torch(value: object) -> bool:
@@ -180,22 +234,23 @@ def _to_array(value: Any, spec: TensorSpec) -> NDArray[Any]:
         value = value.detach()
         if spec.lossy:
             value = value.to(torch.float32)
-        elif spec.dtype == "BF16":
-            value = value.contiguous().view(torch.int16)
-        elif spec.dtype.startswith("F8"):
-            value = value.contiguous().view(torch.uint8)
+        elif spec.dtype in _BITS:
+            value = value.contiguous().view(getattr(torch, _BITS[spec.dtype]))
         value = value.contiguous().numpy(force=True)  # from any device, conjugate bits resolved
     array = np.asarray(value)
     if spec.lossy:
         return np.ascontiguousarray(array, np.float32)
     array = np.ascontiguousarray(array).reshape(spec.shape)  # ascontiguousarray makes 0-d 1-d
-    if spec.dtype == "BF16":
-        return array.view(np.uint16)
+    if spec.dtype in (*_BITS, "C128"):
+        array = array.astype(array.dtype.newbyteorder("="), copy=False)
+        return array.reshape(-1).view(spec.track_dtype).reshape(spec.track_shape)
     return array.astype(spec.track_dtype, copy=False)
 
 
-def _from_array(array: NDArray[Any], spec: TensorSpec, framework: str) -> Any:
-    if framework == "numpy":
+def _from_array(array: NDArray[Any], spec: TensorSpec) -> Any:
+    if spec.library == "numpy":
+        if spec.dtype == "C128":
+            return array.reshape(-1).view(np.complex128).reshape(spec.shape).copy()
         with np.errstate(over="ignore"):  # a float16 track beyond 65504 becomes infinite
             return array.astype(CARRIER[spec.dtype] if spec.lossy else array.dtype, copy=True)
     try:
@@ -203,5 +258,7 @@ def _from_array(array: NDArray[Any], spec: TensorSpec, framework: str) -> Any:
     except ImportError as exc:
         raise DTypeError("this state holds torch tensors; install torch to restore it") from exc
     dtype = getattr(torch, next(k for k, v in _NAME_OF_TORCH.items() if v == spec.dtype))
+    if spec.dtype == "C128":
+        array = array.reshape(-1).view(np.complex128).reshape(spec.shape)
     tensor = torch.from_numpy(array.copy())
     return tensor.to(dtype) if spec.lossy or tensor.dtype == dtype else tensor.view(dtype)

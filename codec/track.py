@@ -10,7 +10,7 @@ decoder advance the track with the one function `apply`, so the two cannot drift
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -60,9 +60,10 @@ class Step:
     """One delta: everything that leads from one state of the track to the next.
 
     groups: the lossy tensors. exact: name -> array, the tensors stored as they are in this
-    step. non_finite: names of lossy tensors that are among the exact ones because their
-    delta held NaN or infinity. budget: the share of float32 it was made to fit, or None. sums:
-    digests of the lossy tensors after it, see `digest_sums`; None on what was read.
+    step: exact ones that have changed, and those in non_finite. non_finite: names of lossy
+    tensors whose delta held NaN or infinity. budget: the share of float32 it was made to fit, or
+    None. sums: digests of the lossy tensors after it, see `digest_sums`; None on what was read.
+    values: what is no tensor and has changed, by its number in the structure: see tree.
     """
 
     groups: tuple[Group, ...]
@@ -73,6 +74,7 @@ class Step:
     coder: str
     budget: float | None = None
     sums: Mapping[str, int] | None = None
+    values: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
@@ -132,7 +134,7 @@ class Tracker:
         coder: str,
         budget: float | None = None,
     ) -> Tracker:
-        """A tracker that goes on from a track rebuilt from disk; it takes the arrays over.
+        """A tracker that goes on from this track; it takes the arrays over.
 
         tables: the code tables last sent, by alphabet.
         """
@@ -146,7 +148,7 @@ class Tracker:
 
         Raises what `prepare` does; the track then stays where it is.
         """
-        step = self._encode(state, CHANGE, 0)
+        step = self._encode(self._arrays(state), CHANGE, 0)
         self._moving = True
         for name, array in step.exact.items():
             self.state[name][...] = array
@@ -160,7 +162,11 @@ class Tracker:
         StateMismatchError if names, shapes or dtypes differ from the first state's, DTypeError
         for what is no tensor.
         """
-        return self._encode(state, LOOK, overhead)
+        return self.prepare_arrays(self._arrays(state), overhead)
+
+    def prepare_arrays(self, arrays: Arrays, overhead: int = 0) -> Step:
+        """`prepare` of what `state.to_arrays` makes of a state of the track's layout."""
+        return self._encode(arrays, LOOK, overhead)
 
     def commit(self, step: Step) -> None:
         """Advance the track by a step that `prepare` returned last."""
@@ -173,26 +179,38 @@ class Tracker:
         self.tables |= step.tables
         self._moving = False
 
-    def _encode(self, state: Mapping[str, Any], mode: int, overhead: int) -> Step:
+    def _arrays(self, state: Mapping[str, Any]) -> Arrays:
         check_same_layout(self.layout, layout_of(state))
+        return to_arrays(state, self.layout)
+
+    def _encode(self, arrays: Arrays, mode: int, overhead: int) -> Step:
         if self._moving:
             raise StateMismatchError(
                 "the step before this one was interrupted and has left the track half-way; begin "
                 "anew with another tracker"
             )
-        arrays = to_arrays(state, self.layout)
-        exact = {t.name for t in self.layout.tensors if not t.lossy}
-        room = self._room(arrays, exact, overhead)
-        groups, sums, non_finite = [], dict(self.sums), set()
-        for tensors in alphabets(self.layout, self.scope):
+        stored = {
+            t.name: arrays[t.name].copy()
+            for t in self.layout.tensors
+            if not t.lossy and not same_bits(arrays[t.name], self.state[t.name])
+        }
+        sums, non_finite, groups = dict(self.sums), set(), {}
+        spent = overhead + sum(array.nbytes for array in stored.values())
+        shares = list(alphabets(self.layout, self.scope))
+        for tensors in sorted(shares, key=lambda ts: not ts[0].family):  # a budget's rest: last
+            room = None if tensors[0].family else self._room(spent)
             group, bad = self._encode_group(tensors, arrays, mode, room, sums)
-            groups += [group] if group else []
+            if group:
+                groups[tensors] = group
+                spent += group.encoded.nbytes if tensors[0].family else 0
             non_finite |= bad
-        names = [t.name for t in self.layout.tensors]
-        stored = {name: arrays[name].copy() for name in names if name in exact | non_finite}
+        stored |= {name: arrays[name].copy() for name in non_finite}
         sums |= {name: digest(stored[name]) for name in non_finite}
+        names = [t.name for t in self.layout.tensors]
         return Step(
-            tuple(groups), stored, tuple(name for name in names if name in non_finite),
+            tuple(groups[tensors] for tensors in shares if tensors in groups),
+            {name: stored[name] for name in names if name in stored},
+            tuple(name for name in names if name in non_finite),
             self.bits, self.scope, self.coder, self.budget, sums,
         )  # fmt: skip
 
@@ -208,15 +226,20 @@ class Tracker:
 
         room: bytes for an element. sums: advanced by the digests' changes.
         """
-        name, keep = alphabet_name(self.scope, tensors), n_promoted(self.bits)
-        keep = None if room is not None else keep
+        name = alphabet_name(self.scope, tensors)
+        keep = None if room is not None else n_promoted(family_bits(tensors, self.bits))
         segments = Segments(
             [self.state[t.name] for t in tensors], [arrays[t.name] for t in tensors]
         )
         with np.errstate(all="ignore"), collected(segments, keep) as (survivors, histogram):
             if not histogram.n_non_finite:
                 previous = self.tables.get(name)
-                message, buckets = self._message(tensors, survivors, histogram, room, previous)
+                cautious = tensors[0].family != "" and all(
+                    arrays[t.name].min() >= 0 for t in tensors
+                )
+                message, buckets = self._message(
+                    tensors, survivors, histogram, room, previous, cautious
+                )
                 self._moving = mode == CHANGE
                 encoded, changes = code(message, self.coder, previous, segments, mode)
                 for t, change in zip(tensors, changes.tolist()):
@@ -236,25 +259,25 @@ class Tracker:
         histogram: Histogram,
         room: float | None,
         previous: CodeTable | None,
+        cautious: bool,
     ) -> tuple[Message, Buckets]:
-        n = survivors.n
+        n, bits = survivors.n, family_bits(tensors, self.bits)
         shape = tensors[0].shape if len(tensors) == 1 else (n,)
         if room is not None:
             fitted = fit(survivors, histogram, self.coder, previous, room * n)
             return fitted.message(shape), fitted.buckets
-        buckets = histogram.buckets().promoted(self.bits)
+        buckets = histogram.buckets().promoted(bits)
         counts = buckets.counts(n)
         units, tokens = settle(survivors, histogram.final(buckets), counts, self.coder)
-        counted = Counts(counts, tokens)
-        return Message(survivors, units, counted, buckets.levels, shape, self.bits), buckets
+        levels = buckets.cautious_levels if cautious else buckets.levels
+        return Message(survivors, units, Counts(counts, tokens), levels, shape, bits), buckets
 
-    def _room(self, arrays: Arrays, exact: set[str], overhead: int) -> float | None:
-        """Bytes a lossy element may take, None without a budget."""
+    def _room(self, spent: int) -> float | None:
+        """Bytes an element of the model may take, None without a budget."""
         if self.budget is None:
             return None
-        n = sum(t.size for t in self.layout.tensors if t.lossy)
-        stored = overhead + sum(arrays[name].nbytes for name in exact)
-        return max(0.0, self.budget * self.layout.nbytes - stored) / max(n, 1)
+        n = sum(t.size for t in self.layout.tensors if t.lossy and not t.family)
+        return max(0.0, self.budget * self.layout.nbytes - spent) / max(n, 1)
 
 
 def apply(step: Step, state: Arrays, out: Arrays | None = None) -> None:
@@ -269,11 +292,17 @@ def apply(step: Step, state: Arrays, out: Arrays | None = None) -> None:
     written is then of no use.
     """
     target = state if out is None else out
+    changed = {t.name for group in step.groups for t in group.tensors} | step.exact.keys()
+    unchanged = [name for name in state if name not in changed]
+    for name in unchanged:
+        _check_array(target, name, state[name].shape, state[name].dtype, out is not None)
     for arrays in (state, target):
         for spec in (t for group in step.groups for t in group.tensors):
             _check_array(arrays, spec.name, spec.shape, np.dtype(np.float32), arrays is target)
         for name, array in step.exact.items():
             _check_array(arrays, name, array.shape, array.dtype, arrays is target)
+    for name in () if out is None else unchanged:
+        target[name][...] = state[name]
     for group in step.groups:
         names = [t.name for t in group.tensors]
         sources = [] if out is None else [state[name] for name in names]
@@ -321,9 +350,23 @@ def _is_finite(array: NDArray[np.float32], track: NDArray[np.float32]) -> bool:
         return bool(np.isfinite(array - track).all())
 
 
+def same_bits(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    """Whether two C-contiguous arrays of one shape and dtype hold the same bits: NaN is NaN."""
+    return np.array_equal(a.reshape(-1).view(np.uint8), b.reshape(-1).view(np.uint8))
+
+
 def alphabet_name(scope: str, tensors: Sequence[TensorSpec]) -> str:
     """Which alphabet these tensors share: a code table is used again by its name."""
-    return tensors[0].name if scope == "tensor" else ""
+    return tensors[0].name if scope == "tensor" else tensors[0].family
+
+
+def family_bits(tensors: Sequence[TensorSpec], bits: int | None) -> int | None:
+    """x of an alphabet: the setting is the model's; elsewhere all buckets are kept.
+
+    An optimizer divides by the root of its second moments: a small one that is never promoted
+    would stay at its old value, and the next update be out of all proportion.
+    """
+    return None if tensors[0].family else bits
 
 
 def alphabets(
@@ -334,8 +377,9 @@ def alphabets(
     lossy = tuple(t for t in layout.tensors if t.lossy and t.name not in without)
     if scope == "tensor":
         yield from ((t,) for t in lossy)
-    elif lossy:
-        yield lossy
+    else:
+        for family in dict.fromkeys(t.family for t in lossy):
+            yield tuple(t for t in lossy if t.family == family)
 
 
 def check_settings(
@@ -366,13 +410,14 @@ def check_same_layout(expected: Layout, found: Layout) -> None:
     for name, spec in old.items():
         if spec != new[name]:
             raise StateMismatchError(
-                f"tensor {name!r} is {new[name].dtype} {new[name].shape}, "
-                f"but the track has {spec.dtype} {spec.shape}"
+                f"tensor {name!r} is {_described(new[name])}, but the track has {_described(spec)}"
             )
-    raise StateMismatchError(
-        f"the state's tensors are in another order or of another library "
-        f"({found.framework}, the track is from {expected.framework})"
-    )
+    raise StateMismatchError("the state's tensors are in another order or structure")
+
+
+def _described(spec: TensorSpec) -> str:
+    how = (f"of {spec.family}" if spec.family else "lossy") if spec.lossy else "exact"
+    return f"{spec.dtype} {spec.shape} from {spec.library}, {how}"
 
 
 def _check_array(

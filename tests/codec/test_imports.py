@@ -11,13 +11,13 @@ from pathlib import Path
 import codec
 
 ROOT = Path(codec.__file__).parent
-ALLOWED = {"numpy", "numba", "llvmlite", "safetensors", "xxhash", "blake3"}
+ALLOWED = {"numpy", "numba", "llvmlite", "safetensors", "xxhash", "blake3", "filelock"}
 COMPILER = {"numba", "llvmlite"}
 
 PUBLIC = """
 ArchiveError Bucket Buckets Chain ChainError ChainNotFoundError Checkpointer CodeTableError
-DTypeError DigestError Encoded ForeignRecordError Group InputError LccError MalformedRecordError
-NonFiniteError ParentError PayloadError Quantized RecordError Report Saved SettingsError
+DTypeError DigestError Encoded ForeignRecordError Group InputError LccError LockedError MalformedRecordError
+NonFiniteError NonFiniteWarning ParentError PayloadError Quantized RecordError Report Saved SettingsError
 SkippedRecordWarning StateMismatchError Step StepNotFoundError StepOrderError StreamError
 TrackDigestError Tracker TruncatedRecordError VersionError WriteError apply decode dequantize
 encode quantize restore set_threads threads verify warm_up

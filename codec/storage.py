@@ -1,0 +1,119 @@
+"""Files that are whole and durable or not there, and a directory that one process writes to.
+
+A file is written under a temporary name in the same directory, fsynced, linked to its final
+name (which never overwrites), and the directory is fsynced.
+
+Not done here: what is written, and in which order (checkpointer, chain).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from filelock import FileLock, Timeout
+
+from .errors import LockedError, StepOrderError, WriteError
+
+TEMPORARY = ".lcc-"  # what names of temporary files begin with
+LOCK = ".lock"
+SET_ASIDE = ".unusable"
+
+
+class Directory:
+    """A directory of records that this object alone writes to, in any process.
+
+    path: made if it is missing. The operating system drops the lock with the process that holds
+    it; what a killed one left half-written is removed. Raises LockedError, WriteError.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = FileLock(path / LOCK, thread_local=False, fallback_to_soft=False)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire(timeout=0)
+        except Timeout as exc:
+            raise LockedError(
+                f"{path}: another writer is at work here; close it first (a Checkpointer in this "
+                "process counts too)"
+            ) from exc
+        except (OSError, NotImplementedError) as exc:
+            raise WriteError(f"{path}: is no directory to write to: {exc}") from exc
+        for leftover in path.glob(f"{TEMPORARY}*"):
+            with contextlib.suppress(OSError):
+                leftover.unlink()
+
+    def publish(self, name: str, data: bytes) -> None:
+        """Add a file. Raises StepOrderError if it exists, WriteError."""
+        publish(self.path / name, lambda file: file.write(data))
+
+    def set_aside(self, name: str) -> None:
+        """Give a record a name that no reader takes for one; its bytes stay. Raises WriteError."""
+        try:
+            os.replace(self.path / name, self.path / f"{name}{SET_ASIDE}")
+            _fsync_directory(self.path)
+        except OSError as exc:
+            raise WriteError(f"{self.path / name}: could not be renamed: {exc}") from exc
+
+    def close(self) -> None:
+        """Let others write."""
+        self._lock.release()
+
+
+def publish(path: Path, write: Callable[[IO[bytes]], object], *, overwrite: bool = False) -> None:
+    """Write a file so that it is either whole and durable or not there.
+
+    Temporary file in the same directory, flush, fsync, then link (which fails if the name
+    exists) or, with overwrite, replace; then fsync of the directory. Raises StepOrderError
+    if the name exists, WriteError for whatever the disk refuses; both leave no trace, but
+    for a file already replaced when the directory's fsync fails.
+    """
+    temporary = None
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
+        with os.fdopen(descriptor, "wb") as file:
+            write(file)
+            file.flush()
+            os.fchmod(file.fileno(), 0o644)  # mkstemp makes files only their owner can read
+            os.fsync(file.fileno())
+        if overwrite:
+            os.replace(temporary, path)
+            temporary = None
+            _fsync_directory(path.parent)
+        else:
+            _link(temporary, path)
+    except FileExistsError as exc:
+        raise StepOrderError(f"{path}: exists already, and records are never overwritten") from exc
+    except OSError as exc:
+        raise WriteError(f"{path}: could not be written, nothing was changed: {exc}") from exc
+    finally:
+        if temporary is not None:
+            with contextlib.suppress(OSError):  # leftovers are ignored
+                os.unlink(temporary)
+
+
+def _link(temporary: str, path: Path) -> None:
+    """Give the file its name for good, or, whatever happens (Ctrl-C too), not at all.
+
+    A record that is there though its save failed would be the parent of nothing: the next
+    save would name the record before it, and no reader could follow.
+    """
+    os.link(temporary, path)
+    try:
+        _fsync_directory(path.parent)
+    except BaseException:
+        os.unlink(path)
+        raise
+
+
+def _fsync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,292 @@
+"""A nested state taken apart into tensors and values, and put together again.
+
+    {"model": {"w": tensor}, "epoch": 3}
+
+    structure   {"d":[["model",{"d":[["w",{"t":0}]]}],["epoch",{"v":0}]]}
+    tensors     {"model/w": tensor}
+    values      ('3',)
+
+A container belongs to the structure if a tensor is anywhere in it; otherwise it is one value as
+a whole, so that a list that grows by a number a step does not change the structure. Names are
+JSON pointers (RFC 6901) without the first slash: in a key, "~" is "~0" and "/" is "~1".
+
+Not done here: tensors as arrays (state), which of them are lossy (policy).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .errors import DTypeError, StateMismatchError
+from .state import identity, is_tensor, is_unicode
+
+MAX_DEPTH = 64  # of containers; Python's JSON parser stops at about 1000
+MAX_EXACT = 2**53  # other readers hold integers as float64
+
+_MAPPINGS: dict[str, type] = {"d": dict, "o": OrderedDict, "n": Counter}
+_SEQUENCES: dict[str, type] = {"l": list, "p": tuple}
+_SCALAR = re.compile("[<|][biufc][0-9]{1,2}")
+_FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A state taken apart.
+
+    structure: JSON, "" for a dict of the tensors by their names. tensors: name -> numpy array
+    or torch tensor; what shares memory, shape and strides stands there once. values: JSON of
+    everything else.
+    """
+
+    structure: str
+    tensors: dict[str, Any]
+    values: tuple[str, ...]
+
+
+class StructureError(ValueError):
+    """A structure or value that was not written by `take_apart`."""
+
+
+def take_apart(state: Mapping[Any, Any], is_skipped: Callable[[str], bool]) -> Parts:
+    """Split a nested state: mappings, lists, tuples, tensors, numbers, strings, bytes, None.
+
+    is_skipped: by name; what it says yes to is left out: None takes its place in a sequence.
+
+    Raises DTypeError for other objects, StateMismatchError for keys that are none of str, int,
+    float, bool and None, that have the same name, or containers deeper than MAX_DEPTH.
+    """
+    if not isinstance(state, Mapping):
+        raise DTypeError(f"a state is a mapping; got a {type(state).__name__}")
+    parting = _Parting(is_skipped)
+    structure = parting.container(state, None, 0)
+    plain = {"d": [[name, {"t": i}] for i, name in enumerate(parting.tensors)]}
+    text = "" if structure == plain else _dumped(structure)
+    return Parts(text, parting.tensors, tuple(parting.values))
+
+
+def put_together(parts: Parts) -> dict[Any, Any]:
+    """What was taken apart; a tensor that stood in several places is one object again.
+
+    Raises StructureError for what `take_apart` did not write.
+    """
+    if not parts.structure:
+        return dict(parts.tensors)
+    joining = _Joining(list(parts.tensors.values()), parts.values)
+    joined = joining.node(_loaded(parts.structure), 0)
+    if not isinstance(joined, dict):
+        raise StructureError("the outermost container is no mapping")
+    return joined
+
+
+def check_value(text: str) -> None:
+    """Raise StructureError for what is no value."""
+    _told(_loaded(text), 0)
+
+
+class _Parting:
+    """Takes apart; see `take_apart`."""
+
+    def __init__(self, is_skipped: Callable[[str], bool]) -> None:
+        self._is_skipped = is_skipped
+        self.tensors: dict[str, Any] = {}
+        self.values: list[str] = []
+        self._known: dict[Hashable, int] = {}
+
+    def node(self, value: Any, name: str | None, depth: int) -> dict[str, Any]:
+        if is_tensor(value):
+            return {"t": self._tensor(value, name)}
+        if _holds_tensors(value, name, depth):
+            return self.container(value, name, depth)
+        self.values.append(_dumped(self.value(value, name, depth)))
+        return {"v": len(self.values) - 1}
+
+    def container(self, value: Any, name: str | None, depth: int) -> dict[str, Any]:
+        tag = _tag(value)
+        return {tag: self._contents(value, tag, name, lambda v, own: self.node(v, own, depth + 1))}
+
+    def value(self, value: Any, name: str | None, depth: int) -> Any:
+        """As JSON: what JSON cannot tell apart is an object of one entry."""
+        if value is None or isinstance(value, bool):
+            return value
+        if type(value) is int:
+            return value if abs(value) <= MAX_EXACT else {"i": str(value)}
+        if type(value) is float:
+            return value if math.isfinite(value) else {"f": str(value)}
+        if type(value) is str:
+            if not is_unicode(value):
+                raise DTypeError(f"the text {name!r} is not Unicode")
+            return value
+        if isinstance(value, bytes | bytearray):
+            return {"b": base64.b64encode(value).decode()}
+        if isinstance(value, np.generic) and value.dtype.kind in "biufc":
+            text = base64.b64encode(value.astype(value.dtype.newbyteorder("<")).tobytes()).decode()
+            return {"s": [value.dtype.newbyteorder("<").str, text]}
+        if tag := _tag(value):
+            contents = self._contents(
+                value, tag, name, lambda v, own: self.value(v, own, depth + 1)
+            )
+            return {tag: contents}
+        raise DTypeError(
+            f"{name!r} is a {type(value).__name__}; a state holds tensors, numbers, texts, bytes, "
+            f"None, mappings, lists and tuples. To leave it out: policy={{{name!r}: 'skip'}}"
+        )
+
+    def _contents(
+        self, value: Any, tag: str, name: str | None, convert: Callable[[Any, str], Any]
+    ) -> list[Any]:
+        contents: list[Any] = []
+        for key, own, child in _children(value, tag, name):
+            skipped = self._is_skipped(own)
+            if tag in _SEQUENCES:
+                contents.append(convert(None if skipped else child, own))
+            elif not skipped:
+                contents.append([self._key(key, name), convert(child, own)])
+        return contents
+
+    def _key(self, key: Any, name: str | None) -> Any:
+        if key is None or type(key) in (str, int, float, bool):
+            return self.value(key, name, 0)
+        raise StateMismatchError(
+            f"a key of {_shown(name)} is a {type(key).__name__}; keys are strings, numbers, "
+            "booleans or None"
+        )
+
+    def _tensor(self, value: Any, name: str | None) -> int:
+        known = identity(value)
+        if known is not None and known in self._known:
+            return self._known[known]
+        assert name is not None, "the outermost one is a mapping"
+        self._known[known] = len(self.tensors)
+        self.tensors[name] = value
+        return len(self.tensors) - 1
+
+
+def _tag(value: Any) -> str:
+    """The kind of a container, "" for what is none."""
+    if isinstance(value, Mapping):
+        own = (tag for tag, kind in _MAPPINGS.items() if tag != "d" and isinstance(value, kind))
+        return next(own, "d")
+    if isinstance(value, list):
+        return "l"
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):  # torch.Size is one as well
+        return "p"
+    return ""
+
+
+def _children(value: Any, tag: str, name: str | None) -> Iterator[tuple[Any, str, Any]]:
+    """Key, name and value of all that a container holds."""
+    if tag in _SEQUENCES:
+        for i, child in enumerate(value):
+            yield i, _joined(name, str(i)), child
+        return
+    known = set()
+    for key, child in value.items():
+        own = _joined(name, str(key))
+        if own in known:
+            raise StateMismatchError(f"two keys of {_shown(name)} are written {own!r}")
+        known.add(own)
+        yield key, own, child
+
+
+def _joined(name: str | None, part: str) -> str:
+    part = part.replace("~", "~0").replace("/", "~1")
+    return part if name is None else f"{name}/{part}"
+
+
+def _shown(name: str | None) -> str:
+    return "the state" if name is None else repr(name[:80])
+
+
+def _holds_tensors(value: Any, name: str | None, depth: int) -> bool:
+    if depth > MAX_DEPTH:
+        raise StateMismatchError(f"{_shown(name)} is more than {MAX_DEPTH} containers deep")
+    tag = _tag(value)
+    if not tag:
+        return False
+    children = value.values() if tag in _MAPPINGS else value
+    return any(is_tensor(child) or _holds_tensors(child, name, depth + 1) for child in children)
+
+
+class _Joining:
+    """Puts together; see `put_together`."""
+
+    def __init__(self, tensors: Sequence[Any], values: Sequence[str]) -> None:
+        self._tensors, self._values = tensors, values
+
+    def node(self, node: Any, depth: int) -> Any:
+        tag, content = _opened(node, depth)
+        if tag == "v":
+            return _told(_loaded(self._indexed(self._values, content)), 0)
+        if tag == "t":
+            return self._indexed(self._tensors, content)
+        return _filled(tag, content, self.node, depth)
+
+    @staticmethod
+    def _indexed(found: Sequence[Any], index: Any) -> Any:
+        if type(index) is not int or not 0 <= index < len(found):
+            raise StructureError(f"number {index!r} of {len(found)} tensors or values")
+        return found[index]
+
+
+def _told(value: Any, depth: int) -> Any:
+    """What `_Parting.value` made JSON of."""
+    if not isinstance(value, dict | list):
+        return value
+    tag, content = _opened(value, depth)
+    if tag in (*_MAPPINGS, *_SEQUENCES):
+        return _filled(tag, content, _told, depth)
+    try:
+        if tag == "i":
+            return int(content)
+        if tag == "f":
+            return _FLOATS[content]
+        if tag == "b":
+            return base64.b64decode(content, validate=True)
+        if tag == "s" and _SCALAR.fullmatch(content[0]):
+            return np.frombuffer(base64.b64decode(content[1], validate=True), content[0])[0]
+    except (LookupError, TypeError, ValueError) as exc:
+        raise StructureError(f"{tag!r} of {str(content)[:80]!r}") from exc
+    raise StructureError(f"an unknown kind {tag!r}")
+
+
+def _opened(node: Any, depth: int) -> tuple[str, Any]:
+    if not isinstance(node, dict) or len(node) != 1 or depth > MAX_DEPTH + 1:
+        raise StructureError(f"no object of one entry, {MAX_DEPTH} deep at most")
+    return next(iter(node.items()))
+
+
+def _filled(tag: str, content: Any, convert: Callable[[Any, int], Any], depth: int) -> Any:
+    """A container of this kind."""
+    if not isinstance(content, list) or tag not in (*_MAPPINGS, *_SEQUENCES):
+        raise StructureError(f"an unknown kind {tag!r}")
+    if tag in _SEQUENCES:
+        return _SEQUENCES[tag](convert(child, depth + 1) for child in content)
+    filled = _MAPPINGS[tag]()
+    for item in content:
+        if not isinstance(item, list) or len(item) != 2:
+            raise StructureError("a mapping's item is no pair")
+        key = _told(item[0], depth)
+        if key.__hash__ is None or isinstance(key, tuple) or key in filled:
+            raise StructureError("a key that is no scalar, or there twice")
+        filled[key] = convert(item[1], depth + 1)
+    return filled
+
+
+def _dumped(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        raise StructureError(f"no JSON: {exc}"[:200]) from exc
