@@ -11,6 +11,7 @@ and the next one encodes the distance to the same track.
 
 from __future__ import annotations
 
+import logging
 import time
 import warnings
 from collections.abc import Mapping
@@ -25,7 +26,6 @@ from . import record as records
 from .chain import Chain, Position, record_name
 from .errors import (
     ChainNotFoundError,
-    NonFiniteWarning,
     ParentError,
     RecordError,
     SettingsError,
@@ -39,6 +39,8 @@ from .state import Arrays, Layout, copy_arrays, spec_of, to_arrays
 from .storage import Directory
 from .track import Step, Tracker, check_settings
 from .tree import take_apart
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class Checkpointer:
         self._values: tuple[str, ...] = ()
         self._run: str | None = None
         self._parent: str | None = None
-        self._known_overhead: tuple[Layout, int] | None = None
+        self._known_overhead: tuple[tuple[Any, ...], int] = ((), 0)
         self._directory = Directory(self.path)
         try:
             self._begin(resume)
@@ -160,8 +162,7 @@ class Checkpointer:
         saved = Saved(step, kind, len(data), layout.nbytes, seconds, delta)
         if saved.non_finite:
             names = ", ".join(map(repr, saved.non_finite))
-            message = f"step {step}: NaN or infinity in {names}; stored whole for this step"
-            warnings.warn(message, NonFiniteWarning, stacklevel=2)
+            _log.warning("step %d: NaN or infinity in %s; stored whole in this step", step, names)
         return saved
 
     def close(self) -> None:
@@ -226,22 +227,26 @@ class Checkpointer:
         self, tracker: Tracker, place: Place, arrays: Arrays, values: tuple[str, ...]
     ) -> tuple[Step, bytes]:
         changed = {i: v for i, (v, old) in enumerate(zip(values, self._values)) if v != old}
-        spent = self._overhead(tracker) + sum(len(v) + 12 for v in changed.values())
-        delta = replace(tracker.prepare_arrays(arrays, spent), values=changed)
+        texts = sum(len(v) + 12 for v in changed.values())
+
+        def overhead(exact: Arrays) -> int:
+            return self._overhead(place.step, tracker.layout, exact) + texts
+
+        delta = replace(tracker.prepare_arrays(arrays, overhead), values=changed)
         track = records.track_digest(
             tracker.layout, tracker.state | delta.exact, delta.sums or {}, values
         )
         return delta, records.dump_delta(place, track, delta)
 
-    def _overhead(self, tracker: Tracker) -> int:
+    def _overhead(self, step: int, layout: Layout, exact: Arrays) -> int:
         """Bytes of a delta record that a budget has to pay for besides those of the step."""
         if self.budget is None:
             return 0
-        if self._known_overhead is None or self._known_overhead[0] is not tracker.layout:
-            nbytes = records.overhead(
-                tracker.layout, tracker.state, self.scope, self.coder, self.budget
-            )
-            self._known_overhead = (tracker.layout, nbytes)
+        digits = len(str(step))
+        key = (digits, id(layout), *exact)
+        if self._known_overhead[0] != key:
+            nbytes = records.overhead(digits, layout, exact, self.scope, self.coder, self.budget)
+            self._known_overhead = (key, nbytes)
         return self._known_overhead[1]
 
     def _decode_again(self, data: bytes, name: str, tracker: Tracker) -> str:

@@ -32,9 +32,8 @@ FORMAT = 1
 KEY = "lcc"  # the one metadata entry: safetensors writes several in random order
 MAX_HEADER = 16 * 2**20  # bytes; a JSON parser needs about 20 times as much memory
 MAX_TENSORS = 100_000  # a header of this many entries still parses within a second
-_DTYPES = {  # those that numpy has
-    name: CARRIER[name] for name in "F64 F32 F16 C64 BOOL I64 I32 I16 I8 U64 U32 U16 U8".split()
-}
+_DTYPES = {name: CARRIER[name] for name in ("F64", "F32", "F16", "C64", "BOOL")}
+_DTYPES |= {f"{kind}{bits}": CARRIER[f"{kind}{bits}"] for kind in "IU" for bits in (64, 32, 16, 8)}
 _DIGEST = re.compile(rb'\\"digest\\":\\"([0-9a-f]{64})\\"')
 
 

@@ -134,7 +134,3 @@ class WriteError(ChainError):
 
 class SkippedRecordWarning(UserWarning):
     """A newer record was damaged, so an older step was restored in its place."""
-
-
-class NonFiniteWarning(UserWarning):
-    """A tensor with NaN or infinity was stored whole for this step."""

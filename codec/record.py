@@ -123,11 +123,14 @@ def dump_delta(place: Place, track: str, delta: Step) -> bytes:
     return _dump_delta(place, track, delta, arrays | _values(delta.values))
 
 
-def overhead(layout: Layout, state: Arrays, scope: str, coder: str, budget: float) -> int:
+def overhead(
+    digits: int, layout: Layout, exact: Arrays, scope: str, coder: str, budget: float
+) -> int:
     """Bytes of a delta record that fits the budget, but for payload, tables, levels and exact
     tensors: at most so many, and hardly fewer.
 
-    Found by writing one whose numbers in the header are as long as they may get.
+    digits: of the step. exact: those tensors. Found by writing one whose numbers in the header
+    are as long as they may get.
     """
     n_alphabets = len(list(alphabets(layout, scope)))
     n_streams = n_alphabets + layout.nbytes // 4 // UNIT
@@ -138,10 +141,10 @@ def overhead(layout: Layout, state: Arrays, scope: str, coder: str, budget: floa
         "streams": np.zeros(n_streams, np.uint32),
         "payload": np.zeros(int(budget * layout.nbytes) // 4, np.uint32),
     }
-    exact = {t.name: state[t.name] for t in layout.tensors if not t.lossy}
     step = Step((), exact, (), None, scope, coder, budget)
-    place = Place(MAX_STEP, "0" * RUN, "0" * 64)
-    data = _dump_delta(place, "0" * 32, step, arrays | _values({0: "null"}))
+    place = Place(10**digits - 1, "0" * RUN, "0" * 64)
+    texts = _values({0: "null"} if layout.structure else {})
+    data = _dump_delta(place, "0" * 32, step, arrays | texts)
     counted = [*exact.values(), *(arrays[name] for name in arrays if name != "sizes")]
     return len(data) - sum(array.nbytes for array in counted)
 

@@ -107,21 +107,23 @@ class Layout:
 
 
 def is_tensor(value: object) -> bool:
-    """Whether this is a numpy array or a torch tensor; a numpy scalar is a number."""
-    return isinstance(value, np.ndarray) or _is_torch(value)
+    """Whether this is a numpy array or scalar or a torch tensor; a numpy.float64 is a float."""
+    if isinstance(value, float):
+        return False
+    return isinstance(value, np.ndarray | np.generic) or _is_torch(value)
 
 
 def identity(value: Any) -> Hashable:
     """What two tensors that are one have in common: memory, shape, strides and dtype.
 
-    None for those that share with nobody: empty ones.
+    None for those that share with nobody: numpy scalars and empty ones.
     """
     if _is_torch(value):
         if value.is_meta or not value.numel() or str(value.layout) != "torch.strided":
             return None
         memory = (str(value.device), value.data_ptr(), value.is_conj(), value.is_neg())
         return (*memory, tuple(value.shape), value.stride(), str(value.dtype))
-    if not value.size:
+    if not isinstance(value, np.ndarray) or not value.size:
         return None
     return (value.__array_interface__["data"][0], value.shape, value.strides, value.dtype.str)
 

@@ -43,7 +43,7 @@ class Directory:
                 "process counts too)"
             ) from exc
         except (OSError, NotImplementedError) as exc:
-            raise WriteError(f"{path}: is no directory to write to: {exc}") from exc
+            raise WriteError(f"{path}: is no directory and cannot become one: {exc}") from exc
         for leftover in path.glob(f"{TEMPORARY}*"):
             with contextlib.suppress(OSError):
                 leftover.unlink()

@@ -9,7 +9,7 @@ decoder advance the track with the one function `apply`, so the two cannot drift
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -148,24 +148,29 @@ class Tracker:
 
         Raises what `prepare` does; the track then stays where it is.
         """
-        step = self._encode(self._arrays(state), CHANGE, 0)
+        step = self._encode(self._arrays(state), CHANGE)
         self._moving = True
         for name, array in step.exact.items():
             self.state[name][...] = array
         self._advanced(step)
         return step
 
-    def prepare(self, state: Mapping[str, Any], overhead: int = 0) -> Step:
+    def prepare(self, state: Mapping[str, Any]) -> Step:
         """Encode the distance from the track to ``state``; the track stays where it is.
 
-        overhead: bytes that a budget has to pay for besides the step's own. Raises
-        StateMismatchError if names, shapes or dtypes differ from the first state's, DTypeError
-        for what is no tensor.
+        Raises StateMismatchError if names, shapes or dtypes differ from the first state's,
+        DTypeError for what is no tensor.
         """
-        return self.prepare_arrays(self._arrays(state), overhead)
+        return self.prepare_arrays(self._arrays(state))
 
-    def prepare_arrays(self, arrays: Arrays, overhead: int = 0) -> Step:
-        """`prepare` of what `state.to_arrays` makes of a state of the track's layout."""
+    def prepare_arrays(
+        self, arrays: Arrays, overhead: Callable[[Arrays], int] = lambda _: 0
+    ) -> Step:
+        """`prepare` of what `state.to_arrays` makes of a state of the track's layout.
+
+        overhead: given the exact tensors of the step, the bytes that a budget has to pay for
+        besides the step's own.
+        """
         return self._encode(arrays, LOOK, overhead)
 
     def commit(self, step: Step) -> None:
@@ -183,7 +188,9 @@ class Tracker:
         check_same_layout(self.layout, layout_of(state))
         return to_arrays(state, self.layout)
 
-    def _encode(self, arrays: Arrays, mode: int, overhead: int) -> Step:
+    def _encode(
+        self, arrays: Arrays, mode: int, overhead: Callable[[Arrays], int] = lambda _: 0
+    ) -> Step:
         if self._moving:
             raise StateMismatchError(
                 "the step before this one was interrupted and has left the track half-way; begin "
@@ -195,7 +202,7 @@ class Tracker:
             if not t.lossy and not same_bits(arrays[t.name], self.state[t.name])
         }
         sums, non_finite, groups = dict(self.sums), set(), {}
-        spent = overhead + sum(array.nbytes for array in stored.values())
+        spent = overhead(stored) + sum(array.nbytes for array in stored.values())
         shares = list(alphabets(self.layout, self.scope))
         for tensors in sorted(shares, key=lambda ts: not ts[0].family):  # a budget's rest: last
             room = None if tensors[0].family else self._room(spent)

@@ -18,13 +18,10 @@ from __future__ import annotations
 import base64
 import json
 import math
-import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from .errors import DTypeError, StateMismatchError
 from .state import identity, is_tensor, is_unicode
@@ -34,7 +31,6 @@ MAX_EXACT = 2**53  # other readers hold integers as float64
 
 _MAPPINGS: dict[str, type] = {"d": dict, "o": OrderedDict, "n": Counter}
 _SEQUENCES: dict[str, type] = {"l": list, "p": tuple}
-_SCALAR = re.compile("[<|][biufc][0-9]{1,2}")
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -119,17 +115,14 @@ class _Parting:
             return value
         if type(value) is int:
             return value if abs(value) <= MAX_EXACT else {"i": str(value)}
-        if type(value) is float:
-            return value if math.isfinite(value) else {"f": str(value)}
+        if isinstance(value, float):  # a numpy.float64 is one
+            return float(value) if math.isfinite(value) else {"f": str(float(value))}
         if type(value) is str:
             if not is_unicode(value):
-                raise DTypeError(f"the text {name!r} is not Unicode")
+                raise DTypeError(f"a text or key at {_shown(name)} is not Unicode: {value!r}"[:300])
             return value
         if isinstance(value, bytes | bytearray):
             return {"b": base64.b64encode(value).decode()}
-        if isinstance(value, np.generic) and value.dtype.kind in "biufc":
-            text = base64.b64encode(value.astype(value.dtype.newbyteorder("<")).tobytes()).decode()
-            return {"s": [value.dtype.newbyteorder("<").str, text]}
         if tag := _tag(value):
             contents = self._contents(
                 value, tag, name, lambda v, own: self.value(v, own, depth + 1)
@@ -251,8 +244,6 @@ def _told(value: Any, depth: int) -> Any:
             return _FLOATS[content]
         if tag == "b":
             return base64.b64decode(content, validate=True)
-        if tag == "s" and _SCALAR.fullmatch(content[0]):
-            return np.frombuffer(base64.b64decode(content[1], validate=True), content[0])[0]
     except (LookupError, TypeError, ValueError) as exc:
         raise StructureError(f"{tag!r} of {str(content)[:80]!r}") from exc
     raise StructureError(f"an unknown kind {tag!r}")

@@ -220,6 +220,8 @@ class Run:
         except Exception as exc:  # shown on the page: a thread has nobody else to tell
             self._end(FAILED, f"Training stopped on an unexpected error: {exc!r}")
             raise
+        finally:
+            self._checkpointer.close()
 
     def _may_iterate(self) -> bool:
         """Wait for work; False when the run is over. At rest the newest losses are known."""

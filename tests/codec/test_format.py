@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import re
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import xxhash
 from blake3 import blake3
 from hypothesis import example as tried
@@ -20,9 +22,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import codec
+from codec import container as container_of
 from codec import errors, huffman, runlength
 from codec import record as records
 from codec.kernels import MAX_CLASSES, MAX_STREAM, UNIT
+from codec.record import Place
 from codec.state import CARRIER
 from codec.tables import CODERS as CODERS_OF_CODEC
 from codec.tables import CodeTable
@@ -30,7 +34,8 @@ from codec.tables import CodeTable
 Arrays = dict[str, np.ndarray]
 TEXT = (Path(codec.__file__).parent / "FORMAT.md").read_text(encoding="utf-8")
 
-DTYPES = "F64 F32 F16 BF16 F8_E4M3 F8_E5M2 C64 BOOL I64 I32 I16 I8 U64 U32 U16 U8"
+DTYPES = "F64 F32 F16 C64 BOOL I64 I32 I16 I8 U64 U32 U16 U8 BF16 C32 C128 "
+DTYPES += "F8_E4M3 F8_E5M2 F8_E4M3FNUZ F8_E5M2FNUZ F8_E8M0"
 
 
 def example() -> bytes:
@@ -75,12 +80,25 @@ def sum_of(data: bytes) -> int:
     return int((z ^ (z >> 31)).sum(dtype=np.uint64))
 
 
-def track_digest(layout: list[Any], track: dict[str, bytearray]) -> str:
+def track_digest(
+    layout: list[Any], track: dict[str, bytearray], structure: str, values: dict[int, str]
+) -> str:
     text = b""
-    for name, dtype, shape, lossy in layout:
+    for name, dtype, shape, lossy, *_ in layout:
         text += json.dumps([name, dtype, shape]).encode()
         text += sum_of(track[name]).to_bytes(8, "little") if lossy else track[name]
+    for told in (structure, *values.values()):
+        text += len(told).to_bytes(8, "little") + told.encode("ascii")
     return xxhash.xxh3_128_hexdigest(text)
+
+
+def lines(array: tuple[str, list[int], bytes]) -> dict[int, str]:
+    """Values of a record."""
+    text = array[2].decode("ascii")
+    assert text.endswith("\n")
+    found = [line.partition(" ") for line in text[:-1].split("\n")]
+    assert [int(n) for n, *_ in found] == sorted({int(n) for n, *_ in found})
+    return {int(n): told for n, _, told in found}
 
 
 def numbers(kind: str, array: tuple[str, list[int], bytes]) -> list[Any]:
@@ -183,27 +201,36 @@ class Reader:
         metadata, arrays = container(base)
         self.parent = metadata["digest"]
         assert self.parent == file_digest(base)
+        self.run = metadata["run"] or self.parent[:16]
         self.layout = metadata["layout"]
         self.track = {name: bytearray(arrays["t/" + name][2]) for name, *_ in self.layout}
-        assert metadata["track"] == track_digest(self.layout, self.track)
+        self.structure = arrays["structure"][2].decode("ascii") if "structure" in arrays else ""
+        self.values = lines(arrays["values"]) if "values" in arrays else {}
+        assert list(self.values) == list(range(len(self.values)))
+        self.check(metadata)
         self.tables: dict[str, tuple[int, dict[str, int], int]] = {}
         self.met: Counter[str] = Counter()
 
     def advance(self, data: bytes) -> None:
         metadata, arrays = container(data)
         assert metadata["digest"] == file_digest(data)
-        assert metadata["parent"] == self.parent
-        mine = [(n, s) for n, _, s, lossy in self.layout if lossy]
+        assert (metadata["run"], metadata["parent"]) == (self.run, self.parent)
+        mine = [(n, s, family) for n, _, s, lossy, _, family in self.layout if lossy]
         mine = [t for t in mine if t[0] not in metadata["non_finite"]]
-        groups = [[t] for t in mine] if metadata["scope"] == "tensor" else [mine] if mine else []
+        families = dict.fromkeys(family for *_, family in mine)
+        groups = [[t for t in mine if t[2] == family] for family in families]
+        self.met["families"] += len(groups)
+        if metadata["scope"] == "tensor":
+            groups = [[t] for t in mine]
         sizes = numbers("Q", arrays["sizes"])
         assert arrays["sizes"][1] == [len(groups), 4]
         levels, streams = numbers("f", arrays["levels"]), numbers("I", arrays["streams"])
         tables, payload = arrays["tables"][2], arrays["payload"][2]
         for group, (k, classes, nbytes, e) in zip(groups, zip(*[iter(sizes)] * 4), strict=True):
-            name = group[0][0] if metadata["scope"] == "tensor" else ""
+            name = group[0][0 if metadata["scope"] == "tensor" else 2]
+            assert k <= 2 ** (metadata["bits"] or 9) or group[0][2] != ""
             own, levels = [0.0, *levels[: k - 1]], levels[k - 1 :]
-            n = sum(math.prod(shape) for _, shape in group)
+            n = sum(math.prod(shape) for _, shape, _ in group)
             assert 65536 <= e <= 2**21
             self.met["groups"] += 1
             if classes == 0:
@@ -235,11 +262,19 @@ class Reader:
         for name, array in arrays.items():
             if name.startswith("t/"):
                 self.track[name[2:]][:] = array[2]
-        assert metadata["track"] == track_digest(self.layout, self.track)
+                self.met["exact"] += 1
+        if "values" in arrays:
+            self.values |= lines(arrays["values"])
+            self.met["values"] += 1
+        self.check(metadata)
         self.parent = metadata["digest"]
 
+    def check(self, metadata: dict[str, Any]) -> None:
+        found = track_digest(self.layout, self.track, self.structure, self.values)
+        assert metadata["track"] == found
+
     def apply(self, group: list[Any], levels: list[float], codes: list[int]) -> None:
-        for name, shape in group:
+        for name, shape, _ in group:
             size, track = math.prod(shape), self.track[name]
             for i, code in enumerate(codes[:size]):
                 if code:  # a double's 53 bits are enough to round once: 53 >= 2 * 24 + 2
@@ -252,11 +287,12 @@ def agreement(states: list[Arrays], **settings: Any) -> Counter[str]:
     """Write these states, and read them by the decoder above: the same tracks, bit by bit."""
     tracker = codec.Tracker(states[0], **settings)
     layout = tracker.layout
-    reader = Reader(records.dump_base(0, layout, tracker.state, tracker.sums))
+    reader = Reader(records.dump_base(Place(0), layout, tracker.state, tracker.sums))
     for i, state in enumerate(states[1:], 1):
         step = tracker.step(state)
         digest = records.track_digest(layout, tracker.state, tracker.sums)
-        reader.advance(records.dump_delta(i, reader.parent, digest, step))
+        place = Place(i, reader.run, reader.parent)
+        reader.advance(records.dump_delta(place, digest, step))
         for name, array in tracker.state.items():
             assert bytes(reader.track[name]) == array.tobytes()
     return reader.met
@@ -280,7 +316,7 @@ def test_example_says_what_stands_there() -> None:
     assert numbers("I", arrays["streams"]) == [18]
     assert plain(Bits(arrays["payload"][2], 18), words, 10) == [1, 2, 0, 0, 0, 3, 0, 3, 1, 0]
     notes = re.findall(r"^0[0-9a-f]{3}  (?:[0-9a-f]{2} ?)+ +(\S.*)$", TEXT, re.MULTILINE)
-    assert notes[0] == "length of the header: 728"
+    assert notes[0] == "length of the header: 752"
     assert notes[-3] == "payload: 1 0 1 1 0 0 0 0 | 1 1 1 0 1 1 1 1 | 0 0 and 14 unused"
     assert notes[-2:] == ["streams: 18 bits", "tables: 0000 1000 | 010 010 1 and a bit unused"]
 
@@ -388,6 +424,87 @@ def test_independent_decoder_agrees_on_runs(
     agreement(sparse_states(4, seed, 3000, jumps), coder=coder, scope=scope, **bits)
 
 
+def told(node: Any, reader: Reader, tensors: list[bytes]) -> Any:
+    """A state by the structure in a base, tensors as their bytes."""
+    ((kind, content),) = node.items()
+    if kind in "don":
+        return {value_of(k): told(child, reader, tensors) for k, child in content}
+    if kind in "lp":
+        return [told(child, reader, tensors) for child in content]
+    return tensors[content] if kind == "t" else value_of(json.loads(reader.values[content]))
+
+
+def value_of(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind in "don":
+        return {value_of(k): value_of(v) for k, v in content}
+    if kind in "lp":
+        return [value_of(v) for v in content]
+    return {"i": int, "f": float, "b": base64.b64decode}[kind](content)
+
+
+def plainly(state: Any) -> Any:
+    """A restored state in the terms of `told`."""
+    if isinstance(state, dict):
+        return {k: plainly(v) for k, v in state.items()}
+    if isinstance(state, list | tuple):
+        return [plainly(v) for v in state]
+    if isinstance(state, torch.Tensor):
+        state = state.view(torch.int16) if state.dtype == torch.bfloat16 else state
+        return state.numpy().tobytes()
+    return state.tobytes() if isinstance(state, np.ndarray) else state
+
+
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+def test_independent_decoder_agrees_on_a_training_state(tmp_path: Path, scope: str) -> None:
+    """Model, optimizer, scheduler, random states and whatever else, lossy moments included."""
+    torch.manual_seed(0)
+    model = torch.nn.Linear(20, 9)
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+    milestones = torch.optim.lr_scheduler.MultiStepLR(optimizer, [2, 2, 3])
+    path, random = tmp_path / "run.lcc", np.random.default_rng(0)
+    policy = {"optimizer/*": "lossy", "*/skipped": "skip"}
+    for step in range(5):
+        optimizer.zero_grad()
+        model(torch.randn(4, 20)).square().sum().backward()
+        optimizer.step()
+        milestones.step()
+        state = {
+            "model": model.state_dict() | {"again": model.weight.T.T},
+            "half": [model.weight.detach().to(torch.bfloat16), None],
+            "optimizer": optimizer.state_dict(), "lr": milestones.state_dict(),
+            "rng": [torch.get_rng_state(), random.bit_generator.state], "big": 2**70 + step,
+            "odd": (step, -0.0, math.inf, b"\xff\0", "é\n", {1.5: True, None: []}),
+            "more": {"skipped": object()}, "a/b~": {"": np.arange(3) + step},
+        }  # fmt: skip
+        random.random()
+        with codec.Checkpointer(path, scope=scope, policy=policy, resume=True) as checkpoints:
+            assert checkpoints.save(step, state).kind == ("delta" if step else "base")
+    first, *others = sorted(path.glob("*.safetensors"))
+    reader = Reader(first.read_bytes())
+    for record in others:
+        reader.advance(record.read_bytes())
+    tensors = [bytes(reader.track[name]) for name, *_ in reader.layout]
+    restored = codec.restore(path)
+    assert told(json.loads(reader.structure), reader, tensors) == plainly(restored)
+    assert restored["model"]["again"] is restored["model"]["weight"]
+    assert restored["odd"] == (4, 0, math.inf, b"\xff\0", "é\n", {1.5: True, None: []})
+    assert restored["more"] == {}
+    assert restored["big"] == 2**70 + 4
+    assert torch.equal(restored["rng"][0], state["rng"][0])
+    assert restored["rng"][1] == state["rng"][1]
+    milestones.load_state_dict(restored["lr"])
+    optimizer.load_state_dict(restored["optimizer"])
+    assert reader.met["families"] == 4 * 3  # of the model, exp_avg, exp_avg_sq
+    assert reader.met["values"] == 4
+    assert reader.met["exact"] > 0
+    names = {name: family for name, *_, family in reader.layout}
+    assert names["optimizer/state/1/exp_avg_sq"] == "exp_avg_sq"
+    assert names["a~1b~0/"] == ""
+
+
 @pytest.mark.parametrize("scope", ["model", "tensor"])
 def test_cached_tables(sparse_states: Callable[..., list[Arrays]], scope: str) -> None:
     """Sent once for each alphabet and used again, with escapes for what they do not have."""
@@ -450,8 +567,8 @@ def test_errors_and_caps_are_described() -> None:
         assert name in TEXT
         assert hasattr(errors, name)
     assert f"version {records.FORMAT}\n" in TEXT
-    assert f"{records.MAX_HEADER // 2**20} MiB" in TEXT
-    assert f"{records.MAX_TENSORS:,} header entries" in TEXT
+    assert f"{container_of.MAX_HEADER // 2**20} MiB" in TEXT
+    assert f"{container_of.MAX_TENSORS:,} header entries" in TEXT
     assert f"{records.MAX_LEVELS} levels" in TEXT
     assert f"code words of {codec.huffman.MAX_LENGTH} bits" in TEXT
     assert f"{runlength.MAX_TOKENS:,} tokens, {MAX_CLASSES} classes" in TEXT
@@ -459,6 +576,8 @@ def test_errors_and_caps_are_described() -> None:
     assert f"class in {runlength.CLASS_BITS} bits" in TEXT
     for coder in CODERS_OF_CODEC:
         assert f"`{coder}`" in TEXT
+    assert f"texts {records.MAX_TEXT // 2**20} MiB" in TEXT
+    assert f"| `run` | both | {records.RUN} hex digits or null |" in TEXT
     assert records.MAX_STEP == 2**63 - 1
 
 
@@ -466,7 +585,7 @@ def test_the_decoder_notices_damage(golden: Path, resign: Callable[[bytes], byte
     """So that its agreement above means something."""
     base = (golden / "run.lcc" / "00000000.base.safetensors").read_bytes()
     data = bytearray(example())
-    for at, bit in ((-1, 1), (0x314, 1), (0x316, 1), (0x308, 1), (0x300, 1), (0x318, 1)):
+    for at, bit in ((-1, 1), (0x32C, 1), (0x32E, 1), (0x320, 1), (0x318, 1), (0x330, 1)):
         damaged = data[:]
         damaged[at] ^= bit
         with pytest.raises(AssertionError):

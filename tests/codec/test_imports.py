@@ -16,8 +16,9 @@ COMPILER = {"numba", "llvmlite"}
 
 PUBLIC = """
 ArchiveError Bucket Buckets Chain ChainError ChainNotFoundError Checkpointer CodeTableError
-DTypeError DigestError Encoded ForeignRecordError Group InputError LccError LockedError MalformedRecordError
-NonFiniteError NonFiniteWarning ParentError PayloadError Quantized RecordError Report Saved SettingsError
+DTypeError DigestError Encoded ForeignRecordError Group InputError LccError LockedError
+MalformedRecordError NonFiniteError ParentError PayloadError Quantized
+RecordError Report Saved SettingsError
 SkippedRecordWarning StateMismatchError Step StepNotFoundError StepOrderError StreamError
 TrackDigestError Tracker TruncatedRecordError VersionError WriteError apply decode dequantize
 encode quantize restore set_threads threads verify warm_up

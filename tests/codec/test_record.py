@@ -832,7 +832,7 @@ def test_any_names(tmp_path: Path) -> None:
     state |= {f"{name}!": np.array(i) for i, name in enumerate(NAMES)}
     with codec.Checkpointer(tmp_path / "run.lcc", bits=None, scope="tensor") as checkpoints:
         checkpoints.save(0, state)
-        moved = {k: np.asarray(a * 2) for k, a in state.items()}
+        moved = {k: a * 2 for k, a in state.items()}
         moved["\0"] = np.full(8, np.nan, np.float32)
         checkpoints.save(1, moved)
     back = codec.restore(tmp_path / "run.lcc")

@@ -13,7 +13,8 @@ from safetensors.torch import load as load_torch
 import codec
 from codec import state as states
 
-NUMPY = "float64 float32 float16 complex128 complex64 bool int64 int32 int16 int8 uint64 uint32 uint16 uint8"
+NUMPY = "float64 float32 float16 complex128 complex64 bool "
+NUMPY += "int64 int32 int16 int8 uint64 uint32 uint16 uint8"
 TORCH = NUMPY + " bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz"
 TORCH += " float8_e8m0fnu complex32"
 SHAPES = [(), (0,), (0, 3), (1,), (7,), (8,), (2, 3, 4)]

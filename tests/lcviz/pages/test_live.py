@@ -404,7 +404,7 @@ def test_step_saves_one_more_checkpoint(
 ) -> None:
     run = create(interval=2, stop_after=6)
     page = live(run=run.id)
-    assert page.texts("subheader")[0] == "The base is saved: 31.9 kB, exact"
+    assert page.texts("subheader")[0] == "The base is saved: 32.0 kB, exact"
     assert page.charts == set()
     page.click("step")
     assert page.texts("subheader")[1] == "Inside the checkpoint of step 2"
