@@ -18,8 +18,9 @@ from pathlib import Path
 from .bench import command as bench
 from .chain import Chain
 from .errors import LccError, StepNotFoundError
-from .state import to_safetensors
+from .state import is_tensor, to_safetensors
 from .storage import publish
+from .tree import leaves
 
 OK, BAD_DATA, WRONG_USE = 0, 1, 2
 
@@ -80,14 +81,22 @@ def verify(chain: Chain, options: argparse.Namespace) -> int:
 def restore(chain: Chain, options: argparse.Namespace) -> int:
     """Write the state of one step as a plain .safetensors file."""
     state = chain.restore(options.step)
-    data = to_safetensors(state)
+    flat = all(is_tensor(value) for value in state.values())
+    found = state if flat else dict(leaves(state))
+    tensors = {name: value for name, value in found.items() if is_tensor(value)}
+    data = to_safetensors(tensors)
     publish(options.output, lambda file: file.write(data), overwrite=True)
+    others = len(found) - len(tensors)
     if options.json:
-        print(
-            json.dumps({"output": str(options.output), "bytes": len(data), "tensors": len(state)})
-        )
-    else:
-        print(f"{options.output}: {len(state)} tensors, {len(data):,} bytes")
+        answer = {
+            "output": str(options.output), "bytes": len(data), "tensors": len(tensors),
+            "left_out": others,
+        }  # fmt: skip
+        print(json.dumps(answer))
+        return OK
+    print(f"{options.output}: {len(tensors)} tensors, {len(data):,} bytes")
+    if others:
+        print(f"left out, for a .safetensors file holds tensors only: {others} values")
     return OK
 
 

@@ -197,8 +197,9 @@ def to_safetensors(state: Mapping[str, Any]) -> bytes:
             from safetensors.torch import save as save_torch
 
             tensors = {
-                k: v if _is_torch(v) else torch.from_numpy(np.array(v)) for k, v in state.items()
-            }
+                k: v.clone() if _is_torch(v) else torch.from_numpy(np.array(v))
+                for k, v in state.items()
+            }  # copies: that file format holds no tensor twice
             return bytes(save_torch(tensors))
         from safetensors.numpy import save
 

@@ -88,6 +88,16 @@ def check_value(text: str) -> None:
     _told(_loaded(text), 0)
 
 
+def leaves(state: Any, name: str | None = None) -> Iterator[tuple[str, Any]]:
+    """Name and value of all that is no container, tensors in several places each time."""
+    tag = "" if is_tensor(state) else _tag(state)
+    if not tag:
+        yield name or "", state
+        return
+    for _, own, child in _children(state, tag, name):
+        yield from leaves(child, own)
+
+
 class _Parting:
     """Takes apart; see `take_apart`."""
 

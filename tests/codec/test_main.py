@@ -65,7 +65,9 @@ def test_restore(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         assert array.tobytes() == expected[name].tobytes()
     assert main(["restore", str(run), "-o", str(out), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert answer == {"output": str(out), "bytes": out.stat().st_size, "tensors": 10}
+    assert answer == {
+        "output": str(out), "bytes": out.stat().st_size, "tensors": 10, "left_out": 0,
+    }  # fmt: skip
     assert load(out.read_bytes())["d"].tobytes() == codec.restore(run)["d"].tobytes()
 
 
@@ -75,6 +77,24 @@ def test_restore_torch(tmp_path: Path) -> None:
         checkpoints.save(0, {"w": torch.ones(3, dtype=torch.bfloat16)})
     assert main(["restore", str(run), "-o", str(out)]) == 0
     assert load_torch(out.read_bytes())["w"].dtype == torch.bfloat16
+
+
+def test_restore_of_a_nested_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By their paths; what is one tensor in two places is there twice, other values are not."""
+    run, out = tmp_path / "run.lcc", tmp_path / "out.safetensors"
+    w = torch.arange(9.0)
+    state = {"model": {"w": w, "tied": w}, "epoch": 3, "more": [np.arange(3), "text"]}
+    with codec.Checkpointer(run) as checkpoints:
+        checkpoints.save(0, state)
+    assert main(["restore", str(run), "-o", str(out)]) == 0
+    assert "3 tensors, " in (text := capsys.readouterr().out)
+    assert text.endswith("a .safetensors file holds tensors only: 2 values\n")
+    back = {name: tensor.tolist() for name, tensor in load_torch(out.read_bytes()).items()}
+    assert back == {"model/w": w.tolist(), "model/tied": w.tolist(), "more/0": [0, 1, 2]}
+    with codec.Checkpointer(tmp_path / "flat.lcc") as checkpoints:
+        checkpoints.save(0, {"a/b": w, "tied": w})
+    assert main(["restore", str(tmp_path / "flat.lcc"), "-o", str(out)]) == 0
+    assert set(load_torch(out.read_bytes())) == {"a/b", "tied"}
 
 
 def test_restore_falls_back_and_says_so(

@@ -227,7 +227,8 @@ def test_two_runs_at_once_do_not_disturb_each_other(
     alone.play()
     alone.wait(60)
     first, second, third = (
-        [p.read_bytes() for p in sorted(run.path.glob("*.safetensors"))] for run in (*together, alone)
+        [p.read_bytes() for p in sorted(run.path.glob("*.safetensors"))]
+        for run in (*together, alone)
     )
     assert first == third
     assert first != second

@@ -1,0 +1,244 @@
+"""Nested states taken apart and put together: the same again, whatever is in them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter, OrderedDict, defaultdict
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import codec
+from codec.tree import (
+    MAX_DEPTH,
+    Parts,
+    StructureError,
+    check_value,
+    leaves,
+    put_together,
+    take_apart,
+)
+
+scalars = st.one_of(
+    st.none(), st.booleans(), st.integers(-(2**80), 2**80), st.floats(), st.binary(max_size=9),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=9),
+)  # fmt: skip
+keys = scalars.filter(lambda k: not isinstance(k, bytes) and k == k)
+tensors = st.integers(0, 5).map(lambda n: np.arange(float(n)))
+
+
+def containers(child: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    items = st.dictionaries(keys, child, max_size=4)
+    return st.one_of(
+        items, items.map(OrderedDict), st.lists(child, max_size=4),
+        st.lists(child, max_size=4).map(tuple), st.dictionaries(keys, st.integers()).map(Counter),
+    )  # fmt: skip
+
+
+trees = st.recursive(st.one_of(scalars, tensors), containers, max_leaves=30)
+
+
+def never(_name: str) -> bool:
+    return False
+
+
+def same(a: Any, b: Any) -> bool:
+    """Types and bits too."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, np.ndarray):
+        return a.tobytes() == b.tobytes()
+    if isinstance(a, dict):
+        pairs = zip(a.items(), b.items())
+        return len(a) == len(b) and all(same(k, m) and same(v, w) for (k, v), (m, w) in pairs)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, float):
+        return math.copysign(1, a) == math.copysign(1, b) and (a == b or a != a)
+    return bool(a == b)
+
+
+def distinct(state: Any) -> bool:
+    """No two keys of a mapping are written alike, as 1 and "1" are."""
+    if isinstance(state, dict):
+        return len({str(k) for k in state}) == len(state) and all(map(distinct, state.values()))
+    return all(map(distinct, state)) if isinstance(state, list | tuple) else True
+
+
+@given(st.dictionaries(keys, trees, max_size=4).filter(distinct))
+def test_there_and_back(state: dict[Any, Any]) -> None:
+    parts = take_apart(state, never)
+    for text in (parts.structure, *parts.values):
+        assert text.isascii()
+        assert "\n" not in text
+    assert same(put_together(parts), state)
+    assert take_apart(put_together(parts), never).structure == parts.structure
+    assert [n for n, v in leaves(state) if isinstance(v, np.ndarray)] == list(parts.tensors)
+
+
+def test_example_of_the_docstring() -> None:
+    w = np.ones(3)
+    parts = take_apart({"model": {"w": w}, "epoch": 3}, never)
+    assert parts.structure == '{"d":[["model",{"d":[["w",{"t":0}]]}],["epoch",{"v":0}]]}'
+    assert list(parts.tensors) == ["model/w"]
+    assert parts.tensors["model/w"] is w
+    assert parts.values == ("3",)
+
+
+def test_a_dict_of_tensors_needs_no_structure() -> None:
+    for state in ({}, {"a": np.ones(2), "": np.ones(1)}):
+        parts = take_apart(state, never)
+        assert (parts.structure, parts.values) == ("", ())
+        assert same(put_together(parts), state)
+    for other in (OrderedDict(a=np.ones(2)), {1: np.ones(2)}, {"a/b": np.ones(2)}, {"a": 1}):
+        assert take_apart(other, never).structure != ""
+
+
+def test_names() -> None:
+    """No two of them are the same, whatever the keys."""
+    one = np.ones(1)
+    state = {"": {"w": one + 1, "": one + 2}, "w": one + 3, "/": [one + 4], "~1": one + 5, 7: one}
+    assert list(take_apart(state, never).tensors) == ["/w", "/", "w", "~1/0", "~01", "7"]
+    for clash in ({1: 0, "1": 0}, {None: one, "None": 0}, {"x": {True: 1, "True": 2}}):
+        with pytest.raises(codec.StateMismatchError, match=r"two keys of .* are written "):
+            take_apart(clash, never)
+
+
+def test_a_subtree_without_tensors_is_one_value() -> None:
+    """So that what grows does not change the structure."""
+    states = [{"w": np.ones(2), "log": [{"loss": i} for i in range(n)]} for n in (0, 1, 5)]
+    parts = [take_apart(state, never) for state in states]
+    assert len({p.structure for p in parts}) == 1
+    assert [len(p.values) for p in parts] == [1, 1, 1]
+
+
+def test_shared_memory_is_one_tensor() -> None:
+    w, t = np.arange(6.0), torch.arange(6.0)
+    state = {
+        "a": w, "b": w, "view": w[:], "half": w[:3], "again": w[:3], "other shape": w.reshape(2, 3),
+        "bits": w.view(np.int64), "copy": w.copy(), "empty": w[:0], "empty too": w[:0],
+        "t": t, "tied": t.view(6), "turned": t.reshape(2, 3).T, "conj": torch.tensor([1j]),
+    }  # fmt: skip
+    state["conj too"] = state["conj"].conj()
+    parts = take_apart(state, never)
+    assert list(parts.tensors) == [
+        "a", "half", "other shape", "bits", "copy", "empty", "empty too", "t", "turned", "conj",
+        "conj too",
+    ]  # fmt: skip
+    back = put_together(parts)
+    assert back["a"] is back["b"] is back["view"]
+    assert back["half"] is back["again"]
+    assert back["t"] is back["tied"]
+
+
+def test_what_is_skipped() -> None:
+    state = {"a": {"b": object(), "c": 1}, "l": [np.ones(1), object()], "m": {"n": [object(), 2]}}
+    parts = take_apart(state, {"a/b", "l/1", "m/n/0"}.__contains__)
+    assert same(
+        put_together(parts), {"a": {"c": 1}, "l": [np.ones(1), None], "m": {"n": [None, 2]}}
+    )
+
+
+def test_kinds_of_containers() -> None:
+    state = {
+        "default": defaultdict(list, a=1), "view": MappingProxyType({"w": np.ones(1)}),
+        "size": torch.Size([2, 3]), "counter": Counter("aab"), "array": bytearray(b"x"),
+        "f": np.float64(0.1),
+    }  # fmt: skip
+    back = put_together(take_apart(state, never))
+    expected = {
+        "default": {"a": 1}, "view": {"w": np.ones(1)}, "size": (2, 3), "counter": Counter("aab"),
+        "array": b"x", "f": 0.1,
+    }  # fmt: skip
+    assert same(back, expected)
+
+
+class Pair(NamedTuple):
+    a: int
+    b: int
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "message"),
+    [
+        (3, codec.DTypeError, "a state is a mapping; got a int"),
+        ([np.ones(1)], codec.DTypeError, "a state is a mapping; got a list"),
+        ({"a": {"b": object()}}, codec.DTypeError, r"'a/b' is a object; .*policy={'a/b': 'skip'}"),
+        ({"a": Pair(1, 2)}, codec.DTypeError, "'a' is a Pair"),
+        ({"a": {1, 2}}, codec.DTypeError, "'a' is a set"),
+        ({"a": 1j}, codec.DTypeError, "'a' is a complex"),
+        ({"a": print}, codec.DTypeError, "'a' is a builtin_function"),
+        ({"a": ["\ud800"]}, codec.DTypeError, "a text or key at 'a/0' is not Unicode"),
+        ({"\ud800": 1}, codec.DTypeError, "a text or key at the state is not Unicode"),
+        ({(1, 2): 1}, codec.StateMismatchError, "a key of the state is a tuple; keys are"),
+        ({"a": {b"x": np.ones(1)}}, codec.StateMismatchError, "a key of 'a' is a bytes"),
+    ],
+)
+def test_what_cannot_be_stored(state: Any, error: type, message: str) -> None:
+    with pytest.raises(error, match=message):
+        take_apart(state, never)
+
+
+def test_depth() -> None:
+    for leaf in (1, np.ones(1)):
+        state: Any = {"x": leaf}
+        for _ in range(MAX_DEPTH - 1):
+            state = {"x": state}
+        assert same(put_together(take_apart(state, never)), state)
+        with pytest.raises(
+            codec.StateMismatchError, match=f"more than {MAX_DEPTH} containers deep"
+        ):
+            take_apart({"x": [[state]]}, never)
+    endless: dict[str, Any] = {}
+    endless["x"] = endless
+    with pytest.raises(codec.StateMismatchError, match="containers deep"):
+        take_apart(endless, never)
+
+
+@pytest.mark.parametrize(
+    "structure",
+    [
+        "x", "[]", "3", "{}", '{"d":[],"o":[]}', '{"t":0}', '{"v":0}', '{"l":[]}', '{"d":3}',
+        '{"d":[1]}', '{"d":[["a"]]}', '{"d":[["a",{"t":2}]]}', '{"d":[["a",{"t":-1}]]}',
+        '{"d":[["a",{"t":true}]]}', '{"d":[["a",{"t":0.0}]]}', '{"d":[["a",{"v":1}]]}',
+        '{"d":[["a",{"x":1}]]}', '{"d":[["a",{"t":0}],["a",{"t":0}]]}', '{"d":[[[1],{"t":0}]]}',
+        '{"d":[[{"l":[]},{"t":0}]]}', '{"d":[[{"p":[]},{"t":0}]]}', '{"z":[]}', "[" * 5000,
+        '{"l":[' * 200 + "]}" * 200, '{"d":[["a",{"l":{}}]]}', '{"n":[["a",{"q":0}]]}',
+    ],
+)  # fmt: skip
+def test_hostile_structures(structure: str) -> None:
+    with pytest.raises(StructureError):
+        put_together(Parts(structure, {"a": 1, "b": 2}, ("1",)))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "", "nan", "[1]", "{}", '{"i":"x"}', '{"i":[]}', '{"f":"one"}', '{"f":1}', '{"f":[]}',
+        '{"b":"?"}', '{"b":3}', '{"d":[1]}', '{"l":3}', '{"t":0}', '{"l":[{"v":0}]}', "[" * 5000,
+        '{"l":[' * 200 + "1" + "]}" * 200, '{"d":[[{"d":[]},1]]}',
+    ],
+)  # fmt: skip
+def test_hostile_values(value: str) -> None:
+    with pytest.raises(StructureError):
+        check_value(value)
+
+
+@given(st.text(max_size=40), st.recursive(
+    st.one_of(st.none(), st.integers(), st.text(max_size=3)),
+    lambda x: st.one_of(st.lists(x, max_size=3), st.dictionaries(st.sampled_from("donlptvifb"), x)),
+))  # fmt: skip
+def test_any_text(text: str, value: Any) -> None:
+    """It is read, or refused by name."""
+    for told in (text, json.dumps(value)):
+        for read in (check_value, lambda t: put_together(Parts(t, {"a": 1}, ("1",)))):
+            try:
+                read(told)
+            except StructureError:
+                continue
