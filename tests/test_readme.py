@@ -41,7 +41,7 @@ def test_snippet_runs(snippet: str, tmp_path: Path) -> None:
 
 
 def test_codec_commands_run(tmp_path: Path) -> None:
-    (training,) = (s for s in SNIPPETS if "Checkpointer" in s)
+    (training,) = (s for s in SNIPPETS if "checkpoints.save" in s)
     run(["-c", training], tmp_path)
     commands = [c for c in COMMANDS if c.startswith("python -m codec")]
     assert len(commands) == 3
