@@ -11,7 +11,7 @@ The scheme: Chen, Liu, Ren, Jin, "On Efficient Constructions of Checkpoints", IC
 """
 
 from .chain import Chain, Report, restore, verify
-from .checkpointer import Checkpointer, Saved
+from .checkpointer import Checkpointer
 from .coding import Encoded, decode, encode
 from .errors import (
     ArchiveError,
@@ -41,6 +41,7 @@ from .errors import (
     WriteError,
 )
 from .quantize import Bucket, Buckets, Quantized, dequantize, quantize
+from .recorder import Saved
 from .track import Group, Step, Tracker, apply
 from .warmup import warm_up
 from .workers import set_threads, threads

@@ -174,6 +174,18 @@ def to_arrays(state: Mapping[str, Any], layout: Layout) -> Arrays:
     return {t.name: _to_array(state[t.name], t) for t in layout.tensors}
 
 
+def copy_into(arrays: Arrays, state: Mapping[str, Any], layout: Layout) -> None:
+    """`to_arrays`, into arrays that are there already."""
+    for t in layout.tensors:
+        value = state[t.name]
+        if _is_torch(value) and (t.lossy or t.dtype == "F32"):
+            import torch
+
+            torch.from_numpy(arrays[t.name]).copy_(value.detach())  # from any device, in one go
+        else:
+            arrays[t.name][...] = _to_array(value, t)
+
+
 def from_arrays(arrays: Arrays, layout: Layout) -> dict[str, Any]:
     """Name -> tensor of its original library, dtype and shape; always freshly allocated.
 

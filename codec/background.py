@@ -1,0 +1,321 @@
+"""Saving in a process of its own, beside the training.
+
+A thread would not do: what Python does in it, it takes from the training loop. The state is
+copied into memory that both processes share, and a message tells the other one to save it. One
+save is under way at most. That process ends with this one, and not before the save it is at: what
+was handed over when the training is killed is still written.
+
+Messages are JSON over a connection of multiprocessing: nothing is pickled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection
+from multiprocessing.shared_memory import SharedMemory
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import errors
+from .errors import LccError, RecordError, SettingsError, SkippedRecordWarning, WriteError
+from .recorder import Recorder, Saved
+from .state import Arrays, Layout, TensorSpec, copy_into
+from .warmup import warm_up
+from .workers import set_threads as use_threads
+from .workers import threads
+
+START_SECONDS = 120.0  # kernels may have to be compiled
+ALIGNMENT = 64  # bytes: of every array in the shared memory
+_START = "import sys; sys.path[:0] = {path!r}; from codec.background import serve; serve()"
+
+
+class _Saving(Saved):
+    """A save under way: its fields are there once it is done, and whoever asks waits."""
+
+    def __init__(self, step: int, background: Background) -> None:
+        object.__setattr__(self, "step", step)
+        object.__setattr__(self, "_background", background)
+
+    def __getattribute__(self, name: str) -> Any:
+        own = object.__getattribute__(self, "__dict__")
+        if name in Saved.__dataclass_fields__ and name not in own:
+            own["_background"]._finish(self)
+        return object.__getattribute__(self, name)
+
+
+class Background:
+    """The same as `Recorder`, but elsewhere. skips: steps for which there is no time."""
+
+    tracker = None  # it is in the other process
+
+    def __init__(
+        self,
+        path: Path,
+        bits: int | None,
+        scope: str,
+        coder: str,
+        budget: float | None,
+        resume: bool,
+        *,
+        skips: bool,
+    ) -> None:
+        self.path, self.step = path, None
+        self._skips, self._memory = skips, _Memory()
+        self._layout: Layout | None = None
+        self._values: tuple[str, ...] | None = None
+        self._under_way: _Saving | None = None
+        self._failure: LccError | None = None
+        settings = [str(path), bits, scope, coder, budget, resume]
+        self._process, self._connection = _start()
+        try:
+            _tell(self._connection, {"settings": settings, "threads": threads()})
+            answer = self._answer(START_SECONDS)
+            for text in answer["warnings"]:
+                warnings.warn(text, SkippedRecordWarning, stacklevel=3)
+            self.step = answer["step"]
+        except BaseException:
+            self._end()
+            raise
+
+    def save(
+        self, step: int, layout: Layout, tensors: Mapping[str, Any], values: tuple[str, ...]
+    ) -> Saved:
+        """Hand a state over. tensors: by the layout's names. Raises what the save before did."""
+        if self._under_way is not None and self._skips and not self._connection.poll():
+            return Saved(step, "skipped", 0, layout.nbytes, 0.0)
+        self._settle()
+        if self._connection.closed:
+            raise WriteError(f"{self.path}: nothing is saved any more, it was closed")
+        message: dict[str, Any] = {"step": step}
+        if layout != self._layout:
+            self._memory.fit(layout)
+            message["layout"] = [
+                [list(asdict(t).values()) for t in layout.tensors], layout.structure,
+                self._memory.name,
+            ]  # fmt: skip
+        if values != self._values:
+            message["values"] = values
+        copy_into(self._memory.arrays, tensors, layout)
+        self._say(message)
+        self._layout, self._values = layout, values
+        self.step = step
+        self._under_way = _Saving(step, self)
+        return self._under_way
+
+    def close(self) -> None:
+        """Wait for what is under way, and end. Raises what that save did."""
+        try:
+            if not self._connection.closed:
+                self._settle()
+        finally:
+            self._end()
+
+    def _settle(self) -> None:
+        """Wait for the save under way, and raise what went wrong in it, once."""
+        if self._under_way is not None:
+            with contextlib.suppress(LccError):
+                self._finish(self._under_way)
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _finish(self, saving: _Saving) -> None:
+        """Wait for a save; its fields are there then, or its error is raised."""
+        fields = saving.__dict__
+        if saving is self._under_way:
+            try:
+                told = self._answer(None)["saved"]
+            except LccError as exc:
+                fields["_failure"] = self._failure = exc
+                self.step = getattr(exc, "newest", self.step)
+                self._under_way = None
+                raise
+            self._under_way = None
+            fields |= told | {key: tuple(told[key]) for key in ("tables", "non_finite")}
+        elif "_failure" in fields:
+            raise fields["_failure"]
+
+    def _answer(self, seconds: float | None) -> dict[str, Any]:
+        """The next message. Raises the error it tells of, WriteError if there will be none."""
+        try:
+            if not self._connection.poll(seconds):  # may be interrupted without a loss
+                raise WriteError(f"{self.path}: no process for saving within {seconds:.0f} s")
+            answer = json.loads(self._connection.recv_bytes())
+        except (EOFError, OSError) as exc:
+            self._end()
+            raise self._gone() from exc
+        if "error" in answer:
+            raise _rebuilt(answer)
+        assert isinstance(answer, dict)
+        return answer
+
+    def _say(self, message: dict[str, Any]) -> None:
+        try:
+            _tell(self._connection, message)
+        except OSError as exc:
+            self._end()
+            raise self._gone() from exc
+
+    def _gone(self) -> WriteError:
+        code = self._process.poll()
+        return WriteError(
+            f"{self.path}: the process that saves has ended (exit code {code}); what was reported "
+            "as saved is on disk, nothing more will be"
+        )
+
+    def _end(self) -> None:
+        self._connection.close()  # which ends the process once its work is done
+        self._process.wait()
+        self._memory.close()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self._connection.close()
+            self._memory.close()
+
+
+class _Memory:
+    """Arrays of a layout in memory that another process can reach by its name."""
+
+    def __init__(self, name: str | None = None) -> None:
+        self._block = None if name is None else SharedMemory(name)
+        self._created = name is None
+        self.arrays: Arrays = {}
+
+    @property
+    def name(self) -> str:
+        """Of the block."""
+        assert self._block is not None
+        return self._block.name
+
+    def fit(self, layout: Layout) -> None:
+        """Arrays for this layout, in a block that is large enough."""
+        sizes = [-(-t.track_nbytes // ALIGNMENT) * ALIGNMENT for t in layout.tensors]
+        ends = np.cumsum([0, *sizes])
+        if self._created and (self._block is None or self._block.size < ends[-1]):
+            self.close()
+            try:
+                self._block = SharedMemory(create=True, size=max(int(ends[-1]), 1))
+            except OSError as exc:
+                raise WriteError(f"no shared memory of {ends[-1]:,} bytes: {exc}") from exc
+        assert self._block is not None
+        self.arrays = {
+            t.name: np.ndarray(t.track_shape, t.track_dtype, self._block.buf, int(begin))
+            for t, begin in zip(layout.tensors, ends)
+        }
+
+    def close(self) -> None:
+        """Give it back; who made it removes it."""
+        self.arrays = {}
+        if self._block is not None:
+            with contextlib.suppress(BufferError):  # somebody still looks at an array
+                self._block.close()
+            if self._created:
+                with contextlib.suppress(FileNotFoundError):
+                    self._block.unlink()
+            self._block = None
+
+
+def _start() -> tuple[subprocess.Popen[bytes], Connection]:
+    """The other process and the way to it."""
+    if os.name != "posix":
+        raise SettingsError("asynchronous saving needs a system with POSIX's sockets")
+    ours, theirs = socket.socketpair()
+    with theirs:
+        code = _START.format(path=[str(Path(__file__).parents[1])])
+        command = [sys.executable, "-c", code, str(theirs.fileno())]
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
+        )  # fmt: skip
+    return process, Connection(ours.detach())
+
+
+def _tell(connection: Connection, message: dict[str, Any]) -> None:
+    connection.send_bytes(json.dumps(message).encode())
+
+
+def _rebuilt(answer: dict[str, Any]) -> LccError:
+    kind = getattr(errors, answer["error"], None)
+    if kind is None:
+        return WriteError(f"the process that saves failed: {answer['error']}: {answer['text']}")
+    error = kind(*answer["record"]) if issubclass(kind, RecordError) else kind(answer["text"])
+    error.newest = answer["step"]
+    assert isinstance(error, LccError)
+    return error
+
+
+# The other process.
+
+
+def serve() -> None:
+    """Save whatever the process that started this one hands over, until it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the training loop to handle
+    resource_tracker.register = lambda *_: None  # the memory is not ours to remove
+    with contextlib.suppress(EOFError, OSError), Connection(int(sys.argv[1])) as connection:
+        _serve(connection, os.getppid())
+
+
+def _serve(connection: Connection, parent: int) -> None:
+    first = _heard(connection, parent)
+    use_threads(first["threads"])
+    path, *settings = first["settings"]
+    recorder = None
+    try:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            recorder = Recorder(Path(path), *settings)
+        texts = [str(w.message) for w in told if issubclass(w.category, SkippedRecordWarning)]
+        _tell(connection, {"step": recorder.step, "warnings": texts})
+    except Exception as exc:
+        _tell(connection, _failed(exc, recorder))
+        return
+    warm_up()  # while the first iteration is computed
+    layout, memory, values = Layout(()), _Memory(), ()
+    try:
+        while True:
+            message = _heard(connection, parent)
+            if "layout" in message:
+                tensors, structure, name = message["layout"]
+                specs = (TensorSpec(n, d, tuple(shape), *more) for n, d, shape, *more in tensors)
+                layout = Layout(tuple(specs), structure)
+                memory.close()
+                memory = _Memory(name)
+                memory.fit(layout)
+            values = tuple(message.get("values", values))
+            try:
+                saved = recorder.save(message["step"], layout, memory.arrays, values)
+                fields = {k: v for k, v in vars(saved).items() if k != "delta"}
+                _tell(connection, {"saved": fields | {"delta": None}})
+            except Exception as exc:
+                _tell(connection, _failed(exc, recorder))
+    finally:
+        recorder.close()
+
+
+def _heard(connection: Connection, parent: int) -> dict[str, Any]:
+    """The next message. Raises EOFError at the end, even where others still hold the other side:
+    a killed training loop leaves its forked data loaders behind for a while."""
+    while not connection.poll(1.0):
+        if os.getppid() != parent:
+            raise EOFError
+    message = json.loads(connection.recv_bytes())
+    assert isinstance(message, dict)
+    return message
+
+
+def _failed(exc: Exception, recorder: Recorder | None) -> dict[str, Any]:
+    record = [exc.where, exc.expected, exc.found] if isinstance(exc, RecordError) else []
+    step = recorder.step if recorder else None
+    return {"error": type(exc).__name__, "text": str(exc), "record": record, "step": step}

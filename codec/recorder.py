@@ -1,0 +1,243 @@
+"""The chain of one run as it grows: bases and deltas, one after another.
+
+The first save, and one whose tensors changed name, shape, dtype or nesting, writes a base; every
+other one a delta to the track. A record is decoded again from its own bytes and compared
+before it is published, and only then does the track advance: a failed save changes nothing,
+and the next one encodes the distance to the same track.
+
+Not done here: what a state looks like, and when it is saved (checkpointer).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import record as records
+from .chain import Chain, Position, record_name
+from .errors import (
+    ChainNotFoundError,
+    ParentError,
+    RecordError,
+    SettingsError,
+    SkippedRecordWarning,
+    StepOrderError,
+    VersionError,
+)
+from .record import Place
+from .state import Arrays, Layout, copy_arrays
+from .storage import Directory
+from .track import Step, Tracker, check_settings
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What one save wrote.
+
+    nbytes: size of the record on disk. full_nbytes: size of the same state uncompressed
+    (float32 for lossy tensors). seconds: of the whole save. levels: other than 0, of all alphabets.
+    tables: how many code tables are new, and how many are ones sent before. non_finite: tensors
+    with NaN or infinity in their delta, stored whole. delta: what was encoded; None on a base, and
+    where another process did it.
+    """
+
+    step: int
+    kind: str
+    nbytes: int
+    full_nbytes: int
+    seconds: float
+    levels: int = 0
+    tables: tuple[int, int] = (0, 0)
+    non_finite: tuple[str, ...] = ()
+    delta: Step | None = None
+
+    @property
+    def ratio(self) -> float:
+        """full_nbytes / nbytes: 30.0 means that the record is 30 times smaller."""
+        return self.full_nbytes / self.nbytes
+
+
+class Recorder:
+    """Writes a chain. Parameters and errors: see `Checkpointer`."""
+
+    def __init__(
+        self,
+        path: Path,
+        bits: int | None,
+        scope: str,
+        coder: str,
+        budget: float | None,
+        resume: bool,
+    ) -> None:
+        self.bits, self.budget = check_settings(bits, scope, coder, budget)
+        self.path, self.scope, self.coder = path, scope, coder
+        self.tracker: Tracker | None = None
+        self.step: int | None = None
+        self._values: tuple[str, ...] = ()
+        self._run: str | None = None
+        self._parent: str | None = None
+        self._known_overhead: tuple[tuple[Any, ...], int] = ((), 0)
+        self._directory = Directory(path)
+        try:
+            self._begin(resume)
+        except BaseException:
+            self._directory.close()
+            raise
+
+    def save(self, step: int, layout: Layout, arrays: Arrays, values: tuple[str, ...]) -> Saved:
+        """Append one record; when this returns it is on disk.
+
+        arrays: of the layout's tensors, as `state.to_arrays` makes them. values: see tree.
+        """
+        started = time.perf_counter()
+        before = tracker = self.tracker
+        place = Place(step, self._run, self._parent)
+        delta = None
+        if tracker is None or tracker.layout != layout:
+            tracker = Tracker.resume(
+                layout, copy_arrays(arrays), {}, self.bits, self.scope, self.coder, self.budget
+            )
+            data = records.dump_base(place, layout, tracker.state, tracker.sums, values)
+        else:
+            delta, data = self._delta(tracker, place, arrays, values)
+        kind = "base" if delta is None else "delta"
+        name = record_name(step, kind)
+        digest = self._decode_again(data, name, tracker)
+        self.tracker = None  # should what follows be interrupted, the next save is a base
+        try:
+            self._directory.publish(name, data)
+        except Exception:
+            self.tracker = before
+            raise
+        self.step, self._parent, self._run = step, digest, self._run or digest[: records.RUN]
+        if delta is not None:
+            tracker.commit(delta)
+        self.tracker, self._values = tracker, values
+        return _told(step, kind, len(data), layout, time.perf_counter() - started, delta)
+
+    def close(self) -> None:
+        """Let others write to the directory."""
+        self._directory.close()
+
+    def _begin(self, resume: bool) -> None:
+        try:
+            chain = Chain(self.path)
+        except ChainNotFoundError:
+            return
+        if not resume:
+            raise StepOrderError(
+                f"{self.path}: already holds a chain up to step {chain.steps[-1]}; choose another "
+                "directory, or pass resume=True to continue it"
+            )
+        position, reason = _newest(chain)
+        after = [e for e in chain.entries if e.step > position.entry.step]
+        for entry in after:
+            self._directory.set_aside(entry.name)
+        if after:
+            warnings.warn(
+                f"{self.path}: goes on from step {position.entry.step}; {len(after)} records after "
+                f"it were set aside: {reason}",
+                SkippedRecordWarning,
+                stacklevel=4,
+            )
+        self.step, self._parent = position.entry.step, position.record.digest
+        self._run, self._values = position.record.run, position.values
+        self.tracker = Tracker.resume(
+            position.layout, position.state, position.tables,
+            self.bits, self.scope, self.coder, self.budget,
+        )  # fmt: skip
+
+    def _delta(
+        self, tracker: Tracker, place: Place, arrays: Arrays, values: tuple[str, ...]
+    ) -> tuple[Step, bytes]:
+        changed = {i: v for i, (v, old) in enumerate(zip(values, self._values)) if v != old}
+        texts = sum(len(v) + 12 for v in changed.values())
+
+        def overhead(exact: Arrays) -> int:
+            return self._overhead(place.step, tracker.layout, exact) + texts
+
+        delta = replace(tracker.prepare_arrays(arrays, overhead), values=changed)
+        track = records.track_digest(
+            tracker.layout, tracker.state | delta.exact, delta.sums or {}, values
+        )
+        return delta, records.dump_delta(place, track, delta)
+
+    def _overhead(self, step: int, layout: Layout, exact: Arrays) -> int:
+        """Bytes of a delta record that a budget has to pay for besides those of the step."""
+        if self.budget is None:
+            return 0
+        digits = len(str(step))
+        key = (digits, id(layout), *exact)
+        if self._known_overhead[0] != key:
+            nbytes = records.overhead(digits, layout, exact, self.scope, self.coder, self.budget)
+            self._known_overhead = (key, nbytes)
+        return self._known_overhead[1]
+
+    def _decode_again(self, data: bytes, name: str, tracker: Tracker) -> str:
+        """Rebuild the track from the bytes about to be published; returns their digest.
+
+        Raises TrackDigestError if they do not lead to the track that was meant.
+        """
+        record = records.load(data, name)
+        if record.kind == "base":
+            records.base_of(record)
+        else:
+            step = records.delta_of(record, tracker.layout, tracker.tables)
+            records.apply_checked(
+                record, tracker.layout, step, tracker.state, tracker.sums, self._values,
+                change=False,
+            )  # fmt: skip
+        return record.digest
+
+
+def check_step(step: Any, newest: int | None) -> int:
+    """Raise SettingsError for what is no step, StepOrderError unless it is after the newest."""
+    whole = isinstance(step, int | np.integer) and not isinstance(step, bool)
+    if not whole or not 0 <= step <= records.MAX_STEP:
+        raise SettingsError(f"a step is an integer from 0 to {records.MAX_STEP}; got {step!r}")
+    if newest is not None and step <= newest:
+        raise StepOrderError(f"step {step} is not after the chain's newest, {newest}")
+    return int(step)
+
+
+def _told(
+    step: int, kind: str, nbytes: int, layout: Layout, seconds: float, delta: Step | None
+) -> Saved:
+    coded = [group.encoded for group in delta.groups] if delta else []
+    tables = [e.cached for e in coded if e.table]
+    non_finite = delta.non_finite if delta else ()
+    if non_finite:
+        names = ", ".join(map(repr, non_finite))
+        _log.warning("step %d: NaN or infinity in %s; stored whole in this step", step, names)
+    return Saved(
+        step, kind, nbytes, layout.nbytes, seconds, sum(e.levels.size - 1 for e in coded),
+        (tables.count(False), tables.count(True)), non_finite, delta,
+    )  # fmt: skip
+
+
+def _newest(chain: Chain) -> tuple[Position, Exception | None]:
+    """The newest step that restores, and why it is not the chain's newest."""
+    position = None
+    try:
+        for reached in chain.replay():
+            position = reached
+        assert position is not None, "replay yields or raises"
+        return position, None
+    except VersionError:
+        raise  # not damaged: for a newer version of this package to continue
+    except (RecordError, ParentError) as exc:
+        step = position.entry.step if position else max(chain.verify().steps, default=None)
+        if step is None:
+            raise
+        for reached in chain.replay(step):  # from the start: a record may have failed half-way
+            position = reached
+        assert position is not None, "replay yields or raises"
+        return position, exc

@@ -1,0 +1,277 @@
+"""Asynchronous saving: the same chain, whatever happens to either process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import codec
+from codec.background import Background
+
+Arrays = dict[str, np.ndarray]
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX's sockets")
+
+
+def records(path: Path) -> dict[str, bytes]:
+    return {p.name: p.read_bytes() for p in path.glob("*.safetensors")}
+
+
+def child(checkpoints: codec.Checkpointer) -> int:
+    """Process id of the one that saves."""
+    background = checkpoints._recorder
+    assert isinstance(background, Background)
+    return background._process.pid
+
+
+@pytest.fixture
+def paused() -> Iterator[Callable[[codec.Checkpointer], Callable[[], None]]]:
+    """Stop the process that saves; what is returned lets it go on."""
+    pids: list[int] = []
+
+    def pause(checkpoints: codec.Checkpointer) -> Callable[[], None]:
+        pids.append(child(checkpoints))
+        os.kill(pids[-1], signal.SIGSTOP)
+        return lambda: os.kill(pids[-1], signal.SIGCONT)
+
+    yield pause
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
+def states(n: int) -> list[dict[str, Any]]:
+    """Every dtype and kind of memory, and values; the shapes change once."""
+    torch.manual_seed(0)
+    found = []
+    for i in range(n):
+        wide = torch.randn(40, 30 if i < n - 2 else 31)
+        found.append({
+            "model": {"w": wide.T, "half": torch.randn(9, 9).to(torch.bfloat16), "n": wide[0, 0]},
+            "exact": {"d": np.arange(5.0) * i, "big": np.arange(3, dtype=">i8"), "e": np.zeros(0)},
+            "c": torch.tensor([1j * i]), "bool": torch.tensor(i > 1), "epoch": i, "text": "é" * i,
+        })  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize("settings", [{}, {"bits": 3, "scope": "tensor"}, {"budget": 0.1}])
+def test_the_same_bytes(tmp_path: Path, settings: dict[str, Any]) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    with (
+        codec.Checkpointer(one, **settings) as here,
+        codec.Checkpointer(two, **settings, asynchronous=True) as there,
+    ):
+        assert there.tracker is None
+        for step, state in enumerate(states(6)):
+            expected, found = here.save(step, state), there.save(step, state)
+            assert (found.step, there.step) == (step, step)
+            if step % 2:  # asked for, or not
+                for field in ("kind", "nbytes", "full_nbytes", "ratio", "levels", "tables"):
+                    assert getattr(found, field) == getattr(expected, field), field
+                assert (found.non_finite, found.delta) == ((), None)
+                assert found.seconds > 0
+    assert records(one) == records(two)
+    assert len(records(two)) == 6
+    assert codec.verify(two).ok
+
+
+def test_a_copy_is_saved(
+    tmp_path: Path, paused: Callable[[codec.Checkpointer], Callable[[], None]]
+) -> None:
+    """What changes after `save` has returned does not reach the record."""
+    w = torch.arange(9.0)
+    with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True) as checkpoints:
+        go_on = paused(checkpoints)
+        saved = checkpoints.save(0, {"w": w})
+        w += 1
+        go_on()
+        assert saved.kind == "base"
+    assert codec.restore(tmp_path / "run.lcc")["w"].tolist() == list(range(9))
+
+
+def test_steps_are_skipped_while_one_is_saved(
+    tmp_path: Path, paused: Callable[[codec.Checkpointer], Callable[[], None]]
+) -> None:
+    path = tmp_path / "run.lcc"
+    with codec.Checkpointer(path, asynchronous=True, when_busy="skip") as checkpoints:
+        go_on = paused(checkpoints)
+        first = checkpoints.save(0, {"w": np.zeros(9, np.float32)})
+        second = checkpoints.save(1, {"w": np.ones(9, np.float32)})
+        assert (second.kind, second.nbytes, checkpoints.step) == ("skipped", 0, 0)
+        go_on()
+        assert first.kind == "base"
+        assert checkpoints.save(1, {"w": np.ones(9, np.float32)}).kind == "delta"
+    assert codec.verify(path).steps == (0, 1)
+
+
+def test_save_waits_for_the_one_before(
+    tmp_path: Path, paused: Callable[[codec.Checkpointer], Callable[[], None]]
+) -> None:
+    with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True) as checkpoints:
+        pid = child(checkpoints)
+        paused(checkpoints)
+        begin = time.perf_counter()
+        checkpoints.save(0, {"w": np.zeros(9, np.float32)})
+        with subprocess.Popen(["sh", "-c", f"sleep 0.5; kill -CONT {pid}"]):
+            checkpoints.save(1, {"w": np.ones(9, np.float32)})
+            assert time.perf_counter() - begin > 0.4
+    assert codec.verify(tmp_path / "run.lcc").steps == (0, 1)
+
+
+def test_errors_are_told_by_the_next_call(tmp_path: Path) -> None:
+    """Once, and the chain goes on; whoever asked for the failed save is told as well."""
+    path = tmp_path / "run.lcc"
+    state = {"w": np.arange(9, dtype=np.float32)}
+    with codec.Checkpointer(path, asynchronous=True) as checkpoints:
+        checkpoints.save(0, state)
+        (path / "00000001.delta.safetensors").write_bytes(b"")
+        failed = checkpoints.save(1, state)
+        with pytest.raises(codec.StepOrderError, match=r"00000001.* exists already"):
+            checkpoints.save(2, state)
+        assert checkpoints.step == 0
+        with pytest.raises(codec.StepOrderError, match="exists already"):
+            _ = failed.nbytes
+        (path / "00000001.delta.safetensors").unlink()
+        assert checkpoints.save(2, state).kind == "delta"
+        (path / "00000003.delta.safetensors").write_bytes(b"")
+        failed = checkpoints.save(3, state)
+        with pytest.raises(codec.StepOrderError):
+            _ = failed.ratio
+        with pytest.raises(codec.StepOrderError):
+            checkpoints.save(4, state)
+        (path / "00000003.delta.safetensors").unlink()
+        checkpoints.save(4, state)
+        (path / "00000005.delta.safetensors").write_bytes(b"")
+        checkpoints.save(5, state)
+        with pytest.raises(codec.StepOrderError):
+            checkpoints.close()
+    (path / "00000005.delta.safetensors").unlink()
+    assert codec.verify(path).steps == (0, 2, 4)
+
+
+def test_a_record_error_keeps_its_parts() -> None:
+    """It is built again from what it says."""
+    from codec.background import _failed, _rebuilt
+
+    error = _rebuilt(_failed(codec.DigestError("r", "x", "y"), None))
+    assert type(error) is codec.DigestError
+    assert (error.where, error.expected, error.found, str(error)) == (
+        "r", "x", "y", "r: expected x, found y",
+    )  # fmt: skip
+    error = _rebuilt(_failed(MemoryError("no"), None))
+    assert type(error) is codec.WriteError
+    assert "MemoryError: no" in str(error)
+
+
+def test_errors_at_the_start(run: Path) -> None:
+    before = records(run)
+    with pytest.raises(codec.StepOrderError, match="already holds a chain up to step 30"):
+        codec.Checkpointer(run, asynchronous=True)
+    with codec.Checkpointer(run, asynchronous=True, resume=True) as checkpoints:
+        assert checkpoints.step == 30
+        for asynchronous in (False, True):
+            with pytest.raises(codec.LockedError):
+                codec.Checkpointer(run, asynchronous=asynchronous, resume=True)
+    assert records(run) == before
+    with pytest.raises(codec.SettingsError, match="when_busy must be one of wait, skip; got 'x'"):
+        codec.Checkpointer(run, asynchronous=True, when_busy="x")
+
+
+def test_resume_of_a_damaged_chain(run: Path) -> None:
+    path = run / "00000030.delta.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    with (
+        pytest.warns(codec.SkippedRecordWarning, match="step 20; 1 records after it"),
+        codec.Checkpointer(run, asynchronous=True, resume=True) as checkpoints,
+    ):
+        assert checkpoints.step == 20
+
+
+def test_the_process_that_saves_is_killed(tmp_path: Path) -> None:
+    path = tmp_path / "run.lcc"
+    checkpoints = codec.Checkpointer(path, asynchronous=True)
+    assert checkpoints.save(0, {"n": np.array(0)}).kind == "base"
+    os.kill(child(checkpoints), signal.SIGKILL)
+
+    def save_twice() -> None:
+        for step in (1, 2):
+            checkpoints.save(step, {"n": np.array(step)})
+
+    with pytest.raises(codec.WriteError, match="the process that saves has ended"):
+        save_twice()
+    with pytest.raises(codec.WriteError, match="nothing is saved any more"):
+        checkpoints.save(9, {"n": np.array(9)})
+    checkpoints.close()
+    assert codec.verify(path).steps == (0,)
+    with codec.Checkpointer(path, asynchronous=True, resume=True) as again:
+        again.save(1, {"n": np.array(1)})
+    assert codec.verify(path).steps == (0, 1)
+
+
+SCRIPT = """
+import os, signal, sys
+import numpy as np, codec
+checkpoints = codec.Checkpointer(sys.argv[1], asynchronous=True)
+w = np.zeros(2**20, np.float32)
+for step in range(3):
+    checkpoints.save(step, {"w": w + step})
+if sys.argv[2] == "fork" and os.fork() == 0:  # as a data loader that outlives the training
+    signal.pause()
+os.kill(os.getpid(), getattr(signal, sys.argv[3]))
+"""
+
+
+@pytest.mark.parametrize("forks", ["fork", "no"])
+@pytest.mark.parametrize("by", ["SIGKILL", "SIGINT"])
+def test_the_training_is_killed(tmp_path: Path, forks: str, by: str) -> None:
+    """What was handed over is written, and then the directory is free for the next one."""
+    path = tmp_path / "run.lcc"
+    command = [sys.executable, "-W", "ignore", "-c", SCRIPT, str(path), forks, by]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        assert process.wait(60) != 0
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                checkpoints = codec.Checkpointer(path, resume=True)
+                break
+            except codec.LockedError:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+        assert checkpoints.step == 2
+        checkpoints.close()
+        assert codec.verify(path).steps == (0, 1, 2)
+        assert (codec.restore(path)["w"] == 2).all()
+    finally:
+        os.killpg(process.pid, signal.SIGKILL) if forks == "fork" else None
+
+
+def test_closing_twice_and_saving_afterwards(tmp_path: Path) -> None:
+    checkpoints = codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True)
+    saved = checkpoints.save(0, {"n": np.array(0)})
+    checkpoints.close()
+    checkpoints.close()
+    assert saved.kind == "base"
+    with pytest.raises(codec.WriteError, match="nothing is saved any more"):
+        checkpoints.save(1, {"n": np.array(1)})
+
+
+def test_no_memory_is_left_behind(tmp_path: Path) -> None:
+    if not Path("/dev/shm").exists():
+        pytest.skip("this system shows its shared memory elsewhere")
+    before = set(os.listdir("/dev/shm"))
+    with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True) as checkpoints:
+        for step, n in enumerate((10, 10_000, 20)):  # grows, and is used again
+            checkpoints.save(step, {"w": np.zeros(n, np.float32)})
+        assert len(set(os.listdir("/dev/shm")) - before) == 1
+    assert set(os.listdir("/dev/shm")) <= before
