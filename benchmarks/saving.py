@@ -4,13 +4,15 @@
 
 Each round trains the same model from the same seed without saving, then with a Checkpointer that
 saves every iteration: in the loop, and asynchronously (waiting for the save before, or skipping).
-Ratios are taken within a round; medians of rounds are shown.
+How much a process that does nothing but count slows the loop down is shown beside it: less than
+that no process can cost. Ratios are taken within a round; medians of rounds are shown.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -55,11 +57,20 @@ def compare(model: str, options: argparse.Namespace) -> str:
     """The table of one model."""
     found: dict[str, list[tuple[float, float, float]]] = {mode: [] for mode in MODES}
     plain = []
+    beside: list[float] = []
     for _ in range(options.rounds):
         plain.append(train(model, options.iterations, lambda step, state: None))
+        with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+            beside.append(train(model, options.iterations, lambda step, state: None))
+            busy.kill()
         for mode, settings in MODES.items():
             found[mode].append((*saving(model, options, settings), plain[-1]))
     rows = [["without saving", f"{1e3 * statistics.median(plain):.2f}", "–", "–"]]
+    over = statistics.median(own / base - 1 for own, base in zip(beside, plain))
+    rows.append(
+        ["the same beside a busy process", f"{1e3 * statistics.median(beside):.2f}",
+         f"{over:+.1%}", "–"]
+    )  # fmt: skip
     for mode, runs in found.items():
         seconds, share = (statistics.median(values) for values in list(zip(*runs))[:2])
         over = statistics.median(own / base - 1 for own, _, base in runs)
@@ -90,7 +101,9 @@ def train(model: str, iterations: int, save: Callable[[int, Any], object]) -> fl
         optimizer.zero_grad()
         task.loss(task.batch(step, 32)).backward()
         optimizer.step()
-        save(step, task.model.state_dict())
+        saved = save(step, task.model.state_dict())
+        if step == 1:
+            getattr(saved, "nbytes", None)  # the other process has started once it is told
     return (time.perf_counter() - started) / (iterations + 1 - WARM_UP)
 
 

@@ -5,7 +5,7 @@ copied into memory that both processes share, and a message tells the other one 
 save is under way at most. That process ends with this one, and not before the save it is at: what
 was handed over when the training is killed is still written.
 
-Messages are JSON over a connection of multiprocessing: nothing is pickled.
+Messages are lines of JSON over a pair of sockets: nothing is pickled.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -21,7 +22,6 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import asdict
 from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ import numpy as np
 from . import errors
 from .errors import LccError, RecordError, SettingsError, SkippedRecordWarning, WriteError
 from .recorder import Recorder, Saved
-from .state import Arrays, Layout, TensorSpec, copy_into
+from .state import Arrays, Layout, Stage, TensorSpec
 from .warmup import warm_up
 from .workers import set_threads as use_threads
 from .workers import threads
@@ -78,9 +78,9 @@ class Background:
         self._under_way: _Saving | None = None
         self._failure: LccError | None = None
         settings = [str(path), bits, scope, coder, budget, resume]
-        self._process, self._connection = _start()
+        self._process, self._line = _start()
         try:
-            _tell(self._connection, {"settings": settings, "threads": threads()})
+            self._line.tell({"settings": settings, "threads": threads()})
             answer = self._answer(START_SECONDS)
             for text in answer["warnings"]:
                 warnings.warn(text, SkippedRecordWarning, stacklevel=3)
@@ -93,10 +93,10 @@ class Background:
         self, step: int, layout: Layout, tensors: Mapping[str, Any], values: tuple[str, ...]
     ) -> Saved:
         """Hand a state over. tensors: by the layout's names. Raises what the save before did."""
-        if self._under_way is not None and self._skips and not self._connection.poll():
+        if self._under_way is not None and self._skips and not self._line.waits():
             return Saved(step, "skipped", 0, layout.nbytes, 0.0)
         self._settle()
-        if self._connection.closed:
+        if self._line.closed:
             raise WriteError(f"{self.path}: nothing is saved any more, it was closed")
         message: dict[str, Any] = {"step": step}
         if layout != self._layout:
@@ -107,7 +107,7 @@ class Background:
             ]  # fmt: skip
         if values != self._values:
             message["values"] = values
-        copy_into(self._memory.arrays, tensors, layout)
+        self._memory.fill(tensors)
         self._say(message)
         self._layout, self._values = layout, values
         self.step = step
@@ -117,7 +117,7 @@ class Background:
     def close(self) -> None:
         """Wait for what is under way, and end. Raises what that save did."""
         try:
-            if not self._connection.closed:
+            if not self._line.closed:
                 self._settle()
         finally:
             self._end()
@@ -150,20 +150,19 @@ class Background:
     def _answer(self, seconds: float | None) -> dict[str, Any]:
         """The next message. Raises the error it tells of, WriteError if there will be none."""
         try:
-            if not self._connection.poll(seconds):  # may be interrupted without a loss
+            if seconds is not None and not self._line.waits(seconds):
                 raise WriteError(f"{self.path}: no process for saving within {seconds:.0f} s")
-            answer = json.loads(self._connection.recv_bytes())
+            answer = self._line.hear()
         except (EOFError, OSError) as exc:
             self._end()
             raise self._gone() from exc
         if "error" in answer:
             raise _rebuilt(answer)
-        assert isinstance(answer, dict)
         return answer
 
     def _say(self, message: dict[str, Any]) -> None:
         try:
-            _tell(self._connection, message)
+            self._line.tell(message)
         except OSError as exc:
             self._end()
             raise self._gone() from exc
@@ -176,14 +175,54 @@ class Background:
         )
 
     def _end(self) -> None:
-        self._connection.close()  # which ends the process once its work is done
+        self._line.close()  # which ends the process once its work is done
         self._process.wait()
         self._memory.close()
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
-            self._connection.close()
+            self._line.close()
             self._memory.close()
+
+
+class _Line:
+    """Messages to and from the other process."""
+
+    def __init__(self, ours: socket.socket) -> None:
+        self._socket, self._rest = ours, b""
+        self._poll = select.poll()
+        self._poll.register(ours, select.POLLIN)
+
+    @property
+    def closed(self) -> bool:
+        """Whether this side is."""
+        return self._socket.fileno() < 0
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Raises OSError if nobody listens."""
+        self._socket.sendall(json.dumps(message).encode() + b"\n")
+
+    def waits(self, seconds: float | None = 0.0) -> bool:
+        """Whether there is a message, or the end, within these seconds; None: there will be."""
+        return b"\n" in self._rest or bool(
+            self._poll.poll(None if seconds is None else int(1000 * seconds))
+        )
+
+    def hear(self) -> dict[str, Any]:
+        """The next message. Raises EOFError at the end, OSError."""
+        while b"\n" not in self._rest:
+            more = self._socket.recv(2**16)
+            if not more:
+                raise EOFError
+            self._rest += more
+        line, _, self._rest = self._rest.partition(b"\n")
+        message = json.loads(line)
+        assert isinstance(message, dict)
+        return message
+
+    def close(self) -> None:
+        """The other process reads to the end, and then ends."""
+        self._socket.close()
 
 
 class _Memory:
@@ -193,6 +232,7 @@ class _Memory:
         self._block = None if name is None else SharedMemory(name)
         self._created = name is None
         self.arrays: Arrays = {}
+        self._stages: list[Stage] = []
 
     @property
     def name(self) -> str:
@@ -215,10 +255,16 @@ class _Memory:
             t.name: np.ndarray(t.track_shape, t.track_dtype, self._block.buf, int(begin))
             for t, begin in zip(layout.tensors, ends)
         }
+        self._stages = [Stage(t, self.arrays[t.name]) for t in layout.tensors]
+
+    def fill(self, tensors: Mapping[str, Any]) -> None:
+        """Copy the layout's tensors, in its order."""
+        for stage, tensor in zip(self._stages, tensors.values()):
+            stage.fill(tensor)
 
     def close(self) -> None:
         """Give it back; who made it removes it."""
-        self.arrays = {}
+        self.arrays, self._stages = {}, []
         if self._block is not None:
             with contextlib.suppress(BufferError):  # somebody still looks at an array
                 self._block.close()
@@ -228,7 +274,7 @@ class _Memory:
             self._block = None
 
 
-def _start() -> tuple[subprocess.Popen[bytes], Connection]:
+def _start() -> tuple[subprocess.Popen[bytes], _Line]:
     """The other process and the way to it."""
     if os.name != "posix":
         raise SettingsError("asynchronous saving needs a system with POSIX's sockets")
@@ -239,11 +285,7 @@ def _start() -> tuple[subprocess.Popen[bytes], Connection]:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
         )  # fmt: skip
-    return process, Connection(ours.detach())
-
-
-def _tell(connection: Connection, message: dict[str, Any]) -> None:
-    connection.send_bytes(json.dumps(message).encode())
+    return process, _Line(ours)
 
 
 def _rebuilt(answer: dict[str, Any]) -> LccError:
@@ -263,12 +305,12 @@ def serve() -> None:
     """Save whatever the process that started this one hands over, until it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the training loop to handle
     resource_tracker.register = lambda *_: None  # the memory is not ours to remove
-    with contextlib.suppress(EOFError, OSError), Connection(int(sys.argv[1])) as connection:
-        _serve(connection, os.getppid())
+    with contextlib.suppress(EOFError, OSError), socket.socket(fileno=int(sys.argv[1])) as ours:
+        _serve(_Line(ours), os.getppid())
 
 
-def _serve(connection: Connection, parent: int) -> None:
-    first = _heard(connection, parent)
+def _serve(line: _Line, parent: int) -> None:
+    first = _heard(line, parent)
     use_threads(first["threads"])
     path, *settings = first["settings"]
     recorder = None
@@ -277,15 +319,15 @@ def _serve(connection: Connection, parent: int) -> None:
             warnings.simplefilter("always")
             recorder = Recorder(Path(path), *settings)
         texts = [str(w.message) for w in told if issubclass(w.category, SkippedRecordWarning)]
-        _tell(connection, {"step": recorder.step, "warnings": texts})
+        line.tell({"step": recorder.step, "warnings": texts})
     except Exception as exc:
-        _tell(connection, _failed(exc, recorder))
+        line.tell(_failed(exc, recorder))
         return
     warm_up()  # while the first iteration is computed
     layout, memory, values = Layout(()), _Memory(), ()
     try:
         while True:
-            message = _heard(connection, parent)
+            message = _heard(line, parent)
             if "layout" in message:
                 tensors, structure, name = message["layout"]
                 specs = (TensorSpec(n, d, tuple(shape), *more) for n, d, shape, *more in tensors)
@@ -297,22 +339,20 @@ def _serve(connection: Connection, parent: int) -> None:
             try:
                 saved = recorder.save(message["step"], layout, memory.arrays, values)
                 fields = {k: v for k, v in vars(saved).items() if k != "delta"}
-                _tell(connection, {"saved": fields | {"delta": None}})
+                line.tell({"saved": fields | {"delta": None}})
             except Exception as exc:
-                _tell(connection, _failed(exc, recorder))
+                line.tell(_failed(exc, recorder))
     finally:
         recorder.close()
 
 
-def _heard(connection: Connection, parent: int) -> dict[str, Any]:
+def _heard(line: _Line, parent: int) -> dict[str, Any]:
     """The next message. Raises EOFError at the end, even where others still hold the other side:
     a killed training loop leaves its forked data loaders behind for a while."""
-    while not connection.poll(1.0):
+    while not line.waits(1.0):
         if os.getppid() != parent:
             raise EOFError
-    message = json.loads(connection.recv_bytes())
-    assert isinstance(message, dict)
-    return message
+    return line.hear()
 
 
 def _failed(exc: Exception, recorder: Recorder | None) -> dict[str, Any]:

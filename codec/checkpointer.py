@@ -9,7 +9,7 @@ another one beside the training (background).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,9 +18,9 @@ from .background import Background
 from .errors import SettingsError
 from .policy import Policy, family
 from .recorder import Recorder, Saved, check_step
-from .state import Layout, spec_of, to_arrays
+from .state import Layout, signature, spec_of, to_arrays
 from .track import Tracker, check_settings
-from .tree import take_apart
+from .tree import Parts, Template, take_apart
 
 WHEN_BUSY = ("wait", "skip")
 
@@ -60,7 +60,7 @@ class Checkpointer:
             raise SettingsError(
                 f"when_busy must be one of {', '.join(WHEN_BUSY)}; got {when_busy!r}"
             )
-        self.policy = Policy(policy)
+        self._front = _Front(Policy(policy))
         self.path = Path(path)
         self.scope, self.coder = scope, coder
         settings = (self.path, bits, scope, coder, budget, resume)
@@ -95,12 +95,7 @@ class Checkpointer:
         kind of a step that was skipped is "skipped".
         """
         step = check_step(step, self.step)
-        parts = take_apart(state, self.policy.is_skipped)
-        specs = (
-            spec_of(name, tensor, self.policy.is_lossy(name), family(name))
-            for name, tensor in parts.tensors.items()
-        )
-        layout = Layout(tuple(specs), parts.structure)
+        parts, layout = self._front.look_at(state)
         if isinstance(self._recorder, Background):
             return self._recorder.save(step, layout, parts.tensors, parts.values)
         return self._recorder.save(step, layout, to_arrays(parts.tensors, layout), parts.values)
@@ -119,3 +114,30 @@ class Checkpointer:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class _Front:
+    """From a state to its parts and their layout; one that looks like the last is soon done."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._template: Template | None = None
+        self._signatures: list[Hashable] = []
+        self._layout = Layout(())
+
+    def look_at(self, state: Mapping[Any, Any]) -> tuple[Parts, Layout]:
+        """Raises what `take_apart` and `spec_of` do."""
+        parts = self._template.take_apart(state) if self._template else None
+        alike = parts is not None
+        if parts is None:
+            self._template = None
+            parts = take_apart(state, self._policy.is_skipped)
+            self._template = Template(state, parts, self._policy.is_skipped)
+        signatures = [signature(tensor) for tensor in parts.tensors.values()]
+        if not alike or signatures != self._signatures:
+            specs = (
+                spec_of(name, tensor, self._policy.is_lossy(name), family(name))
+                for name, tensor in parts.tensors.items()
+            )
+            self._layout, self._signatures = Layout(tuple(specs), parts.structure), signatures
+        return parts, self._layout

@@ -119,13 +119,20 @@ def identity(value: Any) -> Hashable:
     None for those that share with nobody: numpy scalars and empty ones.
     """
     if _is_torch(value):
-        if value.is_meta or not value.numel() or str(value.layout) != "torch.strided":
+        if not value.numel() or not _is_dense(value):
             return None
-        memory = (str(value.device), value.data_ptr(), value.is_conj(), value.is_neg())
-        return (*memory, tuple(value.shape), value.stride(), str(value.dtype))
+        seen = (value.data_ptr(), value.shape, value.stride(), value.dtype, value.device)
+        return (*seen, value.is_conj(), value.is_neg()) if value.dtype.is_complex else seen
     if not isinstance(value, np.ndarray) or not value.size:
         return None
     return (value.__array_interface__["data"][0], value.shape, value.strides, value.dtype.str)
+
+
+def signature(value: Any) -> Hashable:
+    """What `spec_of` depends on, but for the name; as cheap as can be."""
+    if isinstance(value, np.ndarray | np.generic):
+        return (value.dtype, value.shape)
+    return (value.dtype, value.shape, value.layout, value.is_meta)
 
 
 def spec_of(name: str, value: Any, lossy: bool = True, family: str = "") -> TensorSpec:
@@ -136,7 +143,7 @@ def spec_of(name: str, value: Any, lossy: bool = True, family: str = "") -> Tens
     """
     if _is_torch(value):
         library = "torch"
-        if str(value.layout) != "torch.strided" or value.is_meta:
+        if not _is_dense(value):
             raise DTypeError(f"tensor {name!r} is sparse or has no data")
         dtype = _NAME_OF_TORCH.get(str(value.dtype).removeprefix("torch."))
     elif isinstance(value, np.ndarray | np.generic):
@@ -174,16 +181,23 @@ def to_arrays(state: Mapping[str, Any], layout: Layout) -> Arrays:
     return {t.name: _to_array(state[t.name], t) for t in layout.tensors}
 
 
-def copy_into(arrays: Arrays, state: Mapping[str, Any], layout: Layout) -> None:
-    """`to_arrays`, into arrays that are there already."""
-    for t in layout.tensors:
-        value = state[t.name]
-        if _is_torch(value) and (t.lossy or t.dtype == "F32"):
+class Stage:
+    """An array that tensors of one description are copied into, again and again."""
+
+    def __init__(self, spec: TensorSpec, array: NDArray[Any]) -> None:
+        self._spec, self._array = spec, array
+        self._tensor: Any = None
+        if spec.library == "torch" and (spec.lossy or spec.dtype == "F32"):
             import torch
 
-            torch.from_numpy(arrays[t.name]).copy_(value.detach())  # from any device, in one go
+            self._tensor = torch.from_numpy(array)
+
+    def fill(self, value: Any) -> None:
+        """Copy one, from any device and memory layout."""
+        if self._tensor is not None:
+            self._tensor.copy_(value.detach() if value.requires_grad else value)
         else:
-            arrays[t.name][...] = _to_array(value, t)
+            self._array[...] = _to_array(value, self._spec)
 
 
 def from_arrays(arrays: Arrays, layout: Layout) -> dict[str, Any]:
@@ -240,6 +254,10 @@ def is_unicode(text: str) -> bool:
 def _is_torch(value: object) -> bool:
     torch = sys.modules.get("torch")  # a tensor exists only if its library was imported
     return torch is not None and isinstance(value, torch.Tensor)
+
+
+def _is_dense(value: Any) -> bool:
+    return value.layout is sys.modules["torch"].strided and not value.is_meta
 
 
 def _to_array(value: Any, spec: TensorSpec) -> NDArray[Any]:

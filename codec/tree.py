@@ -48,6 +48,79 @@ class Parts:
     values: tuple[str, ...]
 
 
+class Template:
+    """A state that was taken apart, for others that look like it: faster than asking again."""
+
+    def __init__(
+        self, state: Mapping[Any, Any], parts: Parts, is_skipped: Callable[[str], bool]
+    ) -> None:
+        self._parts, self._parting = parts, _Parting(is_skipped)
+        self._places: list[int] = []  # number of every tensor met on the way, also of known ones
+        self._plan = self._planned(state, None, 0)
+        self._tensors: list[Any] = []
+        self._values: list[str] = []
+
+    def take_apart(self, state: Any) -> Parts | None:
+        """The parts of a state of the same structure and names; None for another one."""
+        self._tensors, self._values = [], []
+        if not self._follow(self._plan, state):
+            return None
+        first: dict[Hashable, int] = {}
+        tensors: list[Any] = []
+        for place, tensor in zip(self._places, self._tensors):
+            known = identity(tensor)
+            number = len(tensors) if known is None else first.setdefault(known, len(tensors))
+            if number != place:
+                return None
+            if number == len(tensors):
+                tensors.append(tensor)
+        return Parts(
+            self._parts.structure, dict(zip(self._parts.tensors, tensors)), tuple(self._values)
+        )
+
+    def _planned(self, value: Any, name: str | None, depth: int) -> tuple[Any, ...]:
+        if is_tensor(value):
+            self._places.append(self._parting.number(value, name))
+            return ("t",)
+        if name is not None and not _holds_tensors(value, name, depth):
+            return ("v", name, depth)
+        tag = _tag(value)
+        plans = [
+            None if self._parting.is_skipped(own) else self._planned(child, own, depth + 1)
+            for _, own, child in _children(value, tag, name)
+        ]
+        keys = tuple(value) if tag in _MAPPINGS else len(value)
+        return (tag, type(value), keys, tuple(map(type, value)), plans)
+
+    def _follow(self, plan: tuple[Any, ...], value: Any) -> bool:
+        if plan[0] == "t":
+            self._tensors.append(value)
+            return is_tensor(value)
+        if plan[0] == "v":
+            _, name, depth = plan
+            if is_tensor(value) or _holds_tensors(value, name, depth):
+                return False
+            self._values.append(_dumped(self._parting.value(value, name, depth)))
+            return True
+        tag, kind, keys, types, plans = plan
+        if type(value) is not kind:
+            return False
+        children = value
+        if tag in _MAPPINGS:
+            if tuple(value) != keys or tuple(map(type, value)) != types:  # 1 == True == 1.0
+                return False
+            children = value.values()
+        elif len(value) != keys:
+            return False
+        for own, child in zip(plans, children):
+            if own is None:
+                if tag in _SEQUENCES:
+                    self._values.append("null")
+            elif not self._follow(own, child):
+                return False
+        return True
+
+
 class StructureError(ValueError):
     """A structure or value that was not written by `take_apart`."""
 
@@ -102,14 +175,14 @@ class _Parting:
     """Takes apart; see `take_apart`."""
 
     def __init__(self, is_skipped: Callable[[str], bool]) -> None:
-        self._is_skipped = is_skipped
+        self.is_skipped = is_skipped
         self.tensors: dict[str, Any] = {}
         self.values: list[str] = []
         self._known: dict[Hashable, int] = {}
 
     def node(self, value: Any, name: str | None, depth: int) -> dict[str, Any]:
         if is_tensor(value):
-            return {"t": self._tensor(value, name)}
+            return {"t": self.number(value, name)}
         if _holds_tensors(value, name, depth):
             return self.container(value, name, depth)
         self.values.append(_dumped(self.value(value, name, depth)))
@@ -148,7 +221,7 @@ class _Parting:
     ) -> list[Any]:
         contents: list[Any] = []
         for key, own, child in _children(value, tag, name):
-            skipped = self._is_skipped(own)
+            skipped = self.is_skipped(own)
             if tag in _SEQUENCES:
                 contents.append(convert(None if skipped else child, own))
             elif not skipped:
@@ -163,7 +236,8 @@ class _Parting:
             "booleans or None"
         )
 
-    def _tensor(self, value: Any, name: str | None) -> int:
+    def number(self, value: Any, name: str | None) -> int:
+        """Of a tensor: a new one, or that of the one it shares its memory with."""
         known = identity(value)
         if known is not None and known in self._known:
             return self._known[known]
