@@ -30,7 +30,7 @@ import numpy as np
 
 from . import errors
 from .errors import LccError, RecordError, SettingsError, SkippedRecordWarning, WriteError
-from .recorder import Recorder, Saved
+from .recorder import Recorder, Saved, Settings
 from .state import Arrays, Layout, Stage, TensorSpec
 from .warmup import warm_up
 from .workers import set_threads as use_threads
@@ -60,27 +60,18 @@ class Background:
 
     tracker = None  # it is in the other process
 
-    def __init__(
-        self,
-        path: Path,
-        bits: int | None,
-        scope: str,
-        coder: str,
-        budget: float | None,
-        resume: bool,
-        *,
-        skips: bool,
-    ) -> None:
-        self.path, self.step = path, None
+    def __init__(self, settings: Settings, *, skips: bool) -> None:
+        self.path, self.step = settings.path, None
         self._skips, self._memory = skips, _Memory()
         self._layout: Layout | None = None
         self._values: tuple[str, ...] | None = None
         self._under_way: _Saving | None = None
         self._failure: LccError | None = None
-        settings = [str(path), bits, scope, coder, budget, resume]
+        self._owner = os.getpid()
         self._process, self._line = _start()
         try:
-            self._line.tell({"settings": settings, "threads": threads()})
+            told = asdict(settings) | {"path": str(settings.path)}
+            self._line.tell({"settings": told, "threads": threads()})
             answer = self._answer(START_SECONDS)
             for text in answer["warnings"]:
                 warnings.warn(text, SkippedRecordWarning, stacklevel=3)
@@ -181,8 +172,9 @@ class Background:
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
-            self._line.close()
-            self._memory.close()
+            if os.getpid() == self._owner:  # and not a forked data loader
+                self._line.close()
+                self._memory.close()
 
 
 class _Line:
@@ -312,13 +304,14 @@ def serve() -> None:
 def _serve(line: _Line, parent: int) -> None:
     first = _heard(line, parent)
     use_threads(first["threads"])
-    path, *settings = first["settings"]
+    told = first["settings"]
+    settings = Settings(**told | {"path": Path(told["path"])})
     recorder = None
     try:
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            recorder = Recorder(Path(path), *settings)
-        texts = [str(w.message) for w in told if issubclass(w.category, SkippedRecordWarning)]
+            recorder = Recorder(settings)
+        texts = [str(w.message) for w in caught if issubclass(w.category, SkippedRecordWarning)]
         line.tell({"step": recorder.step, "warnings": texts})
     except Exception as exc:
         line.tell(_failed(exc, recorder))

@@ -17,7 +17,7 @@ from typing import Any
 from .background import Background
 from .errors import SettingsError
 from .policy import Policy, family
-from .recorder import Recorder, Saved, check_step
+from .recorder import Recorder, Saved, Settings, check_step
 from .state import Layout, signature, spec_of, to_arrays
 from .track import Tracker, check_settings
 from .tree import Parts, Template, take_apart
@@ -63,12 +63,12 @@ class Checkpointer:
         self._front = _Front(Policy(policy))
         self.path = Path(path)
         self.scope, self.coder = scope, coder
-        settings = (self.path, bits, scope, coder, budget, resume)
+        settings = Settings(self.path, self.bits, scope, coder, self.budget, resume)
         self._recorder: Recorder | Background
         if asynchronous:
-            self._recorder = Background(*settings, skips=when_busy == "skip")
+            self._recorder = Background(settings, skips=when_busy == "skip")
         else:
-            self._recorder = Recorder(*settings)
+            self._recorder = Recorder(settings)
 
     @property
     def tracker(self) -> Tracker | None:

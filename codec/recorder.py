@@ -65,29 +65,34 @@ class Saved:
         return self.full_nbytes / self.nbytes
 
 
-class Recorder:
-    """Writes a chain. Parameters and errors: see `Checkpointer`."""
+@dataclass(frozen=True)
+class Settings:
+    """Of a `Checkpointer`, as far as they matter to who writes."""
 
-    def __init__(
-        self,
-        path: Path,
-        bits: int | None,
-        scope: str,
-        coder: str,
-        budget: float | None,
-        resume: bool,
-    ) -> None:
-        self.bits, self.budget = check_settings(bits, scope, coder, budget)
-        self.path, self.scope, self.coder = path, scope, coder
+    path: Path
+    bits: int | None
+    scope: str
+    coder: str
+    budget: float | None
+    resume: bool
+
+
+class Recorder:
+    """Writes a chain. Errors: see `Checkpointer`."""
+
+    def __init__(self, settings: Settings) -> None:
+        s = settings
+        self.bits, self.budget = check_settings(s.bits, s.scope, s.coder, s.budget)
+        self.path, self.scope, self.coder = s.path, s.scope, s.coder
         self.tracker: Tracker | None = None
         self.step: int | None = None
         self._values: tuple[str, ...] = ()
         self._run: str | None = None
         self._parent: str | None = None
         self._known_overhead: tuple[tuple[Any, ...], int] = ((), 0)
-        self._directory = Directory(path)
+        self._directory = Directory(s.path)
         try:
-            self._begin(resume)
+            self._begin(s.resume)
         except BaseException:
             self._directory.close()
             raise
