@@ -9,6 +9,7 @@ Not done here: what is written, and in which order (checkpointer, chain).
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import tempfile
 from collections.abc import Callable
@@ -42,7 +43,9 @@ class Directory:
                 f"{path}: another writer is at work here; close it first (a Checkpointer in this "
                 "process counts too)"
             ) from exc
-        except (OSError, NotImplementedError) as exc:
+        except NotImplementedError as exc:
+            raise WriteError(f"{path}: files cannot be locked on this disk: {exc}") from exc
+        except OSError as exc:
             raise WriteError(f"{path}: is no directory and cannot become one: {exc}") from exc
         for leftover in path.glob(f"{TEMPORARY}*"):
             with contextlib.suppress(OSError):
@@ -54,8 +57,9 @@ class Directory:
 
     def set_aside(self, name: str) -> None:
         """Give a record a name that no reader takes for one; its bytes stay. Raises WriteError."""
+        free = (f"{name}{SET_ASIDE}{'' if i == 1 else f'-{i}'}" for i in itertools.count(1))
         try:
-            os.replace(self.path / name, self.path / f"{name}{SET_ASIDE}")
+            os.replace(self.path / name, next(p for f in free if not (p := self.path / f).exists()))
             _fsync_directory(self.path)
         except OSError as exc:
             raise WriteError(f"{self.path / name}: could not be renamed: {exc}") from exc

@@ -233,10 +233,16 @@ def test_resume_of_a_damaged_chain(run: Path) -> None:
         checkpoints = codec.Checkpointer(run, resume=True)
     assert checkpoints.step == 20
     assert (run / "00000030.delta.safetensors.unusable").read_bytes() == damaged
-    saved = checkpoints.save(21, codec.restore(run))
+    saved = checkpoints.save(30, codec.restore(run))
     assert saved.kind == "delta"
+    checkpoints.close()
     assert codec.verify(run).problems == ()
-    assert codec.verify(run).steps == (0, 10, 20, 21)
+    assert codec.verify(run).steps == (0, 10, 20, 30)
+    path.write_bytes(b"again")  # and what was set aside before stays as well
+    with pytest.warns(codec.SkippedRecordWarning, match="step 20; 1 records"):
+        codec.Checkpointer(run, resume=True).close()
+    assert (run / "00000030.delta.safetensors.unusable").read_bytes() == damaged
+    assert (run / "00000030.delta.safetensors.unusable-2").read_bytes() == b"again"
 
 
 def test_resume_of_a_chain_whose_base_is_damaged(tmp_path: Path) -> None:
