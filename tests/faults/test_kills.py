@@ -23,4 +23,4 @@ def test_nothing_that_was_told_is_lost() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "LOST" not in done.stdout
     killed = int(done.stdout.split(" killed")[0].split()[-1])
-    assert killed > 150, done.stdout
+    assert killed >= 110, done.stdout  # that many calls there are
