@@ -194,11 +194,9 @@ class _Line:
         """Raises OSError if nobody listens."""
         self._socket.sendall(json.dumps(message).encode() + b"\n")
 
-    def waits(self, seconds: float | None = 0.0) -> bool:
-        """Whether there is a message, or the end, within these seconds; None: there will be."""
-        return b"\n" in self._rest or bool(
-            self._poll.poll(None if seconds is None else int(1000 * seconds))
-        )
+    def waits(self, seconds: float = 0.0) -> bool:
+        """Whether there is a message, or the end, within these seconds."""
+        return b"\n" in self._rest or bool(self._poll.poll(int(1000 * seconds)))
 
     def hear(self) -> dict[str, Any]:
         """The next message. Raises EOFError at the end, OSError."""
@@ -273,7 +271,7 @@ def _start() -> tuple[subprocess.Popen[bytes], _Line]:
     ours, theirs = socket.socketpair()
     with theirs:
         code = _START.format(path=[str(Path(__file__).parents[1])])
-        command = [sys.executable, "-c", code, str(theirs.fileno())]
+        command = [sys.executable, "-c", code, str(theirs.fileno()), str(os.getpid())]
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
         )  # fmt: skip
@@ -298,7 +296,7 @@ def serve() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the training loop to handle
     resource_tracker.register = lambda *_: None  # the memory is not ours to remove
     with contextlib.suppress(EOFError, OSError), socket.socket(fileno=int(sys.argv[1])) as ours:
-        _serve(_Line(ours), os.getppid())
+        _serve(_Line(ours), int(sys.argv[2]))
 
 
 def _serve(line: _Line, parent: int) -> None:

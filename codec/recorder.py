@@ -11,6 +11,7 @@ Not done here: what a state looks like, and when it is saved (checkpointer).
 from __future__ import annotations
 
 import logging
+import math
 import time
 import warnings
 from dataclasses import dataclass, replace
@@ -61,8 +62,8 @@ class Saved:
 
     @property
     def ratio(self) -> float:
-        """full_nbytes / nbytes: 30.0 means that the record is 30 times smaller."""
-        return self.full_nbytes / self.nbytes
+        """full_nbytes / nbytes: 30.0 means that the record is 30 times smaller; inf if skipped."""
+        return self.full_nbytes / self.nbytes if self.nbytes else math.inf
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ class Recorder:
         if self.budget is None:
             return 0
         digits = len(str(step))
-        key = (digits, id(layout), *exact)
+        key = (digits, layout, *exact)
         if self._known_overhead[0] != key:
             nbytes = records.overhead(digits, layout, exact, self.scope, self.coder, self.budget)
             self._known_overhead = (key, nbytes)

@@ -108,6 +108,7 @@ def test_steps_are_skipped_while_one_is_saved(
         first = checkpoints.save(0, {"w": np.zeros(9, np.float32)})
         second = checkpoints.save(1, {"w": np.ones(9, np.float32)})
         assert (second.kind, second.nbytes, checkpoints.step) == ("skipped", 0, 0)
+        assert second.ratio == float("inf")
         go_on()
         assert first.kind == "base"
         assert checkpoints.save(1, {"w": np.ones(9, np.float32)}).kind == "delta"
