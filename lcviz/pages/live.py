@@ -7,6 +7,7 @@ place in the page from tick to tick.
 from __future__ import annotations
 
 import math
+import secrets
 
 import streamlit as st
 
@@ -269,20 +270,28 @@ def _number(loss: float | None) -> float:
 
 def _scrubber(run: Run, snapshot: Snapshot) -> Checkpoint:
     """The checkpoint to look into: the newest, unless another step was chosen."""
-    key = f"viewed-{run.id}"
-
     interval, newest = run.settings.interval, snapshot.newest.step
-
-    def leave_newest() -> None:
-        if st.session_state[key] != newest:  # also called for values that this page has set
-            st.session_state["follow"] = False
-
+    place = f"scrubber-{run.id}"
     with st.container(horizontal=True, vertical_alignment="center", key="scrubber"):
         st.session_state.setdefault("follow", True)
-        follow = st.toggle("Follow the newest", key="follow", persist_state="session")
+        follow = st.toggle(
+            "Follow the newest",
+            key="follow",
+            persist_state="session",
+            on_change=lambda: st.session_state.pop(place, None),
+        )
         state.tables_toggle()
-    if follow:
+    # A slider that can be moved is never moved by the page: a poll that was under way would
+    # bring the old value back, and that looks like a wish. It is made anew where it belongs.
+    running = follow and snapshot.status == PLAYING
+    if place not in st.session_state or (follow and st.session_state[place][0] != newest):
+        st.session_state[place] = newest, secrets.token_hex(4)
+    at, made = st.session_state[place]
+    key = f"viewed-{run.id}-{'running' if running else made}"
+    if running:
         st.session_state[key] = newest
+    else:
+        st.session_state.setdefault(key, at)
     # The range is fixed from the start: a slider whose range grew would be made anew each tick.
     step = st.slider(
         "Look inside step",
@@ -290,13 +299,17 @@ def _scrubber(run: Run, snapshot: Snapshot) -> Checkpoint:
         run.settings.stop_after // interval * interval,
         step=interval,
         key=key,
-        on_change=leave_newest,
-        disabled=follow and snapshot.status == PLAYING,
+        on_change=None if running else _stop_following,
+        disabled=running,
         help="Any saved step; 0 is the base. While the run plays, stop following first.",
     )
     if step > newest:
         st.caption(f"Step {step} is not saved yet: below is the newest, step {newest}.")
     return snapshot.at(step)
+
+
+def _stop_following() -> None:
+    st.session_state["follow"] = False
 
 
 def _curves(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:

@@ -49,6 +49,17 @@ class Page:
         return self.run()
 
     @property
+    def scrubber(self) -> Any:
+        """The slider that chooses the step to look into."""
+        (slider,) = (s for s in self.at.slider if str(s.key).startswith("viewed-"))
+        return slider
+
+    def look_into(self, step: int) -> Page:
+        """Choose a step."""
+        self.scrubber.set_value(step)
+        return self.run()
+
+    @property
     def the_run(self) -> Run:
         """The run in the URL, else the example."""
         found = self.at.query_params.get("run", EXAMPLE_ID)

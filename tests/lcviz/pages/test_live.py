@@ -76,7 +76,7 @@ def test_both_sizes_and_the_entropy_stand_side_by_side(
     run = page.the_run
     assert run.settings.coder == coder
     for step in (snapshot.newest.step, 2):
-        page.set("slider", f"viewed-{run.id}", step)
+        page.look_into(step)
         c = snapshot.at(step)
         sizes = written(c.alphabets, coder)
         (deltas,) = [p.delta for p in codec.Chain(run.path).replay(step) if p.entry.step == step]
@@ -160,7 +160,7 @@ def test_data_tables(live: Callable[..., Any]) -> None:
 def test_scrubbing_takes_another_step_apart(live: Callable[..., Any]) -> None:
     page = live()
     first = page.chart("buckets"), page.chart("bits"), page.at.dataframe[0].value
-    page.set("slider", "viewed-example", 4)
+    page.look_into(4)
     assert page.texts("subheader")[1] == "Inside the checkpoint of step 4"
     second = page.chart("buckets"), page.chart("bits"), page.at.dataframe[0].value
     assert first[0] != second[0]
@@ -179,15 +179,15 @@ def test_only_saved_steps_can_be_chosen(
     run.step()
     run.wait(60)
     page = live(run=run.id)
-    slider = page.at.slider(key=f"viewed-{run.id}")
+    slider = page.scrubber
     assert (slider.min, slider.max, slider.step, slider.value) == (0, 6, 2, 2)
-    page.set("slider", f"viewed-{run.id}", 6)
+    page.look_into(6)
     assert page.texts("subheader")[1] == "Inside the checkpoint of step 2"
     assert any("not saved yet" in t for t in page.texts("caption"))
 
 
 def test_the_base_is_told_in_a_sentence(live: Callable[..., Any]) -> None:
-    page = live().set("slider", "viewed-example", 0)
+    page = live().look_into(0)
     assert page.texts("subheader")[1] == "Inside the checkpoint of step 0"
     (sentence,) = page.texts("info")
     assert sentence.startswith("Step 0 is the base: the starting weights, stored exactly.")
@@ -195,9 +195,27 @@ def test_the_base_is_told_in_a_sentence(live: Callable[..., Any]) -> None:
 
 
 def test_following_goes_back_to_the_newest(live: Callable[..., Any]) -> None:
-    page = live().set("slider", "viewed-example", 2).set("toggle", "follow", True)
+    page = live().look_into(2).set("toggle", "follow", True)
     assert page.texts("subheader")[1] == "Inside the checkpoint of step 6"
-    assert page.at.slider(key="viewed-example").value == 6
+    assert page.scrubber.value == 6
+
+
+def test_a_slider_that_can_be_moved_is_never_moved_by_the_page(
+    live: Callable[..., Any], create: Callable[..., Run]
+) -> None:
+    """A poll under way would bring its old value back, which looked like a wish to leave."""
+    run = create(stop_after=9)
+    page = live(run=run.id).click("step")
+    seen = []
+    for step in (2, 3):
+        page.click("step")
+        assert not page.scrubber.disabled
+        assert page.scrubber.value == step
+        seen.append(page.scrubber.key)
+    assert len(set(seen)) == 2
+    page.look_into(1)
+    page.click("step")
+    assert (page.scrubber.key, page.scrubber.value) == (seen[-1], 1)
 
 
 # Training.
@@ -245,7 +263,7 @@ def test_the_url_keeps_the_run_and_the_settings(live: Callable[..., Any]) -> Non
 
 def test_a_new_run_is_followed_whatever_was_looked_at(live: Callable[..., Any]) -> None:
     """Scrubbing the example is no wish to see nothing but the base of the run begun then."""
-    page = live(**SHORT).set("slider", "viewed-example", 2).click("start")
+    page = live(**SHORT).look_into(2).click("start")
     page.finish()
     assert page.at.toggle(key="follow").value is True
     assert page.texts("subheader")[1] == "Inside the checkpoint of step 4"
@@ -494,7 +512,7 @@ def test_while_it_plays(
     assert run.snapshot().status == "playing"
     assert page.at.button(key="play").label == "Pause"
     assert page.at.button(key="step").disabled
-    assert page.at.slider(key=f"viewed-{run.id}").disabled
+    assert page.scrubber.disabled
     assert page.charts == PANELS - {"removed"}
     assert page.at.button(key="measure").label.startswith("Measure removed buckets")
     page.click("measure")
@@ -524,7 +542,7 @@ def test_scrubbing_while_it_plays(
     run = create(stop_after=50)
     page = live(run=run.id).click("play")
     let_save(run, held, 3)
-    page.run().set("toggle", "follow", False).set("slider", f"viewed-{run.id}", 1)
+    page.run().set("toggle", "follow", False).look_into(1)
     let_save(run, held, 5)
     page.run()
     assert page.texts("subheader")[1] == "Inside the checkpoint of step 1"
@@ -623,9 +641,8 @@ def test_a_diverged_run(live: Callable[..., Any], model: str, lr: str) -> None:
     assert snapshot.status == "failed"
     assert error(page).startswith("Training diverged: the loss became ")
     assert {"loss", "size"} <= page.charts
-    run = page.the_run
     for step in snapshot.steps:
-        page.set("slider", f"viewed-{run.id}", step)
+        page.look_into(step)
         assert page.texts("subheader")[1] == f"Inside the checkpoint of step {step}"
         assert ({"buckets", "bits", "huffman"} <= page.charts) == (step > 0)
 
