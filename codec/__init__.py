@@ -37,12 +37,14 @@ from .errors import (
     StreamError,
     TrackDigestError,
     TruncatedRecordError,
+    VanishedError,
     VersionError,
     WriteError,
 )
 from .quantize import Bucket, Buckets, Quantized, dequantize, quantize
 from .recorder import Saved
 from .track import Group, Step, Tracker, apply
+from .upkeep import Change, compact, merge
 from .warmup import warm_up
 from .workers import set_threads, threads
 
@@ -53,6 +55,7 @@ __all__ = [
     "Chain",
     "ChainError",
     "ChainNotFoundError",
+    "Change",
     "Checkpointer",
     "CodeTableError",
     "DTypeError",
@@ -81,12 +84,15 @@ __all__ = [
     "TrackDigestError",
     "Tracker",
     "TruncatedRecordError",
+    "VanishedError",
     "VersionError",
     "WriteError",
     "apply",
+    "compact",
     "decode",
     "dequantize",
     "encode",
+    "merge",
     "quantize",
     "restore",
     "set_threads",

@@ -17,12 +17,13 @@ from typing import Any
 from .background import Background
 from .errors import SettingsError
 from .policy import Policy, family
-from .recorder import Recorder, Saved, Settings, check_step
+from .recorder import Recorder, Saved, Settings, check_history, check_step
 from .state import Layout, signature, spec_of, to_arrays
 from .track import Tracker, check_settings
 from .tree import Parts, Template, take_apart
 
 WHEN_BUSY = ("wait", "skip")
+BASE_EVERY = 1000
 
 
 class Checkpointer:
@@ -32,6 +33,11 @@ class Checkpointer:
     budget is for the whole record. policy: pattern of names -> "lossy", "exact" or "skip", see
     `Policy`. resume: continue the chain that is there, its track rebuilt from disk; without it a
     directory that already holds records is refused.
+
+    base_every: how many deltas are followed by a base, the state itself, so that a restore never
+    takes long. It comes earlier once the deltas are together 4 times as large as the base before
+    them, and at least 32. None: only the first one, and where tensors change. keep_bases: what
+    lies before so many of the newest bases, at least 2, is removed; None keeps all.
 
     asynchronous: a process of its own encodes and writes, and `save` returns as soon as it has a
     copy of the state. when_busy: what `save` does while the one before is still being written:
@@ -51,11 +57,14 @@ class Checkpointer:
         *,
         budget: float | None = None,
         policy: Mapping[str, str] | None = None,
+        base_every: int | None = BASE_EVERY,
+        keep_bases: int | None = None,
         resume: bool = False,
         asynchronous: bool = False,
         when_busy: str = "wait",
     ) -> None:
         self.bits, self.budget = check_settings(bits, scope, coder, budget)
+        check_history(base_every, keep_bases)
         if when_busy not in WHEN_BUSY:
             raise SettingsError(
                 f"when_busy must be one of {', '.join(WHEN_BUSY)}; got {when_busy!r}"
@@ -63,7 +72,9 @@ class Checkpointer:
         self._front = _Front(Policy(policy))
         self.path = Path(path)
         self.scope, self.coder = scope, coder
-        settings = Settings(self.path, self.bits, scope, coder, self.budget, resume)
+        settings = Settings(
+            self.path, self.bits, scope, coder, self.budget, resume, base_every, keep_bases
+        )
         self._recorder: Recorder | Background
         if asynchronous:
             self._recorder = Background(settings, skips=when_busy == "skip")

@@ -43,8 +43,9 @@ class Encoded:
     payload: uint32 words; every stream begins with one, its first bit lowest. streams: uint32,
     bits of each. stream_elements: elements of every stream but the last. table: its code, None
     if all elements have the code k - 1. cached: the table is the one sent last. saved_bits:
-    what sending a new one would have cost more. levels: float32 (k,), levels[0] == 0.0. shape:
-    that of the delta. bits: x of priority promotion or None. coder: its name.
+    what sending a new one would have cost more. levels: float32 (k,), levels[0] == 0.0; or (k, m)
+    of m merged deltas, whose levels are added one after the other. shape: that of the delta.
+    bits: x of priority promotion or None. coder: its name.
     """
 
     payload: NDArray[np.uint32]
@@ -59,6 +60,16 @@ class Encoded:
     coder: str
 
     @property
+    def k(self) -> int:
+        """How many codes there are."""
+        return len(self.levels)
+
+    @property
+    def columns(self) -> int:
+        """How many merged deltas it stands for; 0 if it is a plain one."""
+        return 0 if self.levels.ndim == 1 else self.levels.shape[1]
+
+    @property
     def payload_bits(self) -> int:
         """Bits of all streams."""
         return int(self.streams.sum(dtype=np.int64))
@@ -66,7 +77,7 @@ class Encoded:
     @property
     def code_lengths(self) -> NDArray[np.uint8]:
         """uint8, of every code or token; all 0 if no bits are needed."""
-        return self.table.lengths if self.table else np.zeros(self.levels.size, np.uint8)
+        return self.table.lengths if self.table else np.zeros(self.k, np.uint8)
 
     @property
     def table_nbytes(self) -> int:
@@ -122,10 +133,10 @@ def decode(e: Encoded) -> Quantized:
         raise StreamError(f"no array can have that shape: {exc}") from exc
     check(e, n)
     try:
-        codes = empty_codes(n, e.levels.size)
+        codes = empty_codes(n, e.k)
     except (MemoryError, ValueError) as exc:
         raise StreamError(f"no memory for {n} codes: {exc}") from exc
-    codes.fill(0 if e.table else e.levels.size - 1)
+    codes.fill(0 if e.table else e.k - 1)
     if e.table:
         _read(e, e.table, n, 0, codes, None)
     return Quantized(codes, e.levels, e.shape, e.bits, None)
@@ -210,10 +221,12 @@ def advance(e: Encoded, segments: Segments | None, mode: int) -> Sums:
     for begin, end in workers.pieces(segments.n):
         segments.copy(begin, end)
     sums = np.zeros(segments.tracks.size, np.uint64)
-    if e.levels.size == 2:  # every element has code 1
+    if e.k == 2:  # every element has code 1
         for i, track in enumerate(segments.arrays[0]):
+            moved = track
             with np.errstate(all="ignore"):  # a track beyond float32's range heals
-                moved = track + e.levels[1]
+                for level in e.levels[1:].ravel():
+                    moved = moved + level if level or not e.columns else moved
             sums[i] = (digest(moved) - digest(track)) % 2**64
             if mode == CHANGE:
                 track[...] = moved
@@ -254,13 +267,13 @@ def check(e: Encoded, n: int) -> None:
     """Raise CodeTableError or StreamError for what cannot be the encoding of n elements."""
     if not _is_vector(e.payload, np.uint32) or not _is_vector(e.streams, np.uint32):
         raise StreamError("payload and streams are uint32 vectors")
-    if not _is_vector(e.levels, np.float32) or not 1 <= e.levels.size <= MAX_LEVELS:
-        raise StreamError(f"levels are no float32 vector of 1 to {MAX_LEVELS}")
+    if not _are_levels(e.levels):
+        raise StreamError(f"levels are not 1 to {MAX_LEVELS} of float32")
     if e.levels[:1].any() or not np.isfinite(e.levels).all():
         raise StreamError("levels are not zero, then finite numbers")
     if e.table is None:
-        if e.levels.size > 2:
-            raise CodeTableError(f"{e.levels.size} levels cannot all lack a code word")
+        if e.k > 2:
+            raise CodeTableError(f"{e.k} levels cannot all lack a code word")
         if e.payload.size or e.streams.size:
             raise StreamError("an alphabet of one symbol has no streams")
         return
@@ -268,9 +281,9 @@ def check(e: Encoded, n: int) -> None:
         raise CodeTableError("a table is a CodeTable")
     e.table.check()
     n_lengths = e.table.lengths.size
-    if e.table.classes == 1 and n_lengths != e.levels.size:
-        raise CodeTableError(f"{n_lengths} code lengths for {e.levels.size} levels")
-    if e.levels.size < 2:
+    if e.table.classes == 1 and n_lengths != e.k:
+        raise CodeTableError(f"{n_lengths} code lengths for {e.k} levels")
+    if e.k < 2:
         raise StreamError("a code table, but no level other than zero")
     if type(e.stream_elements) is not int or not UNIT <= e.stream_elements <= MAX_STREAM:
         raise StreamError(f"a stream has {UNIT} to {MAX_STREAM} elements")
@@ -327,10 +340,11 @@ def _write(
     s, units, table, levels = m.survivors, m.units, choice.table, m.levels
     n_streams = -(-s.units // units)
     pieces = workers.pieces(n_streams, least=_least(s, units))
-    words, escape = table.full_words(levels.size - 1)
-    near = np.empty(levels.size * int(kernels.NEAR) if table.classes > 1 else 0, np.uint32)
+    k = len(levels)
+    words, escape = table.full_words(k - 1)
+    near = np.empty(k * int(kernels.NEAR) if table.classes > 1 else 0, np.uint32)
     kernels.near_words(words, near)
-    symbol_bits = runlength.symbol_bits(levels.size - 1)
+    symbol_bits = runlength.symbol_bits(k - 1)
     sizes = np.zeros(n_streams, np.int64)
     payload = _InOrder(choice.bits // 32 + n_streams + 1)
     tracks, starts, n_tensors = _track_of(segments)
@@ -360,7 +374,7 @@ def _write(
 def _read(
     e: Encoded, table: CodeTable, n: int, mode: int, codes: Codes, segments: Segments | None
 ) -> Sums:
-    k, plain = e.levels.size, table.classes == 1
+    k, plain = e.k, table.classes == 1
     width = max(int(table.lengths.max()), kernels.FAST)
     one, many = np.zeros(2**width, np.uint64), np.empty(2**kernels.FAST, np.uint64)
     kernels.lookup(
@@ -379,8 +393,8 @@ def _read(
         status[i] = kernels.read(
             begins, sizes, *pieces[i], e.stream_elements, n, k, plain, one, many,
             symbol_bits, runlength.FIRST_RUN, runlength.OPEN_BITS, scratch.states, scratch.listed,
-            scratch.positions, scratch.found, codes, sources, tracks, starts, levels, mode,
-            sums[i], scratch.moved,
+            scratch.positions, scratch.found, codes, sources, tracks, starts, levels, e.columns,
+            mode, sums[i], scratch.moved,
         )  # fmt: skip
 
     workers.spread(work, len(pieces))
@@ -450,9 +464,19 @@ def _track_of(segments: Segments | None) -> tuple[NDArray[np.uint64], NDArray[np
 
 def _padded(levels: NDArray[np.float32]) -> NDArray[np.float32]:
     """Levels for every symbol that a look-up entry can name."""
-    padded = np.zeros(1024, np.float32)
-    padded[: levels.size] = levels
+    padded = np.zeros(1024 * (levels.size // len(levels)), np.float32)
+    padded[: levels.size] = levels.ravel()
     return padded
+
+
+def _are_levels(levels: object) -> bool:
+    return (
+        isinstance(levels, np.ndarray)
+        and levels.dtype == np.float32
+        and levels.ndim in (1, 2)
+        and 1 <= len(levels) <= MAX_LEVELS
+        and levels.shape[1:] != (0,)
+    )
 
 
 def _is_vector(array: object, dtype: type[np.generic[Any]]) -> bool:

@@ -20,6 +20,7 @@ LccError
    |- ChainNotFoundError             nothing there, or no record in it
    |- ParentError                    a delta whose predecessor is missing
    |- StepNotFoundError              no record of that step
+   |- VanishedError                  a record was merged or removed while it was to be read
    |- StepOrderError                 a step at or before the newest one
    |- ArchiveError                   a .lcc.zip that is no archive of records
    |- LockedError                    another process writes to it
@@ -114,6 +115,10 @@ class ParentError(ChainError):
 
 class StepNotFoundError(ChainError):
     """The chain holds no record of the step asked for."""
+
+
+class VanishedError(ChainError):
+    """A record went away between listing and reading: somebody merges or compacts."""
 
 
 class StepOrderError(ChainError):

@@ -579,13 +579,13 @@ def write(
                     if mode != 0:
                         segment = _advance(
                             tracks, starts, segment, base, positions, codes[advanced:read],
-                            np.int64(read - advanced), levels, mode, sums, scratch,
+                            np.int64(read - advanced), levels, 0, mode, sums, scratch,
                         )  # fmt: skip
                     advanced = read
             if mode != 0:
                 segment = _advance(
                     tracks, starts, segment, base, positions, codes[advanced:read],
-                    np.int64(read - advanced), levels, mode, sums, scratch,
+                    np.int64(read - advanced), levels, 0, mode, sums, scratch,
                 )  # fmt: skip
         if plain:
             run = np.uint64(min(units * UNIT, n - base)) - after
@@ -645,13 +645,33 @@ def digest(values, first):
 
 
 @_inlined
-def _advance(tracks, starts, segment, base, positions, found, m, levels, mode, sums, scratch):
+def _add_columns(track, offset, positions, found, begin, end, levels, columns, mode, old, new):
+    """What `_advance` does between begin and end, with several levels a code: each of them is
+    added in turn, and 0.0 leaves the element alone."""
+    for i in range(np.uint64(begin), np.uint64(end)):
+        at = offset + np.uint64(positions[i])
+        value = track[at]
+        old[i] = np.float32(value).view(np.uint32)
+        first = np.int64(found[i]) * columns
+        for j in range(first, first + columns):
+            if levels[j] != 0:
+                value = np.float32(value + levels[j])
+        new[i] = np.float32(value).view(np.uint32)
+        if mode == 2:
+            track[at] = value
+
+
+@_inlined
+def _advance(
+    tracks, starts, segment, base, positions, found, m, levels, columns, mode, sums, scratch
+):
     """track[base + positions[j]] += levels[found[j]] in float32 for m rising positions.
 
     Elements that are not listed stay untouched: adding 0.0 would turn a -0.0 into +0.0.
-    mode: 1 computes the new digests only, 2 changes the track too. sums: uint64 (tensors,),
-    the change of each tensor's digest is added. scratch: uint32 (2, >= m). Returns the
-    tensor of the last position.
+    levels: float32, one a code; or as many as there are columns > 0, added in turn. mode: 1
+    computes the new digests only, 2 changes the track too. sums: uint64 (tensors,), the change
+    of each tensor's digest is added. scratch: uint32 (2, >= m). Returns the tensor of the last
+    position.
     """
     j = 0
     while j < m:
@@ -666,7 +686,9 @@ def _advance(tracks, starts, segment, base, positions, found, m, levels, mode, s
         track = carray(_pointer(tracks[segment]), (size,))
         offset = np.uint64(base - starts[segment])
         old, new = scratch[0], scratch[1]
-        if mode == 2:
+        if columns > 0:
+            _add_columns(track, offset, positions, found, j, end, levels, columns, mode, old, new)
+        elif mode == 2:
             for i in range(np.uint64(j), np.uint64(end)):
                 at = offset + np.uint64(positions[i])
                 value = track[at]
@@ -1090,7 +1112,7 @@ def _become(sources, tracks, starts, begin, end, changes):
 def read(
     begins, sizes, first, last, elements, n, n_levels, plain, one, many, symbol_bits,
     first_run, open_bits, states, listed, positions, found, codes, sources, tracks, starts,
-    levels, mode, sums, scratch,
+    levels, columns, mode, sums, scratch,
 ):  # fmt: skip
     """Decode the streams first..last, and advance the track by them or write their codes.
 
@@ -1161,8 +1183,8 @@ def read(
             elif m > 0:
                 segment = _segment_of(starts, before + positions[0])
                 _advance(
-                    tracks, starts, segment, before, positions, found, m, levels, mode, sums,
-                    scratch,
+                    tracks, starts, segment, before, positions, found, m, levels, columns, mode,
+                    sums, scratch,
                 )  # fmt: skip
             if states[k, 0] == states[k, 1]:
                 if plain and states[k, 2] != limit:

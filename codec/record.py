@@ -17,25 +17,25 @@ import xxhash
 from numpy.typing import NDArray
 
 from . import tree
-from .coding import MAX_LEVELS, Encoded, check
+from .coding import MAX_LEVELS
 from .container import FORMAT, seal, short, typed, unseal
 from .errors import InputError, MalformedRecordError, PayloadError, TrackDigestError
-from .kernels import MAX_STREAM, UNIT
+from .joined import ARRAYS, Cut, Joined, join, taken
+from .kernels import UNIT
 from .state import Arrays, Layout, TensorSpec, is_storable
 from .tables import CodeTable
 from .track import (
-    Group,
     Step,
-    alphabet_name,
     alphabets,
     apply_with_digests,
     check_settings,
     digest_sums,
-    family_bits,
     look,
 )
 
+KINDS = ("base", "delta", "merged")
 PREFIX = "t/"  # before every tensor's name, so that no name can collide with ours
+SENT = "sent"
 RUN = 16  # hex digits: enough to tell runs apart
 MAX_TEXT = 2**26  # bytes of a structure or of values: a JSON parser's memory once more
 MAX_STEP = 2**63 - 1  # so that every reader's integers hold it
@@ -49,13 +49,14 @@ class Record:
     """A record whose bytes are intact.
 
     where: name for messages. digest: BLAKE3, hex, of the file. run: what that of the chain's
-    first record begins with. parent: digest of the record before it, None for the first.
-    track: xxh3-128, hex, of the rebuilt track.
+    first record begins with. parent: identity of the record before it, None for the first.
+    track: xxh3-128, hex, of the rebuilt track. replaces: identity of the record in whose place it
+    stands, None if there was none.
     """
 
     where: str
     step: int
-    kind: str  # "base" or "delta"
+    kind: str  # one of KINDS
     digest: str
     run: str
     parent: str | None
@@ -63,6 +64,12 @@ class Record:
     nbytes: int
     metadata: dict[str, Any]
     arrays: Arrays
+    replaces: str | None = None
+
+    @property
+    def identity(self) -> str:
+        """What the record after it names as its parent."""
+        return self.replaces or self.digest
 
 
 @dataclass(frozen=True)
@@ -70,26 +77,34 @@ class Place:
     """Where a record stands.
 
     run: what the digest of the chain's first record begins with, None for that one itself.
-    parent: digest of the record before, None if there is none.
+    parent: identity of the record before, None if there is none. replaces: see `Record`.
     """
 
     step: int
     run: str | None = None
     parent: str | None = None
+    replaces: str | None = None
 
     def metadata(self) -> dict[str, Any]:
         """As a header tells it."""
-        return {"step": self.step, "run": self.run, "parent": self.parent}
+        told = {"step": self.step, "run": self.run, "parent": self.parent}
+        return told | ({"replaces": self.replaces} if self.replaces else {})
 
 
 def dump_base(
-    place: Place, layout: Layout, state: Arrays, sums: Mapping[str, int], values: Sequence[str] = ()
+    place: Place,
+    layout: Layout,
+    state: Arrays,
+    sums: Mapping[str, int],
+    values: Sequence[str] = (),
+    tables: Mapping[str, CodeTable] | None = None,
 ) -> bytes:
     """A base record: the track itself, exactly.
 
     state: name -> array of its track dtype. sums: digests of the lossy tensors. values: what is
-    no tensor, see tree.
+    no tensor, see tree. tables: the code tables sent last, where deltas follow that may use them.
     """
+    sent, told = sent_arrays(tables or {})
     metadata = {
         "format": FORMAT,
         "kind": "base",
@@ -98,29 +113,17 @@ def dump_base(
         "layout": [
             [t.name, t.dtype, list(t.shape), t.lossy, t.library, t.family] for t in layout.tensors
         ],
+        **told,
     }
-    arrays = {PREFIX + t.name: state[t.name] for t in layout.tensors}
+    arrays = {PREFIX + t.name: state[t.name] for t in layout.tensors} | sent
     if layout.structure:
-        arrays |= {"structure": _text(layout.structure)} | _values(dict(enumerate(values)))
+        arrays |= {"structure": _text(layout.structure)} | values_array(dict(enumerate(values)))
     return seal(metadata, arrays)
 
 
 def dump_delta(place: Place, track: str, delta: Step) -> bytes:
     """A delta record. track: digest after this step."""
-    coded = [group.encoded for group in delta.groups]
-    sizes = [
-        (e.levels.size, e.table.classes if e.table else 0, e.table_nbytes, e.stream_elements)
-        for e in coded
-    ]
-    new = [e.table.packed for e in coded if e.table and not e.cached]
-    arrays = {
-        "sizes": np.array(sizes, np.uint64).reshape(-1, 4),
-        "tables": _joined(new, np.uint8),
-        "levels": _joined([e.levels[1:] for e in coded], np.float32),
-        "streams": _joined([e.streams for e in coded], np.uint32),
-        "payload": _joined([e.payload for e in coded], np.uint32),
-    }
-    return _dump_delta(place, track, delta, arrays | _values(delta.values))
+    return _dump_delta(place, track, delta, join(delta.groups) | values_array(delta.values))
 
 
 def overhead(
@@ -143,7 +146,7 @@ def overhead(
     }
     step = Step((), exact, (), None, scope, coder, budget)
     place = Place(10**digits - 1, "0" * RUN, "0" * 64)
-    texts = _values({0: "null"} if layout.structure else {})
+    texts = values_array({0: "null"} if layout.structure else {})
     data = _dump_delta(place, "0" * 32, step, arrays | texts)
     counted = [*exact.values(), *(arrays[name] for name in arrays if name != "sizes")]
     return len(data) - sum(array.nbytes for array in counted)
@@ -159,21 +162,22 @@ def load(data: bytes, where: str) -> Record:
     try:
         step, kind = typed(metadata["step"], int), typed(metadata["kind"], str)
         track = _hex(metadata["track"], _HEX_XXH3)
-        run, parent = (
-            None if metadata[key] is None else _hex(metadata[key], pattern)
-            for key, pattern in (("run", _HEX_RUN), ("parent", _HEX_BLAKE3))
-        )
-        if kind == "delta" and (run is None or parent is None):
-            raise TypeError("a delta without run or parent")
+        run = None if metadata["run"] is None else _hex(metadata["run"], _HEX_RUN)
+        parent = None if metadata["parent"] is None else _hex(metadata["parent"], _HEX_BLAKE3)
+        replaces = metadata.get("replaces")
+        replaces = None if replaces is None else _hex(replaces, _HEX_BLAKE3)
+        if kind != "base" and (run is None or parent is None):
+            raise TypeError(f"a {kind} without run or parent")
     except (KeyError, TypeError) as exc:
         raise MalformedRecordError(where, "step, kind, run, parent and track", short(exc)) from exc
-    if kind not in ("base", "delta"):
-        raise MalformedRecordError(where, "kind base or delta", short(kind))
+    if kind not in KINDS:
+        raise MalformedRecordError(where, "kind base, delta or merged", short(kind))
     if not 0 <= step <= MAX_STEP:
         raise MalformedRecordError(where, f"a step from 0 to {MAX_STEP}", short(step))
     return Record(
-        where, step, kind, digest, run or digest[:RUN], parent, track, len(data), metadata, arrays
-    )
+        where, step, kind, digest, run or digest[:RUN], parent, track, len(data), metadata,
+        arrays, replaces,
+    )  # fmt: skip
 
 
 def base_of(record: Record) -> tuple[Layout, Arrays, dict[str, int], tuple[str, ...]]:
@@ -199,7 +203,7 @@ def base_of(record: Record) -> tuple[Layout, Arrays, dict[str, int], tuple[str, 
         expected = "a layout [name, dtype, shape, lossy, library, family]…, and a structure"
         raise MalformedRecordError(where, expected, short(exc)) from exc
     names = {PREFIX + t.name for t in tensors}
-    more = {"structure", "values"} & set(record.arrays)
+    more = {"structure", "values", SENT} & set(record.arrays)
     if len(names) != len(tensors) or names | more != set(record.arrays):
         raise MalformedRecordError(
             where, f"one array for each of {len(tensors)} tensors: {_some(names)}",
@@ -209,7 +213,7 @@ def base_of(record: Record) -> tuple[Layout, Arrays, dict[str, int], tuple[str, 
         if not is_storable(t):
             found = f"{t.dtype!r} of {t.library!r}, lossy: {t.lossy}, family {t.family!r}"
             raise MalformedRecordError(where, "a tensor that a state can hold", found[:200])
-        _check_exact(record.arrays[PREFIX + t.name], t, where)
+        check_exact(record.arrays[PREFIX + t.name], t, where)
     state = {t.name: record.arrays[PREFIX + t.name].copy() for t in tensors}
     try:
         told = read_values(record.arrays.get("values"))
@@ -222,8 +226,39 @@ def base_of(record: Record) -> tuple[Layout, Arrays, dict[str, int], tuple[str, 
     except (PayloadError, tree.StructureError) as exc:
         raise MalformedRecordError(where, "a structure and its values", short(exc)) from exc
     sums = digest_sums(layout, state)
-    check_track(record, layout, state, sums, values)
+    check_track(where, record.track, layout, state, sums, values)
     return layout, state, sums, values
+
+
+def sent_arrays(tables: Mapping[str, CodeTable]) -> tuple[Arrays, dict[str, Any]]:
+    """Array and metadata that tell which code tables were sent last; nothing where none were."""
+    if not tables:
+        return {}, {}
+    packed = {name: table.packed for name, table in tables.items()}
+    told = [[name, t.n_symbols, t.classes, packed[name].size] for name, t in tables.items()]
+    return {SENT: np.concatenate(list(packed.values()))}, {SENT: told}
+
+
+def sent_by(record: Record) -> dict[str, CodeTable]:
+    """Alphabet -> code table sent last, of a base or merged record.
+
+    Raises MalformedRecordError.
+    """
+    told, array = record.metadata.get(SENT, []), record.arrays.get(SENT)
+    found: dict[str, CodeTable] = {}
+    try:
+        cut = Cut(taken(np.empty(0, np.uint8) if array is None else array, np.uint8, SENT))
+        for name, n_symbols, classes, nbytes in typed(told, list):
+            if typed(name, str) in found or not 1 <= typed(n_symbols, int) < MAX_LEVELS:
+                raise PayloadError(f"{short(n_symbols)} symbols, or {short(name)} twice")
+            packed = cut.take(max(typed(nbytes, int), 0))
+            found[name] = CodeTable.unpacked(packed, n_symbols, typed(classes, int))
+        cut.finish()
+    except (TypeError, ValueError, PayloadError) as exc:
+        raise MalformedRecordError(
+            record.where, "tables [alphabet, symbols, classes, bytes]…", short(exc)
+        ) from exc
+    return found
 
 
 def read_values(array: NDArray[Any] | None) -> dict[int, str]:
@@ -264,8 +299,7 @@ def delta_of(record: Record, layout: Layout, tables: Mapping[str, CodeTable]) ->
         raise MalformedRecordError(where, "settings within their range", short(exc)) from exc
     whole = frozenset(non_finite)
     stored = [t for t in layout.tensors if not t.lossy or t.name in whole]
-    ours = {"sizes", "tables", "levels", "streams", "payload"}
-    always = ours | {PREFIX + name for name in whole}
+    always = ARRAYS | {PREFIX + name for name in whole}
     expected = always | {PREFIX + t.name for t in stored} | {"values"}
     lossy = {t.name for t in layout.tensors if t.lossy}
     if not lossy.issuperset(whole) or len(whole) != len(non_finite):
@@ -274,9 +308,11 @@ def delta_of(record: Record, layout: Layout, tables: Mapping[str, CodeTable]) ->
         raise MalformedRecordError(where, f"arrays {_some(expected)}", _some(arrays))
     stored = [t for t in stored if PREFIX + t.name in arrays]
     for t in stored:
-        _check_exact(arrays[PREFIX + t.name], t, where)
+        check_exact(arrays[PREFIX + t.name], t, where)
     try:
-        groups = tuple(_read_groups(arrays, layout, non_finite, bits, scope, coder, tables))
+        joined = Joined(arrays, bits, scope, coder)
+        groups = tuple(joined.groups(layout, non_finite, tables))
+        joined.finish()
         values = read_values(arrays.get("values"))
     except PayloadError as exc:
         raise MalformedRecordError(where, "streams that decode", short(exc)) from exc
@@ -305,12 +341,17 @@ def track_digest(
 
 
 def check_track(
-    record: Record, layout: Layout, state: Arrays, sums: Mapping[str, int], values: Sequence[str]
+    where: str,
+    track: str,
+    layout: Layout,
+    state: Arrays,
+    sums: Mapping[str, int],
+    values: Sequence[str],
 ) -> None:
-    """Raise TrackDigestError unless ``state`` is the track this record was saved with."""
+    """Raise TrackDigestError unless ``track`` is the digest of this state."""
     found = track_digest(layout, state, sums, values)
-    if found != record.track:
-        raise TrackDigestError(record.where, f"a track of digest {record.track}", found)
+    if found != track:
+        raise TrackDigestError(where, f"a track of digest {track}", found)
 
 
 def apply_checked(
@@ -321,11 +362,13 @@ def apply_checked(
     sums: Mapping[str, int],
     values: Sequence[str] = (),
     *,
+    track: str | None = None,
     change: bool = True,
 ) -> tuple[dict[str, int], tuple[str, ...]]:
     """Apply a record's step, or only look what it would do, and check the digest after it.
 
-    state, sums, values: the track before it and its digests. Returns digests and values after
+    state, sums, values: the track before it and its digests. track: the digest, if it is not the
+    record's. Returns digests and values after
     it. Raises MalformedRecordError if a stream does not decode, TrackDigestError; if
     ``change``, the track is then of no more use.
     """
@@ -337,7 +380,8 @@ def apply_checked(
         after = (apply_with_digests if change else look)(step, state, sums)
     except PayloadError as exc:
         raise MalformedRecordError(record.where, "streams that decode", short(exc)) from exc
-    check_track(record, layout, state | step.exact, after, now)
+    track = record.track if track is None else track
+    check_track(record.where, track, layout, state | step.exact, after, now)
     return after, now
 
 
@@ -366,96 +410,19 @@ def _dump_delta(place: Place, track: str, delta: Step, arrays: dict[str, NDArray
     return seal(metadata, arrays | {PREFIX + name: a for name, a in delta.exact.items()})
 
 
-def _read_groups(
-    arrays: Arrays,
-    layout: Layout,
-    non_finite: tuple[str, ...],
-    bits: int | None,
-    scope: str,
-    coder: str,
-    tables: Mapping[str, CodeTable],
-) -> Iterable[Group]:
-    """Cut the joined streams into one group an alphabet; everything must be used up."""
-    shares = list(alphabets(layout, scope, non_finite))
-    sizes = _taken(arrays["sizes"], np.uint64, "sizes", 2)
-    if sizes.shape != (len(shares), 4):
-        raise PayloadError(f"sizes of shape {sizes.shape} for {len(shares)} alphabets")
-    packed, levels, streams, payload = (
-        _Cut(_taken(arrays[name], dtype, name))
-        for name, dtype in (
-            ("tables", np.uint8), ("levels", np.float32),
-            ("streams", np.uint32), ("payload", np.uint32),
-        )
-    )  # fmt: skip
-    for tensors, (k, classes, table_nbytes, elements) in zip(shares, sizes.tolist()):
-        x = family_bits(tensors, bits)
-        most = MAX_LEVELS if x is None else 2**x
-        if not 1 <= k <= most:
-            raise PayloadError(f"{k} levels, at most {most} are allowed")
-        n = sum(t.size for t in tensors)
-        table, cached = None, classes > 0 and table_nbytes == 0
-        if cached:
-            name = alphabet_name(scope, tensors)
-            table = tables.get(name)
-            if table is None or table.classes != classes:
-                raise PayloadError(f"the code table sent last for {name!r}, but none was")
-        elif classes:
-            table = CodeTable.unpacked(packed.take(table_nbytes), k - 1, classes)
-        elif table_nbytes:
-            raise PayloadError("a code table for an alphabet that needs none")
-        if not UNIT <= elements <= MAX_STREAM:
-            raise PayloadError(f"streams of {elements} elements")
-        own = streams.take(-(-n // elements) if table else 0)
-        encoded = Encoded(
-            payload=payload.take(int(((own.astype(np.int64) + 31) >> 5).sum())),
-            streams=own,
-            stream_elements=elements,
-            table=table,
-            cached=cached,
-            saved_bits=0,
-            levels=np.concatenate((np.zeros(1, np.float32), levels.take(k - 1))),
-            shape=tensors[0].shape if len(tensors) == 1 else (n,),
-            bits=x,
-            coder=coder,
-        )
-        check(encoded, n)
-        yield Group(tensors, encoded, None)
-    for cut in (packed, levels, streams, payload):
-        cut.finish()
-
-
-class _Cut:
-    """Takes one piece after another off a joined array."""
-
-    def __init__(self, array: NDArray[Any]) -> None:
-        self._array, self._at = array, 0
-
-    def take(self, n: int) -> NDArray[Any]:
-        """The next n elements."""
-        if n > self._array.size - self._at:
-            raise PayloadError(f"{n} elements of a stream, only {self._array.size - self._at} left")
-        self._at += n
-        return self._array[self._at - n : self._at]
-
-    def finish(self) -> None:
-        """Nothing may be left."""
-        if self._at != self._array.size:
-            raise PayloadError("the lengths of the streams are not the sums of their sizes")
-
-
-def _taken(array: NDArray[Any], dtype: Any, name: str, ndim: int = 1) -> NDArray[Any]:
-    if array.dtype != dtype or array.ndim != ndim:
-        raise PayloadError(f"{name} are {array.dtype} of {array.ndim} dimensions")
-    return array
-
-
-def _check_exact(array: NDArray[Any], spec: TensorSpec, where: str) -> None:
+def check_exact(array: NDArray[Any], spec: TensorSpec, where: str) -> None:
+    """Raise MalformedRecordError unless an array can be this tensor's."""
     if array.shape != spec.track_shape or array.dtype != spec.track_dtype:
         raise MalformedRecordError(
             where,
             f"tensor {spec.name!r} as {spec.track_dtype} {spec.track_shape}",
             f"{array.dtype} {array.shape}",
         )
+
+
+def as_track(value: Any) -> str:
+    """A digest of a track from a file; raises TypeError for what is none."""
+    return _hex(value, _HEX_XXH3)
 
 
 def _hex(value: Any, pattern: re.Pattern[str]) -> str:
@@ -472,19 +439,16 @@ def _told(array: NDArray[Any] | None) -> str:
     """The text in an array of a record, "" without one; raises PayloadError for what is none."""
     if array is None:
         return ""
-    data = _taken(array, np.uint8, "texts").tobytes()
+    data = taken(array, np.uint8, "texts").tobytes()
     if len(data) > MAX_TEXT or not data.isascii():
         raise PayloadError(f"a text of {len(data)} bytes, not of at most {MAX_TEXT} of ASCII")
     return data.decode()
 
 
-def _values(values: Mapping[int, str]) -> dict[str, NDArray[Any]]:
+def values_array(values: Mapping[int, str], name: str = "values") -> Arrays:
+    """name -> uint8, as `read_values` reads it; nothing where there are no values."""
     lines = "".join(f"{number} {text}\n" for number, text in values.items())
-    return {"values": _text(lines)} if lines else {}
-
-
-def _joined(parts: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
-    return np.concatenate(parts) if parts else np.empty(0, dtype)
+    return {name: _text(lines)} if lines else {}
 
 
 def _some(names: Iterable[str]) -> str:

@@ -1,9 +1,9 @@
 """The chain of one run as it grows: bases and deltas, one after another.
 
-The first save, and one whose tensors changed name, shape, dtype or nesting, writes a base; every
-other one a delta to the track. A record is decoded again from its own bytes and compared
-before it is published, and only then does the track advance: a failed save changes nothing,
-and the next one encodes the distance to the same track.
+The first save, one whose tensors changed name, shape, dtype or nesting, and one after many deltas
+writes a base: the state itself, exactly. Every other one writes a delta to the track. A record is
+decoded again from its own bytes and compared before it is published, and only then does the track
+advance: a failed save changes nothing, and the next one encodes the distance to the same track.
 
 Not done here: what a state looks like, and when it is saved (checkpointer).
 """
@@ -21,11 +21,10 @@ from typing import Any
 import numpy as np
 
 from . import record as records
-from .chain import Chain, Position, record_name
+from .chain import Chain, record_name
 from .errors import (
+    ChainError,
     ChainNotFoundError,
-    ParentError,
-    RecordError,
     SettingsError,
     SkippedRecordWarning,
     StepOrderError,
@@ -35,6 +34,10 @@ from .record import Place
 from .state import Arrays, Layout, copy_arrays
 from .storage import Directory
 from .track import Step, Tracker, check_settings
+from .upkeep import KEEP, superseded
+
+OUTGROWN = 4  # deltas may take as many times the bytes of their base before there is a new one...
+AT_LEAST = 32  # ...but not before there are so many: of small models a base is mostly header
 
 _log = logging.getLogger(__name__)
 
@@ -76,6 +79,30 @@ class Settings:
     coder: str
     budget: float | None
     resume: bool
+    base_every: int | None
+    keep_bases: int | None
+
+
+@dataclass(frozen=True)
+class _Since:
+    """The newest base, and what was written since: bytes and records."""
+
+    base_nbytes: int = 0
+    nbytes: int = 0
+    n: int = 0
+
+    def and_then(self, kind: str, nbytes: int) -> _Since:
+        """With one more record."""
+        if kind == "base":
+            return _Since(nbytes)
+        return _Since(self.base_nbytes, self.nbytes + nbytes, self.n + 1)
+
+    def is_long(self, base_every: int | None) -> bool:
+        """Whether it is time for a base."""
+        if base_every is None:
+            return False
+        outgrown = self.nbytes > OUTGROWN * self.base_nbytes
+        return self.n >= base_every or (outgrown and self.n >= AT_LEAST)
 
 
 class Recorder:
@@ -85,6 +112,8 @@ class Recorder:
         s = settings
         self.bits, self.budget = check_settings(s.bits, s.scope, s.coder, s.budget)
         self.path, self.scope, self.coder = s.path, s.scope, s.coder
+        self._base_every, self._keep_bases = s.base_every, s.keep_bases
+        self._since = _Since()
         self.tracker: Tracker | None = None
         self.step: int | None = None
         self._values: tuple[str, ...] = ()
@@ -107,7 +136,7 @@ class Recorder:
         before = tracker = self.tracker
         place = Place(step, self._run, self._parent)
         delta = None
-        if tracker is None or tracker.layout != layout:
+        if tracker is None or tracker.layout != layout or self._since.is_long(self._base_every):
             tracker = Tracker.resume(
                 layout, copy_arrays(arrays), {}, self.bits, self.scope, self.coder, self.budget
             )
@@ -127,6 +156,9 @@ class Recorder:
         if delta is not None:
             tracker.commit(delta)
         self.tracker, self._values = tracker, values
+        self._since = self._since.and_then(kind, len(data))
+        if kind == "base":
+            self._forget()
         return _told(step, kind, len(data), layout, time.perf_counter() - started, delta)
 
     def close(self) -> None:
@@ -143,23 +175,37 @@ class Recorder:
                 f"{self.path}: already holds a chain up to step {chain.steps[-1]}; choose another "
                 "directory, or pass resume=True to continue it"
             )
-        position, reason = _newest(chain)
-        after = [e for e in chain.entries if e.step > position.entry.step]
+        position, reason = chain.newest()
+        if isinstance(reason, VersionError):
+            raise reason  # not damaged: for a newer version of this package to continue
+        after = [e for e in chain.entries if e.step > position.step]
         for entry in after:
             self._directory.set_aside(entry.name)
         if after:
             warnings.warn(
-                f"{self.path}: goes on from step {position.entry.step}; {len(after)} records after "
+                f"{self.path}: goes on from step {position.step}; {len(after)} records after "
                 f"it were set aside: {reason}",
                 SkippedRecordWarning,
                 stacklevel=4,
             )
-        self.step, self._parent = position.entry.step, position.record.digest
+        self.step, self._parent = position.step, position.record.identity
         self._run, self._values = position.record.run, position.values
+        for entry in chain.entries:
+            if entry.step <= position.step:
+                self._since = self._since.and_then(entry.kind, entry.nbytes)
         self.tracker = Tracker.resume(
             position.layout, position.state, position.tables,
             self.bits, self.scope, self.coder, self.budget,
         )  # fmt: skip
+
+    def _forget(self) -> None:
+        """Remove what lies before the bases that are kept; where that fails, it stays."""
+        if self._keep_bases is not None:
+            try:
+                gone = superseded(Chain(self.path).entries, self._keep_bases)
+                self._directory.remove(entry.name for entry in gone)
+            except ChainError as exc:
+                _log.warning("history stays: %s", exc)
 
     def _delta(
         self, tracker: Tracker, place: Place, arrays: Arrays, values: tuple[str, ...]
@@ -204,6 +250,14 @@ class Recorder:
         return record.digest
 
 
+def check_history(base_every: Any, keep_bases: Any) -> None:
+    """Raise SettingsError unless these say when there is a new base, and how many are kept."""
+    for name, value, least in (("base_every", base_every, 1), ("keep_bases", keep_bases, KEEP)):
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if value is not None and not (whole and value >= least):
+            raise SettingsError(f"{name} is an integer from {least} on, or None; got {value!r}")
+
+
 def check_step(step: Any, newest: int | None) -> int:
     """Raise SettingsError for what is no step, StepOrderError unless it is after the newest."""
     whole = isinstance(step, int | np.integer) and not isinstance(step, bool)
@@ -227,23 +281,3 @@ def _told(
         step, kind, nbytes, layout.nbytes, seconds, sum(e.levels.size - 1 for e in coded),
         (tables.count(False), tables.count(True)), non_finite, delta,
     )  # fmt: skip
-
-
-def _newest(chain: Chain) -> tuple[Position, Exception | None]:
-    """The newest step that restores, and why it is not the chain's newest."""
-    position = None
-    try:
-        for reached in chain.replay():
-            position = reached
-        assert position is not None, "replay yields or raises"
-        return position, None
-    except VersionError:
-        raise  # not damaged: for a newer version of this package to continue
-    except (RecordError, ParentError) as exc:
-        step = position.entry.step if position else max(chain.verify().steps, default=None)
-        if step is None:
-            raise
-        for reached in chain.replay(step):  # from the start: a record may have failed half-way
-            position = reached
-        assert position is not None, "replay yields or raises"
-        return position, exc

@@ -12,7 +12,7 @@ import contextlib
 import itertools
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO
 
@@ -63,6 +63,21 @@ class Directory:
             _fsync_directory(self.path)
         except OSError as exc:
             raise WriteError(f"{self.path / name}: could not be renamed: {exc}") from exc
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Delete records, one after the other in this order. Raises WriteError."""
+        try:
+            for name in names:
+                os.unlink(self.path / name)
+            _fsync_directory(self.path)
+        except OSError as exc:
+            raise WriteError(f"{self.path}: could not be tidied up: {exc}") from exc
+
+    def __enter__(self) -> Directory:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Let others write."""

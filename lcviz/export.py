@@ -72,7 +72,7 @@ def pack(run: Run, progress: Callable[[int, int], None] | None = None) -> Packag
     steps, tables = [], []
     try:
         for position in codec.Chain(io.BytesIO(data)).replay():
-            step = position.entry.step
+            step = position.step
             if _digest(position) != tracks.get(step):
                 raise RunError(f"Step {step} of the packed chain is not the track the run had.")
             steps.append(step)

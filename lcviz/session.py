@@ -63,8 +63,9 @@ class Run:
         )
         self.task.batch(1, settings.batch_size)  # a bad batch size is found here, not later
         self._checkpointer = codec.Checkpointer(
-            path, settings.bits, settings.scope, settings.coder, budget=settings.budget
-        )
+            path, settings.bits, settings.scope, settings.coder, budget=settings.budget,
+            base_every=None,  # what is shown are deltas
+        )  # fmt: skip
         self._condition = threading.Condition()
         self._status, self._message = PAUSED, ""
         self._single_steps = 0
@@ -173,7 +174,7 @@ class Run:
             before: Arrays = {}
             try:
                 for position in codec.Chain(self.path).replay(step):
-                    if position.entry.step == checkpoints[at - 1].step:
+                    if position.step == checkpoints[at - 1].step:
                         before = copy_arrays(position.state)
             except codec.LccError as exc:
                 raise RunError(f"The chain of this run cannot be read. {exc}") from exc

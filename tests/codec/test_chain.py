@@ -116,7 +116,7 @@ def test_unlistable_directory(run: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     def refuse(path: Path) -> Any:
         raise PermissionError(errno.EACCES, "no")
 
-    monkeypatch.setattr(Path, "iterdir", refuse)
+    monkeypatch.setattr(os, "scandir", refuse)
     with pytest.raises(codec.ChainError, match=r"run\.lcc: cannot be listed: .*no"):
         codec.Chain(run)
 

@@ -15,13 +15,13 @@ ALLOWED = {"numpy", "numba", "llvmlite", "safetensors", "xxhash", "blake3", "fil
 COMPILER = {"numba", "llvmlite"}
 
 PUBLIC = """
-ArchiveError Bucket Buckets Chain ChainError ChainNotFoundError Checkpointer CodeTableError
+ArchiveError Bucket Buckets Chain ChainError ChainNotFoundError Change Checkpointer CodeTableError
 DTypeError DigestError Encoded ForeignRecordError Group InputError LccError LockedError
 MalformedRecordError NonFiniteError ParentError PayloadError Quantized
 RecordError Report Saved SettingsError
 SkippedRecordWarning StateMismatchError Step StepNotFoundError StepOrderError StreamError
-TrackDigestError Tracker TruncatedRecordError VersionError WriteError apply decode dequantize
-encode quantize restore set_threads threads verify warm_up
+TrackDigestError Tracker TruncatedRecordError VanishedError VersionError WriteError apply compact decode dequantize
+encode merge quantize restore set_threads threads verify warm_up
 """
 
 

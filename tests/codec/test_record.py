@@ -102,7 +102,7 @@ def test_load(base: bytes, delta: bytes) -> None:
     after, values = records.apply_checked(second, layout, step, state, sums)
     assert after == digest_sums(layout, state)
     assert values == ()
-    records.check_track(second, layout, state, after, ())
+    records.check_track("d", second.track, layout, state, after, ())
     assert state["n"] == 8
 
 
@@ -175,7 +175,7 @@ BAD = {
     "longer": (TRUNCATED, r"822 bytes", r"823"),
     "version": (codec.VersionError, r"format 1", r"format 2; update this package"),
     "digest": (codec.DigestError, r"content of BLAKE3 6ef041ffd429\w{52}", r"\w{64}"),
-    "malformed-kind": (MALFORMED, r"kind base or delta", r"'diff'"),
+    "malformed-kind": (MALFORMED, r"kind base, delta or merged", r"'diff'"),
     "malformed-step": (MALFORMED, r"a step from 0 to 9223372036854775807", r"-1"),
     "malformed-bits": (MALFORMED, r"settings within their range", r"bits must be .*; got 9"),
     "malformed-budget": (
