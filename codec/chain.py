@@ -172,14 +172,26 @@ class Chain:
     def read(self, entry: Entry) -> Record:
         """One record, its bytes checked.
 
-        Raises RecordError; ArchiveError for a damaged member, ChainError on failing disks.
+        Raises RecordError; ArchiveError for a damaged member, VanishedError, ChainError on failing
+        disks.
         """
+        return self._checked(entry, self._bytes(entry))
+
+    def read_bytes(self, entry: Entry) -> bytes:
+        """A record's file, checked as in `read`."""
+        data = self._bytes(entry)
+        self._checked(entry, data)
+        return data
+
+    def _bytes(self, entry: Entry) -> bytes:
         try:
-            data = self._read(entry.name)
+            return self._read(entry.name)
         except FileNotFoundError as exc:
             raise VanishedError(f"{self.where}/{entry.name}: is not there any more") from exc
         except OSError as exc:
             raise ChainError(f"{self.where}/{entry.name}: cannot be read: {exc}") from exc
+
+    def _checked(self, entry: Entry, data: bytes) -> Record:
         record = records.load(data, entry.name)
         first = steps_of(record)[0] if record.kind == "merged" else record.step
         if (record.step, record.kind, first) != (entry.step, entry.kind, entry.first):
@@ -197,6 +209,16 @@ class Chain:
         walk = Walk()
         for entry in self._route(step, frozenset()):
             yield from walk.advance(entry, self.read(entry), step, every=True)
+
+    def every_step(self) -> Iterator[Position]:
+        """All steps from the first base on, each once. Raises what `replay` does."""
+        walk = Walk()
+        for entry in self.entries:
+            if not walk.is_past(entry):
+                known = walk.step
+                for position in walk.advance(entry, self.read(entry), every=True):
+                    if position.step != known:
+                        yield position
 
     def at(self, step: int | None = None) -> Position:
         """The track at ``step``, or at the newest one, in as few passes over it as can be.
@@ -271,8 +293,7 @@ class Chain:
         for done, entry in enumerate(self.entries, 1):
             try:
                 record = self.read(entry)
-                # What others have led past already is looked at, but not taken again.
-                if entry.kind == "base" or walk.step is None or entry.first > walk.step:
+                if not walk.is_past(entry):
                     for position in walk.advance(entry, record, every=True):
                         steps.add(position.step)
             except VanishedError:
@@ -351,6 +372,10 @@ class Walk:
         self.values: tuple[str, ...] = ()
         self.run: str | None = None
         self.identity: str | None = None
+
+    def is_past(self, entry: Entry) -> bool:
+        """Whether other records have led past this one already; a base is never past."""
+        return entry.kind != "base" and self.step is not None and entry.first <= self.step
 
     def advance(
         self, entry: Entry, record: Record, stop: int | None = None, *, every: bool = False

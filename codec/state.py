@@ -1,7 +1,7 @@
 """Tensors as arrays that carry their bits, and back.
 
-The codec works on numpy arrays. This module alone knows torch, and imports it only when a
-state holds its tensors, so a numpy-only installation can read and write chains.
+The codec works on numpy arrays. This module and files alone know torch, and import it only
+when a state holds its tensors, so a numpy-only installation can read and write chains.
 
 A tensor is *lossy* (delta-coded) if it is a float16, bfloat16 or float32 of at least
 TINY_ELEMENTS elements, and its owner does not say otherwise; its track is kept in float32
@@ -110,7 +110,7 @@ def is_tensor(value: object) -> bool:
     """Whether this is a numpy array or scalar or a torch tensor; a numpy.float64 is a float."""
     if isinstance(value, float):
         return False
-    return isinstance(value, np.ndarray | np.generic) or _is_torch(value)
+    return isinstance(value, np.ndarray | np.generic) or is_torch(value)
 
 
 def identity(value: Any) -> Hashable:
@@ -118,7 +118,7 @@ def identity(value: Any) -> Hashable:
 
     None for those that share with nobody: numpy scalars and empty ones.
     """
-    if _is_torch(value):
+    if is_torch(value):
         if not value.numel() or not _is_dense(value):
             return None
         seen = (value.data_ptr(), value.shape, value.stride(), value.dtype, value.device)
@@ -141,7 +141,7 @@ def spec_of(name: str, value: Any, lossy: bool = True, family: str = "") -> Tens
     Raises DTypeError for what is no tensor, for dtypes that are not supported, and for sparse
     and meta tensors.
     """
-    if _is_torch(value):
+    if is_torch(value):
         library = "torch"
         if not _is_dense(value):
             raise DTypeError(f"tensor {name!r} is sparse or has no data")
@@ -208,32 +208,6 @@ def from_arrays(arrays: Arrays, layout: Layout) -> dict[str, Any]:
     return {t.name: _from_array(arrays[t.name], t) for t in layout.tensors}
 
 
-def to_safetensors(state: Mapping[str, Any]) -> bytes:
-    """A flat state as the bytes of a plain .safetensors file.
-
-    state: name -> numpy array or torch tensor, of one library. Raises DTypeError for names,
-    dtypes or a mixture that the file format cannot hold.
-    """
-    if "__metadata__" in state:  # safetensors would write it, and not read it again
-        raise DTypeError("a .safetensors file cannot hold a tensor named '__metadata__'")
-    libraries = {t.library for t in layout_of(state).tensors}
-    try:
-        if "torch" in libraries:
-            import torch
-            from safetensors.torch import save as save_torch
-
-            tensors = {
-                k: v.clone() if _is_torch(v) else torch.from_numpy(np.array(v))
-                for k, v in state.items()
-            }  # copies: that file format holds no tensor twice
-            return bytes(save_torch(tensors))
-        from safetensors.numpy import save
-
-        return bytes(save({k: np.asarray(v) for k, v in state.items()}))
-    except (ValueError, KeyError) as exc:
-        raise DTypeError(f"a .safetensors file cannot hold this state: {exc}") from exc
-
-
 def is_storable(spec: TensorSpec) -> bool:
     """Whether a state can hold a tensor of this description."""
     return spec.dtype in _NAMES.get(spec.library, {}).values() and (
@@ -251,7 +225,8 @@ def is_unicode(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
 
 
-def _is_torch(value: object) -> bool:
+def is_torch(value: object) -> bool:
+    """Whether this is a torch tensor."""
     torch = sys.modules.get("torch")  # a tensor exists only if its library was imported
     return torch is not None and isinstance(value, torch.Tensor)
 
@@ -261,7 +236,7 @@ def _is_dense(value: Any) -> bool:
 
 
 def _to_array(value: Any, spec: TensorSpec) -> NDArray[Any]:
-    if _is_torch(value):
+    if is_torch(value):
         import torch
 
         value = value.detach()

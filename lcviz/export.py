@@ -19,7 +19,7 @@ from safetensors.numpy import load
 import codec
 from codec.chain import Entry, Position
 from codec.record import track_digest
-from codec.state import to_safetensors
+from codec.files import to_safetensors
 from codec.track import digest_sums
 
 from .session import Run
