@@ -110,7 +110,7 @@ def kind_of(path: Path) -> str:
 
 
 def _reason(exc: Exception) -> str:
-    """The line of an error that says what is wrong; torch adds how to load the file nevertheless."""
+    """The line of an error that says what is wrong; torch adds how to load it nevertheless."""
     lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
     telling = [line for line in lines if "WeightsUnpickler" in line]
     return (telling or lines or [type(exc).__name__])[0]

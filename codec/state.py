@@ -113,26 +113,32 @@ def is_tensor(value: object) -> bool:
     return isinstance(value, np.ndarray | np.generic) or is_torch(value)
 
 
-def identity(value: Any) -> Hashable:
-    """What two tensors that are one have in common: memory, shape, strides and dtype.
+def look(value: Any) -> tuple[Any, ...]:
+    """Address, shape, strides, dtype…: all that matters of a tensor but its name and content, as
+    cheap as can be. Two that are alike are one tensor, see `shares`.
 
-    None for those that share with nobody: numpy scalars and empty ones.
+    The address is None for numpy scalars, and for tensors that are not dense.
     """
-    if is_torch(value):
-        if not value.numel() or not _is_dense(value):
-            return None
-        seen = (value.data_ptr(), value.shape, value.stride(), value.dtype, value.device)
-        return (*seen, value.is_conj(), value.is_neg()) if value.dtype.is_complex else seen
-    if not isinstance(value, np.ndarray) or not value.size:
-        return None
-    return (value.__array_interface__["data"][0], value.shape, value.strides, value.dtype.str)
+    if isinstance(value, np.ndarray):
+        address = value.__array_interface__["data"][0]
+        return (address, value.shape, value.strides, value.dtype)
+    if isinstance(value, np.generic):
+        return (None, value.shape, (), value.dtype)
+    try:
+        address, strides = value.data_ptr(), value.stride()
+    except RuntimeError:  # sparse: spec_of says so
+        return (None, object())
+    return (address, value.shape, strides, value.dtype, value.is_conj(), value.is_neg())
 
 
-def signature(value: Any) -> Hashable:
-    """What `spec_of` depends on, but for the name; as cheap as can be."""
-    if isinstance(value, np.ndarray | np.generic):
-        return (value.dtype, value.shape)
-    return (value.dtype, value.shape, value.layout, value.is_meta)
+def shares(seen: tuple[Any, ...]) -> bool:
+    """Whether a tensor of this look has memory that others may have as well."""
+    return bool(seen[0]) and 0 not in seen[1]
+
+
+def signature(seen: tuple[Any, ...]) -> Hashable:
+    """What `spec_of` depends on, but for the name: shape and dtype of a dense tensor."""
+    return seen[1] if len(seen) == 2 else (seen[1], seen[3])
 
 
 def spec_of(name: str, value: Any, lossy: bool = True, family: str = "") -> TensorSpec:
@@ -179,6 +185,24 @@ def to_arrays(state: Mapping[str, Any], layout: Layout) -> Arrays:
     Values that need no conversion share memory with the state: copy before keeping them.
     """
     return {t.name: _to_array(state[t.name], t) for t in layout.tensors}
+
+
+def is_plain(value: Any, array: NDArray[Any]) -> bool:
+    """Whether the bytes of a tensor, one after the other in main memory, are those of the array
+    that it becomes."""
+    if not is_torch(value):
+        return isinstance(value, np.ndarray) and (
+            value.dtype == array.dtype and value.flags.c_contiguous
+        )
+    torch = sys.modules["torch"]
+    return (
+        type(value) in (torch.Tensor, torch.nn.Parameter)
+        and value.device.type == "cpu"
+        and value.is_contiguous()
+        and value.numel() * value.element_size() == array.nbytes  # not where it is converted
+        and not value.is_conj()
+        and not value.is_neg()
+    )
 
 
 class Stage:

@@ -346,10 +346,11 @@ import numpy as np, codec
 checkpoints = codec.Checkpointer(sys.argv[1])
 checkpoints.save(0, {"n": np.array(1)})
 open(os.path.join(sys.argv[1], ".lcc-left-over"), "w").close()
-if os.fork() == 0:
+if os.fork() == 0:  # which has let go of the lock once it runs
+    os.write(1, b"forked\\n")
     time.sleep(20)
     os._exit(0)
-print("saved", flush=True)
+os.write(1, b"saved\\n")
 time.sleep(20)
 """
     path = tmp_path / "run.lcc"
@@ -357,7 +358,7 @@ time.sleep(20)
         [sys.executable, "-W", "ignore", "-c", code, str(path)], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "saved\n"
+        assert {process.stdout.readline() for _ in range(2)} == {"saved\n", "forked\n"}
         with pytest.raises(codec.LockedError):
             codec.Checkpointer(path, resume=True)
         process.kill()
