@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import errors, kernels
+from .chain import Chain
 from .errors import LccError, RecordError, SettingsError, SkippedRecordWarning, WriteError
 from .recorder import Recorder, Saved, Settings
 from .state import Arrays, Layout, Stage, TensorSpec, is_plain
@@ -110,6 +111,11 @@ class Background:
         saving = _Saving(step, self)
         self._unread.append(saving)
         return saving
+
+    def restore(self, step: int) -> dict[Any, Any]:
+        """The state of the newest step, see `Checkpointer.restore`; it is read from disk."""
+        self._settle()
+        return Chain(self.path).restore(step)
 
     def close(self) -> None:
         """Wait for what is under way, and end. Raises what that save did."""

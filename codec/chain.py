@@ -93,8 +93,7 @@ class Position:
 
         Raises DTypeError if a tensor came from torch and torch is not installed.
         """
-        tensors = from_arrays(self.state, self.layout)
-        return put_together(Parts(self.layout.structure, tensors, self.values))
+        return whole(self.layout, self.state, self.values)
 
 
 @dataclass(frozen=True)
@@ -434,6 +433,11 @@ class Walk:
             records.check_track(
                 base.where, base.track, self.layout, self.state, self.sums, self.values
             )
+
+
+def whole(layout: Layout, state: Arrays, values: tuple[str, ...]) -> dict[Any, Any]:
+    """A state as it was saved, from its track: see `Position.whole`."""
+    return put_together(Parts(layout.structure, from_arrays(state, layout), values))
 
 
 def restore(source: str | Path | IO[bytes], step: int | None = None) -> dict[Any, Any]:

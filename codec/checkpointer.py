@@ -89,7 +89,7 @@ class Checkpointer:
 
     @property
     def step(self) -> int | None:
-        """The newest step."""
+        """The newest step; None before the first."""
         return self._recorder.step
 
     def save(self, step: int, state: Mapping[Any, Any]) -> Saved:
@@ -111,6 +111,15 @@ class Checkpointer:
         if isinstance(self._recorder, Background):
             return self._recorder.save(step, layout, parts)
         return self._recorder.save(step, layout, to_arrays(parts.tensors, layout), parts.values)
+
+    def restore(self) -> dict[Any, Any] | None:
+        """The state that a training loop goes on from: that of the newest step, None before the
+        first. It is what `codec.restore` gives, without reading the chain once more.
+
+        Raises DTypeError for torch tensors without torch; if asynchronous, what the save before
+        did, and what `codec.restore` does.
+        """
+        return None if self.step is None else self._recorder.restore(self.step)
 
     def close(self) -> None:
         """Wait for what is being saved, and let others write to the directory."""

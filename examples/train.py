@@ -4,7 +4,7 @@
 
 A small network on scikit-learn's digits. Every iteration saves into run.lcc; started again, the
 same command goes on from the newest step there. What the codec needs are three lines: the
-Checkpointer, `codec.restore` and `save`.
+Checkpointer, its `restore` and its `save`.
 """
 
 from __future__ import annotations
@@ -51,15 +51,14 @@ def main(arguments: list[str] | None = None) -> None:
     if options.exact:
         policy["*"] = "exact"
 
-    # The Checkpointer comes first: it locks the directory and sets damaged records at the end
-    # aside. Only then is it certain which step is the newest; None if nothing was saved yet.
+    # It locks the directory and sets damaged records at the end aside; then it is certain which
+    # step is the newest. There is none, and nothing to restore, if nothing was saved yet.
     with (
         codec.Checkpointer(options.run, options.bits, policy=policy, resume=True) as checkpoints,
         open(options.losses, "a", buffering=1) as losses,  # a line is out once it is written
     ):
-        done = checkpoints.step or 0
-        if done:
-            state = codec.restore(options.run, done)
+        done, state = checkpoints.step or 0, checkpoints.restore()
+        if state is not None:
             model.load_state_dict(state["model"])
             optimizer.load_state_dict(state["optimizer"])
             scheduler.load_state_dict(state["scheduler"])

@@ -708,3 +708,24 @@ def test_no_budget_is_exceeded_by_a_byte(tmp_path: Path, budget: float) -> None:
             checkpoints.save(0, {"w": np.zeros(n, np.float32)})
             saved = checkpoints.save(1, {"w": delta})
         assert saved.nbytes <= budget * saved.full_nbytes
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_restore_of_what_is_there(tmp_path: Path, asynchronous: bool) -> None:
+    """The same as from disk, and its own memory: what is done to it reaches no record."""
+    path, w = tmp_path / "run.lcc", torch.arange(20.0)
+    with codec.Checkpointer(path, asynchronous=asynchronous) as checkpoints:
+        assert (checkpoints.step, checkpoints.restore()) == (None, None)
+        for step in range(3):
+            checkpoints.save(step, {"model": {"w": w * step, "tied": w}, "step": step})
+            state = checkpoints.restore()
+            expected = codec.restore(path)
+            assert state is not None
+            assert state["step"] == expected["step"] == step
+            assert torch.equal(state["model"]["w"], expected["model"]["w"])
+            state["model"]["w"].zero_()
+    with codec.Checkpointer(path, resume=True, asynchronous=asynchronous) as checkpoints:
+        state = checkpoints.restore()
+        assert state is not None
+        assert checkpoints.step == state["step"] == 2
+        assert torch.equal(state["model"]["w"], codec.restore(path)["model"]["w"])
