@@ -449,17 +449,30 @@ def _entry(name: str, nbytes: int) -> Entry | None:
 
 
 def _list_directory(path: Path) -> dict[str, int]:
-    """Name -> bytes of the files that are named like records; all others are ignored."""
+    """Name -> bytes of the files that are named like records; all others are ignored.
+
+    A look while somebody merges may find neither the deltas nor what takes their place: it is
+    repeated until nothing has changed meanwhile.
+    """
+    found: dict[str, int] = {}
     try:
-        found = {}
-        with os.scandir(path) as every:
-            for item in every:
-                with suppress(FileNotFoundError):  # merged or removed meanwhile
-                    if _entry(item.name, 0):
-                        found[item.name] = item.stat().st_size
-        return found
+        items = _look(path)
+        for _ in range(RETRIES):
+            found = {}
+            for item in items:
+                with suppress(FileNotFoundError):
+                    found[item.name] = item.stat().st_size
+            before, items = items, _look(path)
+            if {item.name for item in items} == {item.name for item in before}:
+                break
     except OSError as exc:
         raise ChainError(f"{path}: cannot be listed: {exc}") from exc
+    return found
+
+
+def _look(path: Path) -> list[os.DirEntry[str]]:
+    with os.scandir(path) as every:
+        return [item for item in every if _entry(item.name, 0)]
 
 
 def _open_archive(source: str | Path | IO[bytes], where: str) -> zipfile.ZipFile:

@@ -727,3 +727,63 @@ def test_full_disk_while_packing(run: Path, tmp_path: Path, faulty: Callable[[st
         codec.Chain(run).pack(target)
     assert target.read_bytes() == b"old"
     assert names(tmp_path) == ["run.lcc", "run.lcc.zip"]
+
+
+# Records that are merged and removed while they are read
+
+
+@pytest.fixture
+def long(tmp_path: Path, sparse_states: Callable[..., list[Arrays]]) -> Path:
+    """A chain of a base and eight deltas, steps 0, 10 … 80."""
+    path = tmp_path / "long.lcc"
+    with codec.Checkpointer(path) as checkpoints:
+        for i, state in enumerate(sparse_states(9)):
+            checkpoints.save(10 * i, state)
+    return path
+
+
+class Meanwhile:
+    """A function before whose n-th call something else happens, once."""
+
+    def __init__(self, real: Callable[..., Any], n: int, what: Callable[[], object]) -> None:
+        self.real, self.left, self.what = real, n, what
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.left -= 1
+        if self.left == 0:
+            self.what()
+        return self.real(*args, **kwargs)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_merged_while_it_is_listed(long: Path, monkeypatch: pytest.MonkeyPatch, late: bool) -> None:
+    """A listing with neither the deltas nor what took their place is no shorter chain."""
+    expected, scandir = codec.restore(long), os.scandir
+
+    class Listing:
+        def __init__(self, path: Path) -> None:
+            with scandir(path) as every:
+                self.items = list(every)
+            if late:  # gone before the sizes are asked for
+                monkeypatch.setattr(os, "scandir", scandir)
+                codec.merge(long)
+            else:  # the deltas are gone already, their record is not there yet
+                self.items = [item for item in self.items if "base" in item.name]
+                monkeypatch.setattr(os, "scandir", scandir)
+
+        def __enter__(self) -> list[Any]:
+            return self.items
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(os, "scandir", Listing)
+    assert same(codec.restore(long), expected)
+    assert os.scandir is scandir
+
+
+def test_a_link_to_nowhere_is_no_record(run: Path) -> None:
+    """It is there whenever one looks, and never has a size."""
+    (run / "00000040.delta.safetensors").symlink_to(run / "nowhere")
+    assert codec.Chain(run).steps == (0, 10, 20, 30)
+    assert codec.verify(run).ok
