@@ -174,18 +174,20 @@ class Chain:
 
         Raises RecordError; ArchiveError for a damaged member, ChainError on failing disks.
         """
-        try:
-            data = self._read(entry.name)
-        except FileNotFoundError as exc:
-            raise VanishedError(f"{self.where}/{entry.name}: is not there any more") from exc
-        except OSError as exc:
-            raise ChainError(f"{self.where}/{entry.name}: cannot be read: {exc}") from exc
-        record = records.load(data, entry.name)
+        record = records.load(self._bytes(entry), entry.name)
         first = steps_of(record)[0] if record.kind == "merged" else record.step
         if (record.step, record.kind, first) != (entry.step, entry.kind, entry.first):
             found = f"{record.kind} of step {record.step}"
             raise MalformedRecordError(entry.name, f"{entry.kind} of step {entry.step}", found)
         return record
+
+    def _bytes(self, entry: Entry) -> bytes:
+        try:
+            return self._read(entry.name)
+        except FileNotFoundError as exc:
+            raise VanishedError(f"{self.where}/{entry.name}: is not there any more") from exc
+        except OSError as exc:
+            raise ChainError(f"{self.where}/{entry.name}: cannot be read: {exc}") from exc
 
     def replay(self, step: int | None = None) -> Iterator[Position]:
         """Rebuild the track step by step, from the last base at or before ``step``.
@@ -322,9 +324,16 @@ class Chain:
         def write(file: IO[bytes]) -> None:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
                 for entry in self.entries:
-                    archive.writestr(zipfile.ZipInfo(entry.name), self._read(entry.name))
+                    archive.writestr(zipfile.ZipInfo(entry.name), self._bytes(entry))
 
-        publish(Path(path), write, overwrite=True)
+        for retries in range(RETRIES, 0, -1):
+            try:
+                publish(Path(path), write, overwrite=True)
+                break
+            except VanishedError:
+                if retries == 1:
+                    raise
+                self._list()
         return Path(path).stat().st_size
 
     def _range(self) -> str:

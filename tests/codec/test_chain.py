@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import shutil
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -753,6 +754,65 @@ class Meanwhile:
         if self.left == 0:
             self.what()
         return self.real(*args, **kwargs)
+
+
+def merged_and_compacted(path: Path) -> None:
+    """Nothing is left that was there before."""
+    codec.merge(path, 3)
+    codec.compact(path)
+    with codec.Checkpointer(path, resume=True) as checkpoints:
+        checkpoints.save(90, codec.restore(path))
+    codec.compact(path)
+
+
+@pytest.mark.parametrize("change", [codec.merge, merged_and_compacted])
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_what_was_listed_is_gone(
+    long: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, change: Any, n: int
+) -> None:
+    """A reader lists anew, whether it had begun to read or not."""
+    expected = codec.restore(long, 80)
+    copies = [tmp_path / str(i) for i in range(5)]
+    for copy in copies:
+        shutil.copytree(long, copy)
+
+    def meanwhile(path: Path) -> codec.Chain:
+        chain = codec.Chain(path)
+        if n:
+            chain._read = Meanwhile(chain._read, n, lambda: change(path))
+        else:
+            change(path)
+        return chain
+
+    assert same(meanwhile(copies[0]).restore(80), expected)
+    newest = meanwhile(copies[1])
+    assert same(newest.restore(), expected)
+    assert newest.at().step == newest.steps[-1] == max(e.step for e in newest.entries)
+    report = meanwhile(copies[2]).verify()
+    assert (report.problems, report.steps[-2:]) == ((), codec.Chain(copies[2]).steps[-2:])
+    packed = tmp_path / "run.lcc.zip"
+    meanwhile(copies[3]).pack(packed)
+    assert same(codec.restore(packed, 80), expected)
+    assert codec.verify(packed).ok
+    if change is not codec.merge:
+        with pytest.raises(codec.StepNotFoundError, match="no record of step 30; it has"):
+            meanwhile(copies[4]).restore(30)
+    else:
+        assert meanwhile(copies[4]).restore(30)["n"] == 3
+
+
+def test_a_chain_that_never_stays(long: Path, tmp_path: Path) -> None:
+    """Somebody removes whatever is listed: an error, not a loop without an end."""
+    chain = codec.Chain(long)
+
+    def gone(name: str) -> bytes:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    chain._read = gone
+    for read in (chain.restore, chain.verify, lambda: chain.pack(tmp_path / "x.zip")):
+        with pytest.raises(codec.VanishedError, match=r"\.safetensors: is not there any more"):
+            read()
+    assert not (tmp_path / "x.zip").exists()
 
 
 @pytest.mark.parametrize("late", [False, True])
