@@ -296,6 +296,9 @@ class Chain:
         Raises StepNotFoundError, ParentError if there is no base.
         """
         if step is not None and step not in self.steps:
+            for entry in self.entries:
+                if entry.kind == "merged" and entry.first < step < entry.step:
+                    self.read(entry)  # should it be damaged, nobody knows its steps
             raise StepNotFoundError(f"{self.where}: no record of step {step}; {self._range()}")
         usable = [e for e in self.entries if e not in bad and (step is None or e.first <= step)]
         bases = [i for i, e in enumerate(usable) if e.kind == "base"]

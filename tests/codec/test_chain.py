@@ -847,3 +847,82 @@ def test_a_link_to_nowhere_is_no_record(run: Path) -> None:
     (run / "00000040.delta.safetensors").symlink_to(run / "nowhere")
     assert codec.Chain(run).steps == (0, 10, 20, 30)
     assert codec.verify(run).ok
+
+
+# Merged records
+
+
+def test_steps_of_merged_records(long: Path) -> None:
+    codec.merge(long, 4)
+    chain = codec.Chain(long)
+    assert [(e.first, e.step, e.kind) for e in chain.entries] == [
+        (0, 0, "base"), (10, 40, "merged"), (50, 80, "merged"),
+    ]  # fmt: skip
+    assert chain.steps == (0, 10, 20, 30, 40, 50, 60, 70, 80)
+    for step in (5, 15, 41, 75, 90):
+        with pytest.raises(
+            codec.StepNotFoundError, match=f"no record of step {step}; it has 9 steps from 0 to 80"
+        ):
+            codec.restore(long, step)
+    for step in chain.steps:
+        assert codec.restore(long, step)["n"] == step // 10
+    damage(long / "00000050-00000080.merged.safetensors")
+    assert codec.Chain(long).steps == (0, 10, 20, 30, 40, 50, 80)  # what its name tells
+    for step in (50, 60, 65, 80):  # not: no such step
+        with pytest.raises(codec.DigestError, match=r"^00000050-00000080\.merged"):
+            codec.restore(long, step)
+    with pytest.raises(codec.StepNotFoundError, match="no record of step 45"):
+        codec.restore(long, 45)
+    with pytest.warns(codec.SkippedRecordWarning, match="restored step 40 instead of 80: 00000050"):
+        assert codec.restore(long)["n"] == 4
+
+
+def test_replay_of_merged_records(long: Path) -> None:
+    """Every step, whatever it is coded together with; to one in the middle and no further."""
+    plain = [(p.step, p.state["w"].tobytes(), p.values) for p in codec.Chain(long).replay()]
+    codec.merge(long, 3)
+    found = []
+    for position in codec.Chain(long).replay():
+        assert position.sums == digest_sums(position.layout, position.state)
+        assert position.record.step == position.entry.step >= position.step
+        assert (position.delta is None) == (position.entry.kind != "delta")
+        found.append((position.step, position.state["w"].tobytes(), position.values))
+    assert found == plain
+    for end in (0, 20, 30, 50, 70):
+        found = [(p.step, p.state["w"].tobytes(), p.values) for p in codec.Chain(long).replay(end)]
+        assert found == plain[: end // 10 + 1]
+
+
+def test_a_merged_record_without_its_parent(long: Path) -> None:
+    codec.merge(long, 4)
+    (long / "00000010-00000040.merged.safetensors").unlink()
+    with pytest.raises(
+        codec.ParentError, match=r"^00000050-00000080\.merged\.safetensors: its par"
+    ):
+        codec.restore(long, 60)
+    assert codec.verify(long).steps == (0,)
+
+
+@pytest.mark.parametrize(
+    "name", ["00000010-00000030", "00000020-00000040", "00000010-00000041", "00000040"]
+)
+def test_a_merged_record_under_another_name(long: Path, name: str) -> None:
+    codec.merge(long, 4)
+    os.rename(
+        long / "00000010-00000040.merged.safetensors", long / f"{name}.merged.safetensors"
+    )  # fmt: skip
+    problems = codec.verify(long).problems
+    if "-" in name:
+        assert f"expected merged of step {int(name[9:])}, found merged of step 40" in problems[0]
+    assert "its parent, digest" in problems[-1]
+
+
+def test_names_of_merged_records(run: Path) -> None:
+    expected = codec.restore(run)
+    for name in (
+        "00000040.merged", "00000040-00000050.delta", "00000040-00000050.base",
+        "00000050-00000040.merged", "40-50.merged", "00000040-.merged", "-00000040.merged",
+    ):  # fmt: skip
+        (run / f"{name}.safetensors").write_bytes(b"leftover")
+    assert codec.Chain(run).steps == (0, 10, 20, 30)
+    assert same(codec.restore(run), expected)
