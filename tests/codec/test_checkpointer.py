@@ -707,3 +707,33 @@ def test_no_budget_is_exceeded_by_a_byte(tmp_path: Path, budget: float) -> None:
             checkpoints.save(0, {"w": np.zeros(n, np.float32)})
             saved = checkpoints.save(1, {"w": delta})
         assert saved.nbytes <= budget * saved.full_nbytes
+
+
+# Merged chains and bases by a policy
+
+
+def test_resume_of_a_merged_record_that_goes_wrong(
+    tmp_path: Path, sparse_states: Callable[..., list[Arrays]], forge: Callable[[Any, Arrays], bytes],
+    parts_of: Callable[[bytes], Any],
+) -> None:  # fmt: skip
+    """Some of its steps restore, but no delta can follow one of them: it is set aside whole."""
+    path, states = tmp_path / "run.lcc", sparse_states(8)
+    with codec.Checkpointer(path) as checkpoints:
+        for step, state in enumerate(states[:7]):
+            checkpoints.save(step, state)
+    codec.merge(path, 3)
+    wrong = path / "00000004-00000006.merged.safetensors"
+    metadata, arrays = parts_of(wrong.read_bytes())
+    assert len(metadata["layers"]) == 3
+    wrong.write_bytes(forge(metadata, arrays | {"t/2/n": np.array(77)}))
+    with pytest.warns(codec.SkippedRecordWarning, match="restored step 5 instead of 6"):
+        assert codec.restore(path)["n"] == 5
+    with (
+        pytest.warns(codec.SkippedRecordWarning, match="goes on from step 3; 1 records after it"),
+        codec.Checkpointer(path, resume=True) as checkpoints,
+    ):
+        assert checkpoints.step == 3
+        assert checkpoints.save(7, states[7]).kind == "delta"
+    assert codec.verify(path).ok
+    assert codec.verify(path).steps == (0, 1, 2, 3, 7)
+    assert codec.restore(path)["n"] == 7
