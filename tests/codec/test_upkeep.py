@@ -494,6 +494,19 @@ def test_a_damaged_new_base(chain: Path, all_steps: Look, jumping_states: States
     assert len(report.problems) == 1
 
 
+def test_compact_where_the_newest_base_is_damaged(chain: Path) -> None:
+    """No other can take its name: the error is that of the base."""
+    codec.compact(chain)
+    damage(chain / "00000080.base.safetensors")
+    before = files(chain)
+    with (
+        pytest.warns(codec.SkippedRecordWarning, match="another way: 00000080.base"),
+        pytest.raises(codec.DigestError, match=r"^00000080\.base\.safetensors"),
+    ):
+        codec.compact(chain)
+    assert files(chain) == before
+
+
 def test_a_base_that_is_another_state(
     chain: Path, forge: Callable[[Any, Arrays], bytes], parts_of: Callable[[bytes], Any]
 ) -> None:
