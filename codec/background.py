@@ -5,7 +5,8 @@ copied into memory that both processes share, and a message tells the other one 
 save is under way at most. That process ends with this one, and not before the save it is at: what
 was handed over when the training is killed is still written.
 
-Messages are lines of JSON over a pair of sockets: nothing is pickled.
+Messages are lines of JSON over a pair of sockets: nothing is pickled. A number in the shared
+memory says which save is done, so that the training loop need not read an answer nobody asked for.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import socket
 import subprocess
 import sys
 import warnings
-from collections.abc import Mapping
+from collections import deque
 from dataclasses import asdict
 from multiprocessing import resource_tracker
 from multiprocessing.shared_memory import SharedMemory
@@ -27,17 +28,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from . import errors
+from . import errors, kernels
+from .chain import Chain
 from .errors import LccError, RecordError, SettingsError, SkippedRecordWarning, WriteError
 from .recorder import Recorder, Saved, Settings
-from .state import Arrays, Layout, Stage, TensorSpec
+from .state import Arrays, Layout, Stage, TensorSpec, is_plain
+from .tree import Parts
 from .warmup import warm_up
 from .workers import set_threads as use_threads
 from .workers import threads
 
 START_SECONDS = 120.0  # kernels may have to be compiled
 ALIGNMENT = 64  # bytes: of every array in the shared memory
+MOST_UNREAD = 64  # answers: they have to fit into the sockets
 _START = "import sys; sys.path[:0] = {path!r}; from codec.background import serve; serve()"
 
 
@@ -65,7 +70,9 @@ class Background:
         self._skips, self._memory = skips, _Memory()
         self._layout: Layout | None = None
         self._values: tuple[str, ...] | None = None
-        self._under_way: _Saving | None = None
+        self._number = 0  # of the save handed over last
+        self._under_way = False
+        self._unread: deque[_Saving] = deque()  # saves whose answers nobody has looked at
         self._failure: LccError | None = None
         self._owner = os.getpid()
         self._process, self._line = _start()
@@ -80,63 +87,78 @@ class Background:
             self._end()
             raise
 
-    def save(
-        self, step: int, layout: Layout, tensors: Mapping[str, Any], values: tuple[str, ...]
-    ) -> Saved:
-        """Hand a state over. tensors: by the layout's names. Raises what the save before did."""
-        if self._under_way is not None and self._skips and not self._line.waits():
+    def save(self, step: int, layout: Layout, parts: Parts) -> Saved:
+        """Hand a state over. Raises what the save before did."""
+        if self._under_way and self._skips and not self._memory.is_over(self._number):
             return Saved(step, "skipped", 0, layout.nbytes, 0.0)
         self._settle()
         if self._line.closed:
             raise WriteError(f"{self.path}: nothing is saved any more, it was closed")
-        message: dict[str, Any] = {"step": step}
-        if layout != self._layout:
+        number = self._number + 1
+        message: dict[str, Any] = {}
+        if layout is not self._layout and layout != self._layout:
             self._memory.fit(layout)
             message["layout"] = [
                 [list(asdict(t).values()) for t in layout.tensors], layout.structure,
                 self._memory.name,
             ]  # fmt: skip
-        if values != self._values:
-            message["values"] = values
-        self._memory.fill(tensors)
-        self._say(message)
-        self._layout, self._values = layout, values
-        self.step = step
-        self._under_way = _Saving(step, self)
-        return self._under_way
+        if parts.values != self._values:
+            message["values"] = parts.values
+        self._memory.fill(parts)
+        self._say({"step": step, "number": number} | message)
+        self._layout, self._values = layout, parts.values
+        self.step, self._number, self._under_way = step, number, True
+        saving = _Saving(step, self)
+        self._unread.append(saving)
+        return saving
+
+    def restore(self, step: int) -> dict[Any, Any]:
+        """The state of the newest step, see `Checkpointer.restore`; it is read from disk."""
+        self._settle()
+        return Chain(self.path).restore(step)
 
     def close(self) -> None:
         """Wait for what is under way, and end. Raises what that save did."""
         try:
             if not self._line.closed:
                 self._settle()
+                self._read_up_to(None)
         finally:
             self._end()
 
     def _settle(self) -> None:
         """Wait for the save under way, and raise what went wrong in it, once."""
-        if self._under_way is not None:
-            with contextlib.suppress(LccError):
-                self._finish(self._under_way)
+        if self._under_way:
+            if not self._memory.is_done(self._number) or len(self._unread) >= MOST_UNREAD:
+                with contextlib.suppress(LccError):
+                    self._read_up_to(None)
+            self._under_way = False
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
 
     def _finish(self, saving: _Saving) -> None:
         """Wait for a save; its fields are there then, or its error is raised."""
-        fields = saving.__dict__
-        if saving is self._under_way:
+        if any(other is saving for other in self._unread):  # == would ask for their fields
+            self._read_up_to(saving)
+        if "_failure" in saving.__dict__:
+            raise saving.__dict__["_failure"]
+
+    def _read_up_to(self, last: _Saving | None) -> None:
+        """Read the answers up to that of one save, None for all. Raises what they tell of."""
+        while self._unread:
+            saving = self._unread.popleft()
+            fields = saving.__dict__
             try:
                 told = self._answer(None)["saved"]
             except LccError as exc:
                 fields["_failure"] = self._failure = exc
                 self.step = getattr(exc, "newest", self.step)
-                self._under_way = None
                 raise
-            self._under_way = None
             fields |= told | {key: tuple(told[key]) for key in ("tables", "non_finite")}
-        elif "_failure" in fields:
-            raise fields["_failure"]
+            self._under_way = bool(self._unread)  # it is the last one
+            if saving is last:
+                return
 
     def _answer(self, seconds: float | None) -> dict[str, Any]:
         """The next message. Raises the error it tells of, WriteError if there will be none."""
@@ -223,6 +245,22 @@ class _Memory:
         self._created = name is None
         self.arrays: Arrays = {}
         self._stages: list[Stage] = []
+        self._done = np.zeros(1, np.int64)  # number of the save that is done
+        self._looks: tuple[tuple[Any, ...], ...] = ()
+        self._direct: tuple[NDArray[np.int64], ...] = tuple(np.zeros((3, 0), np.int64))
+        self._others: list[tuple[Stage, str]] = []
+
+    def is_over(self, number: int) -> bool:
+        """Whether a save is done or has failed."""
+        return bool(abs(self._done[0]) == number)
+
+    def is_done(self, number: int) -> bool:
+        """Whether a save is done."""
+        return bool(self._done[0] == number)
+
+    def tell(self, number: int) -> None:
+        """That a save is done; negative: that it has failed."""
+        self._done[0] = number
 
     @property
     def name(self) -> str:
@@ -233,7 +271,7 @@ class _Memory:
     def fit(self, layout: Layout) -> None:
         """Arrays for this layout, in a block that is large enough."""
         sizes = [-(-t.track_nbytes // ALIGNMENT) * ALIGNMENT for t in layout.tensors]
-        ends = np.cumsum([0, *sizes])
+        ends = np.cumsum([ALIGNMENT, *sizes])
         if self._created and (self._block is None or self._block.size < ends[-1]):
             self.close()
             try:
@@ -241,20 +279,39 @@ class _Memory:
             except OSError as exc:
                 raise WriteError(f"no shared memory of {ends[-1]:,} bytes: {exc}") from exc
         assert self._block is not None
+        self._done = np.ndarray((1,), np.int64, self._block.buf)
         self.arrays = {
             t.name: np.ndarray(t.track_shape, t.track_dtype, self._block.buf, int(begin))
             for t, begin in zip(layout.tensors, ends)
         }
         self._stages = [Stage(t, self.arrays[t.name]) for t in layout.tensors]
+        self._looks = ()
 
-    def fill(self, tensors: Mapping[str, Any]) -> None:
-        """Copy the layout's tensors, in its order."""
-        for stage, tensor in zip(self._stages, tensors.values()):
-            stage.fill(tensor)
+    def fill(self, parts: Parts) -> None:
+        """Copy the layout's tensors; those that lie where they lay last time all at once."""
+        if parts.looks != self._looks:
+            self._plan(parts)
+        kernels.copy_all(*self._direct)
+        for stage, name in self._others:
+            stage.fill(parts.tensors[name])
+
+    def _plan(self, parts: Parts) -> None:
+        self._looks = ()
+        found = zip(self._stages, parts.tensors.items(), parts.looks, self.arrays.values())
+        direct: list[tuple[int, int, int]] = []
+        self._others = []
+        for stage, (name, tensor), seen, array in found:
+            if is_plain(tensor, array):
+                direct.append((array.__array_interface__["data"][0], seen[0], array.nbytes))
+            else:
+                self._others.append((stage, name))
+        self._direct = tuple(np.array(direct, np.int64).reshape(-1, 3).T.copy())
+        self._looks = parts.looks
 
     def close(self) -> None:
         """Give it back; who made it removes it."""
-        self.arrays, self._stages = {}, []
+        self.arrays, self._stages, self._looks = {}, [], ()
+        self._done = np.zeros(1, np.int64)
         if self._block is not None:
             with contextlib.suppress(BufferError):  # somebody still looks at an array
                 self._block.close()
@@ -331,8 +388,10 @@ def _serve(line: _Line, parent: int) -> None:
                 saved = recorder.save(message["step"], layout, memory.arrays, values)
                 fields = {k: v for k, v in vars(saved).items() if k != "delta"}
                 line.tell({"saved": fields | {"delta": None}})
+                memory.tell(message["number"])
             except Exception as exc:
                 line.tell(_failed(exc, recorder))
+                memory.tell(-message["number"])
     finally:
         recorder.close()
 

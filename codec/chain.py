@@ -93,8 +93,7 @@ class Position:
 
         Raises DTypeError if a tensor came from torch and torch is not installed.
         """
-        tensors = from_arrays(self.state, self.layout)
-        return put_together(Parts(self.layout.structure, tensors, self.values))
+        return whole(self.layout, self.state, self.values)
 
 
 @dataclass(frozen=True)
@@ -172,14 +171,16 @@ class Chain:
     def read(self, entry: Entry) -> Record:
         """One record, its bytes checked.
 
-        Raises RecordError; ArchiveError for a damaged member, ChainError on failing disks.
+        Raises RecordError; ArchiveError for a damaged member, VanishedError, ChainError on failing
+        disks.
         """
-        record = records.load(self._bytes(entry), entry.name)
-        first = steps_of(record)[0] if record.kind == "merged" else record.step
-        if (record.step, record.kind, first) != (entry.step, entry.kind, entry.first):
-            found = f"{record.kind} of step {record.step}"
-            raise MalformedRecordError(entry.name, f"{entry.kind} of step {entry.step}", found)
-        return record
+        return self._checked(entry, self._bytes(entry))
+
+    def read_bytes(self, entry: Entry) -> bytes:
+        """A record's file, checked as in `read`."""
+        data = self._bytes(entry)
+        self._checked(entry, data)
+        return data
 
     def _bytes(self, entry: Entry) -> bytes:
         try:
@@ -188,6 +189,14 @@ class Chain:
             raise VanishedError(f"{self.where}/{entry.name}: is not there any more") from exc
         except OSError as exc:
             raise ChainError(f"{self.where}/{entry.name}: cannot be read: {exc}") from exc
+
+    def _checked(self, entry: Entry, data: bytes) -> Record:
+        record = records.load(data, entry.name)
+        first = steps_of(record)[0] if record.kind == "merged" else record.step
+        if (record.step, record.kind, first) != (entry.step, entry.kind, entry.first):
+            found = f"{record.kind} of step {record.step}"
+            raise MalformedRecordError(entry.name, f"{entry.kind} of step {entry.step}", found)
+        return record
 
     def replay(self, step: int | None = None) -> Iterator[Position]:
         """Rebuild the track step by step, from the last base at or before ``step``.
@@ -199,6 +208,16 @@ class Chain:
         walk = Walk()
         for entry in self._route(step, frozenset()):
             yield from walk.advance(entry, self.read(entry), step, every=True)
+
+    def every_step(self) -> Iterator[Position]:
+        """All steps from the first base on, each once. Raises what `replay` does."""
+        walk = Walk()
+        for entry in self.entries:
+            if not walk.is_past(entry):
+                known = walk.step
+                for position in walk.advance(entry, self.read(entry), every=True):
+                    if position.step != known:
+                        yield position
 
     def at(self, step: int | None = None) -> Position:
         """The track at ``step``, or at the newest one, in as few passes over it as can be.
@@ -273,8 +292,7 @@ class Chain:
         for done, entry in enumerate(self.entries, 1):
             try:
                 record = self.read(entry)
-                # What others have led past already is looked at, but not taken again.
-                if entry.kind == "base" or walk.step is None or entry.first > walk.step:
+                if not walk.is_past(entry):
                     for position in walk.advance(entry, record, every=True):
                         steps.add(position.step)
             except VanishedError:
@@ -364,6 +382,10 @@ class Walk:
         self.run: str | None = None
         self.identity: str | None = None
 
+    def is_past(self, entry: Entry) -> bool:
+        """Whether other records have led past this one already; a base is never past."""
+        return entry.kind != "base" and self.step is not None and entry.first <= self.step
+
     def advance(
         self, entry: Entry, record: Record, stop: int | None = None, *, every: bool = False
     ) -> Iterator[Position]:
@@ -421,6 +443,11 @@ class Walk:
             records.check_track(
                 base.where, base.track, self.layout, self.state, self.sums, self.values
             )
+
+
+def whole(layout: Layout, state: Arrays, values: tuple[str, ...]) -> dict[Any, Any]:
+    """A state as it was saved, from its track: see `Position.whole`."""
+    return put_together(Parts(layout.structure, from_arrays(state, layout), values))
 
 
 def restore(source: str | Path | IO[bytes], step: int | None = None) -> dict[Any, Any]:

@@ -10,6 +10,7 @@ another one beside the training (background).
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,7 +19,7 @@ from .background import Background
 from .errors import SettingsError
 from .policy import Policy, family
 from .recorder import Recorder, Saved, Settings, check_history, check_step
-from .state import Layout, signature, spec_of, to_arrays
+from .state import Layout, look, signature, spec_of, to_arrays
 from .track import Tracker, check_settings
 from .tree import Parts, Template, take_apart
 
@@ -88,7 +89,7 @@ class Checkpointer:
 
     @property
     def step(self) -> int | None:
-        """The newest step."""
+        """The newest step; None before the first."""
         return self._recorder.step
 
     def save(self, step: int, state: Mapping[Any, Any]) -> Saved:
@@ -108,8 +109,17 @@ class Checkpointer:
         step = check_step(step, self.step)
         parts, layout = self._front.look_at(state)
         if isinstance(self._recorder, Background):
-            return self._recorder.save(step, layout, parts.tensors, parts.values)
+            return self._recorder.save(step, layout, parts)
         return self._recorder.save(step, layout, to_arrays(parts.tensors, layout), parts.values)
+
+    def restore(self) -> dict[Any, Any] | None:
+        """The state that a training loop goes on from: that of the newest step, None before the
+        first. It is what `codec.restore` gives, without reading the chain once more.
+
+        Raises DTypeError for torch tensors without torch; if asynchronous, what the save before
+        did, and what `codec.restore` does.
+        """
+        return None if self.step is None else self._recorder.restore(self.step)
 
     def close(self) -> None:
         """Wait for what is being saved, and let others write to the directory."""
@@ -133,22 +143,26 @@ class _Front:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._template: Template | None = None
-        self._signatures: list[Hashable] = []
+        self._looks: tuple[tuple[Any, ...], ...] = ()
+        self._signatures: list[Hashable] | None = None  # None: the layout is not that of looks
         self._layout = Layout(())
 
     def look_at(self, state: Mapping[Any, Any]) -> tuple[Parts, Layout]:
         """Raises what `take_apart` and `spec_of` do."""
         parts = self._template.take_apart(state) if self._template else None
-        alike = parts is not None
         if parts is None:
-            self._template = None
-            parts = take_apart(state, self._policy.is_skipped)
+            self._template = self._signatures = None
+            whole = take_apart(state, self._policy.is_skipped)
+            parts = replace(whole, looks=tuple(map(look, whole.tensors.values())))
             self._template = Template(state, parts, self._policy.is_skipped)
-        signatures = [signature(tensor) for tensor in parts.tensors.values()]
-        if not alike or signatures != self._signatures:
-            specs = (
-                spec_of(name, tensor, self._policy.is_lossy(name), family(name))
-                for name, tensor in parts.tensors.items()
-            )
-            self._layout, self._signatures = Layout(tuple(specs), parts.structure), signatures
+        if self._signatures is None or parts.looks != self._looks:
+            signatures = list(map(signature, parts.looks))
+            if signatures != self._signatures:
+                self._signatures = None
+                specs = (
+                    spec_of(name, tensor, self._policy.is_lossy(name), family(name))
+                    for name, tensor in parts.tensors.items()
+                )
+                self._layout = Layout(tuple(specs), parts.structure)
+            self._looks, self._signatures = parts.looks, signatures
         return parts, self._layout

@@ -5,7 +5,8 @@ LccError
 |  |- SettingsError                  bits, scope or coder outside their range
 |  |- DTypeError                     a dtype this function does not take
 |  |- NonFiniteError                 NaN or infinity where a number is needed
-|  `- StateMismatchError             names, shapes or dtypes differ from the track's
+|  |- StateMismatchError             names, shapes or dtypes differ from the track's
+|  `- SourceError                    somebody else's file that cannot be read
 |- PayloadError                      an encoded stream that cannot be decoded
 |  |- CodeTableError                 the code lengths are no prefix code
 |  `- StreamError                    the bits and the counts do not agree
@@ -52,6 +53,10 @@ class NonFiniteError(InputError):
 
 class StateMismatchError(InputError):
     """Names, shapes or dtypes differ from those of the track."""
+
+
+class SourceError(InputError):
+    """A file that is to be compressed cannot be read."""
 
 
 class PayloadError(LccError):

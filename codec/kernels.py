@@ -136,6 +136,13 @@ def _copy(_context, _target, _source, _nbytes):
     return types.void(types.uint64, types.uint64, types.int64), generate
 
 
+@_compiled
+def copy_all(targets, sources, sizes):
+    """Copy so many bytes from each address to the other one: all int64 (n,)."""
+    for i in range(sizes.size):
+        _copy(np.uint64(targets[i]), np.uint64(sources[i]), sizes[i])
+
+
 @intrinsic
 def _stream(_context, _target, _source):
     """Copy STREAMED bytes past the caches, to an address that 64 divides; see `_fence`."""

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from . import record as records
-from .chain import Chain, record_name
+from .chain import Chain, record_name, whole
 from .errors import (
     ChainError,
     ChainNotFoundError,
@@ -160,6 +160,12 @@ class Recorder:
         if kind == "base":
             self._forget()
         return _told(step, kind, len(data), layout, time.perf_counter() - started, delta)
+
+    def restore(self, step: int) -> dict[Any, Any]:
+        """The state of the newest step, see `Checkpointer.restore`."""
+        if self.tracker is None:  # a save was interrupted: see there
+            return Chain(self.path).restore(step)
+        return whole(self.tracker.layout, self.tracker.state, self._values)
 
     def close(self) -> None:
         """Let others write to the directory."""

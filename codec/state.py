@@ -1,7 +1,7 @@
 """Tensors as arrays that carry their bits, and back.
 
-The codec works on numpy arrays. This module alone knows torch, and imports it only when a
-state holds its tensors, so a numpy-only installation can read and write chains.
+The codec works on numpy arrays. This module and files alone know torch, and import it only
+when a state holds its tensors, so a numpy-only installation can read and write chains.
 
 A tensor is *lossy* (delta-coded) if it is a float16, bfloat16 or float32 of at least
 TINY_ELEMENTS elements, and its owner does not say otherwise; its track is kept in float32
@@ -110,29 +110,35 @@ def is_tensor(value: object) -> bool:
     """Whether this is a numpy array or scalar or a torch tensor; a numpy.float64 is a float."""
     if isinstance(value, float):
         return False
-    return isinstance(value, np.ndarray | np.generic) or _is_torch(value)
+    return isinstance(value, np.ndarray | np.generic) or is_torch(value)
 
 
-def identity(value: Any) -> Hashable:
-    """What two tensors that are one have in common: memory, shape, strides and dtype.
+def look(value: Any) -> tuple[Any, ...]:
+    """Address, shape, strides, dtype…: all that matters of a tensor but its name and content, as
+    cheap as can be. Two that are alike are one tensor, see `shares`.
 
-    None for those that share with nobody: numpy scalars and empty ones.
+    The address is None for numpy scalars, and for tensors that are not dense.
     """
-    if _is_torch(value):
-        if not value.numel() or not _is_dense(value):
-            return None
-        seen = (value.data_ptr(), value.shape, value.stride(), value.dtype, value.device)
-        return (*seen, value.is_conj(), value.is_neg()) if value.dtype.is_complex else seen
-    if not isinstance(value, np.ndarray) or not value.size:
-        return None
-    return (value.__array_interface__["data"][0], value.shape, value.strides, value.dtype.str)
+    if isinstance(value, np.ndarray):
+        address = value.__array_interface__["data"][0]
+        return (address, value.shape, value.strides, value.dtype)
+    if isinstance(value, np.generic):
+        return (None, value.shape, (), value.dtype)
+    try:
+        address, strides = value.data_ptr(), value.stride()
+    except RuntimeError:  # sparse: spec_of says so
+        return (None, object())
+    return (address, value.shape, strides, value.dtype, value.is_conj(), value.is_neg())
 
 
-def signature(value: Any) -> Hashable:
-    """What `spec_of` depends on, but for the name; as cheap as can be."""
-    if isinstance(value, np.ndarray | np.generic):
-        return (value.dtype, value.shape)
-    return (value.dtype, value.shape, value.layout, value.is_meta)
+def shares(seen: tuple[Any, ...]) -> bool:
+    """Whether a tensor of this look has memory that others may have as well."""
+    return bool(seen[0]) and 0 not in seen[1]
+
+
+def signature(seen: tuple[Any, ...]) -> Hashable:
+    """What `spec_of` depends on, but for the name: shape and dtype of a dense tensor."""
+    return seen[1] if len(seen) == 2 else (seen[1], seen[3])
 
 
 def spec_of(name: str, value: Any, lossy: bool = True, family: str = "") -> TensorSpec:
@@ -141,7 +147,7 @@ def spec_of(name: str, value: Any, lossy: bool = True, family: str = "") -> Tens
     Raises DTypeError for what is no tensor, for dtypes that are not supported, and for sparse
     and meta tensors.
     """
-    if _is_torch(value):
+    if is_torch(value):
         library = "torch"
         if not _is_dense(value):
             raise DTypeError(f"tensor {name!r} is sparse or has no data")
@@ -181,6 +187,24 @@ def to_arrays(state: Mapping[str, Any], layout: Layout) -> Arrays:
     return {t.name: _to_array(state[t.name], t) for t in layout.tensors}
 
 
+def is_plain(value: Any, array: NDArray[Any]) -> bool:
+    """Whether the bytes of a tensor, one after the other in main memory, are those of the array
+    that it becomes."""
+    if not is_torch(value):
+        return isinstance(value, np.ndarray) and (
+            value.dtype == array.dtype and value.flags.c_contiguous
+        )
+    torch = sys.modules["torch"]
+    return (
+        type(value) in (torch.Tensor, torch.nn.Parameter)
+        and value.device.type == "cpu"
+        and value.is_contiguous()
+        and value.numel() * value.element_size() == array.nbytes  # not where it is converted
+        and not value.is_conj()
+        and not value.is_neg()
+    )
+
+
 class Stage:
     """An array that tensors of one description are copied into, again and again."""
 
@@ -208,32 +232,6 @@ def from_arrays(arrays: Arrays, layout: Layout) -> dict[str, Any]:
     return {t.name: _from_array(arrays[t.name], t) for t in layout.tensors}
 
 
-def to_safetensors(state: Mapping[str, Any]) -> bytes:
-    """A flat state as the bytes of a plain .safetensors file.
-
-    state: name -> numpy array or torch tensor, of one library. Raises DTypeError for names,
-    dtypes or a mixture that the file format cannot hold.
-    """
-    if "__metadata__" in state:  # safetensors would write it, and not read it again
-        raise DTypeError("a .safetensors file cannot hold a tensor named '__metadata__'")
-    libraries = {t.library for t in layout_of(state).tensors}
-    try:
-        if "torch" in libraries:
-            import torch
-            from safetensors.torch import save as save_torch
-
-            tensors = {
-                k: v.clone() if _is_torch(v) else torch.from_numpy(np.array(v))
-                for k, v in state.items()
-            }  # copies: that file format holds no tensor twice
-            return bytes(save_torch(tensors))
-        from safetensors.numpy import save
-
-        return bytes(save({k: np.asarray(v) for k, v in state.items()}))
-    except (ValueError, KeyError) as exc:
-        raise DTypeError(f"a .safetensors file cannot hold this state: {exc}") from exc
-
-
 def is_storable(spec: TensorSpec) -> bool:
     """Whether a state can hold a tensor of this description."""
     return spec.dtype in _NAMES.get(spec.library, {}).values() and (
@@ -251,7 +249,8 @@ def is_unicode(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
 
 
-def _is_torch(value: object) -> bool:
+def is_torch(value: object) -> bool:
+    """Whether this is a torch tensor."""
     torch = sys.modules.get("torch")  # a tensor exists only if its library was imported
     return torch is not None and isinstance(value, torch.Tensor)
 
@@ -261,7 +260,7 @@ def _is_dense(value: Any) -> bool:
 
 
 def _to_array(value: Any, spec: TensorSpec) -> NDArray[Any]:
-    if _is_torch(value):
+    if is_torch(value):
         import torch
 
         value = value.detach()

@@ -20,11 +20,11 @@ import json
 import math
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from .errors import DTypeError, StateMismatchError
-from .state import identity, is_tensor, is_unicode
+from .state import is_tensor, is_unicode, look, shares
 
 MAX_DEPTH = 64  # of containers; Python's JSON parser stops at about 1000
 MAX_EXACT = 2**53  # other readers hold integers as float64
@@ -40,12 +40,13 @@ class Parts:
 
     structure: JSON, "" for a dict of the tensors by their names. tensors: name -> numpy array
     or torch tensor; what shares memory, shape and strides stands there once. values: JSON of
-    everything else.
+    everything else. looks: `state.look` of each tensor, () where nobody looked.
     """
 
     structure: str
     tensors: dict[str, Any]
     values: tuple[str, ...]
+    looks: tuple[tuple[Any, ...], ...] = field(default=(), compare=False)
 
 
 class Template:
@@ -57,6 +58,9 @@ class Template:
         self._parts, self._parting = parts, _Parting(is_skipped)
         self._places: list[int] = []  # number of every tensor met on the way, also of known ones
         self._plan = self._planned(state, None, 0)
+        firsts = {place: i for i, place in reversed(list(enumerate(self._places)))}
+        self._firsts = [firsts[number] for number in sorted(firsts)]
+        self._looks: list[tuple[Any, ...]] = []  # of the last state, ties too
         self._tensors: list[Any] = []
         self._values: list[str] = []
 
@@ -65,23 +69,28 @@ class Template:
         self._tensors, self._values = [], []
         if not self._follow(self._plan, state):
             return None
-        first: dict[Hashable, int] = {}
-        tensors: list[Any] = []
-        for place, tensor in zip(self._places, self._tensors):
-            known = identity(tensor)
-            number = len(tensors) if known is None else first.setdefault(known, len(tensors))
-            if number != place:
-                return None
-            if number == len(tensors):
-                tensors.append(tensor)
+        looks = list(map(look, self._tensors))
+        if looks != self._looks:  # elsewhere in memory: are the same ones ties?
+            first: dict[Hashable, int] = {}
+            n = 0
+            for place, seen in zip(self._places, looks):
+                number = first.setdefault(seen, n) if shares(seen) else n
+                if number != place:
+                    return None
+                n += number == n
+            self._looks = looks
+        tensors = [self._tensors[i] for i in self._firsts]
         return Parts(
-            self._parts.structure, dict(zip(self._parts.tensors, tensors)), tuple(self._values)
+            self._parts.structure,
+            dict(zip(self._parts.tensors, tensors)),
+            tuple(self._values),
+            tuple([looks[i] for i in self._firsts]),
         )
 
     def _planned(self, value: Any, name: str | None, depth: int) -> tuple[Any, ...]:
         if is_tensor(value):
             self._places.append(self._parting.number(value, name))
-            return ("t",)
+            return ("t", type(value))
         if name is not None and not _holds_tensors(value, name, depth):
             return ("v", name, depth)
         tag = _tag(value)
@@ -95,7 +104,7 @@ class Template:
     def _follow(self, plan: tuple[Any, ...], value: Any) -> bool:
         if plan[0] == "t":
             self._tensors.append(value)
-            return is_tensor(value)
+            return type(value) is plan[1] or is_tensor(value)
         if plan[0] == "v":
             _, name, depth = plan
             if is_tensor(value) or _holds_tensors(value, name, depth):
@@ -238,11 +247,12 @@ class _Parting:
 
     def number(self, value: Any, name: str | None) -> int:
         """Of a tensor: a new one, or that of the one it shares its memory with."""
-        known = identity(value)
-        if known is not None and known in self._known:
-            return self._known[known]
+        seen = look(value)
+        if shares(seen):
+            if seen in self._known:
+                return self._known[seen]
+            self._known[seen] = len(self.tensors)
         assert name is not None, "the outermost one is a mapping"
-        self._known[known] = len(self.tensors)
         self.tensors[name] = value
         return len(self.tensors) - 1
 

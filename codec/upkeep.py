@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from . import merged, merging
 from . import record as records
 from .chain import Chain, Entry, Position, Walk, record_name
-from .errors import SettingsError
+from .errors import ChainNotFoundError, SettingsError, StepOrderError, TrackDigestError
 from .merged import Merged, Moment
 from .record import Place, Record
 from .state import Arrays, copy_arrays
@@ -95,6 +96,27 @@ def compact(path: str | Path, keep: int = KEEP, progress: Progress | None = None
         return _change(before, _measured(Chain(path)))
 
 
+def unpack(
+    source: str | Path | IO[bytes], path: str | Path, progress: Progress | None = None
+) -> Chain:
+    """Write the records of a chain, each of them checked, into another directory.
+
+    source: as for `Chain`. path: made if it is missing; it must not hold records. Raises
+    StepOrderError if it does, LockedError, ChainNotFoundError, ArchiveError, RecordError for a
+    damaged record, WriteError; what was written until then stands.
+    """
+    chain = Chain(source)
+    with Directory(Path(path)) as directory:
+        with suppress(ChainNotFoundError):
+            Chain(path)
+            raise StepOrderError(f"{path}: holds a chain already; choose another directory")
+        for done, entry in enumerate(chain.entries, 1):
+            directory.publish(entry.name, chain.read_bytes(entry))
+            if progress:
+                progress(done, len(chain.entries))
+    return Chain(path)
+
+
 def superseded(entries: Iterable[Entry], keep: int) -> list[Entry]:
     """What the ``keep`` newest bases make needless; whatever of it is left can be restored if
     they are removed in this order."""
@@ -130,9 +152,7 @@ def _base(position: Position) -> bytes:
     again = records.load(data, record_name(position.step, "base"))
     records.base_of(again)
     if again.track != record.track:
-        raise records.TrackDigestError(
-            again.where, f"a track of digest {record.track}", again.track
-        )
+        raise TrackDigestError(again.where, f"a track of digest {record.track}", again.track)
     return data
 
 
@@ -141,7 +161,7 @@ def _check(chain: Chain, entries: list[Entry], progress: Progress | None) -> Non
     walk = Walk()
     for done, entry in enumerate(entries, 1):
         record = chain.read(entry)
-        if entry.kind == "base" or walk.step is None or entry.first > walk.step:
+        if not walk.is_past(entry):
             for _ in walk.advance(entry, record, every=True):
                 pass
         if progress:
@@ -158,7 +178,7 @@ class _Gathering:
 
     def take(self, walk: Walk, entry: Entry, record: Record) -> None:
         """One more record of the chain; the walk goes on to it."""
-        if entry.kind != "base" and walk.step is not None and entry.first <= walk.step:
+        if walk.is_past(entry):
             self._directory.remove([entry.name])  # left over from a merge that was interrupted
             return
         alike = not self._waiting or _settings(self._waiting[-1][1]) == _settings(record)

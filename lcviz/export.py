@@ -18,8 +18,8 @@ from safetensors.numpy import load
 
 import codec
 from codec.chain import Entry, Position
+from codec.files import to_safetensors
 from codec.record import track_digest
-from codec.state import to_safetensors
 from codec.track import digest_sums
 
 from .session import Run

@@ -346,10 +346,11 @@ import numpy as np, codec
 checkpoints = codec.Checkpointer(sys.argv[1])
 checkpoints.save(0, {"n": np.array(1)})
 open(os.path.join(sys.argv[1], ".lcc-left-over"), "w").close()
-if os.fork() == 0:
+if os.fork() == 0:  # which has let go of the lock once it runs
+    os.write(1, b"forked\\n")
     time.sleep(20)
     os._exit(0)
-print("saved", flush=True)
+os.write(1, b"saved\\n")
 time.sleep(20)
 """
     path = tmp_path / "run.lcc"
@@ -357,7 +358,7 @@ time.sleep(20)
         [sys.executable, "-W", "ignore", "-c", code, str(path)], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "saved\n"
+        assert {process.stdout.readline() for _ in range(2)} == {"saved\n", "forked\n"}
         with pytest.raises(codec.LockedError):
             codec.Checkpointer(path, resume=True)
         process.kill()
@@ -707,6 +708,27 @@ def test_no_budget_is_exceeded_by_a_byte(tmp_path: Path, budget: float) -> None:
             checkpoints.save(0, {"w": np.zeros(n, np.float32)})
             saved = checkpoints.save(1, {"w": delta})
         assert saved.nbytes <= budget * saved.full_nbytes
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_restore_of_what_is_there(tmp_path: Path, asynchronous: bool) -> None:
+    """The same as from disk, and its own memory: what is done to it reaches no record."""
+    path, w = tmp_path / "run.lcc", torch.arange(20.0)
+    with codec.Checkpointer(path, asynchronous=asynchronous) as checkpoints:
+        assert (checkpoints.step, checkpoints.restore()) == (None, None)
+        for step in range(3):
+            checkpoints.save(step, {"model": {"w": w * step, "tied": w}, "step": step})
+            state = checkpoints.restore()
+            expected = codec.restore(path)
+            assert state is not None
+            assert state["step"] == expected["step"] == step
+            assert torch.equal(state["model"]["w"], expected["model"]["w"])
+            state["model"]["w"].zero_()
+    with codec.Checkpointer(path, resume=True, asynchronous=asynchronous) as checkpoints:
+        state = checkpoints.restore()
+        assert state is not None
+        assert checkpoints.step == state["step"] == 2
+        assert torch.equal(state["model"]["w"], codec.restore(path)["model"]["w"])
 
 
 # Merged chains and bases by a policy

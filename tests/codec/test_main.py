@@ -203,3 +203,149 @@ def test_as_a_process(run: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("error: ")
     assert "Traceback" not in done.stderr
+
+
+# Commands that write.
+
+
+def series(folder: Path, n: int = 10) -> list[Path]:
+    """A .pt each, of a nested state, steps 0, 10, 20…"""
+    rng = torch.Generator().manual_seed(0)
+    w, paths = torch.zeros(3000), []
+    for step in range(0, 10 * n, 10):
+        w = w + torch.randn(3000, generator=rng) * (torch.rand(3000, generator=rng) < 0.05)
+        paths.append(folder / f"checkpoint-{step}.pt")
+        torch.save({"model": {"w": w}, "epoch": step}, paths[-1])
+    return paths
+
+
+def test_compress(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths, run = series(tmp_path), tmp_path / "run.lcc"
+    assert main(["compress", *map(str, paths[:8][::-1]), "-o", str(run), "--bits", "all"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 8
+    assert lines[1].startswith("step       10  delta")
+    assert lines[1].endswith(f"x smaller  {paths[1]}")
+    assert codec.Chain(run).steps == tuple(range(0, 80, 10))
+    assert codec.restore(run)["epoch"] == 70
+    again = ["compress", *map(str, paths[8:]), "-o", str(run), "--json"]
+    assert main(again) == 2
+    assert "already holds a chain" in capsys.readouterr().err
+    assert main([*again, "--resume", "--budget", "0.5", "--policy", "model/*=exact"]) == 0
+    rows = json.loads(capsys.readouterr().out)["records"]
+    assert [(r["step"], r["source"]) for r in rows] == [(80, str(paths[8])), (90, str(paths[9]))]
+    assert [r["bytes"] for r in rows] == [e.nbytes for e in codec.Chain(run).entries[-2:]]
+    assert torch.equal(codec.restore(run)["model"]["w"], torch.load(paths[9])["model"]["w"])
+
+
+def test_what_cannot_be_compressed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What came before the file that cannot be read is there."""
+    paths, run = series(tmp_path, 3), tmp_path / "run.lcc"
+    paths[1].write_bytes(paths[1].read_bytes()[:100])
+    assert main(["compress", *map(str, paths), "-o", str(run)]) == 1
+    assert f"{paths[1]}: cannot be read" in capsys.readouterr().err
+    assert codec.Chain(run).steps == (0,)
+    for wrong in (["--policy", "model"], ["--bits", "9"], ["--policy", "model/*=tight"]):
+        other = ["compress", str(paths[0]), "-o", str(tmp_path / "x.lcc"), *wrong]
+        assert main(other) == 2
+        assert capsys.readouterr().err.startswith("error: ")
+    assert main(["compress", str(tmp_path / "a.h5"), "-o", str(tmp_path / "y.lcc")]) == 2
+    with pytest.raises(SystemExit):
+        main(["compress", str(paths[0]), "-o", str(run), "--bits", "two"])
+    assert "invalid" in capsys.readouterr().err
+
+
+def test_merge_and_compact(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths, run = series(tmp_path), tmp_path / "run.lcc"
+    assert main(["compress", *map(str, paths), "-o", str(run), "--json"]) == 0
+    expected = {step: codec.restore(run, step)["model"]["w"] for step in codec.Chain(run).steps}
+    before = codec.Chain(run).nbytes
+    capsys.readouterr()
+    assert main(["merge", str(run), "--steps", "4"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    after = codec.Chain(run).nbytes
+    assert lines[0].startswith(f"before: 10 records, {before:,} bytes, newest step restored in ")
+    assert lines[1].startswith(f"after:  4 records, {after:,} bytes, newest step restored in ")
+    for step, w in expected.items():
+        assert torch.equal(codec.restore(run, step)["model"]["w"], w)
+    assert main(["info", str(run)]) == 0
+    assert "10-40  merged" in capsys.readouterr().out
+    assert main(["compact", str(run), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["records"] == {"before": 4, "after": 5}
+    assert answer["bytes"] == {"before": after, "after": codec.Chain(run).nbytes}
+    assert set(answer["restore_seconds"]) == {"before", "after"}
+    assert main(["verify", str(run)]) == 0
+    assert "ok: 10 of 10 steps restore" in capsys.readouterr().out
+    for wrong in (["merge", str(run), "--steps", "1"], ["compact", str(run), "--keep", "1"]):
+        assert main(wrong) == 2
+    assert main(["merge", str(tmp_path / "no.lcc")]) == 1
+    assert not (tmp_path / "no.lcc").exists()
+
+
+def test_a_locked_chain(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with codec.Checkpointer(run, resume=True):
+        assert main(["compact", str(run)]) == 1
+        assert "another writer is at work here" in capsys.readouterr().err
+
+
+def test_pack_and_unpack(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    archive, back = tmp_path / "run.lcc.zip", tmp_path / "back.lcc"
+    assert main(["pack", str(run), "-o", str(archive)]) == 0
+    assert capsys.readouterr().out == f"{archive}: {archive.stat().st_size:,} bytes\n"
+    assert main(["unpack", str(archive), "-o", str(back), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer == {"output": str(back), "records": 4, "bytes": codec.Chain(run).nbytes}
+    for entry in codec.Chain(run).entries:
+        assert (back / entry.name).read_bytes() == (run / entry.name).read_bytes()
+    assert main(["unpack", str(archive), "-o", str(back)]) == 2
+    assert "holds a chain already" in capsys.readouterr().err
+    damage(run / "00000020.delta.safetensors")
+    assert main(["pack", str(run), "-o", str(archive)]) == 0
+    assert main(["unpack", str(archive), "-o", str(tmp_path / "third.lcc")]) == 1
+    assert "error: 00000020.delta.safetensors: expected " in capsys.readouterr().err
+
+
+def test_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths, run, out = series(tmp_path, 6), tmp_path / "run.lcc", tmp_path / "out"
+    assert main(["compress", *map(str, paths), "-o", str(run), "--json"]) == 0
+    assert main(["merge", str(run), "--steps", "3"]) == 0
+    assert main(["compact", str(run)]) == 0
+    capsys.readouterr()
+    assert main(["export", str(run), "--all", "pt", "-o", str(out)]) == 0
+    assert capsys.readouterr().out == f"{out}: 6 files\n"
+    for step in range(0, 60, 10):
+        state, expected = torch.load(out / f"{step:08d}.pt"), codec.restore(run, step)
+        assert state["epoch"] == step
+        assert torch.equal(state["model"]["w"], expected["model"]["w"])
+    assert main(["export", str(run), "--all", "safetensors", "-o", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"output": str(out), "files": 6, "left_out": 6}
+    single = tmp_path / "one.pt"
+    assert main(["export", str(run), "--step", "20", "-o", str(single)]) == 0
+    assert torch.load(single)["epoch"] == 20
+    assert main(["export", str(run), "-o", str(tmp_path / "one.h5")]) == 2
+    assert main(["export", str(run), "--all", "pt", "--step", "10", "-o", str(out)]) == 2
+    assert main(["export", str(run), "--all", "pt", "-o", str(single)]) == 1
+    assert "is no folder" in capsys.readouterr().err
+
+
+def test_interrupted(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_args: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(codec.Chain, "verify", stop)
+    assert main(["verify", str(run)]) == 130
+    assert "interrupted" in capsys.readouterr().err
+
+
+def test_every_command_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    text = capsys.readouterr().out
+    for name in (
+        "info", "verify", "restore", "export", "compress", "merge", "compact", "pack", "unpack",
+        "bench",
+    ):  # fmt: skip
+        assert f"  {name} " in text

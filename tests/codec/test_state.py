@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.numpy import load as load_numpy
-from safetensors.torch import load as load_torch
 
 import codec
 from codec import state as states
@@ -143,15 +141,3 @@ def test_is_storable() -> None:
     assert not storable("F32", True, "jax")
     assert storable("F32", True, "torch", "exp_avg")
     assert not storable("F32", False, "torch", "exp_avg")
-
-
-def test_to_safetensors() -> None:
-    arrays = {"w": np.arange(4.0), "é": np.array(3)}
-    assert {k: v.tolist() for k, v in load_numpy(states.to_safetensors(arrays)).items()} == {
-        "w": [0, 1, 2, 3],
-        "é": 3,
-    }
-    tensors = {"w": torch.ones(2, dtype=torch.bfloat16)}
-    assert torch.equal(load_torch(states.to_safetensors(tensors))["w"], tensors["w"])
-    with pytest.raises(codec.DTypeError, match="cannot hold a tensor named '__metadata__'"):
-        states.to_safetensors({"__metadata__": np.zeros(1)})

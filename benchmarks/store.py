@@ -1,0 +1,124 @@
+"""What keeping a chain costs and saves: merging, compaction, digests.
+
+    PYTHONPATH=. python benchmarks/store.py [--iterations 256]
+
+Merging and compaction: models trained on the digits with the codec in the loop, one checkpoint an
+iteration and no base but the first; bytes of the deltas alone, and seconds until the newest step
+is restored, every digest on the way checked. Merged, every step still restores; compacted, the
+newest one is a base.
+
+Digests: of all values of a state, and what a step (Tracker.step, which follows them from change
+to change) takes, side by side; medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+import codec
+import demo_models
+from codec.bench import markdown
+from codec.bench.samples import make
+from codec.track import digest_sums
+from codec.upkeep import unpack
+
+RUNS = (("lenet5", 2), ("lenet5", 3), ("alexnet", 2), ("alexnet", 3))
+TIMES = 9
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure and print tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--iterations", type=int, default=256)
+    parser.add_argument("--steps", default="8,32", help="deltas of a merged record")
+    options = parser.parse_args(arguments)
+    codec.warm_up()
+    rows = [
+        row
+        for model, bits in RUNS
+        for row in kept(model, bits, options.iterations, list(map(int, options.steps.split(","))))
+    ]
+    head = [
+        "chain",
+        "records",
+        "bytes of the deltas",
+        "of the unmerged",
+        "ms to restore the newest",
+    ]
+    print(markdown.table(head, rows))
+    rows = [digests(n) for n in (2**20, 2**24, 2**26)]
+    print(markdown.table(["94 % zeros", "digest of all values, ms", "a step, ms", "ratio"], rows))
+    return 0
+
+
+def kept(model: str, bits: int, iterations: int, every: list[int]) -> list[list[str]]:
+    """One chain, merged in several ways, then compacted."""
+    torch.set_num_threads(1)
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        whole = Path(folder) / "run.lcc"
+        task = demo_models.make_task(model, "digits", seed=0)
+        optimizer = torch.optim.SGD(task.model.parameters(), 0.05)
+        with codec.Checkpointer(whole, bits, base_every=None) as checkpoints:
+            base = checkpoints.save(0, task.model.state_dict()).nbytes
+            for step in range(1, iterations + 1):
+                optimizer.zero_grad()
+                task.loss(task.batch(step, 32)).backward()
+                optimizer.step()
+                checkpoints.save(step, task.model.state_dict())
+        name = f"{model}, {bits} bits, {iterations} steps"
+        for n in every:
+            path = Path(folder) / f"merged-{n}.lcc"
+            unpack(whole, path)
+            change = codec.merge(path, n)
+            if not rows:
+                rows.append(row(name, change, 0, base, change.nbytes[0]))
+            rows.append(row(f"… {n} deltas merged", change, 1, base, change.nbytes[0]))
+        change = codec.compact(whole)
+        rows.append(row("… unmerged, compacted", change, 1, 2 * base, change.nbytes[0] + base))
+    return rows
+
+
+def row(name: str, change: codec.Change, i: int, bases: int, unmerged: int) -> list[str]:
+    """Cells of a table. bases: bytes that are not deltas. unmerged: all bytes before."""
+    nbytes = change.nbytes[i] - bases
+    return [
+        name, str(change.records[i]), f"{nbytes:,}", f"{nbytes / (unmerged - bases):.1%}",
+        f"{1000 * change.restore_seconds[i]:.1f}",
+    ]  # fmt: skip
+
+
+def digests(n: int) -> list[str]:
+    """A state of n parameters: digest of all values, and a whole step."""
+    sample = make("lap", n)
+    tracker = codec.Tracker(sample.tensors(sample.track), bits=3)
+    ratios, whole, steps = [], [], []
+    for _ in range(TIMES):
+        for name, array in sample.tensors(sample.track).items():
+            tracker.state[name][...] = array
+        whole.append(timed(lambda: digest_sums(tracker.layout, tracker.state)))
+        steps.append(timed(lambda: tracker.step(sample.tensors(sample.state))))
+        ratios.append(whole[-1] / steps[-1])
+    ms = [f"{1000 * statistics.median(times):.2f}" for times in (whole, steps)]
+    return [f"{n:,} parameters", *ms, f"{statistics.median(ratios):.2f}"]
+
+
+def timed(call: Callable[[], object]) -> float:
+    """Seconds of one call."""
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
+
+
+if __name__ == "__main__":
+    sys.exit(main())

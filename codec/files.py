@@ -1,0 +1,134 @@
+"""States in other people's files: .safetensors and torch's .pt, read and written.
+
+Nothing here unpickles: a .pt is read with weights_only=True. Not done here: chains (chain).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .errors import DTypeError, SettingsError, SourceError
+from .state import is_tensor, is_torch, layout_of
+from .storage import publish
+from .tree import leaves
+
+TORCH = (".pt", ".pth", ".bin", ".ckpt")
+SUFFIXES = (".safetensors", *TORCH)
+_NUMBER = re.compile(r"[0-9]+")
+
+
+def read_state(path: Path) -> Mapping[Any, Any]:
+    """The state in a file; its suffix says of which kind. Tensors are on the CPU.
+
+    Raises SettingsError for other suffixes, SourceError for files that cannot be read as what they
+    are called, or hold no mapping.
+    """
+    kind_of(path)
+    import torch
+    from safetensors.torch import load_file
+
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError as exc:
+        raise SourceError(f"{path}: is not there") from exc
+    except Exception as exc:  # torch and pickle raise whatever a damaged file leads them to
+        raise SourceError(f"{path}: cannot be read as weights only: {_reason(exc)}") from exc
+    if not isinstance(found, Mapping):
+        raise SourceError(f"{path}: holds a {type(found).__name__}; a state is a mapping")
+    return found
+
+
+def write_state(path: Path, state: Mapping[Any, Any], kind: str) -> tuple[int, int]:
+    """Write a state; returns how many tensors were written, and how many values left out.
+
+    kind: "safetensors" holds tensors only, under the names of their places ("model/0.weight");
+    "pt" holds all of it, numpy arrays as tensors. Raises DTypeError for what the format cannot
+    hold, WriteError.
+    """
+    flat = all(is_tensor(value) for value in state.values())
+    found = dict(state) if flat else dict(leaves(state))
+    tensors = {name: value for name, value in found.items() if is_tensor(value)}
+    if kind == "safetensors":
+        data = to_safetensors(tensors)
+        publish(path, lambda file: file.write(data), overwrite=True)
+        return len(tensors), len(found) - len(tensors)
+    import torch
+
+    whole = _as_torch(state)
+    publish(path, lambda file: torch.save(whole, file), overwrite=True)
+    return len(tensors), 0
+
+
+def to_safetensors(state: Mapping[str, Any]) -> bytes:
+    """A flat state as the bytes of a plain .safetensors file.
+
+    state: name -> numpy array or torch tensor, of one library. Raises DTypeError for names,
+    dtypes or a mixture that the file format cannot hold.
+    """
+    if "__metadata__" in state:  # safetensors would write it, and not read it again
+        raise DTypeError("a .safetensors file cannot hold a tensor named '__metadata__'")
+    libraries = {t.library for t in layout_of(state).tensors}
+    try:
+        if "torch" in libraries:
+            import torch
+            from safetensors.torch import save as save_torch
+
+            tensors = {
+                k: v.clone() if is_torch(v) else torch.from_numpy(np.array(v))
+                for k, v in state.items()
+            }  # copies: that file format holds no tensor twice
+            return bytes(save_torch(tensors))
+        from safetensors.numpy import save
+
+        return bytes(save({k: np.asarray(v) for k, v in state.items()}))
+    except (ValueError, KeyError) as exc:
+        raise DTypeError(f"a .safetensors file cannot hold this state: {exc}") from exc
+
+
+def steps_of(paths: Sequence[Path]) -> list[tuple[int, Path]]:
+    """Files by rising step: the last number in each name if no two are the same, else 0, 1, 2…
+    in the order given."""
+    found = [_NUMBER.findall(path.stem) for path in paths]
+    numbers = [int(own[-1]) for own in found if own]
+    if len(set(numbers)) == len(paths):
+        return sorted(zip(numbers, paths, strict=True))
+    return list(enumerate(paths))
+
+
+def kind_of(path: Path) -> str:
+    """safetensors or "pt", by a file's suffix; raises SettingsError for others."""
+    if path.suffix not in SUFFIXES:
+        raise SettingsError(f"{path}: must end with one of {', '.join(SUFFIXES)}")
+    return "safetensors" if path.suffix == ".safetensors" else "pt"
+
+
+def _reason(exc: Exception) -> str:
+    """The line of an error that says what is wrong; torch adds how to load it nevertheless."""
+    lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
+    telling = [line for line in lines if "WeightsUnpickler" in line]
+    return (telling or lines or [type(exc).__name__])[0]
+
+
+def _as_torch(value: Any) -> Any:
+    """The same with numpy arrays as tensors, which alone weights_only reads again."""
+    import torch
+
+    if isinstance(value, np.ndarray | np.generic) and is_tensor(value):
+        try:
+            return torch.from_numpy(np.array(value))
+        except TypeError as exc:
+            raise DTypeError(f"torch has no dtype {value.dtype}") from exc
+    if isinstance(value, np.float64):
+        return float(value)
+    if isinstance(value, Mapping):
+        return type(value)({key: _as_torch(own) for key, own in value.items()})  # type: ignore[call-arg]
+    if isinstance(value, list | tuple):
+        return type(value)(_as_torch(own) for own in value)
+    return value

@@ -1,0 +1,104 @@
+"""States in .safetensors and .pt files."""
+
+from __future__ import annotations
+
+import pickle
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load as load_numpy
+from safetensors.torch import load as load_torch
+from safetensors.torch import save_file
+
+import codec
+from codec import files
+
+
+class Foreign:
+    """What only unpickling can make."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (print, ("unpickled",))
+
+
+def test_to_safetensors() -> None:
+    arrays = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array(3)}
+    assert {k: v.tolist() for k, v in load_numpy(files.to_safetensors(arrays)).items()} == {
+        "a": [[0, 1, 2], [3, 4, 5]],
+        "b": 3,
+    }
+    tensors = {"w": torch.arange(4, dtype=torch.bfloat16)}
+    assert torch.equal(load_torch(files.to_safetensors(tensors))["w"], tensors["w"])
+    with pytest.raises(codec.DTypeError, match="a tensor named '__metadata__'"):
+        files.to_safetensors({"__metadata__": np.zeros(1)})
+
+
+def test_read_what_was_written(tmp_path: Path) -> None:
+    w = torch.arange(9.0)
+    state = OrderedDict(model={"w": w, "b": np.arange(3)}, epoch=3, rest=[np.float64(1.5), None])
+    assert files.write_state(tmp_path / "a.pt", state, "pt") == (2, 0)
+    back = files.read_state(tmp_path / "a.pt")
+    assert type(back) is OrderedDict
+    assert torch.equal(back["model"]["w"], w)
+    assert back["model"]["b"].tolist() == [0, 1, 2]
+    assert (back["epoch"], back["rest"]) == (3, [1.5, None])
+    assert files.write_state(tmp_path / "a.safetensors", state, "safetensors") == (2, 3)
+
+
+def test_tensors_alone(tmp_path: Path) -> None:
+    path = tmp_path / "b.safetensors"
+    save_file({"w": torch.ones(3, dtype=torch.bfloat16)}, path)
+    assert files.read_state(path)["w"].dtype == torch.bfloat16
+
+
+def test_a_type_that_torch_has_not(tmp_path: Path) -> None:
+    with pytest.raises(codec.DTypeError, match="torch has no dtype"):
+        files.write_state(tmp_path / "a.pt", {"w": np.zeros(3, np.longdouble)}, "pt")
+
+
+@pytest.mark.parametrize("suffix", files.SUFFIXES)
+@pytest.mark.parametrize("data", [b"", b"no such file", b"\x80\x04."])
+def test_files_that_are_none(tmp_path: Path, suffix: str, data: bytes) -> None:
+    path = tmp_path / f"x{suffix}"
+    path.write_bytes(data)
+    with pytest.raises(codec.SourceError, match="cannot be read as weights only: "):
+        files.read_state(path)
+    path.unlink()
+    with pytest.raises(codec.SourceError, match="is not there"):
+        files.read_state(path)
+
+
+def test_nothing_is_unpickled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    torch.save({"w": Foreign()}, tmp_path / "a.pt")
+    (tmp_path / "b.pt").write_bytes(pickle.dumps(Foreign()))
+    for name in ("a.pt", "b.pt"):
+        with pytest.raises(codec.SourceError):
+            files.read_state(tmp_path / name)
+    assert "unpickled" not in capsys.readouterr().out
+
+
+def test_other_files(tmp_path: Path) -> None:
+    with pytest.raises(codec.SettingsError, match=r"must end with one of \.safetensors, \.pt"):
+        files.read_state(tmp_path / "a.h5")
+    torch.save([torch.ones(2)], tmp_path / "list.pt")
+    with pytest.raises(codec.SourceError, match="holds a list; a state is a mapping"):
+        files.read_state(tmp_path / "list.pt")
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["c-10.pt", "c-9.pt"], [(9, "c-9.pt"), (10, "c-10.pt")]),
+        (["v2-e1.pt", "v2-e0.pt"], [(0, "v2-e0.pt"), (1, "v2-e1.pt")]),
+        (["b.pt", "a.pt"], [(0, "b.pt"), (1, "a.pt")]),
+        (["a1.pt", "b1.pt"], [(0, "a1.pt"), (1, "b1.pt")]),
+        (["a1.pt", "b.pt"], [(0, "a1.pt"), (1, "b.pt")]),
+    ],
+)
+def test_steps_of(names: list[str], expected: list[tuple[int, str]]) -> None:
+    found = files.steps_of([Path("9") / name for name in names])
+    assert [(step, path.name) for step, path in found] == expected
