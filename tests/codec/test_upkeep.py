@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import codec
@@ -143,7 +143,7 @@ OPTIONS = st.fixed_dictionaries({
 })  # fmt: skip
 
 
-@settings(max_examples=12)
+@settings(max_examples=12, phases=[Phase.generate])  # to shrink it would take minutes
 @given(st.data())
 def test_any_chain(
     tmp_path_factory: pytest.TempPathFactory, jumping_states: States, random_states: States,
