@@ -314,6 +314,9 @@ class Chain:
         Raises StepNotFoundError, ParentError if there is no base.
         """
         if step is not None and step not in self.steps:
+            for entry in self.entries:
+                if entry.kind == "merged" and entry.first < step < entry.step:
+                    self.read(entry)  # should it be damaged, nobody knows its steps
             raise StepNotFoundError(f"{self.where}: no record of step {step}; {self._range()}")
         usable = [e for e in self.entries if e not in bad and (step is None or e.first <= step)]
         bases = [i for i, e in enumerate(usable) if e.kind == "base"]
@@ -342,9 +345,16 @@ class Chain:
         def write(file: IO[bytes]) -> None:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
                 for entry in self.entries:
-                    archive.writestr(zipfile.ZipInfo(entry.name), self._read(entry.name))
+                    archive.writestr(zipfile.ZipInfo(entry.name), self._bytes(entry))
 
-        publish(Path(path), write, overwrite=True)
+        for retries in range(RETRIES, 0, -1):
+            try:
+                publish(Path(path), write, overwrite=True)
+                break
+            except VanishedError:
+                if retries == 1:
+                    raise
+                self._list()
         return Path(path).stat().st_size
 
     def _range(self) -> str:
@@ -478,17 +488,30 @@ def _entry(name: str, nbytes: int) -> Entry | None:
 
 
 def _list_directory(path: Path) -> dict[str, int]:
-    """Name -> bytes of the files that are named like records; all others are ignored."""
+    """Name -> bytes of the files that are named like records; all others are ignored.
+
+    A look while somebody merges may find neither the deltas nor what takes their place: it is
+    repeated until nothing has changed meanwhile.
+    """
+    found: dict[str, int] = {}
     try:
-        found = {}
-        with os.scandir(path) as every:
-            for item in every:
-                with suppress(FileNotFoundError):  # merged or removed meanwhile
-                    if _entry(item.name, 0):
-                        found[item.name] = item.stat().st_size
-        return found
+        items = _look(path)
+        for _ in range(RETRIES):
+            found = {}
+            for item in items:
+                with suppress(FileNotFoundError):
+                    found[item.name] = item.stat().st_size
+            before, items = items, _look(path)
+            if {item.name for item in items} == {item.name for item in before}:
+                break
     except OSError as exc:
         raise ChainError(f"{path}: cannot be listed: {exc}") from exc
+    return found
+
+
+def _look(path: Path) -> list[os.DirEntry[str]]:
+    with os.scandir(path) as every:
+        return [item for item in every if _entry(item.name, 0)]
 
 
 def _open_archive(source: str | Path | IO[bytes], where: str) -> zipfile.ZipFile:

@@ -35,7 +35,9 @@ from .tables import CodeTable
 from .track import Group, Step, check_settings
 
 MAX_STEPS = 4096  # of a record: a decoder keeps 1,024 levels for each of them
-_EXACT = re.compile(re.escape(PREFIX) + r"([0-9]{1,4})/(.*)", re.DOTALL)
+_NUMBER = "(0|[1-9][0-9]{0,3})"
+_EXACT = re.compile(f"{re.escape(PREFIX)}{_NUMBER}/(.*)", re.DOTALL)
+_VALUES = re.compile(f"values/{_NUMBER}")
 
 
 @dataclass(frozen=True)
@@ -180,10 +182,8 @@ def merged_of(record: Record, layout: Layout) -> Merged:
                     raise PayloadError(f"an array {short(name)}")
                 check_exact(array, specs[own], where)
                 exact[i][own] = array
-            elif name.startswith("values/") and (at := name.removeprefix("values/")).isdecimal():
-                if at != str(int(at)) or int(at) >= len(whole):
-                    raise PayloadError(f"an array {short(name)}")
-                values[int(at)] = read_values(array)
+            elif (found := _VALUES.fullmatch(name)) and int(found[1]) < len(whole):
+                values[int(found[1])] = read_values(array)
             else:
                 raise PayloadError(f"an array {short(name)}")
         for i, names in enumerate(whole):

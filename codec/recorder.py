@@ -184,6 +184,9 @@ class Recorder:
         position, reason = chain.newest()
         if isinstance(reason, VersionError):
             raise reason  # not damaged: for a newer version of this package to continue
+        if position.step != position.record.step:  # a merged record that is wrong further on
+            first = position.entry.first
+            position = chain.at(max(step for step in chain.steps if step < first))
         after = [e for e in chain.entries if e.step > position.step]
         for entry in after:
             self._directory.set_aside(entry.name)

@@ -85,6 +85,8 @@ def compact(path: str | Path, keep: int = KEEP, progress: Progress | None = None
         before = _measured(chain)
         position = chain.at()
         if position.entry.kind != "base":
+            there = [e for e in chain.entries if (e.step, e.kind) == (position.step, "base")]
+            _check(chain, there, None)  # one that was passed over: it says why
             directory.publish(record_name(position.step, "base"), _base(position))
         chain = Chain(path)
         gone = superseded(chain.entries, keep)

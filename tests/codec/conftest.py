@@ -168,6 +168,50 @@ def sparse_states() -> Callable[..., list[Arrays]]:
     return make
 
 
+@pytest.fixture(scope="session")
+def jumping_states() -> Callable[..., list[Arrays]]:
+    """A few steps in which the same few elements jump each time, and others never do: what deltas
+    join a layer for."""
+
+    def make(n: int = 9, seed: int = 0, size: int = 3000, jumps: float = 0.02) -> list[Arrays]:
+        rng = np.random.default_rng(seed)
+        shapes = {"w": (size,), "v": (size // 40, 5)}
+        state: Arrays = {
+            k: rng.normal(size=shape).astype(np.float32) for k, shape in shapes.items()
+        }
+        state |= {"zero": np.full(70, -0.0, np.float32), "n": np.array(0)}
+        which = {k: rng.random(shape) < jumps for k, shape in shapes.items()}
+        states = [state]
+        for step in range(1, n):
+            moved: Arrays = {}
+            for name in shapes:
+                far = np.where(rng.random(shapes[name]) < 0.2, -0.25, 0.5)
+                near = rng.normal(size=shapes[name]) * 1e-6
+                moved[name] = state[name] + np.where(which[name], far, near).astype(np.float32)
+            state = moved | {"zero": state["zero"], "n": np.array(step)}
+            states.append(state)
+        return states
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def all_steps() -> Callable[[Path], dict[int, tuple[Any, ...]]]:
+    """Every step of a chain: tensors bit by bit, digests and values."""
+
+    def look(path: Path) -> dict[int, tuple[Any, ...]]:
+        chain = codec.Chain(path)
+        found: dict[int, tuple[Any, ...]] = {}
+        for step in chain.steps:
+            at = chain.at(step)
+            assert at.step == step
+            tensors = {name: array.tobytes() for name, array in at.state.items()}
+            found[step] = (tensors, dict(at.sums), at.values, at.layout)
+        return found
+
+    return look
+
+
 @pytest.fixture
 def run(tmp_path: Path, random_states: Callable[..., list[Arrays]]) -> Path:
     """A chain of a base and three deltas, steps 0, 10, 20, 30."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import shutil
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -727,3 +728,201 @@ def test_full_disk_while_packing(run: Path, tmp_path: Path, faulty: Callable[[st
         codec.Chain(run).pack(target)
     assert target.read_bytes() == b"old"
     assert names(tmp_path) == ["run.lcc", "run.lcc.zip"]
+
+
+# Records that are merged and removed while they are read
+
+
+@pytest.fixture
+def long(tmp_path: Path, sparse_states: Callable[..., list[Arrays]]) -> Path:
+    """A chain of a base and eight deltas, steps 0, 10 … 80."""
+    path = tmp_path / "long.lcc"
+    with codec.Checkpointer(path) as checkpoints:
+        for i, state in enumerate(sparse_states(9)):
+            checkpoints.save(10 * i, state)
+    return path
+
+
+class Meanwhile:
+    """A function before whose n-th call something else happens, once."""
+
+    def __init__(self, real: Callable[..., Any], n: int, what: Callable[[], object]) -> None:
+        self.real, self.left, self.what = real, n, what
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.left -= 1
+        if self.left == 0:
+            self.what()
+        return self.real(*args, **kwargs)
+
+
+def merged_and_compacted(path: Path) -> None:
+    """Nothing is left that was there before."""
+    codec.merge(path, 3)
+    codec.compact(path)
+    with codec.Checkpointer(path, resume=True) as checkpoints:
+        checkpoints.save(90, codec.restore(path))
+    codec.compact(path)
+
+
+@pytest.mark.parametrize("change", [codec.merge, merged_and_compacted])
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_what_was_listed_is_gone(
+    long: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, change: Any, n: int
+) -> None:
+    """A reader lists anew, whether it had begun to read or not."""
+    expected = codec.restore(long, 80)
+    copies = [tmp_path / str(i) for i in range(5)]
+    for copy in copies:
+        shutil.copytree(long, copy)
+
+    def meanwhile(path: Path) -> codec.Chain:
+        chain = codec.Chain(path)
+        if n:
+            chain._read = Meanwhile(chain._read, n, lambda: change(path))
+        else:
+            change(path)
+        return chain
+
+    assert same(meanwhile(copies[0]).restore(80), expected)
+    newest = meanwhile(copies[1])
+    assert same(newest.restore(), expected)
+    assert newest.at().step == newest.steps[-1] == max(e.step for e in newest.entries)
+    report = meanwhile(copies[2]).verify()
+    assert (report.problems, report.steps[-2:]) == ((), codec.Chain(copies[2]).steps[-2:])
+    packed = tmp_path / "run.lcc.zip"
+    meanwhile(copies[3]).pack(packed)
+    assert same(codec.restore(packed, 80), expected)
+    assert codec.verify(packed).ok
+    if change is not codec.merge:
+        with pytest.raises(codec.StepNotFoundError, match="no record of step 30; it has"):
+            meanwhile(copies[4]).restore(30)
+    else:
+        assert meanwhile(copies[4]).restore(30)["n"] == 3
+
+
+def test_a_chain_that_never_stays(long: Path, tmp_path: Path) -> None:
+    """Somebody removes whatever is listed: an error, not a loop without an end."""
+    chain = codec.Chain(long)
+
+    def gone(name: str) -> bytes:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    chain._read = gone
+    for read in (chain.restore, chain.verify, lambda: chain.pack(tmp_path / "x.zip")):
+        with pytest.raises(codec.VanishedError, match=r"\.safetensors: is not there any more"):
+            read()
+    assert not (tmp_path / "x.zip").exists()
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_merged_while_it_is_listed(long: Path, monkeypatch: pytest.MonkeyPatch, late: bool) -> None:
+    """A listing with neither the deltas nor what took their place is no shorter chain."""
+    expected, scandir = codec.restore(long), os.scandir
+
+    class Listing:
+        def __init__(self, path: Path) -> None:
+            with scandir(path) as every:
+                self.items = list(every)
+            if late:  # gone before the sizes are asked for
+                monkeypatch.setattr(os, "scandir", scandir)
+                codec.merge(long)
+            else:  # the deltas are gone already, their record is not there yet
+                self.items = [item for item in self.items if "base" in item.name]
+                monkeypatch.setattr(os, "scandir", scandir)
+
+        def __enter__(self) -> list[Any]:
+            return self.items
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(os, "scandir", Listing)
+    assert same(codec.restore(long), expected)
+    assert os.scandir is scandir
+
+
+def test_a_link_to_nowhere_is_no_record(run: Path) -> None:
+    """It is there whenever one looks, and never has a size."""
+    (run / "00000040.delta.safetensors").symlink_to(run / "nowhere")
+    assert codec.Chain(run).steps == (0, 10, 20, 30)
+    assert codec.verify(run).ok
+
+
+# Merged records
+
+
+def test_steps_of_merged_records(long: Path) -> None:
+    codec.merge(long, 4)
+    chain = codec.Chain(long)
+    assert [(e.first, e.step, e.kind) for e in chain.entries] == [
+        (0, 0, "base"), (10, 40, "merged"), (50, 80, "merged"),
+    ]  # fmt: skip
+    assert chain.steps == (0, 10, 20, 30, 40, 50, 60, 70, 80)
+    for step in (5, 15, 41, 75, 90):
+        with pytest.raises(
+            codec.StepNotFoundError, match=f"no record of step {step}; it has 9 steps from 0 to 80"
+        ):
+            codec.restore(long, step)
+    for step in chain.steps:
+        assert codec.restore(long, step)["n"] == step // 10
+    damage(long / "00000050-00000080.merged.safetensors")
+    assert codec.Chain(long).steps == (0, 10, 20, 30, 40, 50, 80)  # what its name tells
+    for step in (50, 60, 65, 80):  # not: no such step
+        with pytest.raises(codec.DigestError, match=r"^00000050-00000080\.merged"):
+            codec.restore(long, step)
+    with pytest.raises(codec.StepNotFoundError, match="no record of step 45"):
+        codec.restore(long, 45)
+    with pytest.warns(codec.SkippedRecordWarning, match="restored step 40 instead of 80: 00000050"):
+        assert codec.restore(long)["n"] == 4
+
+
+def test_replay_of_merged_records(long: Path) -> None:
+    """Every step, whatever it is coded together with; to one in the middle and no further."""
+    plain = [(p.step, p.state["w"].tobytes(), p.values) for p in codec.Chain(long).replay()]
+    codec.merge(long, 3)
+    found = []
+    for position in codec.Chain(long).replay():
+        assert position.sums == digest_sums(position.layout, position.state)
+        assert position.record.step == position.entry.step >= position.step
+        assert (position.delta is None) == (position.entry.kind != "delta")
+        found.append((position.step, position.state["w"].tobytes(), position.values))
+    assert found == plain
+    for end in (0, 20, 30, 50, 70):
+        found = [(p.step, p.state["w"].tobytes(), p.values) for p in codec.Chain(long).replay(end)]
+        assert found == plain[: end // 10 + 1]
+
+
+def test_a_merged_record_without_its_parent(long: Path) -> None:
+    codec.merge(long, 4)
+    (long / "00000010-00000040.merged.safetensors").unlink()
+    with pytest.raises(
+        codec.ParentError, match=r"^00000050-00000080\.merged\.safetensors: its par"
+    ):
+        codec.restore(long, 60)
+    assert codec.verify(long).steps == (0,)
+
+
+@pytest.mark.parametrize(
+    "name", ["00000010-00000030", "00000020-00000040", "00000010-00000041", "00000040"]
+)
+def test_a_merged_record_under_another_name(long: Path, name: str) -> None:
+    codec.merge(long, 4)
+    os.rename(
+        long / "00000010-00000040.merged.safetensors", long / f"{name}.merged.safetensors"
+    )  # fmt: skip
+    problems = codec.verify(long).problems
+    if "-" in name:
+        assert f"expected merged of step {int(name[9:])}, found merged of step 40" in problems[0]
+    assert "its parent, digest" in problems[-1]
+
+
+def test_names_of_merged_records(run: Path) -> None:
+    expected = codec.restore(run)
+    for name in (
+        "00000040.merged", "00000040-00000050.delta", "00000040-00000050.base",
+        "00000050-00000040.merged", "40-50.merged", "00000040-.merged", "-00000040.merged",
+    ):  # fmt: skip
+        (run / f"{name}.safetensors").write_bytes(b"leftover")
+    assert codec.Chain(run).steps == (0, 10, 20, 30)
+    assert same(codec.restore(run), expected)

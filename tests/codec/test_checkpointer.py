@@ -729,3 +729,184 @@ def test_restore_of_what_is_there(tmp_path: Path, asynchronous: bool) -> None:
         assert state is not None
         assert checkpoints.step == state["step"] == 2
         assert torch.equal(state["model"]["w"], codec.restore(path)["model"]["w"])
+
+
+# Merged chains and bases by a policy
+
+
+def test_resume_of_a_merged_record_that_goes_wrong(
+    tmp_path: Path, sparse_states: Callable[..., list[Arrays]],
+    forge: Callable[[Any, Arrays], bytes], parts_of: Callable[[bytes], Any],
+) -> None:  # fmt: skip
+    """Some of its steps restore, but no delta can follow one of them: it is set aside whole."""
+    path, states = tmp_path / "run.lcc", sparse_states(8)
+    with codec.Checkpointer(path) as checkpoints:
+        for step, state in enumerate(states[:7]):
+            checkpoints.save(step, state)
+    codec.merge(path, 3)
+    wrong = path / "00000004-00000006.merged.safetensors"
+    metadata, arrays = parts_of(wrong.read_bytes())
+    assert len(metadata["layers"]) == 3
+    wrong.write_bytes(forge(metadata, arrays | {"t/2/n": np.array(77)}))
+    with pytest.warns(codec.SkippedRecordWarning, match="restored step 5 instead of 6"):
+        assert codec.restore(path)["n"] == 5
+    with pytest.warns(codec.SkippedRecordWarning, match="goes on from step 3; 1 records after it"):
+        checkpoints = codec.Checkpointer(path, resume=True)
+    with checkpoints:
+        assert checkpoints.step == 3
+        assert checkpoints.save(7, states[7]).kind == "delta"
+    assert codec.verify(path).ok
+    assert codec.verify(path).steps == (0, 1, 2, 3, 7)
+    assert codec.restore(path)["n"] == 7
+
+
+def kinds(path: Path) -> str:
+    """The first letter of every record's kind."""
+    return "".join(entry.kind[0] for entry in codec.Chain(path).entries)
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_base_every(
+    tmp_path: Path, sparse_states: Callable[..., list[Arrays]], resume: bool
+) -> None:
+    """So many deltas, then a base of the state itself; counted across a resume too."""
+    path, states = tmp_path / "run.lcc", sparse_states(9)
+    checkpoints = codec.Checkpointer(path, base_every=3)
+    for step, state in enumerate(states):
+        assert checkpoints.save(step, state).kind == ("delta" if step % 4 else "base")
+        if resume:
+            checkpoints.close()
+            checkpoints = codec.Checkpointer(path, base_every=3, resume=True)
+    checkpoints.close()
+    assert kinds(path) == "bdddbdddb"
+    for step in (4, 8):
+        back = codec.restore(path, step)
+        assert all(back[k].tobytes() == a.tobytes() for k, a in states[step].items())
+    chain = codec.Chain(path)
+    assert [p.step for p in chain.replay()] == [8]
+    bases = [chain.read(e) for e in chain.entries if e.kind == "base"]
+    assert [(b.replaces, b.identity == b.digest) for b in bases] == [(None, True)] * 3
+    assert bases[1].parent == chain.read(chain.entries[3]).digest
+    assert codec.verify(path).ok
+
+
+def test_base_every_is_counted_anew_with_other_tensors(tmp_path: Path) -> None:
+    path = tmp_path / "run.lcc"
+    with codec.Checkpointer(path, base_every=3) as checkpoints:
+        for step in range(9):
+            checkpoints.save(step, {"w": np.zeros(8 + (step > 1), np.float32)})
+    assert kinds(path) == "bd" + "bddd" + "bdd"
+
+
+def test_one_record_may_hold_many_deltas(
+    tmp_path: Path, sparse_states: Callable[..., list[Arrays]]
+) -> None:
+    """Merged records are counted as one each: a base is for what makes a restore slow."""
+    path, states = tmp_path / "run.lcc", sparse_states(9)
+    with codec.Checkpointer(path, base_every=4) as checkpoints:
+        for step, state in enumerate(states[:5]):
+            checkpoints.save(step, state)
+    codec.merge(path, 4)
+    with codec.Checkpointer(path, base_every=4, resume=True) as checkpoints:
+        for step, state in enumerate(states[5:], 5):
+            checkpoints.save(step, state)
+    assert kinds(path) == "bm" + "dddb"
+
+
+def test_no_bases_of_their_own(
+    tmp_path: Path, sparse_states: Callable[..., list[Arrays]]
+) -> None:  # fmt: skip
+    with codec.Checkpointer(tmp_path / "run.lcc", base_every=None) as checkpoints:
+        for step in range(70):
+            checkpoints.save(step, {"w": np.full(16, step * 1.1**step, np.float32)})
+    assert kinds(tmp_path / "run.lcc") == "b" + 69 * "d"
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_deltas_that_outgrow_their_base(tmp_path: Path, resume: bool) -> None:
+    """4 times its bytes, and 32 at least: what comes first is not enough."""
+    path = tmp_path / "run.lcc"
+    rng = np.random.default_rng(0)
+    checkpoints = codec.Checkpointer(path, bits=8)
+    sizes: list[int] = []
+    for step in range(80):  # large deltas first, then ones of a few bytes
+        n = 600 if step < 40 else 50_000
+        moved = rng.normal(size=n) * (np.arange(n) % 50 == 0 if step >= 40 else 1)
+        saved = checkpoints.save(step, {"w": moved.astype(np.float32)})
+        sizes = [saved.nbytes] if saved.kind == "base" else [*sizes, saved.nbytes]
+        if saved.kind == "delta":  # it was not time yet
+            assert len(sizes) - 2 < 32 or sum(sizes[1:-1]) <= 4 * sizes[0]
+        if resume and step % 10 == 5:
+            checkpoints.close()
+            checkpoints = codec.Checkpointer(path, bits=8, resume=True)
+    checkpoints.close()
+    found = kinds(path)
+    assert found[:40].count("b") == 2
+    assert found.index("b", 1) == 33  # as soon as there are 32: they were outgrown long before
+    assert found[40:] == "b" + 39 * "d"  # small ones go on
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_keep_bases(
+    tmp_path: Path, sparse_states: Callable[..., list[Arrays]], asynchronous: bool
+) -> None:
+    """What lies before the two newest is gone as soon as there is a third."""
+    path, states = tmp_path / "run.lcc", sparse_states(12)
+    seen = []
+    options: dict[str, Any] = {"base_every": 2, "keep_bases": 2, "asynchronous": asynchronous}
+    with codec.Checkpointer(path, **options) as checkpoints:
+        for step, state in enumerate(states):
+            saved = checkpoints.save(step, state)
+            assert saved.kind == ("delta" if step % 3 else "base")
+            seen.append(kinds(path))
+    assert seen == ["b", "bd", "bdd", "bddb", "bddbd", "bddbdd"] + ["bddb", "bddbd", "bddbdd"] * 2
+    report = codec.verify(path)
+    assert (report.problems, report.steps) == ((), (6, 7, 8, 9, 10, 11))
+    damaged = path / "00000009.base.safetensors"
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    with pytest.warns(codec.SkippedRecordWarning, match="restored step 8 instead of 11"):
+        assert codec.restore(path)["n"] == 8
+    with codec.Checkpointer(tmp_path / "all", base_every=2) as checkpoints:
+        for step, state in enumerate(states):
+            checkpoints.save(step, state)
+    assert kinds(tmp_path / "all") == "bdd" * 4
+
+
+def test_history_that_cannot_be_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The save stands; what could not be removed goes with the next base."""
+    path, unlink = tmp_path / "run.lcc", os.unlink
+
+    def refuse(path: Any, *args: Any, **kwargs: Any) -> None:
+        if str(path).endswith(".safetensors"):
+            raise PermissionError(13, "Permission denied")
+        unlink(path, *args, **kwargs)
+
+    with codec.Checkpointer(path, base_every=1, keep_bases=2) as checkpoints:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "unlink", refuse)
+            for step in range(5):
+                checkpoints.save(step, {"w": np.full(8, step, np.float32)})
+            assert kinds(path) == "bdbdb"
+            assert "history stays: " in caplog.text
+        checkpoints.save(5, {"w": np.zeros(8, np.float32)})
+        checkpoints.save(6, {"w": np.zeros(8, np.float32)})
+    assert kinds(path) == "bdb"
+    assert codec.verify(path).steps == (4, 5, 6)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"base_every": 0}, "base_every is an integer from 1 on, or None; got 0"),
+        ({"base_every": True}, "base_every is an integer from 1 on, or None; got True"),
+        ({"base_every": 2.0}, "base_every is an integer from 1 on, or None; got 2.0"),
+        ({"keep_bases": 1}, "keep_bases is an integer from 2 on, or None; got 1"),
+        ({"keep_bases": "2"}, "keep_bases is an integer from 2 on, or None; got '2'"),
+    ],
+)
+def test_settings_of_history(tmp_path: Path, setting: dict[str, Any], message: str) -> None:
+    with pytest.raises(codec.SettingsError, match=f"^{message}$"):
+        codec.Checkpointer(tmp_path / "run.lcc", **setting)
+    assert not (tmp_path / "run.lcc").exists()

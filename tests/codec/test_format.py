@@ -8,7 +8,7 @@ import math
 import re
 import struct
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 import codec
 from codec import container as container_of
-from codec import errors, huffman, runlength
+from codec import errors, huffman, merged, runlength
 from codec import record as records
 from codec.kernels import MAX_CLASSES, MAX_STREAM, UNIT
 from codec.record import Place
@@ -194,93 +194,192 @@ def from_tokens(
     return codes
 
 
+def identity(metadata: dict[str, Any]) -> str:
+    return metadata.get("replaces") or metadata["digest"]
+
+
+def sent_last(metadata: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
+    """The code tables that a base or merged record tells of."""
+    found, packed = {}, arrays["sent"][2] if "sent" in arrays else b""
+    for name, symbols, classes, nbytes in metadata.get("sent", []):
+        words = code_words(code_lengths(packed[:nbytes], 1 + symbols * classes))
+        found[name], packed = (classes, words, symbols + 1), packed[nbytes:]
+    assert packed == b""
+    return found
+
+
 class Reader:
     """A chain's track, and what was met on the way: a test can see that it tests something."""
 
     def __init__(self, base: bytes) -> None:
         metadata, arrays = container(base)
-        self.parent = metadata["digest"]
-        assert self.parent == file_digest(base)
-        self.run = metadata["run"] or self.parent[:16]
+        assert metadata["digest"] == file_digest(base)
+        self.parent = identity(metadata)
+        self.run = metadata["run"] or metadata["digest"][:16]
         self.layout = metadata["layout"]
         self.track = {name: bytearray(arrays["t/" + name][2]) for name, *_ in self.layout}
         self.structure = arrays["structure"][2].decode("ascii") if "structure" in arrays else ""
         self.values = lines(arrays["values"]) if "values" in arrays else {}
         assert list(self.values) == list(range(len(self.values)))
-        self.check(metadata)
-        self.tables: dict[str, tuple[int, dict[str, int], int]] = {}
+        self.check(metadata["track"])
+        self.tables: dict[str, tuple[int, dict[str, int], int]] = sent_last(metadata, arrays)
         self.met: Counter[str] = Counter()
 
-    def advance(self, data: bytes) -> None:
+    def advance(self, data: bytes, stop: int | None = None) -> None:
+        """One record, of a merged one no steps after ``stop``."""
         metadata, arrays = container(data)
         assert metadata["digest"] == file_digest(data)
         assert (metadata["run"], metadata["parent"]) == (self.run, self.parent)
+        merged = metadata["kind"] == "merged"
+        layers = [{"steps": [[metadata["step"], metadata["track"]]]} | metadata]
+        if merged:
+            layers, self.tables = metadata["layers"], {}
+            told = [step for layer in layers for step, _ in layer["steps"]]
+            assert told == sorted(set(told))
+            assert layers[-1]["steps"][-1] == [metadata["step"], metadata["track"]]
+        joined = Joined(arrays)
+        number = 0
+        for layer in layers:
+            steps = layer["steps"]
+            assert len(steps) == 1 or not layer["non_finite"]
+            alphabets = [
+                (group, levels, codes)
+                for group in self.groups(metadata["scope"], layer["non_finite"])
+                for levels, codes in self.coded(joined, group, metadata, len(steps))
+            ]
+            self.met["columns"] = max(self.met["columns"], len(steps))
+            self.met["layers"] += 1
+            for column, (step, track) in enumerate(steps):
+                if stop is None or step <= stop:
+                    for group, levels, codes in alphabets:
+                        own = [row[column] for row in levels]
+                        self.apply(group, own, codes, zeros=not merged)
+                    self.replace(arrays, number if merged else None)
+                    self.check(track)
+                number += 1
+        joined.finish()
+        if merged:
+            self.tables = sent_last(metadata, arrays)
+        self.parent = identity(metadata)
+
+    def groups(self, scope: str, non_finite: list[str]) -> list[list[Any]]:
         mine = [(n, s, family) for n, _, s, lossy, _, family in self.layout if lossy]
-        mine = [t for t in mine if t[0] not in metadata["non_finite"]]
+        mine = [t for t in mine if t[0] not in non_finite]
         families = dict.fromkeys(family for *_, family in mine)
-        groups = [[t for t in mine if t[2] == family] for family in families]
-        self.met["families"] += len(groups)
-        if metadata["scope"] == "tensor":
-            groups = [[t] for t in mine]
-        sizes = numbers("Q", arrays["sizes"])
-        assert arrays["sizes"][1] == [len(groups), 4]
-        levels, streams = numbers("f", arrays["levels"]), numbers("I", arrays["streams"])
-        tables, payload = arrays["tables"][2], arrays["payload"][2]
-        for group, (k, classes, nbytes, e) in zip(groups, zip(*[iter(sizes)] * 4), strict=True):
-            name = group[0][0 if metadata["scope"] == "tensor" else 2]
-            assert k <= 2 ** (metadata["bits"] or 9) or group[0][2] != ""
-            own, levels = [0.0, *levels[: k - 1]], levels[k - 1 :]
-            n = sum(math.prod(shape) for _, shape, _ in group)
-            assert 65536 <= e <= 2**21
-            self.met["groups"] += 1
-            if classes == 0:
-                assert (k in (1, 2), nbytes) == (True, 0)
-                self.met["one symbol"] += 1
-                self.apply(group, own, [k - 1] * n)
-                continue
-            if nbytes:
-                lengths = code_lengths(tables[:nbytes], 1 + (k - 1) * classes)
-                self.tables[name], tables = (classes, code_words(lengths), k), tables[nbytes:]
-            sent, words, k_then = self.tables[name]
-            assert sent == classes
-            self.met["cached"] += nbytes == 0
-            self.met["cached for another k"] += k_then != k
-            codes: list[int] = []
-            for begin in range(0, n, e):
-                bits, elements = streams.pop(0), min(e, n - begin)
-                size = 4 * math.ceil(bits / 32)
-                stream, payload = Bits(payload[:size], bits), payload[size:]
-                self.met["streams"] += 1
-                if classes == 1:
-                    assert k_then == k
-                    self.met["plain"] += 1
-                    codes += plain(stream, words, elements)
-                else:
-                    codes += from_tokens(stream, words, classes, k, elements, self.met)
-            self.apply(group, own, codes)
-        assert (tables, levels, streams, payload) == (b"", [], [], b"")
+        self.met["families"] += len(families)
+        if scope == "tensor":
+            return [[t] for t in mine]
+        return [[t for t in mine if t[2] == family] for family in families]
+
+    def coded(
+        self, joined: Joined, group: list[Any], metadata: dict[str, Any], m: int
+    ) -> Iterator[tuple[list[list[float]], list[int]]]:
+        """Rows of levels, and codes, of the next alphabet."""
+        k, classes, nbytes, e = joined.take("sizes", 4)
+        name = group[0][0 if metadata["scope"] == "tensor" else 2]
+        free = metadata["kind"] == "merged" or metadata["bits"] is None or group[0][2] != ""
+        assert 1 <= k <= (511 if free else 2 ** metadata["bits"])
+        own = joined.take("levels", (k - 1) * m)
+        levels = [[0.0] * m, *(own[i : i + m] for i in range(0, len(own), m))]
+        n = sum(math.prod(shape) for _, shape, _ in group)
+        assert 65536 <= e <= 2**21
+        self.met["groups"] += 1
+        if classes == 0:
+            assert (k in (1, 2), nbytes) == (True, 0)
+            self.met["one symbol"] += 1
+            yield levels, [k - 1] * n
+            return
+        if nbytes:
+            table = bytes(joined.take("tables", nbytes))
+            words = code_words(code_lengths(table, 1 + (k - 1) * classes))
+            self.tables[name] = (classes, words, k)
+        sent, words, k_then = self.tables[name]
+        assert sent == classes
+        self.met["cached"] += nbytes == 0
+        self.met["cached for another k"] += k_then != k
+        codes: list[int] = []
+        for begin in range(0, n, e):
+            (bits,), elements = joined.take("streams", 1), min(e, n - begin)
+            stream = Bits(struct.pack(f"<{(size := math.ceil(bits / 32))}I",
+                                      *joined.take("payload", size)), bits)  # fmt: skip
+            self.met["streams"] += 1
+            if classes == 1:
+                assert k_then == k
+                self.met["plain"] += 1
+                codes += plain(stream, words, elements)
+            else:
+                codes += from_tokens(stream, words, classes, k, elements, self.met)
+        yield levels, codes
+
+    def replace(self, arrays: dict[str, Any], number: int | None) -> None:
+        """What is stored whole in a delta, or in the step of this number."""
+        prefix = "t/" if number is None else f"t/{number}/"
+        values = "values" if number is None else f"values/{number}"
         for name, array in arrays.items():
-            if name.startswith("t/"):
-                self.track[name[2:]][:] = array[2]
+            if name.startswith(prefix):
+                self.track[name.removeprefix(prefix)][:] = array[2]
                 self.met["exact"] += 1
-        if "values" in arrays:
-            self.values |= lines(arrays["values"])
+        if values in arrays:
+            self.values |= lines(arrays[values])
             self.met["values"] += 1
-        self.check(metadata)
-        self.parent = metadata["digest"]
 
-    def check(self, metadata: dict[str, Any]) -> None:
-        found = track_digest(self.layout, self.track, self.structure, self.values)
-        assert metadata["track"] == found
+    def check(self, track: str) -> None:
+        assert track == track_digest(self.layout, self.track, self.structure, self.values)
 
-    def apply(self, group: list[Any], levels: list[float], codes: list[int]) -> None:
+    def apply(self, group: list[Any], levels: list[float], codes: list[int], zeros: bool) -> None:
         for name, shape, _ in group:
             size, track = math.prod(shape), self.track[name]
             for i, code in enumerate(codes[:size]):
-                if code:  # a double's 53 bits are enough to round once: 53 >= 2 * 24 + 2
+                # A double's 53 bits are enough to round once: 53 >= 2 * 24 + 2.
+                if code and (levels[code] or zeros):
                     (value,) = struct.unpack_from("<f", track, 4 * i)
                     struct.pack_into("<f", track, 4 * i, value + levels[code])
             codes = codes[size:]
+
+
+class Joined:
+    """The five arrays of all alphabets, of which each takes its own."""
+
+    def __init__(self, arrays: dict[str, Any]) -> None:
+        kinds = {"sizes": "Q", "tables": "B", "levels": "f", "streams": "I", "payload": "I"}
+        self.left = {name: numbers(kind, arrays[name]) for name, kind in kinds.items()}
+        assert arrays["sizes"][1] == [len(self.left["sizes"]) // 4, 4]
+
+    def take(self, name: str, n: int) -> list[Any]:
+        found, self.left[name] = self.left[name][:n], self.left[name][n:]
+        assert len(found) == n
+        return found
+
+    def finish(self) -> None:
+        assert not any(self.left.values())
+
+
+def told_by(name: str) -> tuple[int, int, str]:
+    """First step, last step and kind of a record, by its file name."""
+    found = re.fullmatch(r"(?:(\d{8,})-)?(\d{8,})\.(base|delta|merged)\.safetensors", name)
+    assert found
+    return int(found[1] or found[2]), int(found[2]), found[3]
+
+
+def route(names: list[str], step: int) -> list[str]:
+    """Which records lead to a step."""
+    names = [name for name in names if told_by(name)[0] <= step]
+    names.sort(key=lambda name: (told_by(name)[0], told_by(name)[2] == "base", -told_by(name)[1]))
+    bases = [i for i, name in enumerate(names) if told_by(name)[2] == "base"]
+    taken = [names[bases[-1]]]
+    for name in names[bases[-1] :]:
+        if told_by(name)[0] > told_by(taken[-1])[1]:
+            taken.append(name)
+    return taken
+
+
+def read(path: Path, step: int) -> Reader:
+    """A step of a chain."""
+    first, *others = route([p.name for p in path.glob("*.safetensors")], step)
+    reader = Reader((path / first).read_bytes())
+    for name in others:
+        reader.advance((path / name).read_bytes(), step)
+    return reader
 
 
 def agreement(states: list[Arrays], **settings: Any) -> Counter[str]:
@@ -398,6 +497,42 @@ def test_independent_decoder_on_golden_chains(golden: Path, name: str) -> None:
         assert min(reader.met[what] for what in ("one symbol", "escape", "open", "plain")) > 0
 
 
+def agreement_on_disk(path: Path) -> Counter[str]:
+    """Every step that codec restores, read by the decoder above."""
+    met: Counter[str] = Counter()
+    chain = codec.Chain(path)
+    for step in chain.steps:
+        reader, position = read(path, step), chain.at(step)
+        found = {name: bytes(array) for name, array in reader.track.items()}
+        assert found == {name: array.tobytes() for name, array in position.state.items()}
+        assert tuple(reader.values.values()) == position.values
+        columns = max(met["columns"], reader.met["columns"])
+        met += reader.met
+        met["columns"] = columns
+    return met
+
+
+def test_independent_decoder_on_a_kept_chain(kept: Path) -> None:
+    names = sorted(p.name for p in kept.glob("*.safetensors"))
+    assert [name.removesuffix(".safetensors") for name in names] == [
+        "00000000.base", "00000010-00000030.merged", "00000020.delta", "00000030.delta",
+        "00000040-00000060.merged", "00000040.delta", "00000050.delta", "00000060.base",
+        "00000060.delta", "00000070-00000100.merged", "00000110.delta", "00000120.delta",
+        "00000130.delta", "00000140.delta",
+    ]  # fmt: skip
+    assert route(names, 50) == [names[0], names[1], names[4]]
+    assert route(names, 60) == ["00000060.base.safetensors"]
+    assert [told_by(name)[1] for name in route(names, 120)] == [60, 100, 110, 120]
+    base, first = (container((kept / name).read_bytes())[0] for name in (names[7], names[9]))
+    last = container((kept / "00000060.delta.safetensors").read_bytes())[0]
+    assert (base["replaces"], base["track"]) == (last["digest"], last["track"])
+    assert first["parent"] == last["digest"] != base["digest"]
+    met = agreement_on_disk(kept)
+    assert met["columns"] > 1
+    assert min(met[what] for what in ("cached", "escape", "values", "exact", "layers")) > 0
+    assert codec.verify(kept).ok
+
+
 CODERS, SCOPES = st.sampled_from(["runlength", "huffman"]), st.sampled_from(["model", "tensor"])
 BITS = st.sampled_from([{"bits": b} for b in (None, 1, 2, 3, 8)] + [{"budget": 0.2}])
 
@@ -422,6 +557,50 @@ def test_independent_decoder_agrees_on_runs(
     seed: int, jumps: float,
 ) -> None:  # fmt: skip
     agreement(sparse_states(4, seed, 3000, jumps), coder=coder, scope=scope, **bits)
+
+
+@settings(max_examples=12)
+@given(CODERS, BITS, SCOPES, st.integers(0, 10**6), st.sampled_from([None, 2, 4]), st.data())
+def test_independent_decoder_agrees_on_merged_chains(
+    tmp_path_factory: pytest.TempPathFactory, jumping_states: Callable[..., list[Arrays]],
+    random_states: Callable[..., list[Arrays]], coder: str, bits: dict[str, Any], scope: str,
+    seed: int, broken: int | None, data: st.DataObject,
+) -> None:  # fmt: skip
+    path = tmp_path_factory.mktemp("merged") / "run.lcc"
+    states = data.draw(st.sampled_from([random_states(7, seed), jumping_states(7, seed, 900)]))
+    if broken:
+        states[broken]["w"] = np.full_like(states[broken]["w"], np.nan)
+    whens = data.draw(st.lists(st.tuples(st.integers(1, 6), st.integers(1, 4)), max_size=3))
+    for step, state in enumerate(states):
+        with codec.Checkpointer(path, coder=coder, scope=scope, **bits, resume=True) as one:
+            one.save(step, state)
+        for when, steps in whens:
+            if when == step:
+                codec.compact(path) if steps == 1 else codec.merge(path, steps)
+    codec.merge(path, 2)
+    agreement_on_disk(path)
+
+
+def test_independent_decoder_agrees_on_several_columns(
+    tmp_path: Path, jumping_states: Callable[..., list[Arrays]]
+) -> None:
+    """Layers of all steps, several streams; alphabets without words, and ones without changes."""
+    path = tmp_path / "run.lcc"
+    states = jumping_states(5, 0, 70_000, 0.01)
+    for step, state in enumerate(states):
+        state |= {"all": np.full(70, step / 4, np.float32), "none": np.full(70, -0.0, np.float32)}
+    with codec.Checkpointer(path, bits=1, scope="tensor", coder="huffman") as checkpoints:
+        for step, state in enumerate(states):
+            checkpoints.save(step, state)
+    codec.merge(path, 4)
+    reader = read(path, 4)
+    assert (reader.met["columns"], reader.met["layers"]) == (4, 1)
+    assert reader.met["streams"] == 3
+    assert reader.met["one symbol"] == 3
+    expected = codec.restore(path)
+    assert {k: bytes(a) for k, a in reader.track.items()} == {
+        k: a.tobytes() for k, a in expected.items()
+    }
 
 
 def told(node: Any, reader: Reader, tensors: list[bytes]) -> Any:
@@ -547,14 +726,64 @@ def test_longer_streams(sparse_states: Callable[..., list[Arrays]]) -> None:
     assert met["open"] > 0
 
 
-def test_every_field_is_described(golden: Path) -> None:
-    for path in (golden / "run.lcc").iterdir():
+@pytest.fixture(scope="module")
+def kept(
+    tmp_path_factory: pytest.TempPathFactory, jumping_states: Callable[..., list[Arrays]]
+) -> Path:
+    """A chain of every kind of record, in which several tell of some steps: two bases one of which
+    replaces a merged record, merged records of several layers with deltas beside one of them, a
+    delta after each; values, tensors that are not finite, -0.0."""
+    path = tmp_path_factory.mktemp("kept") / "run.lcc"
+    states = [{"model": state, "epoch": i // 2} for i, state in enumerate(jumping_states(15))]
+    for i in (2, 5):
+        states[i]["model"]["v"] = np.full_like(states[i]["model"]["v"], np.nan)
+
+    def save(first: int, last: int, **settings: Any) -> None:
+        with codec.Checkpointer(path, **settings, resume=True) as checkpoints:
+            for step in range(first, last + 1):
+                checkpoints.save(10 * step, states[step])
+
+    save(0, 6, scope="tensor")
+    deltas = {p.name: p.read_bytes() for p in sorted(path.glob("*.delta.*"))}
+    codec.merge(path, 3)
+    for name in list(deltas)[1:]:
+        (path / name).write_bytes(deltas[name])
+    codec.compact(path)
+    save(7, 11, coder="huffman")
+    codec.merge(path, 4)
+    for name in list(deltas)[1:]:
+        (path / name).write_bytes(deltas[name])
+    save(12, 14)
+    return path
+
+
+def test_every_field_is_described(golden: Path, kept: Path) -> None:
+    seen = Counter()
+    for path in [*(golden / "run.lcc").iterdir(), *kept.glob("*.safetensors")]:
         metadata, arrays = container(path.read_bytes())
         kind = metadata["kind"]
         for field in metadata:
-            assert re.search(rf"^\| `{field}` \| (both|{kind}) \|", TEXT, re.MULTILINE), field
+            seen[field, kind] += 1
+            where = rf"(all|(?:\w+, )*{kind}(?:, \w+)*)"
+            assert re.search(rf"^\| `{field}` \| {where} \|", TEXT, re.MULTILINE), field
+        for layer in metadata.get("layers", []):
+            assert set(layer) == {"steps", "non_finite"}
+        (section,) = re.findall(
+            {"base": r"(## Arrays of a base.*?)\n## ", "delta": r"(## Arrays of a delta.*?)\n## ",
+             "merged": r"(## Merged records.*?)\n## "}[kind], TEXT, re.DOTALL,
+        )  # fmt: skip
         for name in arrays:
-            assert f"| `{name}` |" in TEXT or name.startswith("t/")
+            seen[name.partition("/")[0], kind] += 1
+            general = re.sub(r"^(t|values)/\d+(/.*)?$", lambda m: f"{m[1]}/I", name)
+            general = "t/I/NAME" if general == "t/I" else general
+            general = "t/NAME" if kind != "merged" and name.startswith("t/") else general
+            assert re.search(rf"^\|[^|]*`{general}`[^|]*\|", section, re.MULTILINE), name
+    assert min(seen[what] for what in (
+        ("replaces", "base"), ("replaces", "merged"), ("sent", "base"), ("sent", "merged"),
+        ("layers", "merged"), ("t", "merged"), ("values", "merged"), ("non_finite", "delta"),
+    )) > 0  # fmt: skip
+    for field in ("steps", "non_finite"):
+        assert re.search(rf"^\| `{field}` \| list", TEXT, re.MULTILINE)
     for dtype in DTYPES.split():
         assert re.search(rf"\b{dtype}\b", TEXT)
     assert set(DTYPES.split()) == set(CARRIER)
@@ -577,7 +806,8 @@ def test_errors_and_caps_are_described() -> None:
     for coder in CODERS_OF_CODEC:
         assert f"`{coder}`" in TEXT
     assert f"texts {records.MAX_TEXT // 2**20} MiB" in TEXT
-    assert f"| `run` | both | {records.RUN} hex digits or null |" in TEXT
+    assert f"{merged.MAX_STEPS:,} steps a merged record" in TEXT
+    assert f"| `run` | all | {records.RUN} hex digits or null |" in TEXT
     assert records.MAX_STEP == 2**63 - 1
 
 

@@ -1,0 +1,383 @@
+"""Merged records as bytes: what they hold, and malformed ones by their error."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import codec
+from codec import merged
+from codec import record as records
+from codec.chain import Walk
+
+Arrays = dict[str, np.ndarray]
+Parts = tuple[dict[str, Any], Arrays]
+Try = Callable[[dict[str, Any], Arrays], None]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A base and a merged record of five steps in four layers: [1, 2], [3] (NaN), [4] (NaN still),
+    [5]; a value and a tensor that change."""
+    path = tmp_path_factory.mktemp("merged") / "run.lcc"
+    w = np.zeros(600, np.float32)
+    v = np.zeros(40, np.float32)
+    with codec.Checkpointer(path) as checkpoints:
+        for step in range(6):
+            w = w + np.where(np.arange(600) % 9 == 0, 0.5, 0).astype(np.float32)
+            v = np.full(40, np.nan if step == 3 else step, np.float32)
+            state = {
+                "model": {"w": w, "v": v},
+                "n": np.array(step),
+                "still": np.array(1),
+                "lr": step // 2,
+            }
+            checkpoints.save(step, state)
+    codec.merge(path, 5)
+    return path
+
+
+@pytest.fixture(scope="module")
+def good(path: Path, parts_of: Callable[[bytes], Parts]) -> Parts:
+    """Metadata and arrays of the merged record."""
+    return parts_of((path / "00000001-00000005.merged.safetensors").read_bytes())
+
+
+@pytest.fixture(scope="module")
+def attempt(path: Path, forge: Callable[[Any, Arrays], bytes]) -> Try:
+    """Read the chain with this in the place of its merged record: step by step, and at once."""
+    chain = codec.Chain(path)
+    base, entry = chain.entries
+    first = chain.read(base)
+
+    def read(metadata: dict[str, Any], arrays: Arrays) -> None:
+        data = forge(metadata, arrays)
+        for every in (False, True):
+            record = records.load(data, "r")
+            walk = Walk()
+            list(walk.advance(base, first))
+            list(walk.advance(entry, record, every=every))
+            assert walk.step == 5
+
+    return read
+
+
+def steps(*told: tuple[int, ...], names: dict[int, list[str]] | None = None) -> dict[str, Any]:
+    """Layers of these steps, tracks all alike."""
+    return {
+        "layers": [
+            {"steps": [[s, "0" * 32] for s in layer], "non_finite": (names or {}).get(i, [])}
+            for i, layer in enumerate(told)
+        ]
+    }
+
+
+def test_what_it_holds(path: Path, good: Parts, attempt: Try) -> None:
+    metadata, arrays = good
+    attempt(metadata, arrays)
+    layers = metadata["layers"]
+    assert [[step for step, _ in layer["steps"]] for layer in layers] == [[1, 2], [3], [4], [5]]
+    assert [layer["non_finite"] for layer in layers] == [[], ["model/v"], ["model/v"], []]
+    assert layers[-1]["steps"][-1][1] == metadata["track"]
+    assert (metadata["kind"], metadata["step"], metadata["bits"]) == ("merged", 5, 2)
+    exact = {f"t/{i}/n" for i in range(5)} | {"t/2/model/v", "t/3/model/v"}
+    values = {"values/1", "values/3"}
+    assert set(arrays) == {*merged.ARRAYS, "sent", *exact, *values}
+    assert arrays["sizes"].shape == (4, 4)
+    chain = codec.Chain(path)
+    record = chain.read(chain.entries[1])
+    assert merged.steps_of(record) == (1, 2, 3, 4, 5)
+    assert record.identity == record.replaces != record.digest
+    assert (record.parent, record.run) == (chain.read(chain.entries[0]).digest, record.parent[:16])
+    content = merged.merged_of(record, chain.at(0).layout)
+    assert [g.encoded.columns for layer in content.layers for g in layer.groups] == [2, 1, 1, 1]
+    assert list(content.sent) == [name for name, *_ in metadata["sent"]] == [""]
+
+
+METADATA: list[Any] = [
+    {"layers": None}, {"layers": {}}, {"layers": []}, {"layers": 1}, {"layers": "x"},
+    {"layers": [1]}, {"layers": [[]]}, {"layers": [{}]}, {"layers": [None]}, {"layers": ["ab"]},
+    {"layers": [{"steps": []}]}, {"layers": [{"steps": [], "non_finite": []}]},
+    {"layers": [{"steps": [[5, "0" * 32]]}]}, {"layers": [{"non_finite": []}]},
+    {"layers": [{"steps": [[5]], "non_finite": []}]},
+    {"layers": [{"steps": [[5, 1]], "non_finite": []}]},
+    {"layers": [{"steps": [5], "non_finite": []}]},
+    {"layers": [{"steps": ["5x"], "non_finite": []}]},
+    {"layers": [{"steps": {"5x": 1}, "non_finite": []}]},
+    {"layers": [{"steps": [[5, "A" * 32]], "non_finite": []}]},
+    {"layers": [{"steps": [[5, "0" * 32, 1]], "non_finite": []}]},
+    {"layers": [{"steps": [[5, "0" * 32]], "non_finite": None}]},
+    {"layers": [{"steps": [[5, "0" * 32]], "non_finite": "w"}]},
+    {"layers": [{"steps": [[5, "0" * 32]], "non_finite": [1]}]},
+    steps((True, 5)), steps((1.0, 5)), steps(("1", 5)), steps((-1, 5)), steps((2**63, 5)),
+    steps((10**400, 5)), steps((1, 5)), steps((1, 1), (5,)), steps((2, 1), (5,)),
+    steps((1, 2), (2,), (5,)), steps((1, 2), (5,), (4,)), steps((1, 2), (3,), (4,), (6,)),
+    steps((1, 2), (3,), (4,)), steps((1, 2, 3, 4, 5)), steps(), steps((1, 2), (), (5,)),
+    steps((1, 2), (3,), (4,), (5,), names={0: ["model/v"]}),
+    {"sent": None}, {"sent": {}}, {"sent": 1}, {"sent": "ab"}, {"sent": [[]]}, {"sent": [1]},
+    {"sent": []}, {"sent": [["", 1, 2]]}, {"sent": [[0, 1, 2, 3]]}, {"sent": [["", 1, 2, 3, 4]]},
+    {"sent": {"abcd": 1}}, {"sent": ["abcd"]}, {"sent": [None]},
+    {"replaces": 1}, {"replaces": "x"}, {"replaces": "0" * 63}, {"replaces": "A" * 64},
+    {"parent": None}, {"run": None}, {"step": 4}, {"step": 6}, {"kind": "delta"},
+    {"bits": 9}, {"bits": True}, {"bits": []}, {"bits": {}}, {"scope": None}, {"scope": []},
+    {"coder": "zip"}, {"coder": {}}, {"budget": 2}, {"budget": float("nan")}, {"budget": [0.5]},
+    {"budget": 10**4000}, {"scope": "tensor"}, {"track": "0" * 32},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("entries", METADATA, ids=lambda e: json.dumps(e)[:60])
+def test_hostile_metadata(entries: dict[str, Any], good: Parts, attempt: Try) -> None:
+    metadata, arrays = good
+    with pytest.raises(codec.MalformedRecordError, match=r"^r: expected .{,900}$") as caught:
+        attempt(metadata | entries, arrays)
+    assert type(caught.value) is codec.MalformedRecordError
+
+
+@pytest.mark.parametrize("field", ["layers", "bits", "budget", "scope", "coder", "sent"])
+def test_missing_metadata(field: str, good: Parts, attempt: Try) -> None:
+    metadata, arrays = good
+    with pytest.raises(codec.MalformedRecordError):
+        attempt({k: v for k, v in metadata.items() if k != field}, arrays)
+
+
+def test_without_replaces_its_own_digest_is_its_identity(good: Parts, forge: Any) -> None:
+    metadata, arrays = good
+    del (metadata := dict(metadata))["replaces"]
+    record = records.load(forge(metadata, arrays), "r")
+    assert (record.replaces, record.identity) == (None, record.digest)
+
+
+SENT = [
+    ["", 0, 2, 3], ["", 511, 2, 3], ["", -1, 2, 3], ["", 1.0, 2, 3], ["", True, 2, 3],
+    ["", 1, 0, 3], ["", 1, -2, 3], ["", 1, 85, 3], ["", 1, 2.0, 3], ["", 1, 10**30, 3],
+    ["", 1, 2, -1], ["", 1, 2, 0], ["", 1, 2, 10**30], ["", 1, 2, 1.5], ["", None, 2, 1],
+    ["", 10**400, 2, 1], ["", 1, 2, None],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("told", SENT, ids=lambda t: json.dumps(t)[:30])
+def test_tables_sent_last(told: list[Any], good: Parts, attempt: Try) -> None:
+    metadata, arrays = good
+    with pytest.raises(
+        codec.MalformedRecordError, match=r"tables \[alphabet, symbols, classes, byt"
+    ):
+        attempt(metadata | {"sent": [told]}, arrays)
+
+
+def test_tables_sent_last_twice_or_too_few(good: Parts, attempt: Try) -> None:
+    metadata, arrays = good
+    (one,) = metadata["sent"]
+    assert arrays["sent"].size == one[3]
+    twice = arrays | {"sent": np.tile(arrays["sent"], 2)}
+    attempt(metadata | {"sent": [one, ["other", *one[1:]]]}, twice)
+    for entries, own in (
+        ({"sent": [one, one]}, twice), ({}, twice), ({}, arrays | {"sent": arrays["sent"][:-1]}),
+        ({}, arrays | {"sent": arrays["sent"].astype(np.uint16)}),
+        ({}, arrays | {"sent": arrays["sent"].reshape(1, -1)}),
+        ({}, {k: a for k, a in arrays.items() if k != "sent"}),
+    ):  # fmt: skip
+        with pytest.raises(
+            codec.MalformedRecordError, match=r"tables \[alphabet, symbols, classes"
+        ):
+            attempt(metadata | entries, own)
+
+
+U8 = np.zeros(0, np.uint8)
+ARRAYS: list[Any] = [
+    {"t/5/n": np.array(1)}, {"t/9/n": np.array(1)}, {"t/10000/n": np.array(1)},
+    {"t/n": np.array(1)}, {"t//n": np.array(1)}, {"t/-1/n": np.array(1)}, {"t/x/n": np.array(1)},
+    {"t/00/n": np.array(1)}, {"t/01/n": np.array(1)}, {"t/٣/n": np.array(1)},
+    {"t/1/x": np.array(1)}, {"t/1/": np.array(1)}, {"t/1": np.array(1)},
+    {"t/" + "9" * 5000 + "/n": np.array(1)}, {"t/1/n": np.array([1])},
+    {"t/1/n": np.array(1, np.int32)}, {"t/1/n": np.array(1.0)},
+    {"t/0/model/v": np.zeros(40, np.float32)}, {"t/1/model/w": np.zeros(600, np.float32)},
+    {"t/2/model/v": np.zeros(41, np.float32)}, {"t/2/model/v": np.zeros(40, np.float16)},
+    {"values": U8}, {"values/": U8}, {"values/5": U8}, {"values/01": U8}, {"values/-1": U8},
+    {"values/x": U8}, {"values/1/n": U8}, {"values/٣": U8}, {"values/" + "9" * 5000: U8},
+    {"values/1 ": U8}, {"values/1": np.zeros(3, np.uint8)}, {"values/1": np.zeros(3, np.uint16)},
+    {"values/1": np.frombuffer(b"1 2\n0 1\n", np.uint8)},
+    {"values/1": np.frombuffer(b"0 x\n", np.uint8)},
+    {"values/1": np.frombuffer(b"9 1\n", np.uint8)}, {"structure": U8}, {"x": U8}, {"": U8},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("more", ARRAYS, ids=lambda e: str(e)[:40])
+def test_hostile_arrays(more: Arrays, good: Parts, attempt: Try) -> None:
+    metadata, arrays = good
+    with pytest.raises(codec.MalformedRecordError, match=r"^r: expected .{,900}$") as caught:
+        attempt(metadata, arrays | more)
+    assert type(caught.value) is codec.MalformedRecordError
+
+
+@pytest.mark.parametrize("name", [*sorted(merged.ARRAYS), "t/2/model/v", "t/3/model/v"])
+def test_missing_arrays(name: str, good: Parts, attempt: Try) -> None:
+    metadata, arrays = good
+    with pytest.raises(codec.MalformedRecordError):
+        attempt(metadata, {k: a for k, a in arrays.items() if k != name})
+
+
+def test_what_is_missing_has_not_changed(good: Parts, attempt: Try) -> None:
+    """Nobody can tell by the arrays, but the digest of the track does."""
+    metadata, arrays = good
+    for name in ("t/1/n", "t/4/n", "values/3"):
+        with pytest.raises(codec.TrackDigestError):
+            attempt(metadata, {k: a for k, a in arrays.items() if k != name})
+
+
+def grown(array: np.ndarray) -> np.ndarray:
+    return np.concatenate((array, array[-1:]))
+
+
+@pytest.mark.parametrize("name", sorted(merged.ARRAYS))
+@pytest.mark.parametrize("how", ["longer", "shorter", "dtype", "dimensions"])
+def test_sizes_that_lie(name: str, how: str, good: Parts, attempt: Try) -> None:
+    """A column more or less than the steps, a row more or less than the layers and alphabets."""
+    metadata, arrays = good
+    old = arrays[name]
+    new = {
+        "longer": grown(old), "shorter": old[:-1], "dtype": old.astype(np.float64),
+        "dimensions": old[..., None],
+    }[how]  # fmt: skip
+    with pytest.raises(codec.MalformedRecordError, match=r"^r: expected layers that decode, found"):
+        attempt(metadata, arrays | {name: new})
+
+
+@pytest.mark.parametrize("column", range(4))
+@pytest.mark.parametrize("value", [0, 1, 3, 84, 511, 512, 65_535, 2**21 + 1, 2**63, 2**64 - 1])
+def test_numbers_that_lie(column: int, value: int, good: Parts, attempt: Try) -> None:
+    metadata, arrays = good
+    sizes = arrays["sizes"].copy()
+    if sizes[0, column] == value or (column == 3 and value == 65_535):
+        value += 1
+    sizes[0, column] = value
+    if column == 3 and 65_536 <= value <= 2**21:
+        return attempt(metadata, arrays | {"sizes": sizes})
+    with pytest.raises(codec.MalformedRecordError):
+        attempt(metadata, arrays | {"sizes": sizes})
+    return None
+
+
+@pytest.mark.parametrize(("old", "new"), [((1, 2), (1, 3)), ((1, 2), (2,))])
+def test_columns_that_lie(
+    old: tuple[int, ...], new: tuple[int, ...], good: Parts, attempt: Try
+) -> None:
+    """As many steps as there are levels, yet in other layers; or one step less."""
+    metadata, arrays = good
+    layers = [dict(layer) for layer in metadata["layers"]]
+    layers[0]["steps"] = layers[0]["steps"][: len(new)]
+    if len(new) == len(old):
+        layers[0]["steps"], layers[1]["steps"] = layers[0]["steps"][:1], layers[0]["steps"][1:]
+    with pytest.raises(codec.MalformedRecordError):
+        attempt(metadata | {"layers": layers}, arrays)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_levels_that_are_not_finite(value: float, good: Parts, attempt: Try) -> None:
+    metadata, arrays = good
+    levels = arrays["levels"].copy()
+    levels[1] = value
+    with pytest.raises(codec.MalformedRecordError, match="levels are not zero, then finite"):
+        attempt(metadata, arrays | {"levels": levels})
+
+
+def test_other_levels(good: Parts, attempt: Try) -> None:
+    """Each step's own digest tells, also where the next one makes up for it."""
+    metadata, arrays = good
+    levels = arrays["levels"].copy()
+    levels[0], levels[1] = levels[1] + 1, levels[0] - 1
+    with pytest.raises(codec.TrackDigestError, match=r"^r: expected a track of digest"):
+        attempt(metadata, arrays | {"levels": levels})
+
+
+def test_a_table_sent_before_the_record_is_none(good: Parts, attempt: Try) -> None:
+    """Within a record the tables of its own layers are used again, no others."""
+    metadata, arrays = good
+    sizes = arrays["sizes"].copy()
+    assert sizes[0, 1] > 0
+    tables = arrays["tables"][int(sizes[0, 2]) :]
+    sizes[0, 2] = 0
+    with pytest.raises(codec.MalformedRecordError, match="sent last for '', but none was"):
+        attempt(metadata, arrays | {"sizes": sizes, "tables": tables})
+
+
+@pytest.mark.parametrize("n", [4096, 4097])
+def test_as_many_steps_as_there_may_be(n: int, good: Parts, forge: Any) -> None:
+    metadata, arrays = good
+    told = steps(tuple(range(1, n)), (n,)) | {"step": n, "track": "0" * 32}
+    record = records.load(forge(metadata | told, arrays), "r")
+    if n == merged.MAX_STEPS:
+        assert merged.steps_of(record) == tuple(range(1, n + 1))
+    else:
+        with pytest.raises(codec.MalformedRecordError, match=r"layers of rising steps and their"):
+            merged.steps_of(record)
+
+
+def test_names_that_are_not_finite(good: Parts, attempt: Try) -> None:
+    metadata, arrays = good
+    for names in (
+        ["model/x"],
+        ["n"],
+        ["model/v", "model/v"],
+        ["model/w"],
+        [],
+        ["model/w", "model/v"],
+    ):
+        layers = [dict(layer) for layer in metadata["layers"]]
+        layers[1]["non_finite"] = names
+        with pytest.raises(codec.MalformedRecordError):
+            attempt(metadata | {"layers": layers}, arrays)
+
+
+def anything(depth: int = 2) -> st.SearchStrategy[Any]:
+    plain = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=3))
+    return st.recursive(
+        plain,
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=4),
+            st.dictionaries(st.sampled_from(["steps", "non_finite", "x"]), inner, max_size=3),
+        ),
+        max_leaves=8,
+    )
+
+
+@settings(max_examples=150)
+@given(data=st.data())
+def test_any_change(good: Parts, attempt: Try, data: st.DataObject) -> None:
+    """Whatever stands anywhere in metadata or arrays: read to the same track, or refused."""
+    metadata, arrays = good
+    metadata, arrays = json.loads(json.dumps(metadata)), dict(arrays)
+    fields = ["layers", "sent", "bits", "budget", "scope", "coder", "replaces", "parent", "step"]
+    if data.draw(st.booleans()):
+        field = data.draw(st.sampled_from(fields))
+        place, key = metadata, field
+        while isinstance(place[key], dict | list) and place[key] and data.draw(st.booleans()):
+            place = place[key]
+            keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+            key = data.draw(st.sampled_from(keys))
+        place[key] = data.draw(anything())
+    else:
+        name = data.draw(st.sampled_from(sorted(arrays)))
+        raw = bytearray(arrays[name].tobytes())
+        at = data.draw(st.integers(0, len(raw) - 1))
+        raw[at] = data.draw(st.integers(0, 255))
+        arrays[name] = np.frombuffer(bytes(raw), arrays[name].dtype).reshape(arrays[name].shape)
+    with contextlib.suppress(codec.RecordError, codec.ParentError):
+        attempt(metadata, arrays)
+
+
+def test_any_flipped_bit(path: Path) -> None:
+    data = bytearray((path / "00000001-00000005.merged.safetensors").read_bytes())
+    for position in range(0, 8 * len(data), 37):
+        data[position // 8] ^= 1 << position % 8
+        with pytest.raises(codec.RecordError):
+            records.load(bytes(data), "r")
+        data[position // 8] ^= 1 << position % 8
+    assert records.load(bytes(data), "r").kind == "merged"

@@ -1,0 +1,366 @@
+"""From deltas to layers: every step of every layer, bit by bit, and when a layer ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import codec
+from codec import merged, merging
+from codec.coding import MAX_LEVELS, encode
+from codec.errors import StreamError
+from codec.merged import Layer, Merged, Moment
+from codec.quantize import Quantized
+from codec.record import Place, load, track_digest
+from codec.state import Layout, layout_of
+from codec.track import Group, Step, apply_with_digests, digest_sums
+
+Arrays = dict[str, np.ndarray]
+Codes = Sequence[np.ndarray]
+
+
+def bits_of(array: np.ndarray) -> list[int]:
+    return np.asarray(array, np.float32).reshape(-1).view(np.uint32).tolist()
+
+
+def quantized(codes: np.ndarray, levels: Sequence[float], coder: str) -> codec.Encoded:
+    """These codes with these levels, less those that do not occur."""
+    used, codes = np.unique(np.concatenate(([0], codes)), return_inverse=True)
+    own = np.array([0.0, *levels], np.float32)[used]
+    narrow = codes[1:].astype(np.uint8 if own.size <= 256 else np.uint16)
+    return encode(Quantized(narrow, own, narrow.shape, None, None), coder)
+
+
+def delta(layout: Layout, encoded: codec.Encoded, scope: str = "model") -> Step:
+    tensors = tuple(t for t in layout.tensors if t.lossy)
+    return Step((Group(tensors, encoded, None),), {}, (), None, scope, encoded.coder)
+
+
+def layers(layout: Layout, deltas: Sequence[Step]) -> tuple[Layer, ...]:
+    moments = [Moment(i, "0" * 32, step.exact, step.values) for i, step in enumerate(deltas)]
+    return merging.layers_of(list(zip(moments, deltas)))
+
+
+def columns(found: Sequence[Layer]) -> list[int]:
+    return [len(layer.moments) for layer in found]
+
+
+def replayed(layout: Layout, state: Arrays, deltas: Sequence[Step]) -> list[tuple[Arrays, Any]]:
+    """Track and its digests after each of these steps."""
+    track = {name: array.copy() for name, array in state.items()}
+    sums = digest_sums(layout, track)
+    found = []
+    for step in deltas:
+        sums = apply_with_digests(step, track, sums)
+        found.append(({name: array.copy() for name, array in track.items()}, sums))
+    return found
+
+
+def check(state: Arrays, deltas: Sequence[Step]) -> tuple[Layer, ...]:
+    """Layers of these deltas lead to the same tracks, through a record's bytes and not; by parts
+    and step by step."""
+    layout = layout_of(state)
+    expected = replayed(layout, state, deltas)
+    moments = [
+        Moment(i, track_digest(layout, track, sums), step.exact, step.values)
+        for i, (step, (track, sums)) in enumerate(zip(deltas, expected))
+    ]
+    found = merging.layers_of(list(zip(moments, deltas)))
+    assert sum(columns(found)) == len(deltas)
+    whole = Merged(found, replace(deltas[-1], groups=(), exact={}, non_finite=()), {})
+    data = merged.dump(Place(len(deltas) - 1, "0" * 16, "0" * 64, "1" * 64), whole)
+    for content in (whole, merged.merged_of(load(data, "r"), layout)):
+        assert [m.step for m in content.moments] == list(range(len(deltas)))
+        each = [step for _, step in content.every()]
+        for (track, sums), (other, others) in zip(
+            expected, replayed(layout, state, each), strict=True
+        ):
+            assert {k: bits_of(a) for k, a in track.items()} == {
+                k: bits_of(a) for k, a in other.items()
+            }
+            assert sums == others
+        for i, (track, sums) in enumerate(expected):
+            parts = content.parts(i)
+            assert len(parts) <= len(found)
+            assert parts[-1][0].step == i
+            last, others = replayed(layout, state, [step for _, step in parts])[-1]
+            assert {k: bits_of(a) for k, a in track.items()} == {
+                k: bits_of(a) for k, a in last.items()
+            }
+            assert sums == others
+        ends = [layer.moments[-1].step for layer in found]
+        assert [m.step for m, _ in content.parts()] == ends
+    return found
+
+
+FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False).filter(bool)
+ZEROS = st.sampled_from([0.0, -0.0, 1e-45, -1e-45, 1e-39, 3.4e38, 1.0])
+
+
+@given(
+    st.lists(st.lists(FLOATS, min_size=1, max_size=4), min_size=1, max_size=6),
+    st.lists(st.one_of(ZEROS, FLOATS), min_size=1, max_size=6),
+    st.sampled_from([0.0, 0.03, 0.5, 1.0]),
+    st.booleans(),
+    st.sampled_from(["runlength", "huffman"]),
+    st.integers(0, 10**6),
+)
+@example([[1.0]] * 5, [-0.0], 1.0, True, "runlength", 0)
+@example([[1e-45], [-1e-45], [1e-45]], [-0.0, 0.0], 0.5, True, "huffman", 0)
+def test_every_step_of_any_deltas(
+    levels: list[list[float]], values: list[float], jumps: float, alike: bool, coder: str, seed: int
+) -> None:
+    """Any finite levels on any track, -0.0 and subnormals and what overflows; deltas that change
+    the same elements or not, all of them or none."""
+    rng = np.random.default_rng(seed)
+    n = 400
+    state = {"w": np.resize(np.array(values, np.float32), n)}
+    layout = layout_of(state)
+    where = rng.random(n) < jumps
+    deltas = []
+    for own in levels:
+        jump = where if alike else rng.random(n) < jumps
+        codes = np.where(jump, rng.integers(1, len(own) + 1, n), 0)
+        deltas.append(delta(layout, quantized(codes, own, coder)))
+    check(state, deltas)
+
+
+def same_elements(n: int, m: int, levels: Sequence[float], coder: str = "runlength") -> list[Step]:
+    """m deltas, each of which changes the same elements of n by one of these levels."""
+    codes = np.where(np.arange(n) % 11 == 3, np.arange(n) // 11 % len(levels) + 1, 0)
+    layout = layout_of({"w": np.zeros(n, np.float32)})
+    return [delta(layout, quantized(codes, levels, coder)) for _ in range(m)]
+
+
+@pytest.mark.parametrize("coder", ["runlength", "huffman"])
+def test_deltas_join(coder: str) -> None:
+    """One code stands for the levels of all; its bytes are those of one delta and some levels."""
+    deltas = same_elements(4000, 7, [0.5, -0.25], coder)
+    (layer,) = check({"w": np.linspace(-1, 1, 4000, dtype=np.float32)}, deltas)
+    (group,) = layer.groups
+    assert group.encoded.levels.tolist() == [[0.0] * 7, [0.5] * 7, [-0.25] * 7]
+    assert group.encoded.columns == 7
+    one = deltas[0].groups[0].encoded
+    assert group.encoded.nbytes == one.nbytes + 2 * 6 * 4
+
+
+def test_levels_are_never_summed() -> None:
+    """2^24 + 1 + 1 is 2^24 where one is added after the other, and 2^24 + 2 would be another."""
+    state = {"w": np.full(4000, 2.0**24, np.float32)}
+    check(state, deltas := same_elements(4000, 2, [1.0]))
+    (layer,) = layers(layout_of(state), deltas)
+    (track, _) = replayed(layout_of(state), state, [layer.part(0, 2, deltas[0])])[0]
+    assert set(track["w"].tolist()) == {2.0**24}
+
+
+def test_what_one_step_leaves_alone() -> None:
+    """The 0.0 of a step that does not change an element is not added: -0.0 stays."""
+    n = 4000
+    state = {"w": np.full(n, -0.0, np.float32)}
+    layout = layout_of(state)
+    some = np.where(np.arange(n) % 20 == 0, 1, 0)
+    codes = [some, np.where(np.arange(n) % 20 == 0, 1 + (np.arange(n) % 40 == 0), 0), some]
+    deltas = [delta(layout, quantized(codes[0], [1e-45], "runlength")),
+              delta(layout, quantized((codes[1] == 2) * 1, [2.0], "runlength")),
+              delta(layout, quantized(codes[2], [-1e-45], "runlength"))]  # fmt: skip
+    (layer,) = check(state, deltas)
+    assert layer.groups[0].encoded.levels[:, 1].tolist() == [0.0, 0.0, 2.0]
+    early = replayed(layout, state, [layer.part(1, 2, deltas[0])])[0][0]["w"]
+    assert np.signbit(early).sum() == n - n // 40  # all but those that the second step changes
+
+
+def test_all_elements_change_alike() -> None:
+    """Alphabets without code words join into one without code words."""
+    n = 4000
+    deltas = same_elements(n, 0, [1.0])
+    state = {"w": np.full(n, -0.0, np.float32)}
+    layout = layout_of(state)
+    for level in (0.1, -0.3, 1e-45):
+        deltas.append(delta(layout, quantized(np.ones(n, np.int64), [level], "runlength")))
+    (layer,) = check(state, deltas)
+    (group,) = layer.groups
+    assert (group.encoded.k, group.encoded.columns, group.encoded.table) == (2, 3, None)
+    deltas.insert(1, delta(layout, quantized(np.zeros(n, np.int64), [], "runlength")))
+    check(state, deltas)
+
+
+def test_zeros_where_all_elements_have_one_code() -> None:
+    """No layer of ours has them, for they cost more than they save; a reader leaves alone what
+    they stand for."""
+    state = {"w": np.full(400, -0.0, np.float32)}
+    layout = layout_of(state)
+    encoded = quantized(np.ones(400, np.int64), [1.0], "runlength")
+    for levels, expected in (([0.0, -0.0], -0.0), ([1e-45, 0.0, -1e-45], 0.0)):
+        matrix = np.array([[0.0] * len(levels), levels], np.float32)
+        step = delta(layout, replace(encoded, levels=matrix))
+        track, _ = replayed(layout, state, [step])[-1]
+        assert bits_of(track["w"]) == bits_of(np.full(400, expected))
+
+
+def test_nothing_changes() -> None:
+    n = 4000
+    state = {"w": np.full(n, -0.0, np.float32)}
+    nothing = delta(layout_of(state), quantized(np.zeros(n, np.int64), [], "runlength"))
+    (layer,) = check(state, [nothing] * 5)
+    assert layer.groups[0].encoded.levels.tolist() == [[0.0] * 5]
+    assert layer.groups[0].encoded.nbytes == 0
+
+
+@pytest.mark.parametrize(("extra", "joined"), [(0, [2]), (1, [1, 1])])
+@pytest.mark.parametrize("coder", ["runlength", "huffman"])
+def test_as_many_combinations_as_there_can_be_levels(
+    coder: str, extra: int, joined: list[int]
+) -> None:
+    """510 of them and the one of zeros still share a layer; one more, and the layer ends."""
+    most = MAX_LEVELS - 1
+    n = 200 * most
+    levels = np.arange(1, most + 1) / 8
+    codes = np.arange(n) % most + 1
+    second = codes.copy()
+    if extra:
+        codes[0] = 0  # and elsewhere still a 1: another combination
+    else:
+        second[0] = codes[0] = 0
+    layout = layout_of({"w": np.zeros(n, np.float32)})
+    deltas = [delta(layout, quantized(c, levels, coder)) for c in (codes, second)]
+    found = check({"w": np.ones(n, np.float32)}, deltas)
+    assert columns(found) == joined
+    assert found[0].groups[0].encoded.k == MAX_LEVELS
+
+
+def test_a_layer_ends_where_it_does_not_pay() -> None:
+    """Deltas that change elements of their own cost less apart."""
+    n = 60_000
+    rng = np.random.default_rng(0)
+    layout = layout_of({"w": np.zeros(n, np.float32)})
+    levels = [0.5, 0.25, -0.5]
+    deltas = []
+    for _ in range(4):
+        codes = np.where(rng.random(n) < 0.3, rng.integers(1, 4, n), 0)
+        deltas.append(delta(layout, quantized(codes, levels, "runlength")))
+    found = check({"w": np.zeros(n, np.float32)}, deltas)
+    assert columns(found) == [1, 1, 1, 1]
+    again = [layer.groups[0].encoded.cached for layer in found]
+    assert again == [False, False, True, True]  # the table of the layer before
+    both = check({"w": np.zeros(n, np.float32)}, [deltas[0], deltas[0], deltas[1], deltas[1]])
+    assert columns(both) == [2, 2]
+
+
+def test_layers_are_never_larger_than_their_deltas(jumping_states: Any, sparse_states: Any) -> None:
+    for states in (jumping_states(6), sparse_states(6)):
+        for scope in ("model", "tensor"):
+            tracker = codec.Tracker(states[0], scope=scope)
+            deltas = [tracker.step(state) for state in states[1:]]
+            found = check(states[0], deltas)
+            inside = sum(g.encoded.nbytes for layer in found for g in layer.groups)
+            assert inside <= sum(g.encoded.nbytes for step in deltas for g in step.groups)
+
+
+def test_one_alphabet_that_does_not_join_keeps_all_apart() -> None:
+    """A layer has a column for each of its steps in every alphabet."""
+    n = MAX_LEVELS * 4
+    state = {"a": np.zeros(n, np.float32), "b": np.zeros(n, np.float32)}
+    layout = layout_of(state)
+    alike = quantized(np.arange(n) % 2, [1.0], "runlength")
+    steps = []
+    for k in (30, 31):
+        many = quantized(np.arange(n) % k + 1, np.arange(1, k + 1), "runlength")
+        groups = tuple(Group((t,), e, None) for t, e in zip(layout.tensors, (alike, many)))
+        steps.append(Step(groups, {}, (), None, "tensor", "runlength"))
+    assert columns(check(state, steps)) == [1, 1]
+    assert columns(check(state, [steps[0]] * 2)) == [2]
+
+
+@pytest.mark.parametrize("coder", ["runlength", "huffman"])
+def test_several_streams(coder: str) -> None:
+    n = 150_000
+    deltas = same_elements(n, 3, [0.5, -0.25, 3.0], coder)
+    (layer,) = check({"w": np.zeros(n, np.float32)}, deltas)
+    assert layer.groups[0].encoded.streams.size == 3
+    assert layer.groups[0].encoded.columns == 3
+
+
+def test_more_than_a_block_of_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one block ends and the next begins, nothing is lost: at full size, and with small
+    blocks the same layer."""
+    n = 2 * merging.BLOCK + 70_000
+    deltas = same_elements(n, 2, [0.5, -0.25])
+    state = {"w": np.zeros(n, np.float32)}
+    layout = layout_of(state)
+    (layer,) = layers(layout, deltas)
+    assert columns([layer]) == [2]
+    assert layer.groups[0].encoded.stream_elements > 65_536
+    expected = replayed(layout, state, deltas)[-1]
+    found = replayed(layout, state, [layer.part(0, 2, deltas[0])])[-1]
+    assert found[1] == expected[1]
+    assert np.array_equal(found[0]["w"], expected[0]["w"])
+    small = same_elements(5000, 2, [0.5, -0.25, 2.0])
+    layout = layout_of({"w": np.zeros(5000, np.float32)})
+    (one,) = layers(layout, small)
+    monkeypatch.setattr(merging, "BLOCK", 7)
+    (other,) = layers(layout, small)
+    assert np.array_equal(one.groups[0].encoded.payload, other.groups[0].encoded.payload)
+    assert np.array_equal(one.groups[0].encoded.levels, other.groups[0].encoded.levels)
+
+
+def test_frequent_combinations_come_first() -> None:
+    """So that the same deltas always give the same bytes."""
+    n = 4000
+    layout = layout_of({"w": np.zeros(n, np.float32)})
+    first = np.where(np.arange(n) < 300, 1 + (np.arange(n) < 200), 0)
+    second = np.where(np.arange(n) < 300, 1, 0)
+    deltas = [
+        delta(layout, quantized(first, [0.5, 4.0], "runlength")),
+        delta(layout, quantized(second, [2.0], "runlength")),
+    ]
+    (layer,) = layers(layout, deltas)
+    assert layer.groups[0].encoded.levels.tolist() == [[0, 0], [4, 2], [0.5, 2]]
+
+
+def test_a_step_that_is_not_finite_is_a_layer_of_its_own() -> None:
+    states = [
+        {"w": np.full(4000, i, np.float32), "v": np.full(50, i, np.float32)} for i in range(9)
+    ]
+    for i in (3, 4):
+        states[i]["v"][7] = (np.nan, np.inf)[i % 2]
+    tracker = codec.Tracker(states[0])
+    deltas = [tracker.step(state) for state in states[1:]]
+    names = [step.non_finite for step in deltas]
+    assert names == [(), (), ("v",), ("v",), ("v",), (), (), ()]  # it takes a step to come back
+    found = check(states[0], deltas)
+    assert columns(found) == [2, 1, 1, 1, 3]
+    assert [layer.non_finite for layer in found] == [(), *[("v",)] * 3, ()]
+
+
+def test_exact_tensors_and_values_of_the_last_step_count() -> None:
+    states: list[Arrays] = [
+        {"w": np.zeros(400, np.float32), "n": np.array(i // 2), "still": np.array(1)}
+        for i in range(5)
+    ]
+    tracker = codec.Tracker(states[0])
+    deltas = [tracker.step(state) for state in states[1:]]
+    deltas = [replace(d, values={i % 2: f'"{i}"'}) for i, d in enumerate(deltas)]
+    (layer,) = check(states[0], deltas)
+    assert [dict(m.exact) for m in layer.moments] == [
+        {}, {"n": np.array(1)}, {}, {"n": np.array(2)}
+    ]  # fmt: skip
+    part = layer.part(0, 3, deltas[0])
+    assert (part.exact, part.values) == ({"n": np.array(1)}, {0: '"2"', 1: '"1"'})
+    assert layer.part(2, 3, deltas[0]).exact == {}
+
+
+def test_a_delta_that_does_not_decode() -> None:
+    (good,) = same_elements(4000, 1, [0.5], "huffman")
+    (group,) = good.groups
+    bad = replace(group.encoded, streams=group.encoded.streams - np.uint32(1))
+    with pytest.raises(StreamError):
+        layers(
+            layout_of({"w": np.zeros(4000, np.float32)}),
+            [good, replace(good, groups=(replace(group, encoded=bad),))],
+        )
