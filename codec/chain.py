@@ -168,8 +168,10 @@ class Chain:
         if not bases:
             raise ParentError(f"{self.where}: no base record at or before step {path[-1].step}")
         walk = _Walk()
+        first = path[bases[-1]]
         for entry in path[bases[-1] :]:
-            yield walk.advance(entry, self.read(entry))
+            if entry is first or entry.step > first.step:  # a delta beside a base is nobody's
+                yield walk.advance(entry, self.read(entry))
 
     def restore(self, step: int | None = None) -> dict[Any, Any]:
         """The state of ``step``, or the newest restorable one: see `restore`."""
@@ -195,12 +197,15 @@ class Chain:
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> Report:
         """Read and replay every record. progress(done, total) is called after each."""
-        steps, problems = [], []
+        steps: list[int] = []
+        problems: list[str] = []
         walk = _Walk()
         for done, entry in enumerate(self.entries, 1):
             try:
-                walk.advance(entry, self.read(entry))
-                steps.append(entry.step)
+                record = self.read(entry)
+                if steps[-1:] != [entry.step]:  # a delta beside a base is nobody's
+                    walk.advance(entry, record)
+                    steps.append(entry.step)
             except (RecordError, ChainError) as exc:
                 problems.append(str(exc))
             if progress:

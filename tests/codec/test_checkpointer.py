@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import subprocess
@@ -694,6 +695,34 @@ def test_interrupted_when_the_record_has_its_name(
     report = codec.verify(path)
     assert report.ok
     assert report.steps == (0, 1, 2, 3)
+
+
+def test_an_interrupted_step_is_saved_again(
+    run: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As who handles Ctrl-C would do it: a delta and a base of one step, and the base counts."""
+    *_, state, last = random_states(6)
+    with codec.Checkpointer(run, bits=3, resume=True) as checkpoints:
+        with monkeypatch.context() as patch:
+            publish = storage.publish
+
+            def publish_and_be_interrupted(*args: Any) -> None:
+                publish(*args)
+                raise KeyboardInterrupt
+
+            patch.setattr(storage, "publish", publish_and_be_interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                checkpoints.save(40, state)
+        assert checkpoints.save(40, last).kind == "base"
+    assert (run / "00000040.delta.safetensors").exists()
+    for step in (40, None):
+        assert codec.restore(run, step)["w"].tobytes() == last["w"].tobytes()
+    assert (codec.verify(run).problems, codec.verify(run).steps) == ((), (0, 10, 20, 30, 40))
+    with codec.Checkpointer(run, bits=3, resume=True) as checkpoints:
+        assert checkpoints.step == 40
+        assert checkpoints.save(50, state).kind == "delta"
+    assert codec.verify(run).ok
+    assert codec.restore(run, 50)["d"].tobytes() == state["d"].tobytes()
 
 
 @pytest.mark.parametrize("budget", [0.5, 0.4321234567891234, 1.0])
