@@ -34,6 +34,7 @@ class Directory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._left: list[Path] = []  # what a failed save could not take back
         self._lock = FileLock(path / LOCK, thread_local=False, fallback_to_soft=False)
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -53,7 +54,18 @@ class Directory:
 
     def publish(self, name: str, data: bytes) -> None:
         """Add a file. Raises StepOrderError if it exists, WriteError."""
-        publish(self.path / name, lambda file: file.write(data))
+        try:
+            while self._left:
+                self._left[-1].unlink(missing_ok=True)
+                self._left.pop()
+        except OSError as exc:
+            raise WriteError(f"{self._left[-1]}: could not be removed: {exc}") from exc
+        try:
+            publish(self.path / name, lambda file: file.write(data))
+        except WriteError as exc:
+            if isinstance(exc.__cause__, _LeftError):
+                self._left.append(self.path / name)
+            raise
 
     def set_aside(self, name: str) -> None:
         """Give a record a name that no reader takes for one; its bytes stay. Raises WriteError."""
@@ -75,7 +87,8 @@ def publish(path: Path, write: Callable[[IO[bytes]], object], *, overwrite: bool
     Temporary file in the same directory, flush, fsync, then link (which fails if the name
     exists) or, with overwrite, replace; then fsync of the directory. Raises StepOrderError
     if the name exists, WriteError for whatever the disk refuses; both leave no trace, but
-    for a file already replaced when the directory's fsync fails.
+    for a file already replaced when the directory's fsync fails, or one that has its name then
+    and cannot be unlinked either (the cause is a _LeftError).
     """
     temporary = None
     try:
@@ -101,6 +114,10 @@ def publish(path: Path, write: Callable[[IO[bytes]], object], *, overwrite: bool
                 os.unlink(temporary)
 
 
+class _LeftError(OSError):
+    """A file has its name, is not durable, and could not be removed."""
+
+
 def _link(temporary: str, path: Path) -> None:
     """Give the file its name for good, or, whatever happens (Ctrl-C too), not at all.
 
@@ -111,7 +128,10 @@ def _link(temporary: str, path: Path) -> None:
     try:
         _fsync_directory(path.parent)
     except BaseException:
-        os.unlink(path)
+        try:
+            os.unlink(path)
+        except OSError as exc:
+            raise _LeftError(*exc.args) from exc
         raise
 
 

@@ -725,6 +725,30 @@ def test_an_interrupted_step_is_saved_again(
     assert codec.restore(run, 50)["d"].tobytes() == state["d"].tobytes()
 
 
+def test_a_record_that_could_not_be_taken_back(
+    tmp_path: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has its name, but the save failed, and so did removing it: the next save does that."""
+    states = random_states(4)
+
+    def refuse(path: Any) -> None:
+        raise OSError(errno.EIO, "no")
+
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        for step in (0, 10):
+            with monkeypatch.context() as patch:
+                patch.setattr(storage, "_fsync_directory", refuse)
+                patch.setattr(os, "unlink", refuse)
+                with pytest.raises(codec.WriteError):
+                    checkpoints.save(step, states[0])
+                with pytest.raises(codec.WriteError, match="could not be removed"):
+                    checkpoints.save(step + 1, states[0])
+            assert codec.Chain(tmp_path / "run.lcc").steps[-1] == step
+            assert checkpoints.save(step + 1, states[1]).kind == ("delta" if step else "base")
+    report = codec.verify(tmp_path / "run.lcc")
+    assert (report.problems, report.steps) == ((), (1, 11))
+
+
 @pytest.mark.parametrize("budget", [0.5, 0.4321234567891234, 1.0])
 def test_no_budget_is_exceeded_by_a_byte(tmp_path: Path, budget: float) -> None:
     """Dense buckets in every exponent, so that the room is used to the last one."""
