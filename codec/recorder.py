@@ -230,20 +230,28 @@ def _told(
 
 
 def _newest(chain: Chain) -> tuple[Position, Exception | None]:
-    """The newest step that restores, and why it is not the chain's newest."""
-    position = None
-    try:
-        for reached in chain.replay():
-            position = reached
-        assert position is not None, "replay yields or raises"
-        return position, None
-    except VersionError:
-        raise  # not damaged: for a newer version of this package to continue
-    except (RecordError, ParentError) as exc:
-        step = position.entry.step if position else max(chain.verify().steps, default=None)
-        if step is None:
-            raise
-        for reached in chain.replay(step):  # from the start: a record may have failed half-way
-            position = reached
-        assert position is not None, "replay yields or raises"
-        return position, exc
+    """The newest step that restores, and why it is not the chain's newest.
+
+    A disk that fails is no reason: what it cannot read now may be whole.
+    """
+    reason: Exception | None = None
+    end = chain.steps[-1]
+    while True:
+        position = None
+        try:
+            for reached in chain.replay(end):
+                position = reached
+            assert position is not None, "replay yields or raises"
+            return position, reason
+        except VersionError:
+            raise  # not damaged: for a newer version of this package to continue
+        except (RecordError, ParentError) as exc:
+            reason = reason or exc
+            if position is not None:
+                end = position.entry.step  # from the start: a record may have failed half-way
+                continue
+        base = max((e.step for e in chain.entries if e.kind == "base" and e.step <= end), default=0)
+        before = [step for step in chain.steps if step < base]
+        if not before:
+            raise reason
+        end = before[-1]

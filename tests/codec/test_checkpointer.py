@@ -749,6 +749,30 @@ def test_a_record_that_could_not_be_taken_back(
     assert (report.problems, report.steps) == ((), (1, 11))
 
 
+def test_a_disk_that_cannot_be_read_for_a_while(
+    run: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest base is damaged, and of what is before it nothing is set aside."""
+    with codec.Checkpointer(run, resume=True) as checkpoints:
+        checkpoints.save(40, {"other": np.zeros(9, np.float32)})
+    (run / "00000040.base.safetensors").write_bytes(b"damaged")
+    before = sorted(run.iterdir())
+    read_bytes = Path.read_bytes
+
+    def fail(path: Path) -> bytes:
+        if path.name.startswith("00000010"):
+            raise OSError(errno.EIO, "no")
+        return read_bytes(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", fail)
+        with pytest.raises(codec.ChainError, match=r"00000010\.delta.*cannot be read"):
+            codec.Checkpointer(run, resume=True)
+    assert sorted(run.iterdir()) == before
+    with pytest.warns(codec.SkippedRecordWarning, match="goes on from step 30; 1 records"):
+        assert codec.Checkpointer(run, resume=True).step == 30
+
+
 @pytest.mark.parametrize("budget", [0.5, 0.4321234567891234, 1.0])
 def test_no_budget_is_exceeded_by_a_byte(tmp_path: Path, budget: float) -> None:
     """Dense buckets in every exponent, so that the room is used to the last one."""
