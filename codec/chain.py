@@ -11,8 +11,10 @@ record (record).
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import stat
 import struct
 import warnings
 import zipfile
@@ -111,12 +113,13 @@ class Chain:
     def __init__(self, source: str | Path | IO[bytes]) -> None:
         self.where = "the archive" if hasattr(source, "read") else str(source)
         self._read: Callable[[str], bytes]
-        if hasattr(source, "read") or os.path.isfile(source):
+        mode = stat.S_IFREG if hasattr(source, "read") else _mode(str(source))
+        if stat.S_ISREG(mode):
             archive = _open_archive(source, self.where)
             sizes = {info.filename: info.file_size for info in archive.infolist()}
             self._read = lambda name: _read_member(archive, name, self.where)
-        elif os.path.isdir(source):
-            directory = Path(source)
+        elif stat.S_ISDIR(mode):
+            directory = Path(self.where)
             sizes = _list_directory(directory)
             self._read = lambda name: (directory / name).read_bytes()
         else:
@@ -312,6 +315,18 @@ def verify(
 def record_name(step: int, kind: str) -> str:
     """File name of a record."""
     return f"{step:08d}.{kind}.safetensors"
+
+
+def _mode(path: str) -> int:
+    """Of a file or directory, 0 if there is none."""
+    try:
+        return os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return 0
+    except OSError as exc:
+        if exc.errno == errno.ENAMETOOLONG:
+            return 0
+        raise ChainError(f"{path}: cannot be read: {exc}") from exc
 
 
 def _list_directory(path: Path) -> dict[str, int]:

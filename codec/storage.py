@@ -48,7 +48,12 @@ class Directory:
             raise WriteError(f"{path}: files cannot be locked on this disk: {exc}") from exc
         except OSError as exc:
             raise WriteError(f"{path}: is no directory and cannot become one: {exc}") from exc
-        for leftover in path.glob(f"{TEMPORARY}*"):
+        try:
+            leftovers = list(path.glob(f"{TEMPORARY}*"))
+        except OSError as exc:
+            self.close()
+            raise WriteError(f"{path}: cannot be listed: {exc}") from exc
+        for leftover in leftovers:
             with contextlib.suppress(OSError):
                 leftover.unlink()
 
@@ -78,7 +83,8 @@ class Directory:
 
     def close(self) -> None:
         """Let others write."""
-        self._lock.release()
+        with contextlib.suppress(OSError):  # the operating system does it in the end
+            self._lock.release()
 
 
 def publish(path: Path, write: Callable[[IO[bytes]], object], *, overwrite: bool = False) -> None:

@@ -773,6 +773,31 @@ def test_a_disk_that_cannot_be_read_for_a_while(
         assert codec.Checkpointer(run, resume=True).step == 30
 
 
+@pytest.mark.parametrize("call", ["stat", "scandir"])
+def test_a_directory_that_cannot_be_looked_into(
+    run: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """It is not taken for an empty one, and the lock is let go of."""
+    for failing in range(8):
+        calls = iter(range(100))
+        real = getattr(os, call)
+
+        def refuse(path: Any = ".", *args: Any, **kwargs: Any) -> Any:
+            if str(path) == str(run) and next(calls) == failing:  # noqa: B023
+                raise OSError(errno.EIO, "no")
+            return real(path, *args, **kwargs)  # noqa: B023
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, call, refuse)
+            try:
+                checkpoints = codec.Checkpointer(run, resume=True)
+            except codec.ChainError as exc:
+                assert "no" in str(exc)  # noqa: PT017
+                continue
+        assert checkpoints.step == 30
+        checkpoints.close()
+
+
 @pytest.mark.parametrize("budget", [0.5, 0.4321234567891234, 1.0])
 def test_no_budget_is_exceeded_by_a_byte(tmp_path: Path, budget: float) -> None:
     """Dense buckets in every exponent, so that the room is used to the last one."""
