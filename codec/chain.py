@@ -226,13 +226,17 @@ class Chain:
         The same records give the same bytes. Raises WriteError, ChainError.
         """
 
+        nbytes = 0
+
         def write(file: IO[bytes]) -> None:
+            nonlocal nbytes
             with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
                 for entry in self.entries:
                     archive.writestr(zipfile.ZipInfo(entry.name), self._read(entry.name))
+            nbytes = file.tell()
 
         publish(Path(path), write, overwrite=True)
-        return Path(path).stat().st_size
+        return nbytes
 
     def _range(self) -> str:
         steps = self.steps
