@@ -351,7 +351,9 @@ def _open_archive(source: str | Path | IO[bytes], where: str) -> zipfile.ZipFile
     if len(set(names)) != len(names):
         raise ArchiveError(f"{where}: two members have the same name")
     for info in archive.infolist():
-        if not _NAME.fullmatch(info.filename) or info.compress_type != zipfile.ZIP_STORED:
+        stored = info.compress_type == zipfile.ZIP_STORED
+        hides = info.comment or b"PK\1\2" in info.extra  # a damaged length takes in what follows
+        if not _NAME.fullmatch(info.orig_filename) or not stored or hides:
             raise ArchiveError(
                 f"{where}: member {info.filename!r} is not a stored record; a .lcc.zip holds "
                 "only uncompressed files like 00000000.base.safetensors"
