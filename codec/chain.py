@@ -121,7 +121,7 @@ class Chain:
         elif stat.S_ISDIR(mode):
             directory = Path(self.where)
             sizes = _list_directory(directory)
-            self._read = lambda name: (directory / name).read_bytes()
+            self._read = lambda name: _read_file(directory / name)
         else:
             raise ChainNotFoundError(f"{self.where}: there is no chain directory or .lcc.zip there")
         found = [(m, n) for name, n in sizes.items() if (m := _NAME.fullmatch(name))]
@@ -149,7 +149,7 @@ class Chain:
         """
         try:
             data = self._read(entry.name)
-        except OSError as exc:
+        except (OSError, MemoryError) as exc:
             raise ChainError(f"{self.where}/{entry.name}: cannot be read: {exc}") from exc
         record = records.load(data, entry.name)
         if (record.step, record.kind) != (entry.step, entry.kind):
@@ -342,6 +342,13 @@ def _list_directory(path: Path) -> dict[str, int]:
         raise ChainError(f"{path}: cannot be listed: {exc}") from exc
 
 
+def _read_file(path: Path) -> bytes:
+    """Raises OSError for what is no file: a pipe would keep its reader waiting."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(errno.EINVAL, "is no regular file")
+    return path.read_bytes()
+
+
 def _open_archive(source: str | Path | IO[bytes], where: str) -> zipfile.ZipFile:
     try:
         archive = zipfile.ZipFile(source)
@@ -355,8 +362,8 @@ def _open_archive(source: str | Path | IO[bytes], where: str) -> zipfile.ZipFile
         hides = info.comment or b"PK\1\2" in info.extra  # a damaged length takes in what follows
         if not _NAME.fullmatch(info.orig_filename) or not stored or hides:
             raise ArchiveError(
-                f"{where}: member {info.filename!r} is not a stored record; a .lcc.zip holds "
-                "only uncompressed files like 00000000.base.safetensors"
+                f"{where}: member {info.orig_filename[:80]!r} is not a stored record; a .lcc.zip "
+                "holds only uncompressed files like 00000000.base.safetensors"
             )
     return archive
 
