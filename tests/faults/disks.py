@@ -24,9 +24,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from common import (
+    MEMORY,
     READING,
     WRITING,
     Calls,
+    chain_of,
     check_told,
     saves,
     state_of,
@@ -65,6 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run everything; returns the number of faults after which something was wrong."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--codes", type=int, default=len(CODES), help="1: ENOSPC alone")
+    parser.add_argument("--lasting", type=int, default=1, help="of so many calls one that lasts")
     parser.add_argument("--stride", type=int, default=1, help="of the sizes a file may have")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore", codec.SkippedRecordWarning)
@@ -75,7 +78,7 @@ def main(arguments: list[str] | None = None) -> int:
             for lasting in (False, True):
                 number = 0
                 while one_fault(task, Refusal(number, code, lasting), met):
-                    number += 1
+                    number += options.lasting if lasting else 1
     for real in (small_files, small_files_of_another_process, full_disk):
         attempt(real.__name__, lambda real=real: real(met, options.stride), met)
     print(", ".join(f"{n} {what}" for what, n in sorted(met.items())))
@@ -95,7 +98,7 @@ def attempt(
 
 def one_fault(task: Callable[..., None], refusal: Refusal, met: Counter[str]) -> bool:
     """Returns whether there was such a call."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         attempt(task.__name__, lambda: task(Path(folder) / "run.lcc", refusal, met), met, refusal)
     met["calls refused"] += bool(refusal.met)
     return bool(refusal.met)
@@ -222,12 +225,6 @@ def packed(path: Path, refusal: Refusal, met: Counter[str]) -> None:
 
 
 TASKS = (begun, saved_first, saved_delta, saved_base, opened, opened_before_a_base, read, packed)
-
-
-def chain_of(path: Path, steps: int) -> dict[int, str]:
-    """A new chain; its steps and the digests of their tracks."""
-    with codec.Checkpointer(path) as checkpoints:
-        return dict(saves(checkpoints, range(steps)))
 
 
 def go_on(path: Path, told: dict[int, str]) -> None:

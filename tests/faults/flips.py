@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from common import MEMORY
 
 import codec
 from codec import record as records
@@ -40,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore", codec.SkippedRecordWarning)
     rng = random.Random(options.seed)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         path = Path(folder) / "run.lcc"
         save_all(path)
         expected = {step: content(codec.restore(path, step)) for step in range(NEWEST + 1)}
