@@ -278,8 +278,14 @@ class Samples:
         e = rng.choice(self.encoded)
         changes: dict[str, Any] = {}
         for _ in range(rng.randrange(1, 3)):
-            how = rng.randrange(7)
-            if how == 0:
+            how = rng.randrange(8)
+            if how == 7:  # a stream more or less, and its words
+                n = rng.randrange(e.streams.size + 1)
+                words = int(((e.streams[:n].astype(np.int64) + 31) // 32).sum())
+                more = np.zeros(rng.randrange(3), np.uint32)
+                changes["streams"] = np.concatenate((e.streams[:n], more))
+                changes["payload"] = e.payload[:words]
+            elif how == 0:
                 changes["payload"] = change_array(e.payload.copy(), rng)
             elif how == 1:
                 changes["streams"] = change_array(e.streams.copy(), rng)
@@ -294,7 +300,12 @@ class Samples:
             else:
                 name = rng.choice(["payload", "streams", "levels"])
                 changes[name] = reshaped(getattr(e, name), rng)
-        q = codec.decode(dataclasses.replace(e, **changes))
+        e = dataclasses.replace(e, **changes)
+        q = codec.decode(e)
+        if e.table is not None:
+            assert e.streams.size == -(-q.codes.size // e.stream_elements), (
+                "streams too few or many"
+            )
         assert q.codes.size == np.prod(q.shape, dtype=np.int64)
         assert not q.codes.size or q.codes.max() < q.levels.size
 
@@ -357,7 +368,9 @@ def change_array(array: np.ndarray, rng: random.Random) -> np.ndarray:
 def reshaped(array: np.ndarray, rng: random.Random) -> np.ndarray:
     """Longer, shorter, of another shape or dtype."""
     flat = array.reshape(-1)
-    how = rng.randrange(5)
+    how = rng.randrange(6)
+    if how == 5:
+        return np.concatenate((flat, np.zeros(rng.randrange(1, 4), flat.dtype)))
     if how == 0:
         return flat[: rng.randrange(flat.size + 1)].copy()
     if how == 1:

@@ -260,10 +260,6 @@ laid("a name of 4,000,000 characters", lambda: base(
     {"t/" + "x" * 4_000_000: np.zeros(9, np.int8)},
     layout=[["x" * 4_000_000, "F32", [9], True, "numpy", ""]],
 ))  # fmt: skip
-for odd in ("../x", "/etc/passwd", "x\0y", "x" * 300, "é/漢", "__metadata__", ""):
-    laid(f"a tensor called {odd[:12]!r}", lambda odd=odd: base(
-        {"t/" + odd: np.zeros(9, np.float32)}, layout=[[odd, "F32", [9], True, "numpy", ""]],
-    ))  # fmt: skip
 
 
 @named
@@ -479,6 +475,13 @@ def archive(path: Path, members: dict[str, bytes], change: Callable[[bytearray],
     return made
 
 
+def good() -> bytes:
+    """A record that nothing is wrong with."""
+    with tempfile.TemporaryDirectory() as folder:
+        chain_of(Path(folder), 1)
+        return (Path(folder) / BASE).read_bytes()
+
+
 def nothing(data: bytearray) -> None:
     """No change."""
 
@@ -486,7 +489,7 @@ def nothing(data: bytearray) -> None:
 for member in ("../" + BASE, "/" + BASE, "a/" + BASE, BASE + "/", "x" * 300, "é", "C:\\" + BASE,
                BASE.upper(), "٠" * 8 + ".base.safetensors", ".." , ".lock"):  # fmt: skip
     CASES[f"a member called {member[:30]!r}"] = lambda path, member=member: archive(
-        path, {member: base()}, nothing
+        path, {member: good()}, nothing
     )
 
 
@@ -517,7 +520,7 @@ for size_of in (0, 100, 2**31, 2**32 - 2):
         struct.pack_into("<II", data, data.index(b"PK\x01\x02") + 20, size_of, size_of)
 
     CASES[f"a member of {size_of} bytes, it is said"] = lambda path, change=sized: archive(
-        path, {BASE: base()}, change
+        path, {BASE: good()}, change
     )
 
 
@@ -536,13 +539,13 @@ def directory_of_all(data: bytearray) -> None:
 for change in (member_far, directory_far, directory_of_all):
     shown = change.__name__.replace("_", " ")
     CASES[f"an archive with its {shown}"] = lambda path, change=change: archive(
-        path, {BASE: base()}, change
+        path, {BASE: good()}, change
     )
 
 
 @named
 def twenty_thousand_members_that_are_one(path: Path) -> Path:
-    one = {record_name(0, "base"): base()}
+    one = {BASE: good()}
     made = archive(path, one, nothing)
     data = made.read_bytes()
     start, end = data.index(b"PK\x01\x02"), data.rindex(b"PK\x05\x06")

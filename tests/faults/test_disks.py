@@ -10,7 +10,7 @@ import pytest
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of other processes are Linux's")
 def test_a_refused_call_changes_nothing(quick: Callable[..., str]) -> None:
-    out = quick("disks", "--codes", "1", "--lasting", "4", "--stride", "20")
+    out = quick("disks", "--codes", "1", "--lasting", "3", "--stride", "20")
     refused = int(out.split(" calls refused")[0].split()[-1])
     assert refused >= 220, out  # that many calls there are
     assert int(out.split(" records too large")[0].split()[-1]) >= 8

@@ -12,4 +12,4 @@ import pytest
 def test_files_made_to_do_harm_are_refused(quick: Callable[..., str]) -> None:
     out = quick("hostile", "--small")
     assert " cases, 0 WRONG" in out, out
-    assert int(out.split(" cases, 0 WRONG")[0].split()[-1]) >= 75, out
+    assert int(out.split(" cases, 0 WRONG")[0].split()[-1]) >= 70, out

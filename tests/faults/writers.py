@@ -11,9 +11,11 @@ that is written while the clock jumps, its files' dates changed: the same bytes 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import os
 import random
+import select
 import signal
 import sys
 import tempfile
@@ -64,13 +66,12 @@ def two_writers(rounds: int, met: Counter[str]) -> None:
             os.close(go_reading)
             os.close(go_writing)  # both begin when nobody holds the other end
             lines = [os.read(reading, 200).decode().split() for _, reading in pair]
-            kinds = sorted(line[0] for line in lines)
-            assert kinds == ["LockedError", "saved"], kinds
-            for child, _ in pair:
+            for child, reading in pair:
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
-            for _, reading in pair:
                 os.close(reading)
+            kinds = sorted(line[0] for line in lines)
+            assert kinds == ["LockedError", "saved"], kinds
             told |= {int(line[1]): line[2] for line in lines if line[0] == "saved"}
             met["rounds of two writers"] += 1
         check_told(path, told)
@@ -112,46 +113,55 @@ def a_reader_beside_a_writer(steps: int, met: Counter[str]) -> None:
                     os.write(writing, f"{step} {digest}\n".encode())
             os._exit(0)
         os.close(writing)
-        os.set_blocking(reading, False)
-        seen: dict[int, str] = {}
-        newest, ended, rest, number = 0, 0, b"", 0
-        while not ended:
-            ended, status = os.waitpid(child, os.WNOHANG)
-            rest += os.read(reading, 2**20) if told_more(reading) else b""
-            *lines, rest = rest.split(b"\n")
-            expected |= {int(step): digest.decode() for step, digest in map(bytes.split, lines)}
-            least = max(expected)
-            chain = codec.Chain(path)
-            assert chain.steps == tuple(range(chain.steps[-1] + 1)), "a step is missing"
-            *_, position = chain.replay()
-            newest = position.entry.step
-            assert newest >= least, f"{newest} was read after {least} had been saved"
-            seen[newest] = digest_of(position.state)
-            restored = codec.restore(path)
-            assert restored["step"] >= newest
-            wanted = state_of(restored["step"])["exact"].tobytes()
-            assert restored["exact"].tobytes() == wanted
-            number += 1
-            if number % 20 == 1:
-                report = codec.verify(path)
-                assert report.ok, report.problems
-                file = path.with_name("run.lcc.zip")
-                codec.Chain(path).pack(file)
-                assert codec.verify(io.BytesIO(file.read_bytes())).ok
-            met["reads beside a writer"] += 1
-        assert os.waitstatus_to_exitcode(status) == 0, "the writer failed"
-        rest += os.read(reading, 2**20) if told_more(reading) else b""
-        os.close(reading)
-        final = {p.entry.step: digest_of(p.state) for p in codec.Chain(path).replay()}
-        check_told(path, {step: d for step, d in seen.items() if step in final})
-        check_told(path, dict(list(seen.items())[:: max(len(seen) // 20, 1)]))
+        try:
+            read_beside(path, child, reading, expected, met)
+        finally:
+            os.close(reading)
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                os.kill(child, signal.SIGKILL)  # if it has not ended by itself
+                os.waitpid(child, 0)
         met["steps saved beside a reader"] += steps - 1
+
+
+def read_beside(
+    path: Path, child: int, reading: int, expected: dict[int, str], met: Counter[str]
+) -> None:
+    """Until the process that saves has ended."""
+    seen: dict[int, str] = {}
+    ended, rest, number = 0, b"", 0
+    while not ended:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        rest += os.read(reading, 2**20) if told_more(reading) else b""
+        *lines, rest = rest.split(b"\n")
+        expected |= {int(step): digest.decode() for step, digest in map(bytes.split, lines)}
+        chain = codec.Chain(path)
+        assert chain.steps == tuple(range(chain.steps[-1] + 1)), "a step is missing"
+        *_, position = chain.replay()
+        newest, least = position.entry.step, max(expected)
+        assert newest >= least, f"{newest} was read after {least} had been saved"
+        seen[newest] = digest_of(position.state)
+        restored = codec.restore(path)
+        assert restored["step"] >= newest
+        wanted = state_of(restored["step"])["exact"].tobytes()
+        assert restored["exact"].tobytes() == wanted
+        number += 1
+        if number % 20 == 1:
+            report = codec.verify(path)
+            assert report.ok, report.problems
+            file = path.with_name("run.lcc.zip")
+            codec.Chain(path).pack(file)
+            assert codec.verify(io.BytesIO(file.read_bytes())).ok
+        met["reads beside a writer"] += 1
+    assert os.waitstatus_to_exitcode(status) == 0, "the writer failed"
+    while told_more(reading) and (more := os.read(reading, 2**20)):
+        rest += more
+    expected |= {int(s): d.decode() for s, d in map(bytes.split, rest.splitlines())}
+    wrong = [step for step, digest in seen.items() if expected[step] != digest]
+    assert not wrong, f"steps {wrong} were not read as they were saved"
 
 
 def told_more(reading: int) -> bool:
     """Whether there is anything to read."""
-    import select
-
     return bool(select.select([reading], [], [], 0)[0])
 
 
