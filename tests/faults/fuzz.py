@@ -41,12 +41,12 @@ from codec.tables import CodeTable
 STUCK = 60.0  # seconds for one input
 GUARD = 4096  # float32 on each side of a track
 # Of 100 inputs, so many are of this target; the slow ones are fewer.
-SHARES = {"bytes": 10, "parts": 10, "decode": 25, "table": 30, "values": 15, "structure": 10}
+SHARES = {"anywhere": 10, "parts": 10, "decode": 25, "table": 30, "values": 15, "structure": 10}
 INTERESTING = [
     0, 1, 2, 3, 31, 32, 33, 84, 85, 127, 128, 255, 256, 511, 512, 4095, 4096, UNIT - 1,
     UNIT, UNIT + 1, 2**21, 2**21 + 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63, 2**64 - 1,
 ]  # fmt: skip
-WORDS = [
+WORDS: list[Any] = [
     "w", "n", "model/w", "F32", "F16", "I64", "base", "delta", "model", "tensor", "huffman",
     "runlength", "", None, True, -1, 1.5, float("nan"), 10**30, [], {}, "0" * 64, "0" * 32,
 ]  # fmt: skip
@@ -169,7 +169,8 @@ class Samples:
         rng = np.random.default_rng(0)
         self.records: list[tuple[bytes, Any]] = []  # a record, and the base it is applied to
         self.encoded: list[codec.Encoded] = []
-        self.texts, self.structures = ['0 1.5\n1 "x"\n2 {"l":[{"i":"99999999999999999"}]}\n'], []
+        self.structures: list[tree.Parts] = []
+        self.texts = ['0 1.5\n1 "x"\n2 {"l":[{"i":"99999999999999999"}]}\n']
         for coder in ("runlength", "huffman"):
             for size, share in ((60, 1.0), (3000, 0.05), (70_000, 0.001)):
                 for scope in ("model", "tensor"):
@@ -210,7 +211,7 @@ class Samples:
 
     # Targets
 
-    def bytes(self, rng: random.Random) -> None:
+    def anywhere(self, rng: random.Random) -> None:
         """A record of which any bytes were changed."""
         data, before = rng.choice(self.records)
         damaged = bytearray(data)

@@ -6,6 +6,6 @@ from collections.abc import Callable
 
 
 def test_appending_and_opening_do_not_grow(quick: Callable[..., str]) -> None:
-    out = quick("length", "--records", "800")
+    out = quick("length", "--records", "500")
     assert "0 figures beyond their limit" in out, out
-    assert "at 800 records" in out
+    assert "at 500 records" in out
