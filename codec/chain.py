@@ -265,10 +265,11 @@ class Chain:
         try:
             return self.at(), None
         except (RecordError, ChainError) as exc:
-            report = self.verify()
-            if not report.steps:
-                raise
-            return self.at(report.steps[-1]), exc
+            reason = exc
+        report = self.verify()
+        if not report.steps:
+            raise self.failure or reason
+        return self.at(report.steps[-1]), reason
 
     def restore(self, step: int | None = None) -> dict[Any, Any]:
         """The state of ``step``, or the newest restorable one: see `restore`."""

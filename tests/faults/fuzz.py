@@ -33,7 +33,7 @@ from common import resealed
 import codec
 from codec import container, tree
 from codec import record as records
-from codec.chain import Entry, Position
+from codec.chain import whole
 from codec.kernels import UNIT
 from codec.state import Arrays, layout_of, to_arrays
 from codec.tables import CodeTable
@@ -263,8 +263,7 @@ class Samples:
         record = records.load(data, "record")
         if record.kind == "base":
             layout, state, _, values = records.base_of(record)
-            entry = Entry(0, "base", "", 0)
-            Position(entry, record, layout, state, {}, {}, values, None).whole()
+            whole(layout, state, values)
             return
         layout, state, sums, tables, values = before or self.records[1][1]
         delta = records.delta_of(record, layout, tables)
