@@ -12,8 +12,10 @@ Not done here: deciding what to save (recorder), merging and removing (upkeep), 
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import stat
 import struct
 import warnings
 import zipfile
@@ -120,16 +122,18 @@ class Chain:
 
     def __init__(self, source: str | Path | IO[bytes]) -> None:
         self.where = "the archive" if hasattr(source, "read") else str(source)
+        self.failure: ChainError | None = None  # the last one of the disk itself
         self._read: Callable[[str], bytes]
         self._sizes: Callable[[], dict[str, int]]
-        if hasattr(source, "read") or os.path.isfile(source):
+        mode = stat.S_IFREG if hasattr(source, "read") else _mode(str(source))
+        if stat.S_ISREG(mode):
             archive = _open_archive(source, self.where)
             self._sizes = lambda: {info.filename: info.file_size for info in archive.infolist()}
             self._read = lambda name: _read_member(archive, name, self.where)
-        elif os.path.isdir(source):
-            directory = Path(source)
+        elif stat.S_ISDIR(mode):
+            directory = Path(self.where)
             self._sizes = lambda: _list_directory(directory)
-            self._read = lambda name: (directory / name).read_bytes()
+            self._read = lambda name: _read_file(directory / name)
         else:
             raise ChainNotFoundError(f"{self.where}: there is no chain directory or .lcc.zip there")
         self._list()
@@ -187,8 +191,9 @@ class Chain:
             return self._read(entry.name)
         except FileNotFoundError as exc:
             raise VanishedError(f"{self.where}/{entry.name}: is not there any more") from exc
-        except OSError as exc:
-            raise ChainError(f"{self.where}/{entry.name}: cannot be read: {exc}") from exc
+        except (OSError, MemoryError) as exc:
+            self.failure = ChainError(f"{self.where}/{entry.name}: cannot be read: {exc}")
+            raise self.failure from exc
 
     def _checked(self, entry: Entry, data: bytes) -> Record:
         record = records.load(data, entry.name)
@@ -346,10 +351,14 @@ class Chain:
         The same records give the same bytes. Raises WriteError, ChainError.
         """
 
+        nbytes = 0
+
         def write(file: IO[bytes]) -> None:
+            nonlocal nbytes
             with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
                 for entry in self.entries:
                     archive.writestr(zipfile.ZipInfo(entry.name), self._bytes(entry))
+            nbytes = file.tell()
 
         for retries in range(RETRIES, 0, -1):
             try:
@@ -359,7 +368,7 @@ class Chain:
                 if retries == 1:
                     raise
                 self._list()
-        return Path(path).stat().st_size
+        return nbytes
 
     def _range(self) -> str:
         steps = self.steps
@@ -491,6 +500,18 @@ def _entry(name: str, nbytes: int) -> Entry | None:
     return Entry(step, found[3], name, nbytes, first) if first <= step else None
 
 
+def _mode(path: str) -> int:
+    """Of a file or directory, 0 if there is none."""
+    try:
+        return os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return 0
+    except OSError as exc:
+        if exc.errno == errno.ENAMETOOLONG:
+            return 0
+        raise ChainError(f"{path}: cannot be read: {exc}") from exc
+
+
 def _list_directory(path: Path) -> dict[str, int]:
     """Name -> bytes of the files that are named like records; all others are ignored.
 
@@ -518,6 +539,13 @@ def _look(path: Path) -> list[os.DirEntry[str]]:
         return [item for item in every if _entry(item.name, 0)]
 
 
+def _read_file(path: Path) -> bytes:
+    """Raises OSError for what is no file: a pipe would keep its reader waiting."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(errno.EINVAL, "is no regular file")
+    return path.read_bytes()
+
+
 def _open_archive(source: str | Path | IO[bytes], where: str) -> zipfile.ZipFile:
     try:
         archive = zipfile.ZipFile(source)
@@ -527,10 +555,12 @@ def _open_archive(source: str | Path | IO[bytes], where: str) -> zipfile.ZipFile
     if len(set(names)) != len(names):
         raise ArchiveError(f"{where}: two members have the same name")
     for info in archive.infolist():
-        if not _entry(info.filename, 0) or info.compress_type != zipfile.ZIP_STORED:
+        stored = info.compress_type == zipfile.ZIP_STORED
+        hides = info.comment or b"PK\1\2" in info.extra  # a damaged length takes in what follows
+        if not _entry(info.orig_filename, 0) or not stored or hides:
             raise ArchiveError(
-                f"{where}: member {info.filename!r} is not a stored record; a .lcc.zip holds "
-                "only uncompressed files like 00000000.base.safetensors"
+                f"{where}: member {info.orig_filename[:80]!r} is not a stored record; a .lcc.zip "
+                "holds only uncompressed files like 00000000.base.safetensors"
             )
     return archive
 

@@ -9,6 +9,7 @@ another one beside the training (background).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +17,14 @@ from types import TracebackType
 from typing import Any
 
 from .background import Background
-from .errors import SettingsError
+from .errors import LccError, SettingsError
 from .policy import Policy, family
 from .recorder import Recorder, Saved, Settings, check_history, check_step
 from .state import Layout, look, signature, spec_of, to_arrays
 from .track import Tracker, check_settings
 from .tree import Parts, Template, take_apart
+
+_log = logging.getLogger(__name__)
 
 WHEN_BUSY = ("wait", "skip")
 BASE_EVERY = 1000
@@ -134,7 +137,12 @@ class Checkpointer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except LccError as exc:
+            if error is None:
+                raise
+            _log.error("the newest save failed too: %s", exc)  # the loop's own error matters more
 
 
 class _Front:

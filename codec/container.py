@@ -32,6 +32,8 @@ FORMAT = 1
 KEY = "lcc"  # the one metadata entry: safetensors writes several in random order
 MAX_HEADER = 16 * 2**20  # bytes; a JSON parser needs about 20 times as much memory
 MAX_TENSORS = 100_000  # a header of this many entries still parses within a second
+# About twice what so many tensors need; each costs a JSON parser time and memory.
+MAX_MARKS = {b"{": 2 * MAX_TENSORS, b"[": 8 * MAX_TENSORS, b",": 30 * MAX_TENSORS}
 _DTYPES = {name: CARRIER[name] for name in ("F64", "F32", "F16", "C64", "BOOL")}
 _DTYPES |= {f"{kind}{bits}": CARRIER[f"{kind}{bits}"] for kind in "IU" for bits in (64, 32, 16, 8)}
 _DIGEST = re.compile(rb'\\"digest\\":\\"([0-9a-f]{64})\\"')
@@ -95,8 +97,12 @@ def _read_header(data: bytes, where: str) -> tuple[dict[str, Any], int]:
     start = 8 + length
     if len(data) < start:
         raise TruncatedRecordError(where, f"{start} bytes for the header", f"{len(data)}")
+    text = data[8:start]
+    for mark, most in MAX_MARKS.items():
+        if (found := text.count(mark)) > most:
+            raise ForeignRecordError(where, f"at most {most} of {mark.decode()!r}", f"{found}")
     try:
-        header = json.loads(data[8:start], object_pairs_hook=_no_duplicates)
+        header = json.loads(text, object_pairs_hook=_no_duplicates)
         if not isinstance(header, dict):
             raise ValueError("not an object")
     except (ValueError, RecursionError) as exc:

@@ -78,6 +78,7 @@ class RecordError(LccError):
     """
 
     def __init__(self, where: str, expected: str, found: str) -> None:
+        expected, found = (t if len(t) <= 500 else t[:500] + "…" for t in (expected, found))
         super().__init__(f"{where}: expected {expected}, found {found}")
         self.where, self.expected, self.found = where, expected, found
 

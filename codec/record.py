@@ -39,6 +39,7 @@ SENT = "sent"
 RUN = 16  # hex digits: enough to tell runs apart
 MAX_TEXT = 2**26  # bytes of a structure or of values: a JSON parser's memory once more
 MAX_STEP = 2**63 - 1  # so that every reader's integers hold it
+_LINE = re.compile("[^\n]*\n|[^\n]+")
 _NUMBER = re.compile("0|[1-9][0-9]{0,8}")
 _HEX_RUN = re.compile(f"[0-9a-f]{{{RUN}}}")
 _HEX_BLAKE3, _HEX_XXH3 = re.compile("[0-9a-f]{64}"), re.compile("[0-9a-f]{32}")
@@ -267,15 +268,17 @@ def read_values(array: NDArray[Any] | None) -> dict[int, str]:
     array: uint8, lines of number, blank and JSON, by rising number.
     """
     found: dict[int, str] = {}
-    for line in _told(array).splitlines():
-        number, _, text = line.partition(" ")
-        if not _NUMBER.fullmatch(number) or int(number) <= max(found, default=-1):
-            raise PayloadError(f"value {short(number)} after {max(found, default=-1)}")
+    last = -1
+    for line in _LINE.finditer(_told(array)):  # one at a time: 64 MiB of them take much more
+        number, _, text = line[0].rstrip("\n").partition(" ")
+        if not _NUMBER.fullmatch(number) or int(number) <= last:
+            raise PayloadError(f"value {short(number)} after {last}")
         try:
             tree.check_value(text)
         except tree.StructureError as exc:
             raise PayloadError(f"value {number}: {exc}") from exc
-        found[int(number)] = text
+        last = int(number)
+        found[last] = text
     return found
 
 

@@ -34,7 +34,7 @@ from .record import Place
 from .state import Arrays, Layout, copy_arrays
 from .storage import Directory
 from .track import Step, Tracker, check_settings
-from .upkeep import KEEP, superseded
+from .upkeep import KEEP, intact, superseded
 
 OUTGROWN = 4  # deltas may take as many times the bytes of their base before there is a new one...
 AT_LEAST = 32  # ...but not before there are so many: of small models a base is mostly header
@@ -84,6 +84,16 @@ class Settings:
 
 
 @dataclass(frozen=True)
+class _End:
+    """The chain's newest record: its step, identity, run and file."""
+
+    step: int
+    identity: str
+    run: str
+    name: str
+
+
+@dataclass(frozen=True)
 class _Since:
     """The newest base, and what was written since: bytes and records."""
 
@@ -115,10 +125,9 @@ class Recorder:
         self._base_every, self._keep_bases = s.base_every, s.keep_bases
         self._since = _Since()
         self.tracker: Tracker | None = None
-        self.step: int | None = None
+        self._end: _End | None = None
+        self._begun: str | None = None  # the record that may be there though nobody was told
         self._values: tuple[str, ...] = ()
-        self._run: str | None = None
-        self._parent: str | None = None
         self._known_overhead: tuple[tuple[Any, ...], int] = ((), 0)
         self._directory = Directory(s.path)
         try:
@@ -127,14 +136,20 @@ class Recorder:
             self._directory.close()
             raise
 
+    @property
+    def step(self) -> int | None:
+        """The newest step."""
+        return self._end.step if self._end else None
+
     def save(self, step: int, layout: Layout, arrays: Arrays, values: tuple[str, ...]) -> Saved:
         """Append one record; when this returns it is on disk.
 
         arrays: of the layout's tensors, as `state.to_arrays` makes them. values: see tree.
         """
         started = time.perf_counter()
-        before = tracker = self.tracker
-        place = Place(step, self._run, self._parent)
+        self._take_back()
+        before, end = (tracker := self.tracker), self._end
+        place = Place(step, end.run, end.identity) if end else Place(step)
         delta = None
         if tracker is None or tracker.layout != layout or self._since.is_long(self._base_every):
             tracker = Tracker.resume(
@@ -147,12 +162,13 @@ class Recorder:
         name = record_name(step, kind)
         digest = self._decode_again(data, name, tracker)
         self.tracker = None  # should what follows be interrupted, the next save is a base
+        self._begun = name
         try:
             self._directory.publish(name, data)
         except Exception:
-            self.tracker = before
+            self.tracker, self._begun = before, None
             raise
-        self.step, self._parent, self._run = step, digest, self._run or digest[: records.RUN]
+        self._end = _End(step, digest, end.run if end else digest[: records.RUN], name)
         if delta is not None:
             tracker.commit(delta)
         self.tracker, self._values = tracker, values
@@ -160,6 +176,14 @@ class Recorder:
         if kind == "base":
             self._forget()
         return _told(step, kind, len(data), layout, time.perf_counter() - started, delta)
+
+    def _take_back(self) -> None:
+        """Remove the record of a save that was interrupted before anybody could be told: another
+        one may get its step. Raises WriteError."""
+        begun, known = self._begun, self._end.name if self._end else None
+        if begun is not None and begun != known and (self.path / begun).exists():
+            self._directory.remove([begun])
+        self._begun = None
 
     def restore(self, step: int) -> dict[Any, Any]:
         """The state of the newest step, see `Checkpointer.restore`."""
@@ -184,6 +208,8 @@ class Recorder:
         position, reason = chain.newest()
         if isinstance(reason, VersionError):
             raise reason  # not damaged: for a newer version of this package to continue
+        if reason and chain.failure:
+            raise chain.failure  # the disk's: what it cannot read now may be whole
         if position.step != position.record.step:  # a merged record that is wrong further on
             first = position.entry.first
             position = chain.at(max(step for step in chain.steps if step < first))
@@ -197,8 +223,9 @@ class Recorder:
                 SkippedRecordWarning,
                 stacklevel=4,
             )
-        self.step, self._parent = position.step, position.record.identity
-        self._run, self._values = position.record.run, position.values
+        record = position.record
+        self._end = _End(position.step, record.identity, record.run, position.entry.name)
+        self._values = position.values
         for entry in chain.entries:
             if entry.step <= position.step:
                 self._since = self._since.and_then(entry.kind, entry.nbytes)
@@ -211,7 +238,8 @@ class Recorder:
         """Remove what lies before the bases that are kept; where that fails, it stays."""
         if self._keep_bases is not None:
             try:
-                gone = superseded(Chain(self.path).entries, self._keep_bases)
+                chain = Chain(self.path)
+                gone = superseded(intact(chain, self._keep_bases), self._keep_bases)
                 self._directory.remove(entry.name for entry in gone)
             except ChainError as exc:
                 _log.warning("history stays: %s", exc)

@@ -34,6 +34,7 @@ class Directory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._left: list[Path] = []  # what a failed save could not take back
         self._lock = FileLock(path / LOCK, thread_local=False, fallback_to_soft=False)
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -47,13 +48,29 @@ class Directory:
             raise WriteError(f"{path}: files cannot be locked on this disk: {exc}") from exc
         except OSError as exc:
             raise WriteError(f"{path}: is no directory and cannot become one: {exc}") from exc
-        for leftover in path.glob(f"{TEMPORARY}*"):
+        try:
+            leftovers = list(path.glob(f"{TEMPORARY}*"))
+        except OSError as exc:
+            self.close()
+            raise WriteError(f"{path}: cannot be listed: {exc}") from exc
+        for leftover in leftovers:
             with contextlib.suppress(OSError):
                 leftover.unlink()
 
     def publish(self, name: str, data: bytes) -> None:
         """Add a file. Raises StepOrderError if it exists, WriteError."""
-        publish(self.path / name, lambda file: file.write(data))
+        try:
+            while self._left:
+                self._left[-1].unlink(missing_ok=True)
+                self._left.pop()
+        except OSError as exc:
+            raise WriteError(f"{self._left[-1]}: could not be removed: {exc}") from exc
+        try:
+            publish(self.path / name, lambda file: file.write(data))
+        except WriteError as exc:
+            if isinstance(exc.__cause__, _LeftError):
+                self._left.append(self.path / name)
+            raise
 
     def set_aside(self, name: str) -> None:
         """Give a record a name that no reader takes for one; its bytes stay. Raises WriteError."""
@@ -81,7 +98,8 @@ class Directory:
 
     def close(self) -> None:
         """Let others write."""
-        self._lock.release()
+        with contextlib.suppress(OSError):  # the operating system does it in the end
+            self._lock.release()
 
 
 def publish(path: Path, write: Callable[[IO[bytes]], object], *, overwrite: bool = False) -> None:
@@ -90,7 +108,8 @@ def publish(path: Path, write: Callable[[IO[bytes]], object], *, overwrite: bool
     Temporary file in the same directory, flush, fsync, then link (which fails if the name
     exists) or, with overwrite, replace; then fsync of the directory. Raises StepOrderError
     if the name exists, WriteError for whatever the disk refuses; both leave no trace, but
-    for a file already replaced when the directory's fsync fails.
+    for a file already replaced when the directory's fsync fails, or one that has its name then
+    and cannot be unlinked either (the cause is a _LeftError).
     """
     temporary = None
     try:
@@ -116,6 +135,10 @@ def publish(path: Path, write: Callable[[IO[bytes]], object], *, overwrite: bool
                 os.unlink(temporary)
 
 
+class _LeftError(OSError):
+    """A file has its name, is not durable, and could not be removed."""
+
+
 def _link(temporary: str, path: Path) -> None:
     """Give the file its name for good, or, whatever happens (Ctrl-C too), not at all.
 
@@ -126,7 +149,10 @@ def _link(temporary: str, path: Path) -> None:
     try:
         _fsync_directory(path.parent)
     except BaseException:
-        os.unlink(path)
+        try:
+            os.unlink(path)
+        except OSError as exc:
+            raise _LeftError(*exc.args) from exc
         raise
 
 

@@ -385,8 +385,10 @@ def alphabets(
     if scope == "tensor":
         yield from ((t,) for t in lossy)
     else:
-        for family in dict.fromkeys(t.family for t in lossy):
-            yield tuple(t for t in lossy if t.family == family)
+        families: dict[str, list[TensorSpec]] = {}
+        for t in lossy:
+            families.setdefault(t.family, []).append(t)
+        yield from map(tuple, families.values())
 
 
 def check_settings(

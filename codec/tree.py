@@ -28,6 +28,9 @@ from .state import is_tensor, is_unicode, look, shares
 
 MAX_DEPTH = 64  # of containers; Python's JSON parser stops at about 1000
 MAX_EXACT = 2**53  # other readers hold integers as float64
+MAX_INTEGER = 14_000  # bits: what Python reads from a text
+MAX_ALIKE = 100  # keys of one mapping with the same hash: more were made to be slow to tell apart
+HASH_BITS = 60  # of shorter integers, only two can have the same hash
 
 _MAPPINGS: dict[str, type] = {"d": dict, "o": OrderedDict, "n": Counter}
 _SEQUENCES: dict[str, type] = {"l": list, "p": tuple}
@@ -206,6 +209,8 @@ class _Parting:
         if value is None or isinstance(value, bool):
             return value
         if type(value) is int:
+            if value.bit_length() > MAX_INTEGER:
+                raise DTypeError(f"{_shown(name)} is an integer of {value.bit_length()} bits")
             return value if abs(value) <= MAX_EXACT else {"i": str(value)}
         if isinstance(value, float):  # a numpy.float64 is one
             return float(value) if math.isfinite(value) else {"f": str(float(value))}
@@ -277,6 +282,10 @@ def _children(value: Any, tag: str, name: str | None) -> Iterator[tuple[Any, str
         return
     known = set()
     for key, child in value.items():
+        if type(key) is int and key.bit_length() > MAX_INTEGER:
+            raise StateMismatchError(
+                f"a key of {_shown(name)} is an integer of {key.bit_length()} bits"
+            )
         own = _joined(name, str(key))
         if own in known:
             raise StateMismatchError(f"two keys of {_shown(name)} are written {own!r}")
@@ -308,11 +317,16 @@ class _Joining:
 
     def __init__(self, tensors: Sequence[Any], values: Sequence[str]) -> None:
         self._tensors, self._values = tensors, values
+        self._seen: set[int] = set()
 
     def node(self, node: Any, depth: int) -> Any:
         tag, content = _opened(node, depth)
         if tag == "v":
-            return _told(_loaded(self._indexed(self._values, content)), 0)
+            text = self._indexed(self._values, content)
+            if content in self._seen:  # else a small file could ask for any memory
+                raise StructureError(f"value {content} stands there twice")
+            self._seen.add(content)
+            return _told(_loaded(text), 0)
         if tag == "t":
             return self._indexed(self._tensors, content)
         return _filled(tag, content, self.node, depth)
@@ -356,10 +370,15 @@ def _filled(tag: str, content: Any, convert: Callable[[Any, int], Any], depth: i
     if tag in _SEQUENCES:
         return _SEQUENCES[tag](convert(child, depth + 1) for child in content)
     filled = _MAPPINGS[tag]()
+    alike: Counter[int] = Counter()
     for item in content:
         if not isinstance(item, list) or len(item) != 2:
             raise StructureError("a mapping's item is no pair")
         key = _told(item[0], depth)
+        if type(key) is int and key.bit_length() > HASH_BITS:
+            alike[hash(key)] += 1
+            if alike[hash(key)] > MAX_ALIKE:
+                raise StructureError(f"more than {MAX_ALIKE} keys with the same hash")
         if key.__hash__ is None or isinstance(key, tuple) or key in filled:
             raise StructureError("a key that is no scalar, or there twice")
         filled[key] = convert(item[1], depth + 1)

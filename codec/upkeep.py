@@ -19,7 +19,7 @@ from typing import IO, Any
 from . import merged, merging
 from . import record as records
 from .chain import Chain, Entry, Position, Walk, record_name
-from .errors import ChainNotFoundError, SettingsError, StepOrderError, TrackDigestError
+from .errors import ChainNotFoundError, RecordError, SettingsError, StepOrderError, TrackDigestError
 from .merged import Merged, Moment
 from .record import Place, Record
 from .state import Arrays, copy_arrays
@@ -127,6 +127,20 @@ def superseded(entries: Iterable[Entry], keep: int) -> list[Entry]:
     oldest = bases[-keep]
     gone = [e for e in every if e.step < oldest or (e.step == oldest and e.kind != "base")]
     return gone[::-1]
+
+
+def intact(chain: Chain, n: int) -> list[Entry]:
+    """The chain's records without those bases that cannot be read, until n can: newest first."""
+    gone: set[Entry] = set()
+    for entry in sorted((e for e in chain.entries if e.kind == "base"), key=lambda e: -e.step):
+        if n == 0:
+            break
+        try:
+            chain.read(entry)
+            n -= 1
+        except RecordError:
+            gone.add(entry)
+    return [e for e in chain.entries if e not in gone]
 
 
 def _measured(chain: Chain) -> tuple[int, int, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ import torch
 
 import codec
 from codec.background import Background
+from codec.shared import Line, Memory
 
 Arrays = dict[str, np.ndarray]
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX's sockets")
@@ -190,9 +192,7 @@ def test_errors_are_told_by_the_next_call(tmp_path: Path) -> None:
         (path / "00000003.delta.safetensors").write_bytes(b"")
         failed = checkpoints.save(3, state)
         with pytest.raises(codec.StepOrderError):
-            _ = failed.ratio
-        with pytest.raises(codec.StepOrderError):
-            checkpoints.save(4, state)
+            _ = failed.ratio  # told: the next call goes on
         (path / "00000003.delta.safetensors").unlink()
         checkpoints.save(4, state)
         (path / "00000005.delta.safetensors").write_bytes(b"")
@@ -311,13 +311,146 @@ def test_closing_twice_and_saving_afterwards(tmp_path: Path) -> None:
 
 
 def test_no_memory_is_left_behind(tmp_path: Path) -> None:
-    if not Path("/dev/shm").exists():
-        pytest.skip("this system shows its shared memory elsewhere")
-    names = []
+    def held() -> int:
+        return sum("memfd:lcc" in os.readlink(f"/proc/self/fd/{n}") for n in descriptors())
+
+    def descriptors() -> list[str]:
+        return [n for n in os.listdir("/proc/self/fd") if os.path.lexists(f"/proc/self/fd/{n}")]
+
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("this system shows its descriptors elsewhere")
+    before = held()
     with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True) as checkpoints:
-        for step, n in enumerate((10, 10_000, 20)):  # grows, and is used again
+        for step, n in enumerate((10, 10_000, 20)):
             checkpoints.save(step, {"w": np.zeros(n, np.float32)})
-            names.append(checkpoints._recorder._memory.name)  # type: ignore[union-attr]
-        assert names[1] == names[2] != names[0]
-        assert [Path("/dev/shm", name).exists() for name in names] == [False, True, True]
-    assert not any(Path("/dev/shm", name).exists() for name in names)
+            assert held() == before + 2  # ours, and that of the mapping
+    assert held() == before
+
+
+# What interrupts the training loop.
+
+
+def ctrl_c(*_: Any, **__: Any) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("where", ["before", "after", "half"])
+def test_interrupted_while_a_state_is_handed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """It is saved all the same, and nothing is written over what is still being read."""
+    path, w = tmp_path / "run.lcc", torch.zeros(2_000_000)
+    tell = Line.tell
+
+    def interrupted(line: Line, message: dict[str, Any], *more: Any) -> None:
+        if where == "half":
+            line._socket.sendall(b'{"step": 1, "nu')
+        if where == "after":
+            tell(line, message, *more)
+        raise KeyboardInterrupt
+
+    with codec.Checkpointer(path, bits=None, asynchronous=True) as checkpoints:
+        checkpoints.save(0, {"w": w})
+        with monkeypatch.context() as patched:
+            patched.setattr(Line, "tell", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                checkpoints.save(1, {"w": w + 1})
+        assert checkpoints.step == 1
+        saves = {i: checkpoints.save(i, {"w": w + i}) for i in (2, 3, 4)}
+        assert [saves[i].step for i in saves] == [2, 3, 4]
+        assert [saves[i].nbytes > 0 for i in saves] == [True] * 3
+    assert codec.verify(path).steps == (0, 1, 2, 3, 4)
+    for i in range(5):
+        assert torch.equal(codec.restore(path, i)["w"], w + i)
+
+
+@pytest.mark.parametrize("call", ["look", "drop"])
+def test_interrupted_while_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    path, w = tmp_path / "run.lcc", torch.zeros(2_000_000)
+    with codec.Checkpointer(path, bits=None, asynchronous=True) as checkpoints:
+        for i in range(4):
+            saved = checkpoints.save(i, {"w": w + i})
+            with monkeypatch.context() as patched:
+                patched.setattr(Line, call, ctrl_c)
+                with pytest.raises(KeyboardInterrupt):
+                    _ = saved.nbytes
+            if i % 2:
+                assert saved.kind == ("delta" if i else "base")
+    for i in range(4):
+        assert torch.equal(codec.restore(path, i)["w"], w + i)
+
+
+def test_a_change_of_layout_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without memory for the new one, and while it is filled: what is saved next is what it is."""
+    path = tmp_path / "run.lcc"
+    with codec.Checkpointer(path, asynchronous=True) as checkpoints:
+        checkpoints.save(0, {"w": np.zeros(100, np.float32)})
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "posix_fallocate", lambda *_: (_ for _ in ()).throw(OSError("no")))
+            with pytest.raises(codec.WriteError, match="no shared memory of"):
+                checkpoints.save(1, {"w": np.ones(10_000, np.float32)})
+        checkpoints.save(2, {"w": np.full(100, 2, np.float32)})
+        with monkeypatch.context() as patched:
+            patched.setattr(Memory, "fill", ctrl_c)
+            with pytest.raises(KeyboardInterrupt):
+                checkpoints.save(3, {"w": np.ones(10_000, np.float32)})
+        for step in (3, 4):
+            checkpoints.save(step, {"w": np.full(100, step, np.float32)})
+    assert codec.verify(path).steps == (0, 2, 3, 4)
+    for step in (0, 2, 3, 4):
+        assert abs(codec.restore(path, step)["w"] - step).max() == 0
+
+
+def test_a_fork_that_lives_on_keeps_nobody_waiting(tmp_path: Path) -> None:
+    with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True) as checkpoints:
+        checkpoints.save(0, {"w": np.zeros(100, np.float32)})
+        process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+        process.start()
+        checkpoints.close()
+        assert process.is_alive()
+        process.kill()
+        process.join()
+
+
+def test_the_first_save_is_written_though_the_training_is_killed(tmp_path: Path) -> None:
+    code = """
+import os, signal, sys, numpy as np, codec
+checkpoints = codec.Checkpointer(sys.argv[1], asynchronous=True)
+checkpoints.save(0, {"n": np.arange(1000)})
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    path = tmp_path / "run.lcc"
+    done = subprocess.run([sys.executable, "-c", code, str(path)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    for _ in range(600):
+        if (path / "00000000.base.safetensors").exists():
+            break
+        time.sleep(0.1)
+    assert codec.restore(path)["n"].tolist() == list(range(1000))
+
+
+def test_large_values(tmp_path: Path) -> None:
+    """Longer than what is read at a time, there and back."""
+    names = {f"{i:04}" + "x" * 100: torch.ones(9) * torch.nan for i in range(900)}
+    state = {"model": names, "text": "y" * 300_000}
+    with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True) as checkpoints:
+        checkpoints.save(0, state)
+        saved = checkpoints.save(1, state | {"text": "z" * 300_000})
+        assert len(saved.non_finite) == 900
+        assert checkpoints.save(2, state).kind == "delta"
+    assert codec.restore(tmp_path / "run.lcc", 1)["text"] == "z" * 300_000
+
+
+def test_the_loop_s_own_error_comes_first(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def train() -> None:
+        with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True) as checkpoints:
+            checkpoints.save(0, {"w": np.zeros(9)}).nbytes  # noqa: B018
+            (tmp_path / "run.lcc" / "00000001.delta.safetensors").write_bytes(b"")
+            checkpoints.save(1, {"w": np.ones(9)})
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        train()
+    assert "the newest save failed too" in caplog.text

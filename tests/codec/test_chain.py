@@ -531,6 +531,33 @@ def test_encrypted_member_is_refused(golden: Path) -> None:
         codec.restore(io.BytesIO(bytes(data)), 0)
 
 
+@pytest.mark.parametrize("at", [30, 32])
+def test_a_member_cannot_hide_others(golden: Path, tmp_path: Path, at: int) -> None:
+    """The length of its extra field or comment reaches to the directory's end, or beyond."""
+    path = tmp_path / "run.lcc.zip"
+    codec.Chain(golden / "tokens.lcc").pack(path)
+    data = bytearray(path.read_bytes())
+    first = data.index(b"PK\1\2")
+    for bit in range(16):
+        data[first + at + bit // 8] ^= 1 << bit % 8
+        with pytest.raises(codec.ArchiveError):
+            codec.Chain(io.BytesIO(bytes(data)))
+        data[first + at + bit // 8] ^= 1 << bit % 8
+    assert codec.verify(io.BytesIO(bytes(data))).ok
+
+
+@pytest.mark.parametrize("name", ["00000000.base.safetensors\0", "00000000.base.safetensors\0x"])
+def test_a_name_with_nul_is_refused(golden: Path, name: str) -> None:
+    """zipfile ends it there."""
+    file = io.BytesIO()
+    info = zipfile.ZipInfo("x" * len(name))
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(info, (golden / "run.lcc" / "00000000.base.safetensors").read_bytes())
+    data = file.getvalue().replace(info.filename.encode(), name.encode())
+    with pytest.raises(codec.ArchiveError, match="is not a stored record"):
+        codec.verify(io.BytesIO(data))
+
+
 @pytest.fixture(scope="session")
 def packed(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("packed") / "run.lcc.zip"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import subprocess
@@ -676,7 +677,7 @@ def test_same_bytes_in_three_processes(tmp_path: Path) -> None:
 def test_interrupted_when_the_record_has_its_name(
     tmp_path: Path, walk: list[Arrays], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody knows then whether it is part of the chain: the next save is a base."""
+    """Nobody was told of it: it is taken back, and the next save is a base."""
     path = tmp_path / "run.lcc"
     with codec.Checkpointer(path) as checkpoints:
         checkpoints.save(0, walk[0])
@@ -694,7 +695,108 @@ def test_interrupted_when_the_record_has_its_name(
         assert checkpoints.save(3, walk[3]).kind == "delta"
     report = codec.verify(path)
     assert report.ok
-    assert report.steps == (0, 1, 2, 3)
+    assert report.steps == (0, 2, 3)
+
+
+def test_an_interrupted_step_is_saved_again(
+    run: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As who handles Ctrl-C would do it: nobody was told of the delta, which is taken back."""
+    *_, state, last = random_states(6)
+    with codec.Checkpointer(run, bits=3, resume=True) as checkpoints:
+        with monkeypatch.context() as patch:
+            publish = storage.publish
+
+            def publish_and_be_interrupted(*args: Any) -> None:
+                publish(*args)
+                raise KeyboardInterrupt
+
+            patch.setattr(storage, "publish", publish_and_be_interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                checkpoints.save(40, state)
+        assert checkpoints.save(40, last).kind == "base"
+    assert not (run / "00000040.delta.safetensors").exists()
+    for step in (40, None):
+        assert codec.restore(run, step)["w"].tobytes() == last["w"].tobytes()
+    assert (codec.verify(run).problems, codec.verify(run).steps) == ((), (0, 10, 20, 30, 40))
+    with codec.Checkpointer(run, bits=3, resume=True) as checkpoints:
+        assert checkpoints.step == 40
+        assert checkpoints.save(50, state).kind == "delta"
+    assert codec.verify(run).ok
+    assert codec.restore(run, 50)["d"].tobytes() == state["d"].tobytes()
+
+
+def test_a_record_that_could_not_be_taken_back(
+    tmp_path: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has its name, but the save failed, and so did removing it: the next save does that."""
+    states = random_states(4)
+
+    def refuse(path: Any) -> None:
+        raise OSError(errno.EIO, "no")
+
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        for step in (0, 10):
+            with monkeypatch.context() as patch:
+                patch.setattr(storage, "_fsync_directory", refuse)
+                patch.setattr(os, "unlink", refuse)
+                with pytest.raises(codec.WriteError):
+                    checkpoints.save(step, states[0])
+                with pytest.raises(codec.WriteError, match="could not be removed"):
+                    checkpoints.save(step + 1, states[0])
+            assert codec.Chain(tmp_path / "run.lcc").steps[-1] == step
+            assert checkpoints.save(step + 1, states[1]).kind == ("delta" if step else "base")
+    report = codec.verify(tmp_path / "run.lcc")
+    assert (report.problems, report.steps) == ((), (1, 11))
+
+
+def test_a_disk_that_cannot_be_read_for_a_while(
+    run: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest base is damaged, and of what is before it nothing is set aside."""
+    with codec.Checkpointer(run, resume=True) as checkpoints:
+        checkpoints.save(40, {"other": np.zeros(9, np.float32)})
+    (run / "00000040.base.safetensors").write_bytes(b"damaged")
+    before = sorted(run.iterdir())
+    read_bytes = Path.read_bytes
+
+    def fail(path: Path) -> bytes:
+        if path.name.startswith("00000010"):
+            raise OSError(errno.EIO, "no")
+        return read_bytes(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", fail)
+        with pytest.raises(codec.ChainError, match=r"00000010\.delta.*cannot be read"):
+            codec.Checkpointer(run, resume=True)
+    assert sorted(run.iterdir()) == before
+    with pytest.warns(codec.SkippedRecordWarning, match="goes on from step 30; 1 records"):
+        assert codec.Checkpointer(run, resume=True).step == 30
+
+
+@pytest.mark.parametrize("call", ["stat", "scandir"])
+def test_a_directory_that_cannot_be_looked_into(
+    run: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """It is not taken for an empty one, and the lock is let go of."""
+    for failing in range(8):
+        calls = iter(range(100))
+        real = getattr(os, call)
+
+        def refuse(path: Any = ".", *args: Any, **kwargs: Any) -> Any:
+            if str(path) == str(run) and next(calls) == failing:  # noqa: B023
+                raise OSError(errno.EIO, "no")
+            return real(path, *args, **kwargs)  # noqa: B023
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, call, refuse)
+            try:
+                checkpoints = codec.Checkpointer(run, resume=True)
+            except codec.ChainError as exc:
+                assert "no" in str(exc)  # noqa: PT017
+                continue
+        assert checkpoints.step == 30
+        checkpoints.close()
 
 
 @pytest.mark.parametrize("budget", [0.5, 0.4321234567891234, 1.0])

@@ -267,6 +267,7 @@ def test_depth() -> None:
         '{"d":[["a",{"x":1}]]}', '{"d":[["a",{"t":0}],["a",{"t":0}]]}', '{"d":[[[1],{"t":0}]]}',
         '{"d":[[{"l":[]},{"t":0}]]}', '{"d":[[{"p":[]},{"t":0}]]}', '{"z":[]}', "[" * 5000,
         '{"l":[' * 200 + "]}" * 200, '{"d":[["a",{"l":{}}]]}', '{"n":[["a",{"q":0}]]}',
+        '{"d":[["a",{"v":0}],["b",{"v":0}]]}',
     ],
 )  # fmt: skip
 def test_hostile_structures(structure: str) -> None:
@@ -280,11 +281,22 @@ def test_hostile_structures(structure: str) -> None:
         "", "nan", "[1]", "{}", '{"i":"x"}', '{"i":[]}', '{"f":"one"}', '{"f":1}', '{"f":[]}',
         '{"b":"?"}', '{"b":3}', '{"d":[1]}', '{"l":3}', '{"t":0}', '{"l":[{"v":0}]}', "[" * 5000,
         '{"l":[' * 200 + "1" + "]}" * 200, '{"d":[[{"d":[]},1]]}',
+        '{"d":[' + ",".join(f"[{i * (2**61 - 1)},0]" for i in range(104)) + "]}",
     ],
 )  # fmt: skip
 def test_hostile_values(value: str) -> None:
     with pytest.raises(StructureError):
         check_value(value)
+
+
+def test_integers_that_cannot_be_read_again() -> None:
+    """Python reads 4,300 digits of a text at most."""
+    for digits in (4000, 4200):
+        state = {"big": -(10**digits), 10**digits: 1}
+        assert put_together(take_apart(state, never)) == state
+    for state in ({"big": 10**4400}, {10**4400: 1}):
+        with pytest.raises((codec.DTypeError, codec.StateMismatchError), match="integer of 14617"):
+            take_apart(state, never)
 
 
 @given(st.text(max_size=40), st.recursive(

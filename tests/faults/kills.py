@@ -1,6 +1,6 @@
 """Kill a process that saves, at every call to the file system and at random times.
 
-    python tests/faults/kills.py --random 400
+    PYTHONPATH=. python tests/faults/kills.py --random 400
 
 Each time a process of its own saves states into a chain and tells, once `save` has returned, which
 step that was and the digest of its track. It is killed (SIGKILL) before or after one of its calls
@@ -20,19 +20,13 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import xxhash
+from common import STEPS, Calls, check_told, saves, state_of
 
 import codec
-from codec.state import Arrays
 
-STEPS = 5  # of one process; the shapes change at the third
 LIFETIME = 0.015  # seconds, about, of a process that is not killed
-CALLS = ("open", "write", "fsync", "link", "unlink", "fchmod", "mkdir", "close", "replace")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -56,58 +50,23 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 class Trap:
-    """Kills its own process before or after call ``number``, counted over all of CALLS."""
+    """Kills its own process before or after call ``number``, counted over all that write."""
 
     def __init__(self, when: str, number: int) -> None:
         self.when, self.number = when, number
 
     def set(self) -> None:
-        """From now on. A file is written in two halves, each of them a call."""
-        for name in CALLS:
-            setattr(os, name, self._trapped(getattr(os, name)))
-        fdopen = os.fdopen
-        os.fdopen = lambda *args, **kwargs: _Halves(  # type: ignore[assignment]
-            fdopen(*args, **kwargs), self._trapped
-        )
+        """From now on."""
+        Calls(self._before, self._after).__enter__()
 
-    def _trapped(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def trapped(*args: Any, **kwargs: Any) -> Any:
-            self.number -= 1
-            mine = self.number == -1
-            if mine and self.when == "before":
-                os.kill(os.getpid(), signal.SIGKILL)
-            result = call(*args, **kwargs)
-            if mine:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return result
+    def _before(self, name: str) -> None:
+        self.number -= 1
+        if self.number == -1 and self.when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
 
-        return trapped
-
-
-class _Halves:
-    """A file whose writes take two calls."""
-
-    def __init__(self, file: Any, trapped: Callable[..., Any]) -> None:
-        self._file, self._write = file, trapped(self._now)
-
-    def _now(self, data: bytes) -> None:
-        self._file.write(data)
-        self._file.flush()
-
-    def write(self, data: bytes) -> int:
-        """All of it."""
-        self._write(data[: len(data) // 2])
-        self._write(data[len(data) // 2 :])
-        return len(data)
-
-    def __enter__(self) -> _Halves:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._file, name)
+    def _after(self, name: str) -> None:
+        if self.number == -1:
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def one_kill(resumed: bool, trap: Trap | None, seconds: float | None, met: Counter[str]) -> bool:
@@ -161,30 +120,6 @@ def _child(path: Path, trap: Trap | None, writing: int) -> None:
         os._exit(1)
 
 
-def saves(checkpoints: codec.Checkpointer, steps: range) -> Iterator[tuple[int, str]]:
-    """Save these steps; yields each with the digest of its track."""
-    for step in steps:
-        checkpoints.save(step, state_of(step))
-        assert checkpoints.tracker is not None
-        yield step, digest_of(checkpoints.tracker.state)
-
-
-def state_of(step: int) -> dict[str, Any]:
-    """What is saved at a step: always the same."""
-    rng = np.random.default_rng(step)
-    size = 3000 if step % STEPS < 3 else 2000
-    model = {"w": rng.normal(size=size).astype(np.float32), "n": np.array(step)}
-    return {"model": model, "step": step, "exact": rng.normal(size=50)}
-
-
-def digest_of(arrays: Arrays) -> str:
-    """Of a track, from every byte of it."""
-    h = xxhash.xxh3_128()
-    for name in sorted(arrays):
-        h.update(name.encode() + arrays[name].tobytes())
-    return h.hexdigest()
-
-
 def check(path: Path, told: dict[int, str]) -> None:
     """Raise unless all steps restore as they were told of, and the chain can go on."""
     if not told:
@@ -192,12 +127,7 @@ def check(path: Path, told: dict[int, str]) -> None:
             checkpoints.save(1000, state_of(0))
         assert codec.verify(path).ok
         return
-    for step, digest in told.items():
-        *_, position = codec.Chain(path).replay(step)
-        assert digest_of(position.state) == digest, f"step {step} has changed"
-        restored = codec.restore(path, step)
-        assert restored["step"] == step
-        assert restored["exact"].tobytes() == state_of(step)["exact"].tobytes()
+    check_told(path, told)
     assert codec.verify(path).ok, codec.verify(path).problems
     with codec.Checkpointer(path, bits=2, resume=True) as checkpoints:
         assert checkpoints.step is not None

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
-import codec
-
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_nothing_that_was_told_is_lost() -> None:
-    root = Path(codec.__file__).parents[1]
-    script = Path(__file__).with_name("kills.py")
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(script), "--random", "20"],
-        env=os.environ | {"PYTHONPATH": str(root)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "LOST" not in done.stdout
-    killed = int(done.stdout.split(" killed")[0].split()[-1])
-    assert killed >= 110, done.stdout  # that many calls there are
+def test_nothing_that_was_told_is_lost(quick: Callable[..., str]) -> None:
+    out = quick("kills", "--random", "20")
+    assert "LOST" not in out
+    killed = int(out.split(" killed")[0].split()[-1])
+    assert killed >= 110, out  # that many calls there are

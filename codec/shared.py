@@ -1,0 +1,199 @@
+"""What a training and the process that saves for it share: memory, and a line for messages.
+
+Messages are lines of JSON over a pair of sockets: nothing is pickled. The memory has no name, so
+that nothing is left behind whoever is killed; its descriptor goes along with a message.
+
+Not done here: what is said, and when (background).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import select
+import socket
+import tempfile
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import kernels
+from .errors import WriteError
+from .state import Arrays, Layout, Stage, is_plain
+from .tree import Parts
+
+ALIGNMENT = 64  # bytes: of every array in the shared memory
+PIECE = 2**16  # bytes read at a time; more than almost every message
+
+Message = dict[str, Any]
+
+
+class Line:
+    """Messages to and from the other process."""
+
+    def __init__(self, ours: socket.socket) -> None:
+        self._socket = ours
+        self._parts: list[bytes] = []  # of a message that has not ended yet
+        self._lines: deque[bytes] = deque()
+        self.received: list[int] = []  # descriptors that came along, the newest last
+        self._poll = select.poll()
+        self._poll.register(ours, select.POLLIN)
+
+    @property
+    def closed(self) -> bool:
+        """Whether this side is."""
+        return self._socket.fileno() < 0
+
+    def tell(self, message: Message, descriptors: Sequence[int] = (), again: bool = False) -> None:
+        """Raises OSError if nobody listens. again: part of it may have been said already."""
+        data = (b"\n" if again else b"") + json.dumps(message).encode() + b"\n"
+        if descriptors:
+            data = data[socket.send_fds(self._socket, [data], descriptors) :]
+        self._socket.sendall(data)
+
+    def waits(self, seconds: float = 0.0) -> bool:
+        """Whether there is a message, a part of one, or the end, within these seconds."""
+        return bool(self._lines) or bool(self._poll.poll(int(1000 * seconds)))
+
+    def hear(self) -> Message:
+        """The next message, {} for what is none. Raises EOFError at the end, OSError."""
+        while not self._lines:
+            more, descriptors, _, _ = socket.recv_fds(self._socket, PIECE, 4)
+            self.received += descriptors
+            if not more:
+                raise EOFError
+            *ended, rest = more.split(b"\n")
+            if ended:
+                self._lines.append(b"".join((*self._parts, ended[0])))
+                self._lines += ended[1:]
+                self._parts = []
+            self._parts.append(rest)
+        return _parsed(self._lines.popleft())
+
+    def look(self) -> Message:
+        """The next message, which `drop` takes away: an interrupt in between loses nothing."""
+        if not self._lines and not self._parts:
+            seen = self._socket.recv(PIECE, socket.MSG_PEEK)
+            if not seen:
+                raise EOFError
+            line, end, _ = seen.partition(b"\n")
+            if end:
+                return _parsed(line)
+        if not self._lines:  # a long one
+            message = self.hear()
+            self._lines.appendleft(json.dumps(message).encode())
+        return _parsed(self._lines[0])
+
+    def drop(self) -> None:
+        """Take away what `look` has shown."""
+        if self._lines:
+            self._lines.popleft()
+            if not self._lines and not any(self._parts):
+                self._parts = []
+            return
+        seen = self._socket.recv(PIECE, socket.MSG_PEEK)
+        self._socket.recv(len(seen.partition(b"\n")[0]) + 1)
+
+    def end(self) -> None:
+        """The other process reads to the end, whoever else holds this side too."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        """Let go of this side."""
+        self._socket.close()
+
+
+class Memory:
+    """Arrays of a layout, and the number of the save that is done, in shared memory.
+
+    descriptor: of memory that the other process made; None makes some. Raises WriteError if there
+    is none.
+    """
+
+    def __init__(self, layout: Layout, descriptor: int | None = None) -> None:
+        sizes = [-(-t.track_nbytes // ALIGNMENT) * ALIGNMENT for t in layout.tensors]
+        ends = np.cumsum([ALIGNMENT, *sizes])
+        self.descriptor = _made(int(ends[-1])) if descriptor is None else descriptor
+        block = mmap.mmap(self.descriptor, int(ends[-1]))
+        self._done = np.ndarray((1,), np.int64, block)
+        self.arrays: Arrays = {
+            t.name: np.ndarray(t.track_shape, t.track_dtype, block, int(begin))
+            for t, begin in zip(layout.tensors, ends)
+        }
+        self._stages = [Stage(t, self.arrays[t.name]) for t in layout.tensors]
+        self._looks: tuple[tuple[Any, ...], ...] | None = None
+        self._direct: tuple[NDArray[np.int64], ...] = ()
+        self._others: list[tuple[Stage, str]] = []
+
+    @property
+    def done(self) -> int:
+        """Number of the save that is done; negative: that has failed."""
+        return int(self._done[0])
+
+    @done.setter
+    def done(self, number: int) -> None:
+        self._done[0] = number
+
+    def fill(self, parts: Parts) -> None:
+        """Copy the layout's tensors; those that lie where they lay last time all at once."""
+        if parts.looks != self._looks:
+            self._plan(parts)
+        kernels.copy_all(*self._direct)
+        for stage, name in self._others:
+            stage.fill(parts.tensors[name])
+
+    def _plan(self, parts: Parts) -> None:
+        self._looks = None
+        every = self._stages, parts.tensors.items(), parts.looks, self.arrays.values()
+        direct: list[tuple[int, int, int]] = []
+        self._others = []
+        for stage, (name, tensor), seen, array in zip(*every, strict=True):
+            if is_plain(tensor, array):
+                direct.append((array.__array_interface__["data"][0], seen[0], array.nbytes))
+            else:
+                self._others.append((stage, name))
+        self._direct = tuple(np.array(direct, np.int64).reshape(-1, 3).T.copy())
+        self._looks = parts.looks
+
+    def close(self) -> None:
+        """Let go of it; it is gone once nobody holds it, nor looks at an array."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+        self.descriptor, self.arrays, self._stages, self._looks = -1, {}, [], None
+        self._done = np.zeros(1, np.int64)
+
+
+def _made(nbytes: int) -> int:
+    """Descriptor of so much memory, all of it there: what is not would be missed while it is
+    written to, by a signal that ends the process."""
+    try:
+        if hasattr(os, "memfd_create"):
+            descriptor = os.memfd_create("lcc")
+        else:
+            with tempfile.TemporaryFile() as file:
+                descriptor = os.dup(file.fileno())
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(descriptor, 0, nbytes)
+            else:
+                os.ftruncate(descriptor, nbytes)
+        except BaseException:
+            os.close(descriptor)
+            raise
+    except OSError as exc:
+        raise WriteError(f"no shared memory of {nbytes:,} bytes: {exc}") from exc
+    return descriptor
+
+
+def _parsed(line: bytes) -> Message:
+    try:
+        message = json.loads(line) if line else {}
+    except ValueError:  # the first part of what was then said again
+        return {}
+    return message if isinstance(message, dict) else {}

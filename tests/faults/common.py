@@ -1,0 +1,163 @@
+"""What the fault tests share: traps at calls to the file system, states, digests, forgery."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xxhash
+from blake3 import blake3
+
+import codec
+from codec.state import Arrays
+
+STEPS = 5  # after so many the states begin anew; the shapes change at the third
+WRITING = ("open", "write", "fsync", "link", "unlink", "fchmod", "mkdir", "close", "replace")
+READING = ("stat", "lstat", "fstat", "listdir", "scandir", "read", "flock")
+DIGEST = re.compile(rb'\\"digest\\":\\"([0-9a-f]{64})\\"')
+
+MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # for files whose fsync means nothing
+
+Told = Callable[[str], None]
+
+
+class Calls:
+    """Has every call to the file system told of by its name, before and after it.
+
+    before: may raise, and the call is then not made (but for a close, which always closes).
+    names: of the calls that count. Files are written in two halves, each of them a call.
+    """
+
+    def __init__(
+        self, before: Told, after: Told = lambda name: None, names: tuple[str, ...] = WRITING
+    ) -> None:
+        self._before, self._after, self._names = before, after, names
+        self._replaced: list[tuple[Any, str, Any]] = []
+
+    def __enter__(self) -> Calls:
+        for name in self._names:
+            for module in (os, fcntl):
+                if hasattr(module, name) and name not in ("read", "write"):
+                    self._replace(module, name, self.told(name, getattr(module, name)))
+        self._replace(os, "fdopen", self._opened(os.fdopen))
+        if "read" in self._names:
+            self._replace(io, "open", self._opened(self.told("open", io.open)))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for module, name, call in reversed(self._replaced):
+            setattr(module, name, call)
+
+    def _replace(self, module: Any, name: str, call: Any) -> None:
+        self._replaced.append((module, name, getattr(module, name)))
+        setattr(module, name, call)
+
+    def told(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        """The call, told of if it is one of the names."""
+        if name not in self._names:
+            return call
+
+        def told(*args: Any, **kwargs: Any) -> Any:
+            try:
+                self._before(name)
+            except BaseException:
+                if name == "close":
+                    call(*args, **kwargs)
+                raise
+            result = call(*args, **kwargs)
+            self._after(name)
+            return result
+
+        return told
+
+    def _opened(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Of fdopen and open: binary files made of calls that are told of."""
+
+        def opened(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
+            if mode not in ("rb", "wb"):
+                return call(file, mode, *args, **kwargs)
+            plain = call(file, mode, buffering=0)
+            raw = _File(os.dup(plain.fileno()), mode, self)
+            plain.close()
+            return io.BufferedReader(raw) if mode == "rb" else io.BufferedWriter(raw)
+
+        return opened
+
+
+class _File(io.FileIO):
+    """A file whose first write writes one half only, as a disk may do."""
+
+    def __init__(self, descriptor: int, mode: str, calls: Calls) -> None:
+        super().__init__(descriptor, mode)
+        self._calls, self._fresh = calls, True
+
+    def write(self, data: Any) -> int:
+        data = memoryview(data)
+        if self._fresh and len(data) > 1:
+            data = data[: len(data) // 2]
+        self._fresh = False
+        written = self._calls.told("write", super().write)(data)
+        assert isinstance(written, int)
+        return written
+
+    def readall(self) -> bytes:
+        return bytes(self._calls.told("read", super().readall)())
+
+    def close(self) -> None:
+        if not self.closed:
+            self._calls.told("close", super().close)()
+
+
+def saves(checkpoints: codec.Checkpointer, steps: range) -> Iterator[tuple[int, str]]:
+    """Save these steps; yields each with the digest of its track."""
+    for step in steps:
+        checkpoints.save(step, state_of(step))
+        assert checkpoints.tracker is not None
+        yield step, digest_of(checkpoints.tracker.state)
+
+
+def chain_of(path: Path, steps: int) -> dict[int, str]:
+    """A new chain; its steps and the digests of their tracks."""
+    with codec.Checkpointer(path) as checkpoints:
+        return dict(saves(checkpoints, range(steps)))
+
+
+def state_of(step: int) -> dict[str, Any]:
+    """What is saved at a step: always the same."""
+    rng = np.random.default_rng(step)
+    size = 3000 if step % STEPS < 3 else 2000
+    model = {"w": rng.normal(size=size).astype(np.float32), "n": np.array(step)}
+    return {"model": model, "step": step, "exact": rng.normal(size=50)}
+
+
+def digest_of(arrays: Arrays) -> str:
+    """Of a track, from every byte of it."""
+    h = xxhash.xxh3_128()
+    for name in sorted(arrays):
+        h.update(name.encode() + arrays[name].tobytes())
+    return h.hexdigest()
+
+
+def check_told(path: Path, told: dict[int, str]) -> None:
+    """Raise unless all steps of `saves` restore to the last bit."""
+    for step, digest in told.items():
+        *_, position = codec.Chain(path).replay(step)
+        assert digest_of(position.state) == digest, f"step {step} has changed"
+        restored = codec.restore(path, step) if step == max(told) else position.whole()
+        assert restored["step"] == step
+        assert restored["exact"].tobytes() == state_of(step)["exact"].tobytes()
+
+
+def resealed(data: bytes) -> bytes:
+    """The same record with the digest that its bytes ask for, as a forger would do it."""
+    place = DIGEST.search(data)
+    if place is None:
+        return data
+    zeroed = data[: place.start(1)] + b"0" * 64 + data[place.end(1) :]
+    return zeroed[: place.start(1)] + blake3(zeroed).hexdigest().encode() + zeroed[place.end(1) :]

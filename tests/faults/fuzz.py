@@ -1,0 +1,405 @@
+"""Feed the decoders with damaged input, millions of times: only named errors may come back.
+
+    PYTHONPATH=. python tests/faults/fuzz.py --inputs 1000000
+
+Targets: records (bytes changed anywhere, and metadata, arrays and texts changed one by one, the
+digest made right again so that what is behind it is reached), `decode` of changed encodings, code
+tables, values and structures. Each input is made from the seed, the target's name and its number
+alone; a finding is told with them and can be repeated by --target, --first and --inputs 1. It all
+happens in a process of its own: one that crashes or stops is a finding as well. The tracks that
+records are applied to lie between guards, which must not change.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import mmap
+import os
+import random
+import signal
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from common import resealed
+
+import codec
+from codec import container, tree
+from codec import record as records
+from codec.chain import Entry, Position
+from codec.kernels import UNIT
+from codec.state import Arrays, layout_of, to_arrays
+from codec.tables import CodeTable
+
+STUCK = 60.0  # seconds for one input
+GUARD = 4096  # float32 on each side of a track
+# Of 100 inputs, so many are of this target; the slow ones are fewer.
+SHARES = {"anywhere": 10, "parts": 10, "decode": 25, "table": 30, "values": 15, "structure": 10}
+INTERESTING = [
+    0, 1, 2, 3, 31, 32, 33, 84, 85, 127, 128, 255, 256, 511, 512, 4095, 4096, UNIT - 1,
+    UNIT, UNIT + 1, 2**21, 2**21 + 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63, 2**64 - 1,
+]  # fmt: skip
+WORDS: list[Any] = [
+    "w", "n", "model/w", "F32", "F16", "I64", "base", "delta", "model", "tensor", "huffman",
+    "runlength", "", None, True, -1, 1.5, float("nan"), 10**30, [], {}, "0" * 64, "0" * 32,
+]  # fmt: skip
+
+Target = Callable[[random.Random], None]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run; returns the number of findings."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--inputs", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--target", choices=SHARES)
+    parser.add_argument("--first", type=int, default=0, help="number of the first input")
+    options = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")
+    codec.warm_up()
+    samples = Samples()
+    findings, inputs, started = 0, 0, time.monotonic()
+    for name, share in SHARES.items():
+        if options.target not in (None, name):
+            continue
+        n = options.inputs if options.target else options.inputs * share // 100
+        findings += watched(name, getattr(samples, name), options.seed, options.first, n)
+        inputs += n
+    seconds = time.monotonic() - started
+    print(f"{inputs:,} inputs, {findings} findings, {inputs / seconds:,.0f} inputs/s")
+    return findings
+
+
+def watched(name: str, target: Target, seed: int, first: int, n: int) -> int:
+    """Run one target in a process of its own; returns the number of findings."""
+    at, end, findings, started = first, first + n, 0, time.monotonic()
+    met: Counter[str] = Counter()
+    while at < end:
+        shared = mmap.mmap(-1, 16)  # number of the input, and how many were findings
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reading)
+            os.write(writing, json.dumps(inputs(name, target, seed, at, end, shared)).encode())
+            os._exit(0)
+        os.close(writing)
+        status = awaited(child, shared)
+        with os.fdopen(reading) as pipe:
+            told = pipe.read()
+        met += Counter(json.loads(told or "{}"))
+        at = int.from_bytes(shared[:8], "little") + 1
+        findings += int.from_bytes(shared[8:16], "little")
+        if status:
+            findings += 1
+            print(f"FINDING: {name}, seed {seed}, number {at - 1}: ended with status {status}")
+    rate = n / (time.monotonic() - started)
+    common = ", ".join(f"{count:,} {what}" for what, count in met.most_common(4))
+    print(f"{name}: {n:,} inputs, {findings} findings, {rate:,.0f}/s: {common}", flush=True)
+    return findings
+
+
+def awaited(child: int, shared: mmap.mmap) -> int:
+    """The status that a process ends with; one that stays at an input for long is killed."""
+    last, since = b"", time.monotonic()
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return status
+        if shared[:8] != last:
+            last, since = shared[:8], time.monotonic()
+        if time.monotonic() > since + STUCK:
+            os.kill(child, signal.SIGKILL)
+        time.sleep(0.02)
+
+
+def inputs(
+    name: str, target: Target, seed: int, at: int, end: int, shared: mmap.mmap
+) -> dict[str, int]:
+    """Make and try these inputs; what became of them."""
+    met: Counter[str] = Counter()
+    findings = 0
+    for number in range(at, end):
+        shared[:8] = number.to_bytes(8, "little")
+        try:
+            target(random.Random(f"{seed} {name} {number}"))
+            met["read"] += 1
+        except (codec.LccError, tree.StructureError) as exc:
+            met[type(exc).__name__] += 1
+        except BaseException as exc:
+            findings += 1
+            shared[8:16] = findings.to_bytes(8, "little")
+            print(f"FINDING: {name}, seed {seed}, number {number}: {type(exc).__name__}: {exc}")
+            traceback.print_exc()
+    return met
+
+
+class Guarded:
+    """A copy of a track, each array between two guards."""
+
+    def __init__(self, state: Arrays) -> None:
+        self.arrays: Arrays = {}
+        self._whole: list[np.ndarray] = []
+        for name, array in state.items():
+            if array.dtype != np.float32:
+                self.arrays[name] = array.copy()
+                continue
+            whole = np.full(array.size + 2 * GUARD, 7, np.float32)
+            whole[GUARD : GUARD + array.size] = array.reshape(-1)
+            self.arrays[name] = whole[GUARD : GUARD + array.size].reshape(array.shape)
+            self._whole.append(whole)
+
+    def check(self) -> None:
+        """Raise if anything was written outside."""
+        for whole in self._whole:
+            assert (whole[:GUARD] == 7).all(), "written before an array"
+            assert (whole[-GUARD:] == 7).all(), "written behind an array"
+
+
+class Samples:
+    """What is damaged: records and parts of them; and how, each method a target."""
+
+    def __init__(self) -> None:
+        rng = np.random.default_rng(0)
+        self.records: list[tuple[bytes, Any]] = []  # a record, and the base it is applied to
+        self.encoded: list[codec.Encoded] = []
+        self.structures: list[tree.Parts] = []
+        self.texts = ['0 1.5\n1 "x"\n2 {"l":[{"i":"99999999999999999"}]}\n']
+        for coder in ("runlength", "huffman"):
+            for size, share in ((60, 1.0), (3000, 0.05), (70_000, 0.001)):
+                for scope in ("model", "tensor"):
+                    self._add(rng, coder, size, share, scope)
+        self.packed = [e.table for e in self.encoded if e.table]
+        self.texts += ['0 {"d":[["a",{"b":"AAEC"}],[1.5,{"f":"nan"}]]}\n3 [1]\n', "5 null\n9 {}\n"]
+
+    def _add(
+        self, rng: np.random.Generator, coder: str, size: int, share: float, scope: str
+    ) -> None:
+        w = rng.normal(size=size).astype(np.float32)
+        v = rng.normal(size=(5, 4)).astype(np.float32)
+        layout_state = {"model": {"w": w, "v": v, "n": np.array(0)}, "lr": [0.1, {"b": b"\0"}]}
+        parts = tree.take_apart(layout_state, lambda name: False)
+        layout = dataclasses.replace(layout_of(parts.tensors), structure=parts.structure)
+        tracker = codec.Tracker(parts.tensors, 3, scope, coder)
+        tracker.layout = layout
+        place = records.Place(0)
+        base = records.dump_base(place, layout, tracker.state, tracker.sums, parts.values)
+        loaded = records.base_of(records.load(base, "base"))
+        self.records.append((base, None))
+        self.structures.append(parts)
+        digest = records.load(base, "base").digest
+        for step in (1, 2):
+            moved = w + (rng.normal(size=size) * (rng.random(size) < share)).astype(np.float32)
+            state = parts.tensors | {"model/w": moved, "model/n": np.array(step)}
+            delta = tracker.prepare_arrays(to_arrays(state, layout))
+            delta = dataclasses.replace(delta, values={0: "0.2"})
+            track = records.track_digest(
+                layout, tracker.state | delta.exact, delta.sums or {}, ("0.2", *parts.values[1:])
+            )
+            data = records.dump_delta(records.Place(step, digest[:16], digest), track, delta)
+            before = (layout, {k: a.copy() for k, a in tracker.state.items()}, dict(tracker.sums),
+                      dict(tracker.tables), loaded[3])  # fmt: skip
+            self.records.append((data, before))
+            self.encoded += [group.encoded for group in delta.groups]
+            tracker.commit(delta)
+
+    # Targets
+
+    def anywhere(self, rng: random.Random) -> None:
+        """A record of which any bytes were changed."""
+        data, before = rng.choice(self.records)
+        damaged = bytearray(data)
+        for _ in range(rng.randrange(1, 4)):
+            at = rng.randrange(len(damaged))
+            how = rng.randrange(4)
+            if how == 0:
+                damaged[at] ^= 1 << rng.randrange(8)
+            elif how == 1:
+                damaged[at] = rng.randrange(256)
+            elif how == 2:
+                other = rng.choice(self.records)[0]
+                start = rng.randrange(len(other))
+                damaged[at : at + 8] = other[start : start + 8]
+            else:
+                damaged[at : at + rng.randrange(3)] = rng.randbytes(rng.randrange(3))
+        self._read(resealed(bytes(damaged)), before)
+
+    def parts(self, rng: random.Random) -> None:
+        """A record of which fields, arrays or texts were changed."""
+        data, before = rng.choice(self.records)
+        metadata, arrays, _ = container.unseal(data, "sample")
+        arrays = {name: array.copy() for name, array in arrays.items()}
+        for _ in range(rng.randrange(1, 3)):
+            how = rng.randrange(6)
+            if how == 0:
+                metadata[rng.choice(list(metadata))] = rng.choice(WORDS)
+            elif how == 1 and (entries := metadata.get("layout")) and isinstance(entries, list):
+                entry = rng.choice(entries)
+                if entry and isinstance(entry, list):
+                    entry[rng.randrange(len(entry))] = rng.choice([*WORDS, [0], [2**62, 2], [9, 9]])
+            elif how == 2 and arrays:
+                name = rng.choice(list(arrays))
+                arrays[name] = reshaped(arrays[name], rng)
+            elif how == 3 and {"values", "structure"} & set(arrays):
+                name = rng.choice(sorted({"values", "structure"} & set(arrays)))
+                text = changed_text(arrays[name].tobytes(), rng)
+                arrays[name] = np.frombuffer(text, np.uint8).copy()
+            elif how == 4 and len(arrays) > 1:
+                arrays.pop(rng.choice(list(arrays)))
+            elif arrays:
+                array = arrays[rng.choice(list(arrays))]
+                if array.size and array.dtype != np.bool_:
+                    change_array(array, rng)
+        metadata.pop("digest", None)
+        self._read(container.seal(metadata, arrays), before)
+
+    def _read(self, data: bytes, before: Any) -> None:
+        record = records.load(data, "record")
+        if record.kind == "base":
+            layout, state, _, values = records.base_of(record)
+            entry = Entry(0, "base", "", 0)
+            Position(entry, record, layout, state, {}, {}, values, None).whole()
+            return
+        layout, state, sums, tables, values = before or self.records[1][1]
+        delta = records.delta_of(record, layout, tables)
+        guarded = Guarded(state)
+        try:
+            records.apply_checked(record, layout, delta, guarded.arrays, sums, values)
+        finally:
+            guarded.check()
+
+    def decode(self, rng: random.Random) -> None:
+        """An encoding of which some was changed."""
+        e = rng.choice(self.encoded)
+        changes: dict[str, Any] = {}
+        for _ in range(rng.randrange(1, 3)):
+            how = rng.randrange(8)
+            if how == 7:  # a stream more or less, and its words
+                n = rng.randrange(e.streams.size + 1)
+                words = int(((e.streams[:n].astype(np.int64) + 31) // 32).sum())
+                more = np.zeros(rng.randrange(3), np.uint32)
+                changes["streams"] = np.concatenate((e.streams[:n], more))
+                changes["payload"] = e.payload[:words]
+            elif how == 0:
+                changes["payload"] = change_array(e.payload.copy(), rng)
+            elif how == 1:
+                changes["streams"] = change_array(e.streams.copy(), rng)
+            elif how == 2:
+                changes["stream_elements"] = rng.choice(INTERESTING)
+            elif how == 3:
+                changes["levels"] = change_array(e.levels.copy(), rng)
+            elif how == 4:
+                changes["shape"] = rng.choice([(3,), (), (0,), (70_000, 2), (60,), (-1,), (2**40,)])
+            elif how == 5:
+                changes["table"] = self._table(rng) if rng.random() < 0.9 else None
+            else:
+                name = rng.choice(["payload", "streams", "levels"])
+                changes[name] = reshaped(getattr(e, name), rng)
+        e = dataclasses.replace(e, **changes)
+        q = codec.decode(e)
+        if e.table is not None:
+            assert e.streams.size == -(-q.codes.size // e.stream_elements), (
+                "streams too few or many"
+            )
+        assert q.codes.size == np.prod(q.shape, dtype=np.int64)
+        assert not q.codes.size or q.codes.max() < q.levels.size
+
+    def _table(self, rng: random.Random) -> CodeTable:
+        table = rng.choice(self.packed)
+        if rng.random() < 0.5:
+            return table
+        lengths = change_array(table.lengths.copy(), rng)
+        return CodeTable(lengths, rng.choice([table.classes, 1, 2, 84]))
+
+    def table(self, rng: random.Random) -> None:
+        """The bytes of a code table."""
+        table = rng.choice(self.packed)
+        packed = table.packed.copy()
+        if rng.random() < 0.8:
+            for _ in range(rng.randrange(1, 4)):
+                packed[rng.randrange(packed.size)] ^= 1 << rng.randrange(8)
+        else:
+            packed = np.frombuffer(rng.randbytes(rng.randrange(40)), np.uint8)
+        n_symbols = table.n_symbols if rng.random() < 0.8 else rng.randrange(511)
+        classes = table.classes if rng.random() < 0.8 else rng.randrange(90)
+        found = CodeTable.unpacked(packed, n_symbols, classes)
+        again = CodeTable.unpacked(found.packed, n_symbols, classes)
+        assert (again.lengths == found.lengths).all(), "not the same when packed again"
+
+    def values(self, rng: random.Random) -> None:
+        """The text of values."""
+        text = changed_text(rng.choice(self.texts).encode(), rng)
+        records.read_values(np.frombuffer(text, np.uint8))
+
+    def structure(self, rng: random.Random) -> None:
+        """The text of a structure, or values that stand in it."""
+        parts = rng.choice(self.structures)
+        text = changed_text(parts.structure.encode(), rng).decode("latin-1")
+        values = tuple(changed_text(v.encode(), rng).decode("latin-1") for v in parts.values)
+        if rng.random() < 0.5:
+            text = parts.structure
+        else:
+            values = parts.values
+        tree.put_together(tree.Parts(text, parts.tensors, values))
+
+
+def change_array(array: np.ndarray, rng: random.Random) -> np.ndarray:
+    """Some elements, in place."""
+    if not array.size:
+        return array
+    flat = array.reshape(-1)
+    words = flat.view(f"u{array.itemsize}") if array.itemsize < 16 else flat
+    for _ in range(rng.randrange(1, 4)):
+        at = rng.randrange(flat.size)
+        if words.dtype.kind == "u":
+            bits = 8 * array.itemsize
+            word = int(words[at])
+            new = rng.choice([word ^ 1 << rng.randrange(bits), rng.getrandbits(bits),
+                              word + 1, word - 1, rng.choice(INTERESTING)])  # fmt: skip
+            words[at] = new % 2**bits
+    return array
+
+
+def reshaped(array: np.ndarray, rng: random.Random) -> np.ndarray:
+    """Longer, shorter, of another shape or dtype."""
+    flat = array.reshape(-1)
+    how = rng.randrange(6)
+    if how == 5:
+        return np.concatenate((flat, np.zeros(rng.randrange(1, 4), flat.dtype)))
+    if how == 0:
+        return flat[: rng.randrange(flat.size + 1)].copy()
+    if how == 1:
+        return np.concatenate((flat, flat[: rng.randrange(flat.size + 1)]))
+    if how == 2:
+        return flat.reshape(1, -1)
+    if how == 3:
+        return flat.view(np.uint8).copy()
+    return np.zeros(rng.randrange(100), rng.choice([np.uint32, np.uint64, np.float32, np.uint8]))
+
+
+PIECES = [
+    b'{"l":[', b"]}", b'{"d":[', b'["a",', b'{"t":0}', b'{"v":0}', b'{"i":"9"}', b'{"f":"inf"}',
+    b'{"b":"AA=="}', b"null", b"-1", b"1e999", b"\n", b" ", b"0 ", b"\\u0000", b'"', b"NaN",
+    b"\xff", b"9" * 30, b'{"n":[]}', b'{"o":[]}', b'{"p":[]}', b"[", b"]", b"true",
+]  # fmt: skip
+
+
+def changed_text(text: bytes, rng: random.Random) -> bytes:
+    """With pieces put in, taken out, doubled or replaced."""
+    for _ in range(rng.randrange(1, 4)):
+        at = rng.randrange(len(text) + 1)
+        end = min(len(text), at + rng.randrange(12))
+        how = rng.randrange(4)
+        put = rng.choice(PIECES) if how < 2 else text[at:end] * 2 if how == 2 else b""
+        text = text[:at] + put + text[at if how == 0 else end :]
+    return text
+
+
+if __name__ == "__main__":
+    sys.exit(min(main(), 1))

@@ -1,0 +1,116 @@
+"""Ten thousand records in one chain: what an append and opening cost must not grow with it.
+
+    PYTHONPATH=. python tests/faults/length.py
+
+Prints the median time of an append over the first and the last records, and what it takes to open
+the chain beside a plain listing of its directory: opening has to list it, and nothing else. As a
+machine may be busier at the end than at the beginning, it is not those medians that are judged: the
+last records are appended in turn with those of a young chain, and its median is what theirs must
+be. What is told of restoring is for information: it replays all records since the last base.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import codec
+
+APPEND = 1.25  # a late append takes so many times one to a young chain, at most
+OPEN = 40.0  # microseconds a record: a stat, a name and an entry
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run; returns how many figures are beyond their limit."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--records", type=int, default=10_000)
+    parser.add_argument("--restore", action="store_true", help="verify and resume, which replays")
+    options = parser.parse_args(arguments)
+    codec.warm_up()
+    n, tenth = options.records, options.records // 10
+    states = walk()
+    late: list[float] = []
+    young: list[float] = []
+    opening = {}
+    with tempfile.TemporaryDirectory() as folder:
+        path, beside = Path(folder) / "run.lcc", Path(folder) / "young.lcc"
+        with codec.Checkpointer(path) as checkpoints, codec.Checkpointer(beside) as others:
+            for step in range(n):
+                state = next(states)
+                late.append(append(checkpoints, step, state))
+                if step >= n - tenth:
+                    young.append(append(others, step, state))
+                if step + 1 in (tenth, n):
+                    chain, listing = best(lambda: codec.Chain(path)), best(lambda: listed(path))
+                    opening[step + 1] = chain, listing
+        first, last, own = (statistics.median(x[1:]) for x in (late[:tenth], late[-tenth:], young))
+        print(f"append: {1000 * first:.2f} ms, median of the first {tenth:,} records; "
+              f"{1000 * last:.2f} ms of the last: {last / first:.2f} times")  # fmt: skip
+        ratio = last / own
+        print(f"append to a young chain: {1000 * own:.2f} ms in turn with the last; these take "
+              f"{ratio:.2f} times that")  # fmt: skip
+        for records, (chain, listing) in opening.items():
+            each = 1e6 * chain / records
+            print(f"open: {1000 * chain:.1f} ms at {records:,} records, {each:.1f} us a record; "
+                  f"{chain / listing:.1f} times os.scandir and a stat of each")  # fmt: skip
+        if options.restore:
+            told("restore of the newest", lambda: codec.restore(path))
+            told("resume", lambda: codec.Checkpointer(path, resume=True).close())
+            told("verify", lambda: codec.verify(path))
+    wrong = int(ratio > APPEND)
+    wrong += sum(1e6 * chain / records > OPEN for records, (chain, _) in opening.items())
+    print(f"{wrong} figures beyond their limit")
+    return wrong
+
+
+def walk() -> Iterator[dict[str, Any]]:
+    """States of a small model."""
+    rng = np.random.default_rng(0)
+    w = rng.normal(size=200).astype(np.float32)
+    for step in itertools.count():
+        w = w + (rng.normal(size=200) * 0.01).astype(np.float32)
+        yield {"w": w, "step": step}
+
+
+def append(checkpoints: codec.Checkpointer, step: int, state: dict[str, Any]) -> float:
+    """Seconds of a save."""
+    started = time.perf_counter()
+    checkpoints.save(step, state)
+    return time.perf_counter() - started
+
+
+def listed(path: Path) -> list[tuple[str, int]]:
+    """Names and sizes, as cheap as Python has them."""
+    with os.scandir(path) as entries:
+        return [(entry.name, entry.stat().st_size) for entry in entries]
+
+
+def best(work: Callable[[], Any]) -> float:
+    """Seconds, the least of five."""
+    found = []
+    for _ in range(5):
+        started = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - started)
+    return min(found)
+
+
+def told(what: str, work: Callable[[], Any]) -> None:
+    """Print how long it takes."""
+    started = time.perf_counter()
+    work()
+    print(f"{what}: {time.perf_counter() - started:.2f} s", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(min(main(), 1))
