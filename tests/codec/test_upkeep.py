@@ -143,7 +143,7 @@ OPTIONS = st.fixed_dictionaries({
 })  # fmt: skip
 
 
-@settings(max_examples=12, phases=[Phase.generate])  # to shrink it would take minutes
+@settings(max_examples=10, phases=[Phase.generate])  # to shrink it would take minutes
 @given(st.data())
 def test_any_chain(
     tmp_path_factory: pytest.TempPathFactory, jumping_states: States, random_states: States,
