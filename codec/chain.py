@@ -319,10 +319,7 @@ class Chain:
 
         Raises StepNotFoundError, ParentError if there is no base.
         """
-        if step is not None and step not in self.steps:
-            for entry in self.entries:
-                if entry.kind == "merged" and entry.first < step < entry.step:
-                    self.read(entry)  # should it be damaged, nobody knows its steps
+        if step is not None and not self._has(step):
             raise StepNotFoundError(f"{self.where}: no record of step {step}; {self._range()}")
         usable = [e for e in self.entries if e not in bad and (step is None or e.first <= step)]
         bases = [i for i, e in enumerate(usable) if e.kind == "base"]
@@ -334,6 +331,13 @@ class Chain:
             if entry.first > route[-1].step:
                 route.append(entry)
         return route
+
+    def _has(self, step: int) -> bool:
+        """Whether a record tells of a step; should it be damaged, that is raised."""
+        if any(step in (e.first, e.step) for e in self.entries):
+            return True
+        around = [e for e in self.entries if e.first < step < e.step]
+        return any(step in steps_of(self.read(e)) for e in around)
 
     def _has_others(self, entry: Entry, bad: frozenset[Entry]) -> bool:
         """Whether the steps of a bad record may be reached without it."""

@@ -584,18 +584,23 @@ def test_independent_decoder_agrees_on_merged_chains(
 def test_independent_decoder_agrees_on_several_columns(
     tmp_path: Path, jumping_states: Callable[..., list[Arrays]]
 ) -> None:
-    """Layers of all steps, several streams; alphabets without words, and ones without changes."""
+    """Layers of all steps, several streams; alphabets without words, and ones without changes;
+    elements that are still -0.0 after a step in which others of their kind have changed."""
     path = tmp_path / "run.lcc"
     states = jumping_states(5, 0, 70_000, 0.01)
     for step, state in enumerate(states):
         state |= {"all": np.full(70, step / 4, np.float32), "none": np.full(70, -0.0, np.float32)}
+        state["late"] = np.full(4000, -0.0, np.float32)
+        state["late"][::20] = step / 2
+        if step > 2:
+            state["late"][7::40] = step
     with codec.Checkpointer(path, bits=1, scope="tensor", coder="huffman") as checkpoints:
         for step, state in enumerate(states):
             checkpoints.save(step, state)
     codec.merge(path, 4)
     reader = read(path, 4)
     assert (reader.met["columns"], reader.met["layers"]) == (4, 1)
-    assert reader.met["streams"] == 3
+    assert reader.met["streams"] == 4
     assert reader.met["one symbol"] == 3
     expected = codec.restore(path)
     assert {k: bytes(a) for k, a in reader.track.items()} == {

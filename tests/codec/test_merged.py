@@ -17,6 +17,7 @@ import codec
 from codec import merged
 from codec import record as records
 from codec.chain import Walk
+from codec.state import Layout
 
 Arrays = dict[str, np.ndarray]
 Parts = tuple[dict[str, Any], Arrays]
@@ -76,7 +77,8 @@ def steps(*told: tuple[int, ...], names: dict[int, list[str]] | None = None) -> 
         "layers": [
             {"steps": [[s, "0" * 32] for s in layer], "non_finite": (names or {}).get(i, [])}
             for i, layer in enumerate(told)
-        ]
+        ],
+        "track": "0" * 32,
     }
 
 
@@ -102,7 +104,7 @@ def test_what_it_holds(path: Path, good: Parts, attempt: Try) -> None:
     assert list(content.sent) == [name for name, *_ in metadata["sent"]] == [""]
 
 
-METADATA: list[Any] = [
+LAYERS: list[Any] = [
     {"layers": None}, {"layers": {}}, {"layers": []}, {"layers": 1}, {"layers": "x"},
     {"layers": [1]}, {"layers": [[]]}, {"layers": [{}]}, {"layers": [None]}, {"layers": ["ab"]},
     {"layers": [{"steps": []}]}, {"layers": [{"steps": [], "non_finite": []}]},
@@ -118,10 +120,28 @@ METADATA: list[Any] = [
     {"layers": [{"steps": [[5, "0" * 32]], "non_finite": "w"}]},
     {"layers": [{"steps": [[5, "0" * 32]], "non_finite": [1]}]},
     steps((True, 5)), steps((1.0, 5)), steps(("1", 5)), steps((-1, 5)), steps((2**63, 5)),
-    steps((10**400, 5)), steps((1, 5)), steps((1, 1), (5,)), steps((2, 1), (5,)),
-    steps((1, 2), (2,), (5,)), steps((1, 2), (5,), (4,)), steps((1, 2), (3,), (4,), (6,)),
-    steps((1, 2), (3,), (4,)), steps((1, 2, 3, 4, 5)), steps(), steps((1, 2), (), (5,)),
+    steps((10**400, 5)), steps((1, 1), (5,)), steps((2, 1), (5,)), steps((1, 2), (2,), (5,)),
+    steps((1, 2), (5,), (4,)), steps((1, 2), (3,), (4,), (6,)), steps((1, 2), (3,), (4,)),
+    steps((1, 5), (5,)), steps(), steps((1, 2), (), (5,)),
     steps((1, 2), (3,), (4,), (5,), names={0: ["model/v"]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("entries", LAYERS, ids=lambda e: json.dumps(e)[:60])
+def test_layers_that_are_none(entries: dict[str, Any], good: Parts, forge: Any) -> None:
+    metadata, arrays = good
+    assert merged.steps_of(records.load(forge(metadata | steps((1, 2), (5,)), arrays), "r"))
+    record = records.load(forge(metadata | {"track": "0" * 32} | entries, arrays), "r")
+    for look in (merged.steps_of, lambda r: merged.merged_of(r, Layout(()))):
+        with pytest.raises(
+            codec.MalformedRecordError,
+            match=r"^r: expected layers of rising steps and their tracks",
+        ):
+            look(record)
+
+
+METADATA: list[Any] = [
+    steps((1, 5)), steps((1, 2, 3, 4, 5)), steps((1,), (2,), (3,), (4,), (5,)), {"layers": None},
     {"sent": None}, {"sent": {}}, {"sent": 1}, {"sent": "ab"}, {"sent": [[]]}, {"sent": [1]},
     {"sent": []}, {"sent": [["", 1, 2]]}, {"sent": [[0, 1, 2, 3]]}, {"sent": [["", 1, 2, 3, 4]]},
     {"sent": {"abcd": 1}}, {"sent": ["abcd"]}, {"sent": [None]},
@@ -311,7 +331,7 @@ def test_a_table_sent_before_the_record_is_none(good: Parts, attempt: Try) -> No
 @pytest.mark.parametrize("n", [4096, 4097])
 def test_as_many_steps_as_there_may_be(n: int, good: Parts, forge: Any) -> None:
     metadata, arrays = good
-    told = steps(tuple(range(1, n)), (n,)) | {"step": n, "track": "0" * 32}
+    told = steps(tuple(range(1, n)), (n,)) | {"step": n}
     record = records.load(forge(metadata | told, arrays), "r")
     if n == merged.MAX_STEPS:
         assert merged.steps_of(record) == tuple(range(1, n + 1))

@@ -18,7 +18,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import codec
-from codec import merged, storage, upkeep
+from codec import container, merged, storage, upkeep
 from codec.chain import Entry
 from codec.upkeep import superseded
 
@@ -143,7 +143,7 @@ OPTIONS = st.fixed_dictionaries({
 })  # fmt: skip
 
 
-@settings(max_examples=12, phases=[Phase.generate])  # to shrink it would take minutes
+@settings(max_examples=10, phases=[Phase.generate])  # to shrink it would take minutes
 @given(st.data())
 def test_any_chain(
     tmp_path_factory: pytest.TempPathFactory, jumping_states: States, random_states: States,
@@ -712,6 +712,19 @@ def test_a_wrong_merge_is_never_published(chain: Path, monkeypatch: pytest.Monke
     with pytest.raises(codec.TrackDigestError, match=r"^00000010-00000080\.merged.* a track of"):
         codec.merge(chain, 8)
     assert files(chain) == before
+
+
+def test_a_merge_too_large_for_a_header(
+    chain: Path, monkeypatch: pytest.MonkeyPatch, all_steps: Look
+) -> None:
+    """As with a save: what could not be read again is never published; fewer steps still fit."""
+    before, steps = files(chain), all_steps(chain)
+    monkeypatch.setattr(container, "MAX_TENSORS", 12)  # 6 of any merged record, and one a step
+    with pytest.raises(codec.ForeignRecordError, match=r"^00000010-00000080.* at most 12 tensors"):
+        codec.merge(chain, 8)
+    assert files(chain) == before
+    codec.merge(chain, 4)
+    assert all_steps(chain) == steps
 
 
 def test_a_wrong_base_is_never_published(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
