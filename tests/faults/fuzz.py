@@ -33,7 +33,7 @@ from common import resealed
 import codec
 from codec import container, tree
 from codec import record as records
-from codec.chain import whole
+from codec.chain import whole as whole_state
 from codec.kernels import UNIT
 from codec.state import Arrays, layout_of, to_arrays
 from codec.tables import CodeTable
@@ -263,7 +263,7 @@ class Samples:
         record = records.load(data, "record")
         if record.kind == "base":
             layout, state, _, values = records.base_of(record)
-            whole(layout, state, values)
+            whole_state(layout, state, values)
             return
         layout, state, sums, tables, values = before or self.records[1][1]
         delta = records.delta_of(record, layout, tables)
