@@ -16,6 +16,7 @@ Not done here: the memory and the line between the two (shared).
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -39,6 +40,7 @@ from .workers import threads
 
 START_SECONDS = 120.0  # kernels may have to be compiled
 MOST_UNREAD = 64  # answers: they have to fit into the sockets
+NUMBER = b'{"number": '  # what an answer begins with
 _START = "import sys; sys.path[:0] = {path!r}; from codec.background import serve; serve()"
 
 
@@ -153,9 +155,20 @@ class Background:
         memory, n = self._memory, self._number
         while n in self._unread and (memory is None or memory.done != n):
             self._take()
-        while len(self._unread) >= MOST_UNREAD:
-            self._take()
+        if len(self._unread) >= MOST_UNREAD:
+            self._put_aside()
         self._raise_failure()
+
+    def _put_aside(self) -> None:
+        """Take the answers off the line, to be read when somebody asks."""
+        lines = self._line.look_far()
+        for line in lines:
+            number, _, rest = line.removeprefix(NUMBER).partition(b",")
+            if saving := self._unread.get(int(number)):
+                saving.__dict__["_told"] = rest
+                del self._unread[int(number)]
+        if lines:
+            self._line.drop_all(lines)
 
     def _raise_failure(self) -> None:
         failure, self._failure = self._failure, None
@@ -168,6 +181,8 @@ class Background:
         self._hand_over(again=True)
         while fields["_number"] in self._unread:
             self._take()
+        if "_told" in fields:
+            fields |= _fields(json.loads(b"{" + fields["_told"]))
         failure = fields.get("_failure")
         if failure is not None:
             self._failure = None if self._failure is failure else self._failure
@@ -191,8 +206,7 @@ class Background:
                 fields["_failure"] = self._failure = _rebuilt(answer)
                 self.step = answer["step"]
             else:
-                told = answer["saved"]
-                fields |= told | {key: tuple(told[key]) for key in ("tables", "non_finite")}
+                fields |= _fields(answer)
             del self._unread[number]
         self._line.drop()
 
@@ -251,6 +265,12 @@ def _start() -> tuple[subprocess.Popen[bytes], Line]:
             command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
         )  # fmt: skip
     return process, Line(ours)
+
+
+def _fields(answer: Message) -> Message:
+    """Of a `Saved`."""
+    told: Message = answer["saved"]
+    return told | {key: tuple(told[key]) for key in ("tables", "non_finite")}
 
 
 def _rebuilt(answer: dict[str, Any]) -> LccError:
