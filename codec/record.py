@@ -38,6 +38,7 @@ PREFIX = "t/"  # before every tensor's name, so that no name can collide with ou
 SENT = "sent"
 RUN = 16  # hex digits: enough to tell runs apart
 MAX_TEXT = 2**26  # bytes of a structure or of values: a JSON parser's memory once more
+MAX_LENGTHS = 2**26  # of the code tables sent last: a few bytes may stand for thousands
 MAX_STEP = 2**63 - 1  # so that every reader's integers hold it
 _LINE = re.compile("[^\n]*\n|[^\n]+")
 _NUMBER = re.compile("0|[1-9][0-9]{0,8}")
@@ -247,13 +248,17 @@ def sent_by(record: Record) -> dict[str, CodeTable]:
     """
     told, array = record.metadata.get(SENT, []), record.arrays.get(SENT)
     found: dict[str, CodeTable] = {}
+    lengths = 0
     try:
         cut = Cut(taken(np.empty(0, np.uint8) if array is None else array, np.uint8, SENT))
         for name, n_symbols, classes, nbytes in typed(told, list):
             if typed(name, str) in found or not 1 <= typed(n_symbols, int) < MAX_LEVELS:
                 raise PayloadError(f"{short(n_symbols)} symbols, or {short(name)} twice")
+            lengths += 1 + n_symbols * max(typed(classes, int), 0)
+            if lengths > MAX_LENGTHS:
+                raise PayloadError(f"more than {MAX_LENGTHS} code lengths")
             packed = cut.take(max(typed(nbytes, int), 0))
-            found[name] = CodeTable.unpacked(packed, n_symbols, typed(classes, int))
+            found[name] = CodeTable.unpacked(packed, n_symbols, classes)
         cut.finish()
     except (TypeError, ValueError, PayloadError) as exc:
         raise MalformedRecordError(

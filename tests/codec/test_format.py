@@ -812,6 +812,7 @@ def test_errors_and_caps_are_described() -> None:
         assert f"`{coder}`" in TEXT
     assert f"texts {records.MAX_TEXT // 2**20} MiB" in TEXT
     assert f"{merged.MAX_STEPS:,} steps a merged record" in TEXT
+    assert f"{records.MAX_LENGTHS:,} code lengths in `sent`" in TEXT
     assert f"| `run` | all | {records.RUN} hex digits or null |" in TEXT
     assert records.MAX_STEP == 2**63 - 1
 

@@ -317,6 +317,22 @@ def test_other_levels(good: Parts, attempt: Try) -> None:
         attempt(metadata, arrays | {"levels": levels})
 
 
+def test_few_bytes_do_not_stand_for_any_number_of_tables(
+    good: Parts, attempt: Try, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metadata, arrays = good
+    (one,) = metadata["sent"]
+    monkeypatch.setattr(records, "MAX_LENGTHS", 3 * (1 + one[1] * one[2]))
+    for n in (3, 4):
+        many = [[f"{i}", *one[1:]] for i in range(n)]
+        told = metadata | {"sent": many}, arrays | {"sent": np.tile(arrays["sent"], n)}
+        if n == 3:
+            attempt(*told)
+        else:
+            with pytest.raises(codec.MalformedRecordError, match="found more than 57 code lengths"):
+                attempt(*told)
+
+
 def test_a_table_sent_before_the_record_is_none(good: Parts, attempt: Try) -> None:
     """Within a record the tables of its own layers are used again, no others."""
     metadata, arrays = good
