@@ -44,10 +44,11 @@ def test_codec_commands_run(tmp_path: Path) -> None:
     (training,) = (s for s in SNIPPETS if "checkpoints.save" in s)
     run(["-c", training], tmp_path)
     commands = [c for c in COMMANDS if c.startswith("python -m codec")]
-    assert len(commands) == 3
+    assert len(commands) == 8
     for command in commands:
         run(command.split()[1:], tmp_path)
-    assert (tmp_path / "step2.safetensors").exists()
+    for name in ("step2.safetensors", "newest.pt", "run.lcc.zip", "copy.lcc"):
+        assert (tmp_path / name).exists()
 
 
 def test_worked_example_lines() -> None:
