@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from . import record as records
-from .chain import Chain, record_name, whole
+from .chain import Chain
 from .errors import (
     ChainError,
     ChainNotFoundError,
@@ -31,10 +31,12 @@ from .errors import (
     VersionError,
 )
 from .record import Place
+from .source import record_name
 from .state import Arrays, Layout, copy_arrays
 from .storage import Directory
 from .track import Step, Tracker, check_settings
 from .upkeep import KEEP, intact, superseded
+from .walk import whole
 
 OUTGROWN = 4  # deltas may take as many times the bytes of their base before there is a new one...
 AT_LEAST = 32  # ...but not before there are so many: of small models a base is mostly header

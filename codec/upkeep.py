@@ -18,13 +18,15 @@ from typing import IO, Any
 
 from . import merged, merging
 from . import record as records
-from .chain import Chain, Entry, Position, Walk, record_name
+from .chain import Chain
 from .errors import ChainNotFoundError, RecordError, SettingsError, StepOrderError, TrackDigestError
 from .merged import Merged, Moment
 from .record import Place, Record
+from .source import Entry, record_name
 from .state import Arrays, copy_arrays
 from .storage import Directory
 from .track import Step
+from .walk import Position, Walk
 
 MEASURED_SECONDS, MEASURED_TIMES = 0.5, 5  # for restoring
 KEEP = 2  # bases: the newest could turn out to be damaged

@@ -17,10 +17,11 @@ import numpy as np
 from safetensors.numpy import load
 
 import codec
-from codec.chain import Entry, Position
 from codec.files import to_safetensors
 from codec.record import track_digest
+from codec.source import Entry
 from codec.track import digest_sums
+from codec.walk import Position
 
 from .session import Run
 from .snapshot import RunError, Snapshot

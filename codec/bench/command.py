@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ..chain import publish
+from ..storage import publish
 from ..tables import CODERS
 from ..warmup import warm_up
 from ..workers import set_threads, threads

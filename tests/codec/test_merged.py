@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import codec
 from codec import merged
 from codec import record as records
-from codec.chain import Walk
 from codec.state import Layout
+from codec.walk import Walk
 
 Arrays = dict[str, np.ndarray]
 Parts = tuple[dict[str, Any], Arrays]

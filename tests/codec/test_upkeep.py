@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import codec
 from codec import container, merged, storage, upkeep
-from codec.chain import Entry
+from codec.source import Entry
 from codec.upkeep import superseded
 
 Arrays = dict[str, np.ndarray]

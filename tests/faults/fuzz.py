@@ -33,10 +33,10 @@ from common import resealed
 import codec
 from codec import container, tree
 from codec import record as records
-from codec.chain import whole as whole_state
 from codec.kernels import UNIT
 from codec.state import Arrays, layout_of, to_arrays
 from codec.tables import CodeTable
+from codec.walk import whole as whole_state
 
 STUCK = 60.0  # seconds for one input
 GUARD = 4096  # float32 on each side of a track

@@ -33,7 +33,7 @@ from common import chain_of, resealed
 
 import codec
 from codec import container
-from codec.chain import record_name
+from codec.source import record_name
 
 SECONDS, MEGABYTES, PATIENCE = 1.0, 200.0, 10.0
 ADDRESSES = 8 * 2**30  # bytes of address space, so that nothing can take the machine's memory

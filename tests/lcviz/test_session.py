@@ -18,7 +18,7 @@ import torch
 from safetensors.numpy import load_file
 
 import codec
-import codec.chain
+import codec.storage
 import demo_models
 from codec.record import overhead
 from codec.state import copy_arrays
@@ -582,7 +582,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    return lambda: monkeypatch.setattr(codec.chain.os, "link", refuse)
+    return lambda: monkeypatch.setattr(codec.storage.os, "link", refuse)
 
 
 def test_a_full_disk_ends_the_run_with_a_sentence(

@@ -663,7 +663,7 @@ def test_a_step_in_which_nothing_changed(
 def test_a_disk_error_is_told(
     live: Callable[..., Any], create: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import codec.chain
+    import codec.storage
 
     run = create()
     page = live(run=run.id).click("step")
@@ -671,7 +671,7 @@ def test_a_disk_error_is_told(
     def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(codec.chain.os, "link", refuse)
+    monkeypatch.setattr(codec.storage.os, "link", refuse)
     page.click("step")
     assert "No space left on device" in error(page)
     assert page.texts("subheader")[1] == "Inside the checkpoint of step 1"
