@@ -24,6 +24,8 @@ from ..snapshot import CLOSED, FAILED, FINISHED, PLAYING, Checkpoint, RunError, 
 from .inside import inside
 from .settings import describe, settings_form
 
+_FOLLOW = "follow"  # in the session: how often the toggle was made, and what it says
+
 
 def page() -> None:
     """The whole page."""
@@ -138,7 +140,7 @@ def _begin(settings: Settings, *, play: bool, instead_of: Run | None = None) -> 
     else:
         if play:
             run.play()
-        st.session_state["follow"] = True
+        _follow(True)
         state.look_at(run)
         st.rerun()
     return problem
@@ -273,16 +275,10 @@ def _scrubber(run: Run, snapshot: Snapshot) -> Checkpoint:
     interval, newest = run.settings.interval, snapshot.newest.step
     place = f"scrubber-{run.id}"
     with st.container(horizontal=True, vertical_alignment="center", key="scrubber"):
-        st.session_state.setdefault("follow", True)
-        follow = st.toggle(
-            "Follow the newest",
-            key="follow",
-            persist_state="session",
-            on_change=lambda: st.session_state.pop(place, None),
-        )
+        follow = _follow_toggle(place)
         state.tables_toggle()
-    # A slider that can be moved is never moved by the page: a poll that was under way would
-    # bring the old value back, and that looks like a wish. It is made anew where it belongs.
+    # What a person can move is never moved by the page: a poll that was under way would bring
+    # the old value back, and that looks like a wish. It is made anew where it belongs.
     running = follow and snapshot.status == PLAYING
     if place not in st.session_state or (follow and st.session_state[place][0] != newest):
         st.session_state[place] = newest, secrets.token_hex(4)
@@ -308,8 +304,29 @@ def _scrubber(run: Run, snapshot: Snapshot) -> Checkpoint:
     return snapshot.at(step)
 
 
+def _follow_toggle(place: str) -> bool:
+    """Whether the newest step is looked at. place: that of the slider, which is made anew."""
+    made, follow = st.session_state.setdefault(_FOLLOW, (0, True))
+    key = f"follow-{made}"
+
+    def turn() -> None:
+        st.session_state[_FOLLOW] = made, st.session_state[key]
+        st.session_state.pop(place, None)
+
+    st.session_state.setdefault(key, follow)
+    st.toggle("Follow the newest", key=key, on_change=turn)
+    return bool(follow)
+
+
+def _follow(follow: bool) -> None:
+    """Look at the newest step, or not, with a toggle that says so."""
+    made, now = st.session_state.get(_FOLLOW, (0, True))
+    if now != follow:
+        st.session_state[_FOLLOW] = made + 1, follow
+
+
 def _stop_following() -> None:
-    st.session_state["follow"] = False
+    _follow(False)
 
 
 def _curves(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:

@@ -9,10 +9,10 @@ from codec.source import Entry
 from lcviz.figures.records import AGAIN, NEW, record_sizes
 
 ENTRIES = (
-    Entry(0, "base", "00000000.base.safetensors", 40_000),
-    Entry(7, "delta", "00000007.delta.safetensors", 1_300),
-    Entry(14, "delta", "00000014.delta.safetensors", 1_250),
-    Entry(21, "delta", "00000021.delta.safetensors", 1_200),
+    Entry(0, "base", "00000000.base.safetensors", 40_000, 0),
+    Entry(7, "delta", "00000007.delta.safetensors", 1_300, 7),
+    Entry(14, "delta", "00000014.delta.safetensors", 1_250, 14),
+    Entry(21, "delta", "00000021.delta.safetensors", 1_200, 21),
 )
 TABLES = ((0, 0), (1, 0), (1, 1), (0, 0))
 

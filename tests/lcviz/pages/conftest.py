@@ -54,6 +54,17 @@ class Page:
         (slider,) = (s for s in self.at.slider if str(s.key).startswith("viewed-"))
         return slider
 
+    @property
+    def follow(self) -> Any:
+        """The toggle that follows the newest step."""
+        (toggle,) = (t for t in self.at.toggle if str(t.key).startswith("follow-"))
+        return toggle
+
+    def follow_newest(self, follow: bool) -> Page:
+        """Turn it."""
+        self.follow.set_value(follow)
+        return self.run()
+
     def look_into(self, step: int) -> Page:
         """Choose a step."""
         self.scrubber.set_value(step)

@@ -167,7 +167,7 @@ def test_scrubbing_takes_another_step_apart(live: Callable[..., Any]) -> None:
     assert first[1] != second[1]
     assert not first[2].equals(second[2])
     assert page.chart("loss")["series"][0]["markLine"]["data"][0]["xAxis"] == 4
-    assert page.at.toggle(key="follow").value is False
+    assert page.follow.value is False
     assert page.removed_step == 4
 
 
@@ -195,7 +195,7 @@ def test_the_base_is_told_in_a_sentence(live: Callable[..., Any]) -> None:
 
 
 def test_following_goes_back_to_the_newest(live: Callable[..., Any]) -> None:
-    page = live().look_into(2).set("toggle", "follow", True)
+    page = live().look_into(2).follow_newest(True)
     assert page.texts("subheader")[1] == "Inside the checkpoint of step 6"
     assert page.scrubber.value == 6
 
@@ -213,7 +213,9 @@ def test_a_slider_that_can_be_moved_is_never_moved_by_the_page(
         assert page.scrubber.value == step
         seen.append(page.scrubber.key)
     assert len(set(seen)) == 2
+    toggle = page.follow.key
     page.look_into(1)
+    assert (page.follow.value, page.follow.key != toggle) == (False, True)
     page.click("step")
     assert (page.scrubber.key, page.scrubber.value) == (seen[-1], 1)
 
@@ -265,7 +267,7 @@ def test_a_new_run_is_followed_whatever_was_looked_at(live: Callable[..., Any]) 
     """Scrubbing the example is no wish to see nothing but the base of the run begun then."""
     page = live(**SHORT).look_into(2).click("start")
     page.finish()
-    assert page.at.toggle(key="follow").value is True
+    assert page.follow.value is True
     assert page.texts("subheader")[1] == "Inside the checkpoint of step 4"
 
 
@@ -542,7 +544,7 @@ def test_scrubbing_while_it_plays(
     run = create(stop_after=50)
     page = live(run=run.id).click("play")
     let_save(run, held, 3)
-    page.run().set("toggle", "follow", False).look_into(1)
+    page.run().follow_newest(False).look_into(1)
     let_save(run, held, 5)
     page.run()
     assert page.texts("subheader")[1] == "Inside the checkpoint of step 1"
