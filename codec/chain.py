@@ -12,6 +12,7 @@ save (recorder), merging and removing (upkeep), the bytes of a record (record, m
 
 from __future__ import annotations
 
+import traceback
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
@@ -36,6 +37,8 @@ from .record import Record
 from .source import RETRIES, Entry, entry_of, opened
 from .storage import publish
 from .walk import Position, Walk
+
+WAYS = 16  # to a step, tried one after another where records are damaged
 
 
 @dataclass(frozen=True)
@@ -159,45 +162,53 @@ class Chain:
         SkippedRecordWarning: an older base, or the deltas that a merged one replaces. Raises
         what `replay` does, for the first record that is damaged.
         """
+        position, reason = self._reach(step)
+        if reason is not None:
+            raise reason
+        assert position is not None, "reached or failed"
+        return position
+
+    def newest(self) -> tuple[Position, Exception | None]:
+        """The newest step that restores, and, if that is not the chain's newest, why."""
+        position, reason = self._reach(None)
+        if position is None:
+            raise self.failure or reason or AssertionError("reached or failed")
+        if reason is not None:  # from the start: a record may have failed half-way
+            position = self.at(position.step)
+        return position, reason
+
+    def _reach(self, step: int | None) -> tuple[Position | None, Exception | None]:
+        """The last position on the way to a step, and why it is not that of the step."""
         bad: frozenset[Entry] = frozenset()
         reason: Exception | None = None
-        retries = RETRIES
+        reached: Position | None = None
+        ways, retries = WAYS, RETRIES
         while True:
             walk, entry = Walk(), None
             try:
                 for entry in self._route(step, bad):
                     for position in walk.advance(entry, self.read(entry), step):
                         reached = position
-                assert entry is not None, "a route has a base"
+                assert reached is not None, "a route has a base"
                 if reached.step != (self._last if step is None else step):
-                    raise reason or ParentError(f"{self.where}: no way to its newest step")
-                records.check_whole(entry.name, reached.layout, reached.state, reached.sums)
-            except VanishedError:
+                    return reached, reason or ParentError(f"{self.where}: no way to the step")
+                records.check_whole(reached.entry.name, reached.layout, reached.state, reached.sums)
+            except VanishedError as exc:
                 retries -= 1
                 if not retries:
-                    raise
+                    return None, exc
                 self._list()
-                bad, reason = frozenset(), None
+                bad, reason, reached = frozenset(), None, None
             except (RecordError, ChainError) as exc:
-                reason = reason or exc
-                if entry is None or not self._has_others(entry, bad | {entry}):
-                    raise reason from None
+                reason = reason or _bare(exc)
+                ways -= 1
+                if entry is None or not ways or not self._has_others(entry, bad | {entry}):
+                    return reached, reason
                 bad |= {entry}
             else:
                 if reason:
                     self._warn(f"reached step {reached.step} by another way: {reason}")
-                return reached
-
-    def newest(self) -> tuple[Position, Exception | None]:
-        """The newest step that restores, and, if that is not the chain's newest, why."""
-        try:
-            return self.at(), None
-        except (RecordError, ChainError) as exc:
-            reason = exc
-        report = self.verify()
-        if not report.steps:
-            raise self.failure or reason
-        return self.at(report.steps[-1]), reason
+                return reached, None
 
     def restore(self, step: int | None = None) -> dict[Any, Any]:
         """The state of ``step``, or the newest restorable one: see `restore`."""
@@ -305,6 +316,15 @@ class Chain:
 
     def _warn(self, text: str) -> None:
         warnings.warn(f"{self.where}: {text}", SkippedRecordWarning, stacklevel=4)
+
+
+def _bare(exc: Exception) -> Exception:
+    """An error to be kept: without what the functions that it has passed were at work on."""
+    each: BaseException | None = exc
+    while each is not None:
+        traceback.clear_frames(each.__traceback__)
+        each = each.__cause__ or each.__context__
+    return exc
 
 
 def restore(source: str | Path | IO[bytes], step: int | None = None) -> dict[Any, Any]:

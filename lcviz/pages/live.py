@@ -288,6 +288,11 @@ def _scrubber(run: Run, snapshot: Snapshot) -> Checkpoint:
         st.session_state[key] = newest
     else:
         st.session_state.setdefault(key, at)
+
+    def leave_newest() -> None:
+        if st.session_state.get(place) == (at, made):  # it is also called for one that is gone
+            _follow(False)
+
     # The range is fixed from the start: a slider whose range grew would be made anew each tick.
     step = st.slider(
         "Look inside step",
@@ -295,7 +300,7 @@ def _scrubber(run: Run, snapshot: Snapshot) -> Checkpoint:
         run.settings.stop_after // interval * interval,
         step=interval,
         key=key,
-        on_change=None if running else _stop_following,
+        on_change=None if running else leave_newest,
         disabled=running,
         help="Any saved step; 0 is the base. While the run plays, stop following first.",
     )
@@ -310,8 +315,9 @@ def _follow_toggle(place: str) -> bool:
     key = f"follow-{made}"
 
     def turn() -> None:
-        st.session_state[_FOLLOW] = made, st.session_state[key]
-        st.session_state.pop(place, None)
+        if st.session_state[_FOLLOW][0] == made:  # it is also called for one that is gone
+            st.session_state[_FOLLOW] = made, st.session_state[key]
+            st.session_state.pop(place, None)
 
     st.session_state.setdefault(key, follow)
     st.toggle("Follow the newest", key=key, on_change=turn)
@@ -323,10 +329,6 @@ def _follow(follow: bool) -> None:
     made, now = st.session_state.get(_FOLLOW, (0, True))
     if now != follow:
         st.session_state[_FOLLOW] = made + 1, follow
-
-
-def _stop_following() -> None:
-    _follow(False)
 
 
 def _curves(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:

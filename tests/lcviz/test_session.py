@@ -434,6 +434,7 @@ def test_settings_that_the_models_refuse(
 def test_a_chain_that_is_there_is_not_touched(make_run: MakeRun) -> None:
     run = make_run(stop_after=1)
     played(run)
+    run._thread.join()  # which lets go of the chain last
     before = chain_bytes(run.path)
     with pytest.raises(codec.StepOrderError):
         Run("second", run.settings, run.path)
