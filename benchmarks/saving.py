@@ -4,8 +4,9 @@
 
 Each round trains the same model from the same seed without saving, then with a Checkpointer that
 saves every iteration: in the loop, and asynchronously (waiting for the save before, or skipping).
-How much a process that does nothing but count slows the loop down is shown beside it: less than
-that no process can cost. Ratios are taken within a round; medians of rounds are shown.
+What a process beside it costs the loop is shown too: one that only counts, and one that only writes
+small files and waits for the disk. Ratios are taken within a round; medians of
+rounds are shown. "in save" is the median time of a call.
 """
 
 from __future__ import annotations
@@ -32,6 +33,13 @@ MODES: dict[str, dict[str, Any]] = {
     "asynchronous": {"asynchronous": True},
     "asynchronous, skip": {"asynchronous": True, "when_busy": "skip"},
 }
+BESIDE = {
+    "counts": "while True: pass",
+    "writes": "import os, sys\n"
+    "while True:\n"
+    "    file = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY)\n"
+    "    os.write(file, b'x' * 1000), os.fsync(file), os.close(file)",
+}
 WARM_UP = 20  # iterations before the clock starts
 
 
@@ -55,56 +63,61 @@ def main(arguments: list[str] | None = None) -> int:
 
 def compare(model: str, options: argparse.Namespace) -> str:
     """The table of one model."""
-    found: dict[str, list[tuple[float, float, float]]] = {mode: [] for mode in MODES}
-    plain = []
-    beside: list[float] = []
+    found: dict[str, list[tuple[float, float, float, float]]] = {}
     for _ in range(options.rounds):
-        plain.append(train(model, options.iterations, lambda step, state: None))
-        with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
-            beside.append(train(model, options.iterations, lambda step, state: None))
-            busy.kill()
+        plain, _ = train(model, options.iterations, lambda step, state: None)
+        found.setdefault("without saving", []).append((plain, plain, 0.0, 0.0))
+        for what, code in BESIDE.items():
+            with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+                command = [sys.executable, "-c", code, f"{folder}/file"]
+                with subprocess.Popen(command) as busy:
+                    seconds, _ = train(model, options.iterations, lambda step, state: None)
+                    busy.kill()
+            own = found.setdefault(f"the same, beside a process that {what}", [])
+            own.append((seconds, plain, 0.0, 0.0))
         for mode, settings in MODES.items():
-            found[mode].append((*saving(model, options, settings), plain[-1]))
-    rows = [["without saving", f"{1e3 * statistics.median(plain):.2f}", "–", "–"]]
-    over = statistics.median(own / base - 1 for own, base in zip(beside, plain))
-    rows.append(
-        ["the same beside a busy process", f"{1e3 * statistics.median(beside):.2f}",
-         f"{over:+.1%}", "–"]
-    )  # fmt: skip
+            own = found.setdefault(mode, [])
+            own.append(saving(model, options, settings, plain))
+    rows = []
     for mode, runs in found.items():
-        seconds, share = (statistics.median(values) for values in list(zip(*runs))[:2])
-        over = statistics.median(own / base - 1 for own, _, base in runs)
-        rows.append([mode, f"{1e3 * seconds:.2f}", f"{over:+.1%}", f"{share:.0%}"])
-    head = [f"{model}, saved every iteration", "ms an iteration", "above it", "saved"]
+        over = statistics.median(own / base - 1 for own, base, _, _ in runs)
+        seconds, _, held, share = (statistics.median(values) for values in zip(*runs))
+        rows.append([mode, f"{1e3 * seconds:.2f}", f"{over:+.1%}"])
+        rows[-1] += [f"{1e3 * held:.2f}", f"{share:.0%}"] if mode in MODES else ["–", "–"]
+    head = [f"{model}, saved every iteration", "ms an iteration", "above it", "ms in save", "saved"]
     return markdown.table(head, rows)
 
 
 def saving(
-    model: str, options: argparse.Namespace, settings: dict[str, Any]
-) -> tuple[float, float]:
-    """Seconds of an iteration, and the share of them that were saved."""
+    model: str, options: argparse.Namespace, settings: dict[str, Any], plain: float
+) -> tuple[float, float, float, float]:
+    """Seconds of an iteration, those without saving, those in save, and the share saved."""
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         path = Path(folder) / "run.lcc"
         with codec.Checkpointer(path, **settings) as checkpoints:
-            seconds = train(model, options.iterations, checkpoints.save)
-        return seconds, len(codec.Chain(path).steps) / options.iterations
+            seconds, held = train(model, options.iterations, checkpoints.save)
+        return seconds, plain, held, len(codec.Chain(path).steps) / options.iterations
 
 
-def train(model: str, iterations: int, save: Callable[[int, Any], object]) -> float:
-    """Mean seconds of an iteration, that of the last save included as far as it is waited for."""
+def train(model: str, iterations: int, save: Callable[[int, Any], object]) -> tuple[float, float]:
+    """Mean seconds of an iteration, the last save included as far as it is waited for, and the
+    median of those in save."""
     task = demo_models.make_task(model, "digits", seed=0)
     optimizer = torch.optim.SGD(task.model.parameters(), 0.05)
-    started = 0.0
+    started, held = 0.0, []
     for step in range(1, iterations + 1):
         if step == WARM_UP:
             started = time.perf_counter()
         optimizer.zero_grad()
         task.loss(task.batch(step, 32)).backward()
         optimizer.step()
-        saved = save(step, task.model.state_dict())
+        state, begin = task.model.state_dict(), time.perf_counter()
+        saved = save(step, state)
+        held.append(time.perf_counter() - begin)
         if step == 1:
             getattr(saved, "nbytes", None)  # the other process has started once it is told
-    return (time.perf_counter() - started) / (iterations + 1 - WARM_UP)
+    seconds = (time.perf_counter() - started) / (iterations + 1 - WARM_UP)
+    return seconds, statistics.median(held[WARM_UP:])
 
 
 if __name__ == "__main__":
