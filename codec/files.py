@@ -103,7 +103,7 @@ def steps_of(paths: Sequence[Path]) -> list[tuple[int, Path]]:
 
 
 def kind_of(path: Path) -> str:
-    """safetensors or "pt", by a file's suffix; raises SettingsError for others."""
+    """What a file's suffix says it is, "safetensors" or "pt"; raises SettingsError for others."""
     if path.suffix not in SUFFIXES:
         raise SettingsError(f"{path}: must end with one of {', '.join(SUFFIXES)}")
     return "safetensors" if path.suffix == ".safetensors" else "pt"

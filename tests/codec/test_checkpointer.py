@@ -674,6 +674,17 @@ def test_same_bytes_in_three_processes(tmp_path: Path) -> None:
     assert found[0] == found[1] == found[2]
 
 
+def interrupt_publishing(patch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C comes when the record is there, and before anybody is told."""
+    publish = storage.publish
+
+    def publish_and_be_interrupted(*args: Any) -> None:
+        publish(*args)
+        raise KeyboardInterrupt
+
+    patch.setattr(storage, "publish", publish_and_be_interrupted)
+
+
 def test_interrupted_when_the_record_has_its_name(
     tmp_path: Path, walk: list[Arrays], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -682,13 +693,7 @@ def test_interrupted_when_the_record_has_its_name(
     with codec.Checkpointer(path) as checkpoints:
         checkpoints.save(0, walk[0])
         with monkeypatch.context() as patch:
-            publish = storage.publish
-
-            def publish_and_be_interrupted(*args: Any) -> None:
-                publish(*args)
-                raise KeyboardInterrupt
-
-            patch.setattr(storage, "publish", publish_and_be_interrupted)
+            interrupt_publishing(patch)
             with pytest.raises(KeyboardInterrupt):
                 checkpoints.save(1, walk[1])
         assert checkpoints.save(2, walk[2]).kind == "base"
@@ -705,13 +710,7 @@ def test_an_interrupted_step_is_saved_again(
     *_, state, last = random_states(6)
     with codec.Checkpointer(run, bits=3, resume=True) as checkpoints:
         with monkeypatch.context() as patch:
-            publish = storage.publish
-
-            def publish_and_be_interrupted(*args: Any) -> None:
-                publish(*args)
-                raise KeyboardInterrupt
-
-            patch.setattr(storage, "publish", publish_and_be_interrupted)
+            interrupt_publishing(patch)
             with pytest.raises(KeyboardInterrupt):
                 checkpoints.save(40, state)
         assert checkpoints.save(40, last).kind == "base"
