@@ -3,6 +3,7 @@
     q = codec.quantize(delta, bits=2)          exponent buckets, priority promotion
     e = codec.encode(q)                        Huffman code
     t = codec.Tracker({"w": u0}, bits=2)       deltas to the approximate track
+    t = codec.Scar({"w": u0}, fraction=0.05)   what it is compared with; also Full and TopN
     with codec.Checkpointer("run.lcc") as c:   a chain of records on disk
         c.save(step, model.state_dict())
     state = codec.restore("run.lcc")
@@ -10,6 +11,7 @@
 The scheme: Chen, Liu, Ren, Jin, "On Efficient Constructions of Checkpoints", ICML 2020.
 """
 
+from .baselines import Full, Replacement, Scar, TopN, apply
 from .chain import Chain, Report, restore, verify
 from .checkpointer import Checkpointer
 from .coding import Encoded, decode, encode
@@ -44,7 +46,7 @@ from .errors import (
 )
 from .quantize import Bucket, Buckets, Quantized, dequantize, quantize
 from .recorder import Saved
-from .track import Group, Step, Tracker, apply
+from .track import Group, Step, Tracker
 from .upkeep import Change, compact, merge
 from .warmup import warm_up
 from .workers import set_threads, threads
@@ -63,6 +65,7 @@ __all__ = [
     "DigestError",
     "Encoded",
     "ForeignRecordError",
+    "Full",
     "Group",
     "InputError",
     "LccError",
@@ -73,8 +76,10 @@ __all__ = [
     "PayloadError",
     "Quantized",
     "RecordError",
+    "Replacement",
     "Report",
     "Saved",
+    "Scar",
     "SettingsError",
     "SkippedRecordWarning",
     "SourceError",
@@ -83,6 +88,7 @@ __all__ = [
     "StepNotFoundError",
     "StepOrderError",
     "StreamError",
+    "TopN",
     "TrackDigestError",
     "Tracker",
     "TruncatedRecordError",

@@ -302,12 +302,12 @@ def apply(step: Step, state: Arrays, out: Arrays | None = None) -> None:
     changed = {t.name for group in step.groups for t in group.tensors} | step.exact.keys()
     unchanged = [name for name in state if name not in changed]
     for name in unchanged:
-        _check_array(target, name, state[name].shape, state[name].dtype, out is not None)
+        check_array(target, name, state[name].shape, state[name].dtype, out is not None)
     for arrays in (state, target):
         for spec in (t for group in step.groups for t in group.tensors):
-            _check_array(arrays, spec.name, spec.shape, np.dtype(np.float32), arrays is target)
+            check_array(arrays, spec.name, spec.shape, np.dtype(np.float32), arrays is target)
         for name, array in step.exact.items():
-            _check_array(arrays, name, array.shape, array.dtype, arrays is target)
+            check_array(arrays, name, array.shape, array.dtype, arrays is target)
     for name in () if out is None else unchanged:
         target[name][...] = state[name]
     for group in step.groups:
@@ -429,9 +429,10 @@ def _described(spec: TensorSpec) -> str:
     return f"{spec.dtype} {spec.shape} from {spec.library}, {how}"
 
 
-def _check_array(
+def check_array(
     state: Arrays, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], written: bool
 ) -> None:
+    """Raise StateMismatchError unless a track has this array, C-contiguous, writable if written."""
     if name not in state:
         raise StateMismatchError(f"tensor {name!r} of the step is missing from the state")
     array = state[name]

@@ -1,0 +1,239 @@
+"""What LC-Checkpoint is compared with: whole checkpoints, SCAR and TOPN, as trackers.
+
+    Full   every parameter, every time
+    Scar   the blocks that are farthest from their last saved values (Qiao et al., "Fault Tolerance
+           in Iterative-Convergent Machine Learning", ICML 2019): rows of a matrix, filters
+    TopN   the single elements of largest distance, as many as fit
+
+All keep a running checkpoint, the track, which a decoder has too: a step puts new values in the
+place of old ones, float32 and exact, and says where they belong. SCAR's partial recovery, which
+restores lost parameters only, has no counterpart here: with one process all are lost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import PayloadError, SettingsError
+from .state import Arrays, Layout, TensorSpec, copy_arrays, layout_of, to_arrays
+from .track import Step, check_array, check_same_layout, same_bits
+from .track import apply as advance
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The lossy elements of a state, cut into blocks that are numbered tensor by tensor.
+
+    tensors: their specs. axis: of each, the one that blocks are slices along; None where every
+    element is a block of its own.
+    """
+
+    tensors: tuple[TensorSpec, ...]
+    axis: tuple[int | None, ...]
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """int64 (t,): blocks of each tensor."""
+        pairs = zip(self.tensors, self.axis, strict=True)
+        return np.array([t.size if a is None else t.shape[a] for t, a in pairs], np.int64)
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """int64 (b,): elements of each block."""
+        sizes = np.array([t.size for t in self.tensors], np.int64) // self.counts
+        return np.repeat(sizes, self.counts)
+
+    def along(self, i: int, array: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Tensor i, C-contiguous, with its blocks along the first axis: a view."""
+        axis = self.axis[i]
+        return array.reshape(-1) if axis is None else np.moveaxis(array, axis, 0)
+
+    def own(self, blocks: NDArray[np.integer[Any]]) -> Iterator[NDArray[np.int64]]:
+        """For each tensor, which of its blocks are among these rising numbers: int64."""
+        ends = np.cumsum(self.counts)
+        for first, part in zip(ends - self.counts, np.split(blocks, np.searchsorted(blocks, ends))):
+            yield part.astype(np.int64) - first
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """One step of a baseline: new values, and which blocks they belong to.
+
+    blocks: unsigned (b,), rising numbers. values: float32 (n,), block after block. exact: name ->
+    array, of the tensors that are stored whole.
+    """
+
+    partition: Blocks
+    blocks: NDArray[np.unsignedinteger[Any]]
+    values: NDArray[np.float32]
+    exact: Arrays
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of values, block numbers and exact tensors; a record would add its header."""
+        exact = sum(array.nbytes for array in self.exact.values())
+        return self.blocks.nbytes + self.values.nbytes + exact
+
+    @property
+    def arrays(self) -> Arrays:
+        """What a record of this step would hold."""
+        placed = {"blocks": self.blocks, "values": self.values} if self.blocks.size else {}
+        return placed | {f"t/{name}": array for name, array in self.exact.items()}
+
+    def apply(self, state: Arrays, out: Arrays | None = None) -> None:
+        """Put the values into a track, see `track.apply`."""
+        target = state if out is None else out
+        for name, array in state.items():
+            check_array(target, name, array.shape, array.dtype, True)
+        for spec in self.partition.tensors:
+            check_array(target, spec.name, spec.shape, np.dtype(np.float32), True)
+        for name, array in self.exact.items():
+            check_array(target, name, array.shape, array.dtype, True)
+        if self.values.size != self.partition.sizes[self.blocks].sum():
+            raise PayloadError(f"{self.values.size} values are not those of these blocks")
+        for name, array in (state if out is not None else {}).items():
+            target[name][...] = array
+        for name, array in self.exact.items():
+            target[name][...] = array
+        begin = 0
+        for i, own in enumerate(self.partition.own(self.blocks)):
+            array = self.partition.along(i, target[self.partition.tensors[i].name])
+            shape = (own.size, *array.shape[1:])
+            end = begin + math.prod(shape)
+            array[own] = self.values[begin:end].reshape(shape)
+            begin = end
+
+
+def apply(step: Step | Replacement, state: Arrays, out: Arrays | None = None) -> None:
+    """Advance a track by one step of any tracker, in place or into other arrays.
+
+    state, out and what is raised: see `track.apply`.
+    """
+    if isinstance(step, Replacement):
+        step.apply(state, out)
+    else:
+        advance(step, state, out)
+
+
+class Full:
+    """Every parameter, every time. state: the first one; it becomes the track exactly."""
+
+    def __init__(self, state: Mapping[str, Any]) -> None:
+        self.layout = layout_of(state)
+        self.state = copy_arrays(to_arrays(state, self.layout))
+
+    def step(self, state: Mapping[str, Any]) -> Replacement:
+        """Take the track to ``state``. Raises what `Tracker.step` does."""
+        check_same_layout(self.layout, layout_of(state))
+        arrays = copy_arrays(to_arrays(state, self.layout))
+        whole = Replacement(_NOTHING, np.empty(0, np.uint8), np.empty(0, np.float32), arrays)
+        whole.apply(self.state)
+        return whole
+
+
+class _Prioritized:
+    """Spends a share of the float32 size on the blocks of largest distance to the track.
+
+    state: the first one; it becomes the track exactly. fraction: of the float32 size, block numbers
+    and exact tensors included: no step takes more, unless exact tensors alone do.
+
+    Raises SettingsError for a fraction that is not above 0 and at most 1, and what `Tracker` does.
+    """
+
+    def __init__(self, state: Mapping[str, Any], fraction: float = 0.1) -> None:
+        number = isinstance(fraction, int | float | np.number) and not isinstance(fraction, bool)
+        if not number or not 0 < fraction <= 1:
+            raise SettingsError(f"fraction lies above 0 and is at most 1; got {fraction!r}")
+        self.fraction = float(fraction)
+        self.layout = layout_of(state)
+        self.state = copy_arrays(to_arrays(state, self.layout))
+        self._blocks = self._cut(self.layout)
+        self._sizes = self._blocks.sizes
+        self._number = np.min_scalar_type(max(self._sizes.size - 1, 0))
+
+    @staticmethod
+    def _cut(layout: Layout) -> Blocks:
+        raise NotImplementedError
+
+    def step(self, state: Mapping[str, Any]) -> Replacement:
+        """Take the track nearer to ``state``. Raises what `Tracker.step` does."""
+        check_same_layout(self.layout, layout_of(state))
+        arrays = to_arrays(state, self.layout)
+        exact = {
+            t.name: arrays[t.name].copy()
+            for t in self.layout.tensors
+            if not t.lossy and not same_bits(arrays[t.name], self.state[t.name])
+        }
+        room = self.fraction * self.layout.nbytes - sum(a.nbytes for a in exact.values())
+        costs = 4 * self._sizes + self._number.itemsize
+        chosen = _farthest(self._distances(arrays), costs, room)
+        values = [np.empty(0, np.float32)]
+        for i, own in enumerate(self._blocks.own(chosen)):
+            array = arrays[self._blocks.tensors[i].name]
+            values.append(self._blocks.along(i, array)[own].reshape(-1))
+        step = Replacement(self._blocks, chosen.astype(self._number), np.concatenate(values), exact)
+        step.apply(self.state)
+        return step
+
+    def _distances(self, arrays: Arrays) -> NDArray[np.float64]:
+        """float64 (b,): each block's Euclidean distance to the track; infinite where one is NaN."""
+        found = [np.empty(0)]
+        with np.errstate(all="ignore"):
+            for i, t in enumerate(self._blocks.tensors):
+                delta = self._blocks.along(i, arrays[t.name] - self.state[t.name])
+                squares = np.square(delta, dtype=np.float64)
+                found.append(np.sqrt(squares.sum(axis=tuple(range(1, delta.ndim)))))
+        return np.nan_to_num(np.concatenate(found), nan=np.inf, posinf=np.inf)
+
+
+class Scar(_Prioritized):
+    """The blocks that are farthest from their last saved values, as many as fit.
+
+    A block is a slice along the longer one of a tensor's first two axes (a row of a table of
+    users, a filter, the weights of one input); a tensor of one dimension is cut into elements.
+    """
+
+    @staticmethod
+    def _cut(layout: Layout) -> Blocks:
+        lossy = tuple(t for t in layout.tensors if t.lossy)
+        axes = (None if len(t.shape) == 1 else int(np.argmax(t.shape[:2])) for t in lossy)
+        return Blocks(lossy, tuple(axes))
+
+
+class TopN(_Prioritized):
+    """The single elements of largest distance to the track, as many as fit."""
+
+    @staticmethod
+    def _cut(layout: Layout) -> Blocks:
+        lossy = tuple(t for t in layout.tensors if t.lossy)
+        return Blocks(lossy, (None,) * len(lossy))
+
+
+def _farthest(
+    distances: NDArray[np.float64], costs: NDArray[np.int64], room: float
+) -> NDArray[np.int64]:
+    """Rising numbers of blocks: by falling distance, each that fits into what is left of room.
+
+    What has not moved is left out; of blocks of the same distance the first come first.
+    """
+    order = np.argsort(-distances, kind="stable")
+    order = order[distances[order] > 0]
+    if not order.size or room < costs.min():
+        return np.empty(0, np.int64)
+    if costs.min() == costs.max():
+        return np.sort(order[: int(room // costs[0])])
+    chosen = []
+    for block in order.tolist():
+        if costs[block] <= room:
+            chosen.append(block)
+            room -= int(costs[block])
+    return np.sort(np.array(chosen, np.int64))
+
+
+_NOTHING = Blocks((), ())
