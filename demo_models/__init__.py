@@ -11,6 +11,7 @@ what is on offer. A reader of the code may go through the files in this order:
     catalog               the list of models and data, with settings that work well
     build                 from a model's name to the model
     task, optimizers      one model + one dataset + one seed, and how to train it
+    training              the two together: iterate, state, load
 """
 
 from demo_models.catalog import DATASETS, MODELS, DatasetCard, ModelCard
@@ -33,6 +34,7 @@ from demo_models.errors import (
 )
 from demo_models.optimizers import OPTIMIZERS, make_optimizer
 from demo_models.task import Task, make_task
+from demo_models.training import Training
 
 __all__ = [
     "DATASETS",
@@ -55,6 +57,7 @@ __all__ = [
     "SettingsError",
     "StateMismatchError",
     "Task",
+    "Training",
     "UnknownNameError",
     "WrongDatasetError",
     "make_optimizer",

@@ -97,11 +97,18 @@ class Task:
         `state` maps the model's parameter names to tensors or arrays of their shapes. The live
         model, its mode and its gradients stay as they are. Raises StateMismatchError.
         """
-        return float(self._mean_loss(self._probe_outputs(state), self.probe[-1]))
+        return float(self._mean_loss(self._outputs(state, self.probe), self.probe[-1]))
 
     def probe_metric(self, state: State | None = None) -> float:
         """Give accuracy (0 to 1) or RMSE (rating units) on the probe; `state` as above."""
-        outputs, target = self._probe_outputs(state), self.probe[-1]
+        return self._metric(state, self.probe)
+
+    def held_out_metric(self, state: State | None = None) -> float:
+        """Give accuracy (0 to 1) or RMSE (rating units) on all held-out examples."""
+        return self._metric(state, self.dataset.held_out)
+
+    def _metric(self, state: State | None, examples: tuple[Tensor, ...]) -> float:
+        outputs, target = self._outputs(state, examples), examples[-1]
         if self.dataset.mean_rating is None:
             return float((outputs.argmax(dim=1) == target).float().mean())
         return float(self._mean_loss(outputs, target).sqrt())
@@ -111,13 +118,13 @@ class Task:
             return cross_entropy(outputs, target)
         return mse_loss(outputs, target - self.dataset.mean_rating)
 
-    def _probe_outputs(self, state: State | None) -> Tensor:
+    def _outputs(self, state: State | None, examples: tuple[Tensor, ...]) -> Tensor:
         tensors = self.model.state_dict() if state is None else self._checked(state)
         # functional_call puts the tensors into the module for the time of the call. A copy of
         # the hollow twin keeps that away from a training loop, or a probe, in another thread.
         with torch.no_grad():
             outputs: Tensor = functional_call(
-                copy.deepcopy(self._hollow), tensors, self.probe[:-1], strict=True
+                copy.deepcopy(self._hollow), tensors, examples[:-1], strict=True
             )
         return outputs
 

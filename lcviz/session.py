@@ -58,10 +58,9 @@ class Run:
         self.task: Task = demo_models.make_task(
             settings.model, settings.data, seed=settings.seed, folder=settings.folder
         )
-        self._optimizer = demo_models.make_optimizer(
-            settings.optimizer, self.task.model.parameters(), settings.lr, settings.momentum
+        self._training = demo_models.Training(
+            self.task, settings.optimizer, settings.lr, settings.momentum, settings.batch_size
         )
-        self.task.batch(1, settings.batch_size)  # a bad batch size is found here, not later
         self._checkpointer = codec.Checkpointer(
             path, settings.bits, settings.scope, settings.coder, budget=settings.budget,
             base_every=None,  # what is shown are deltas
@@ -257,11 +256,8 @@ class Run:
     def _iterate(self) -> None:
         started = time.perf_counter()
         iteration = self._iteration + 1
-        self._optimizer.zero_grad()
-        loss = self.task.loss(self.task.batch(iteration, self.settings.batch_size))
-        loss.backward()
-        self._optimizer.step()
-        train_loss, seconds = loss.item(), time.perf_counter() - started
+        train_loss = self._training.iterate(iteration)
+        seconds = time.perf_counter() - started
         if not math.isfinite(train_loss):
             self._measure_losses()
             self._end(FAILED, self._divergence(iteration, train_loss))

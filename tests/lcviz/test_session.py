@@ -555,7 +555,7 @@ def test_weights_that_overflow_are_still_saved(make_run: MakeRun) -> None:
     """The loss was finite, the update was not: such tensors are stored exactly, and said."""
     run = make_run(stop_after=5)
     weight = next(run.task.model.parameters())
-    update = run._optimizer.step
+    update = run._training._optimizer.step
 
     def overflow(*_: object) -> None:
         update()
@@ -563,7 +563,7 @@ def test_weights_that_overflow_are_still_saved(make_run: MakeRun) -> None:
             with torch.no_grad():
                 weight[0, 0] = math.inf
 
-    run._optimizer.step = overflow  # type: ignore[method-assign, assignment]
+    run._training._optimizer.step = overflow  # type: ignore[method-assign, assignment]
     for _ in range(2):
         run.step()
         snapshot = run.wait(60)

@@ -1,0 +1,84 @@
+"""A training that was loaded goes on as the one that was saved."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from demo_models import MODELS, BatchError, NumberError, Training, make_task
+
+SETTINGS = [("sgd", 0.1, 0.0), ("sgd", 0.1, 0.9), ("adam", 0.003, 0.0)]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def training(optimizer: str, lr: float, momentum: float, seed: int = 0) -> Training:
+    task = make_task("matrix-factorization", "synthetic-ratings", seed=seed)
+    return Training(task, optimizer, lr, momentum, batch_size=64)
+
+
+def bits(of: Training) -> dict[str, bytes]:
+    return {name: t.numpy().tobytes() for name, t in of.task.model.state_dict().items()}
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_it_goes_on_where_it_was_saved(settings: tuple[str, float, float]) -> None:
+    undisturbed, loaded = training(*settings), training(*settings)
+    for iteration in range(1, 6):
+        undisturbed.iterate(iteration)
+    saved = copy.deepcopy(undisturbed.state())
+    assert ("optimizer" in saved) == (settings[0] == "adam" or settings[2] > 0)
+    after = [undisturbed.iterate(i) for i in range(6, 9)]
+    loaded.iterate(1)  # something to be replaced
+    loaded.load(saved)
+    assert [loaded.iterate(i) for i in range(6, 9)] == after
+    assert bits(loaded) == bits(undisturbed)
+    undisturbed.load(saved)  # a step back
+    assert [undisturbed.iterate(i) for i in range(6, 9)] == after
+
+
+def test_a_state_without_an_optimizer_s_makes_it_forget() -> None:
+    of = training("sgd", 0.1, 0.9)
+    first = copy.deepcopy(of.state())
+    losses = [of.iterate(i) for i in (1, 2)]
+    of.load(first)
+    assert [of.iterate(i) for i in (1, 2)] == losses
+
+
+def test_it_trains() -> None:
+    of = training("adam", 0.02, 0.0)
+    before = of.task.probe_loss()
+    for iteration in range(1, 31):
+        loss = of.iterate(iteration)
+    assert of.task.probe_loss() < 0.9 * before
+    assert loss == pytest.approx(before, rel=0.5)
+
+
+def test_settings_out_of_range() -> None:
+    task = make_task("logistic-regression", "digits")
+    with pytest.raises(BatchError):
+        Training(task, "sgd", 0.1, batch_size=10**6)
+    with pytest.raises(NumberError):
+        Training(task, "sgd", -1.0)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_all_held_out_examples_are_measured(name: str) -> None:
+    task = make_task(name, MODELS[name].default_data)
+    probe, every = task.probe_metric(), task.held_out_metric()
+    n, n_probe = len(task.dataset.held_out[0]), len(task.probe[0])
+    assert n > n_probe
+    assert probe != every
+    state = {k: -v for k, v in task.model.state_dict().items()}
+    assert task.held_out_metric(state) != every
+    correct = every * n if task.metric_name == "accuracy" else n
+    assert correct == pytest.approx(round(correct), abs=1e-3)
