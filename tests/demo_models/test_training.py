@@ -78,7 +78,7 @@ def test_all_held_out_examples_are_measured(name: str) -> None:
     n, n_probe = len(task.dataset.held_out[0]), len(task.probe[0])
     assert n > n_probe
     assert probe != every
-    state = {k: -v for k, v in task.model.state_dict().items()}
+    state = {k: v.flip(0) for k, v in task.model.state_dict().items()}
     assert task.held_out_metric(state) != every
     correct = every * n if task.metric_name == "accuracy" else n
     assert correct == pytest.approx(round(correct), abs=1e-3)
