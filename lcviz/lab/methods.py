@@ -1,0 +1,135 @@
+"""Ways to save a training, to be compared at equal bytes on disk.
+
+Every one is given the same states and gives back what it can. LC-Checkpoint writes real chains; of
+the others, whole records are made in the same container (header, digests, indices) and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+import codec
+from codec.container import FORMAT, seal
+from codec.record import Place
+from codec.state import Arrays, from_arrays, layout_of
+from codec.tree import Parts, put_together, take_apart
+
+KINDS = ("full", "scar", "topn", "lc")
+SHARES = (0.01, 0.02, 0.05, 0.10)  # of float32
+
+
+class Saver(Protocol):
+    """What a method does in one training."""
+
+    def save(self, step: int, state: Mapping[str, Any]) -> int:
+        """Bytes on disk of this checkpoint."""
+
+    def restore(self) -> dict[str, Any]:
+        """The state as the newest checkpoint has it, its tensors fresh."""
+
+    def close(self) -> None:
+        """Let go of files."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to save.
+
+    kind: one of KINDS. share: of the float32 size, what a checkpoint may take; None for "full",
+    and for "lc" with a number of bits. bits, scope, coder: of "lc", see `codec.Tracker`.
+    """
+
+    kind: str
+    share: float | None = None
+    bits: int | None = None
+    scope: str = "model"
+    coder: str = "runlength"
+
+    @property
+    def name(self) -> str:
+        """What a table calls it, without its share."""
+        if self.kind != "lc":
+            return {"full": "full", "scar": "SCAR", "topn": "TOPN"}[self.kind]
+        keeps = "" if self.share is not None else f", {self.bits or 'all'} bits"
+        scope = ", per tensor" if self.scope == "tensor" else ""
+        return f"LC {'run-length' if self.coder == 'runlength' else 'Huffman'}{keeps}{scope}"
+
+    def open(self, folder: Path) -> Saver:
+        """Ready for the first state of a training. folder: an empty one."""
+        return _Chain(self, folder) if self.kind == "lc" else _Baseline(self)
+
+
+class _Chain:
+    """LC-Checkpoint: what a user gets."""
+
+    def __init__(self, method: Method, folder: Path) -> None:
+        self._path = folder / "run.lcc"
+        self._checkpointer = codec.Checkpointer(
+            self._path, method.bits, method.scope, method.coder, budget=method.share,
+            policy={"optimizer/*": "lossy"}, base_every=None,
+        )  # fmt: skip
+
+    def save(self, step: int, state: Mapping[str, Any]) -> int:
+        return self._checkpointer.save(step, state).nbytes
+
+    def restore(self) -> dict[str, Any]:
+        return codec.restore(self._path)
+
+    def close(self) -> None:
+        self._checkpointer.close()
+
+
+class _Baseline:
+    """Full, SCAR or TOPN."""
+
+    def __init__(self, method: Method) -> None:
+        self._method = method
+        self._tracker: codec.Full | codec.Scar | codec.TopN | None = None
+        self._parts = Parts("", {}, ())
+        self._track: Arrays = {}
+
+    def save(self, step: int, state: Mapping[str, Any]) -> int:
+        parts = take_apart(state, lambda _: False)
+        first = layout_of(parts.tensors) != layout_of(self._parts.tensors)
+        self._parts = parts
+        if first or self._method.kind == "full":
+            whole = codec.Full(parts.tensors)
+            self._tracker, self._track = self._made(parts.tensors), whole.state
+            return _nbytes(step, whole.step(parts.tensors).arrays)
+        if self._tracker is None:  # not even the header fits
+            return _nbytes(step, {})
+        change = self._tracker.step(parts.tensors)
+        codec.apply(change, self._track)
+        return _nbytes(step, change.arrays)
+
+    def restore(self) -> dict[str, Any]:
+        tensors = from_arrays(self._track, layout_of(self._parts.tensors))
+        return put_together(replace(self._parts, tensors=tensors))
+
+    def close(self) -> None:
+        pass
+
+    def _made(self, tensors: Mapping[str, Any]) -> codec.Scar | codec.TopN | None:
+        """None if a record could hold nothing but its header."""
+        if self._method.share is None:
+            return None
+        full = layout_of(tensors).nbytes
+        room = int(self._method.share * full)
+        exact = [t.name for t in layout_of(tensors).tensors if not t.lossy]
+        largest: Arrays = {f"t/{name}": np.zeros(1) for name in exact}
+        largest |= {"blocks": np.zeros(room, np.uint8), "values": np.zeros(room // 4, np.float32)}
+        header = _nbytes(10**6, largest) - sum(array.nbytes for array in largest.values())
+        made = codec.Scar if self._method.kind == "scar" else codec.TopN
+        return made(tensors, (room - header) / full) if room > header else None
+
+
+def _nbytes(step: int, arrays: Arrays) -> int:
+    """Bytes of a record that holds these arrays, digests of track and file included."""
+    place = Place(step, "0" * 16, "0" * 64)
+    told = {"format": FORMAT, "kind": "delta", **place.metadata(), "track": "0" * 32}
+    return len(seal(told, arrays))

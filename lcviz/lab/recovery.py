@@ -1,0 +1,186 @@
+"""Recovery: how much work a crash costs with each way to save, at equal bytes on disk.
+
+Protocol. Train with a fixed order of batches, save every few iterations with every method, and let
+the training fail at iteration T. Each method restores what it has; the training goes on from T + 1
+with the same batches. Rework is how many iterations pass until the loss on fixed held-out examples
+is again at or below its value just before the failure.
+
+A training's loss jumps from one iteration to the next, by more than it falls. So rework is counted
+on its trend: the loss of the undisturbed training, averaged over 2w + 1 iterations, plus what the
+restored training is above the undisturbed one at the same iteration. Both see the same batches, so
+jumps that both make cancel. Between two iterations it is interpolated: a restored training that
+is above by the tenth of what an iteration brings costs a tenth of an iteration.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from codec.tree import take_apart
+
+from .methods import Method
+from .workload import Workload
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """When a training fails, and how rework is counted.
+
+    fail_at: T, the last iteration before the failure. interval: iterations between checkpoints.
+    cap: more rework than this is not looked for. smooth: w, iterations on either side.
+    """
+
+    fail_at: int = 80
+    interval: int = 1
+    cap: int = 100
+    smooth: int = 5
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.interval <= self.fail_at or self.cap < 1 or self.smooth < 0:
+            raise ValueError("a training saves at least once before it fails, and cap is above 0")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one method made of one failure.
+
+    rework: iterations, on the trend; the protocol's cap if capped. rework_raw: whole iterations
+    until the loss itself is at or below that before the failure, without any smoothing; the cap
+    at most. loss_before, loss_restored: on the probe. distance: ||restored - u_T|| / ||u_T - u_0||
+    of the model. nbytes: of a checkpoint after the first, on disk, the mean. share: of the float32
+    size. save_seconds: of one save, median; seconds: of an iteration of training, median.
+    """
+
+    method: Method
+    seed: int
+    rework: float
+    capped: bool
+    rework_raw: int
+    loss_before: float
+    loss_restored: float
+    distance: float
+    nbytes: float
+    share: float
+    save_seconds: float
+    seconds: float
+
+
+def fail_and_recover(
+    workload: Workload,
+    seed: int,
+    methods: Sequence[Method],
+    protocol: Protocol,
+    progress: Progress = lambda _done, _total: None,
+) -> list[Outcome]:
+    """One training, one failure, and what each method makes of it.
+
+    progress(done, total) is called on the way, in iterations; fewer may be needed than total
+    says. Raises demo_models.DataError, codec.LccError.
+    """
+    p = protocol
+    total, done = p.fail_at + (1 + len(methods)) * (p.cap + p.smooth), 0
+    training = workload.training(seed)
+    start = _model(training.state())
+    losses = {0: training.task.probe_loss()}
+    seconds: list[float] = []
+
+    def iterate(iteration: int) -> None:
+        nonlocal done
+        began = time.perf_counter()
+        training.iterate(iteration)
+        seconds.append(time.perf_counter() - began)
+        done += 1
+        progress(min(done, total), total)
+
+    with ExitStack() as stack:
+        savers = []
+        for method in methods:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            savers.append(stack.enter_context(closing(method.open(Path(folder)))))
+        sizes: list[list[int]] = [[] for _ in methods]
+        spent: list[list[float]] = [[] for _ in methods]
+        for saver in savers:
+            saver.save(0, training.state())
+        for t in range(1, p.fail_at + 1):
+            iterate(t)
+            if t >= p.fail_at - p.smooth:
+                losses[t] = training.task.probe_loss()
+            if t % p.interval == 0:
+                state = training.state()
+                for saver, own, its in zip(savers, sizes, spent):
+                    began = time.perf_counter()
+                    own.append(saver.save(t, state))
+                    its.append(time.perf_counter() - began)
+        restored = [saver.restore() for saver in savers]
+    end = _model(training.state())
+    for t in range(p.fail_at + 1, p.fail_at + p.cap + p.smooth + 1):
+        iterate(t)
+        losses[t] = training.task.probe_loss()
+    trend = [
+        float(np.mean([losses[u] for u in range(max(t - p.smooth, 0), t + p.smooth + 1)]))
+        for t in range(p.fail_at, p.fail_at + p.cap + 1)
+    ]
+    moved = _distance(end, start)
+    found = []
+    for method, state, own, its in zip(methods, restored, sizes, spent):
+        training.load(state)
+        after = [training.task.probe_loss()]
+        excess = [after[0] - losses[p.fail_at]]
+        while (rework := crossing(trend, excess)) is None and len(excess) <= p.cap:
+            iterate(p.fail_at + len(excess))
+            after.append(training.task.probe_loss())
+            excess.append(after[-1] - losses[p.fail_at + len(excess)])
+        while min(after) > losses[p.fail_at] and len(after) <= p.cap:
+            iterate(p.fail_at + len(after))
+            after.append(training.task.probe_loss())
+        raw = [r for r, loss in enumerate(after) if loss <= losses[p.fail_at]]
+        outcome = Outcome(
+            method, seed, p.cap if rework is None else rework, rework is None,
+            raw[0] if raw else p.cap, losses[p.fail_at], after[0],
+            _distance(_model(state), end) / moved if moved else 0.0,
+            float(np.mean(own)), float(np.mean(own)) / sum(4 * a.size for a in end.values()),
+            float(np.median(its)), float(np.median(seconds)),
+        )  # fmt: skip
+        found.append(outcome)
+    progress(total, total)
+    return found
+
+
+def crossing(trend: Sequence[float], excess: Sequence[float]) -> float | None:
+    """After how many iterations trend + excess is first at or below where the trend began.
+
+    trend: of the undisturbed training, from the failure on. excess: what the restored one is above
+    it, at the same iterations or fewer. Linear between iterations; None if it never is.
+    """
+    before = math.nan
+    for r, (level, above) in enumerate(zip(trend, excess)):
+        now = level + above - trend[0]
+        if now <= 0:
+            return 0.0 if r == 0 or not math.isfinite(before) else r - 1 + before / (before - now)
+        before = now
+    return None
+
+
+def _model(state: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The model's tensors, copied, by name."""
+    tensors = take_apart({"model": state["model"]}, lambda _: False).tensors
+    return {name: np.array(copy.deepcopy(t)) for name, t in tensors.items()}
+
+
+def _distance(a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray]) -> float:
+    squares: Iterable[float] = (
+        float(np.square(a[name].astype(np.float64) - b[name]).sum()) for name in a
+    )
+    return math.sqrt(sum(squares))

@@ -1,0 +1,54 @@
+"""What the lab trains: one model on one dataset, with settings of its own.
+
+They differ from the dashboard's where a loss that jumps up and down would hide what an experiment
+asks for: smaller steps, larger batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import demo_models
+from demo_models import MODELS, Training
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A training but for its seed.
+
+    model, data: names of `demo_models`. folder: where MNIST, MovieLens or Jester files are.
+    optimizer, lr, momentum, batch_size: see `demo_models.Training`.
+    """
+
+    model: str
+    data: str
+    folder: str | None = field(default=None, compare=False)
+    optimizer: str = "sgd"
+    lr: float = 0.05
+    momentum: float = 0.0
+    batch_size: int = 32
+
+    def training(self, seed: int) -> Training:
+        """The training of this seed, at its begin. Raises demo_models.DataError."""
+        task = demo_models.make_task(self.model, self.data, seed=seed, folder=self.folder)
+        return Training(task, self.optimizer, self.lr, self.momentum, self.batch_size)
+
+
+_LAB: Mapping[str, tuple[float, int]] = {  # learning rate of plain SGD, batch size
+    "logistic-regression": (0.1, 32),
+    "lenet5": (0.01, 64),
+    "alexnet": (0.001, 64),
+    "matrix-factorization": (2.0, 64),
+}
+
+
+def workload(model: str, data: str | None = None, folder: str | None = None) -> Workload:
+    """The lab's settings for a model, on its default data unless told otherwise.
+
+    Raises demo_models.UnknownNameError.
+    """
+    if model not in MODELS:
+        raise demo_models.UnknownNameError("model", model, MODELS)
+    lr, batch_size = _LAB[model]
+    return Workload(model, data or MODELS[model].default_data, folder, "sgd", lr, 0.0, batch_size)
