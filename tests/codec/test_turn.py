@@ -134,6 +134,7 @@ def test_a_fork_that_leaves_the_with_takes_nothing_along(
                 raise SystemExit(5)
 
         assert in_a_fork(leave) == 5
+        assert in_a_fork(checkpoints.close) == 0
         with pytest.raises(codec.LockedError):
             codec.Checkpointer(path, resume=True)
         assert saved.kind == "base"
