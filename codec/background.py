@@ -34,14 +34,15 @@ from .recorder import Recorder, Saved, Settings
 from .shared import Line, Memory, Message
 from .state import Layout, TensorSpec
 from .tree import Parts
+from .turn import Turn
 from .warmup import warm_up
 from .workers import set_threads as use_threads
 from .workers import threads
 
-START_SECONDS = 120.0  # kernels may have to be compiled
 MOST_UNREAD = 64  # answers: they have to fit into the sockets
 NUMBER = b'{"number": '  # what an answer begins with
-_START = "import sys; sys.path[:0] = {path!r}; from codec.background import serve; serve()"
+SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")  # sent to whole groups of processes
+_START = "import sys; sys.path[:] = {path!r}; from codec.background import serve; serve()"
 
 
 class _Saving(Saved):
@@ -58,13 +59,14 @@ class _Saving(Saved):
 
 
 class Background:
-    """The same as `Recorder`, but elsewhere. skips: steps for which there is no time."""
+    """The same as `Recorder`, but elsewhere. skips: steps for which there is no time. turn: taken
+    by whoever calls, and here for those who ask a save."""
 
     tracker = None  # it is in the other process
 
-    def __init__(self, settings: Settings, *, skips: bool) -> None:
+    def __init__(self, settings: Settings, turn: Turn, *, skips: bool) -> None:
         self.path, self.step = settings.path, None
-        self._skips = skips
+        self._skips, self._turn = skips, turn
         self._memory: Memory | None = None
         self._layout: Layout | None = None  # of the memory, if the other process knows it
         self._values: tuple[str, ...] | None = None
@@ -72,13 +74,10 @@ class Background:
         self._unread: dict[int, _Saving] = {}  # by number: saves whose answers were not read
         self._pending: tuple[Message, _Saving, Layout, tuple[str, ...]] | None = None
         self._failure: LccError | None = None
-        self._owner = os.getpid()
-        self._process, self._line = _start()
+        self._process, self._line = _start(self.path)
         try:
             told = asdict(settings) | {"path": str(settings.path)}
             self._line.tell({"settings": told, "threads": threads()})
-            if not self._line.waits(START_SECONDS):
-                raise WriteError(f"{self.path}: no process for saving in {START_SECONDS:.0f} s")
             answer = self._heard()
             self._line.drop()
             if "error" in answer:
@@ -113,6 +112,7 @@ class Background:
         saving = _Saving(step, self._number + 1, self)
         self._pending = message, saving, layout, parts.values
         self._hand_over()
+        self._raise_failure()
         return saving
 
     def _hand_over(self, again: bool = False) -> None:
@@ -146,8 +146,12 @@ class Background:
             self._end()
 
     def _is_busy(self) -> bool:
-        memory, n = self._memory, self._number
-        return memory is not None and n in self._unread and abs(memory.done) != n
+        n = self._number
+        while n in self._unread and self._memory is not None and abs(self._memory.done) != n:
+            if not self._line.waits():
+                return True
+            self._take()  # the next answer may need the room, or there is none: the end
+        return False
 
     def _settle(self) -> None:
         """Wait for the save under way, and raise what went wrong in it, once."""
@@ -178,15 +182,16 @@ class Background:
     def _finish(self, saving: _Saving) -> None:
         """Wait for a save; its fields are there then, or its error is raised."""
         fields = saving.__dict__
-        self._hand_over(again=True)
-        while fields["_number"] in self._unread:
-            self._take()
-        if "_told" in fields:
-            fields |= _fields(json.loads(b"{" + fields["_told"]))
-        failure = fields.get("_failure")
-        if failure is not None:
-            self._failure = None if self._failure is failure else self._failure
-            raise failure
+        with self._turn.taken():
+            self._hand_over(again=True)
+            while fields["_number"] in self._unread:
+                self._take()
+            if "_told" in fields:
+                fields |= _fields(json.loads(b"{" + fields["_told"]))
+            failure = fields.get("_failure")
+            if failure is not None:
+                self._failure = None if self._failure is failure else self._failure
+                raise failure
 
     def _take(self) -> None:
         """Wait for the next answer, and note it; twice is as good as once."""
@@ -223,9 +228,9 @@ class Background:
         descriptors = [self._memory.descriptor] if "layout" in message else []
         try:
             self._line.tell(message, descriptors, again)
-        except OSError as exc:
-            self._end()
-            raise self._gone() from exc
+        except OSError:
+            while self._unread:  # what was answered can still be read, and then the end
+                self._take()
 
     def _gone(self) -> WriteError:
         code = self._process.poll()
@@ -236,12 +241,11 @@ class Background:
 
     def _end(self) -> None:
         self._let_go()
-        if os.getpid() == self._owner:
-            self._process.wait()
+        self._process.wait()
 
     def _let_go(self) -> None:
         """The other process ends once its work is done; in a fork, only this side is closed."""
-        if os.getpid() == self._owner:
+        if not self._turn.elsewhere:
             self._line.end()
         self._line.close()
         if self._memory is not None:
@@ -253,17 +257,27 @@ class Background:
             self._let_go()
 
 
-def _start() -> tuple[subprocess.Popen[bytes], Line]:
+def _start(path: Path) -> tuple[subprocess.Popen[bytes], Line]:
     """The other process and the way to it."""
     if os.name != "posix":
         raise SettingsError("asynchronous saving needs a system with POSIX's sockets")
-    ours, theirs = socket.socketpair()
-    with theirs:
-        code = _START.format(path=[str(Path(__file__).parents[1])])
-        command = [sys.executable, "-c", code, str(theirs.fileno()), str(os.getpid())]
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
-        )  # fmt: skip
+    # It imports what this one does: nothing from the directory where the training was started
+    # ("" is wherever one is), and the standard library's modules before others of their names.
+    known = [place for place in sys.path if place and isinstance(place, str)]
+    code = _START.format(path=[*known, str(Path(__file__).parents[1])])
+    try:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            command = [sys.executable, "-c", code, str(theirs.fileno()), str(os.getpid())]
+            try:
+                process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
+                )  # fmt: skip
+            except BaseException:
+                ours.close()
+                raise
+    except OSError as exc:
+        raise WriteError(f"{path}: no process for saving can be started: {exc}") from exc
     return process, Line(ours)
 
 
@@ -288,7 +302,8 @@ def _rebuilt(answer: dict[str, Any]) -> LccError:
 
 def serve() -> None:
     """Save whatever the process that started this one hands over, until it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the training loop to handle
+    for name in SIGNALS:  # for the training loop to handle, which may want to save once more
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
     with contextlib.suppress(EOFError, OSError), socket.socket(fileno=int(sys.argv[1])) as ours:
         _serve(Line(ours), int(sys.argv[2]))
 
@@ -345,10 +360,10 @@ def _serve(line: Line, parent: int) -> None:
 def _heard(line: Line, parent: int) -> Message:
     """The next message. Raises EOFError at the end, even where others still hold the other side:
     a killed training loop leaves its forked data loaders behind for a while."""
-    while not line.waits(1.0):
+    while (message := line.hear(1.0)) is None:
         if os.getppid() != parent:
             raise EOFError
-    return line.hear()
+    return message
 
 
 def _failed(exc: Exception, recorder: Recorder | None) -> dict[str, Any]:

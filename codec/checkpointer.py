@@ -23,6 +23,7 @@ from .recorder import Recorder, Saved, Settings, check_history, check_step
 from .state import Layout, look, signature, spec_of, to_arrays
 from .track import Tracker, check_settings
 from .tree import Parts, Template, take_apart
+from .turn import Turn
 
 _log = logging.getLogger(__name__)
 
@@ -74,14 +75,15 @@ class Checkpointer:
                 f"when_busy must be one of {', '.join(WHEN_BUSY)}; got {when_busy!r}"
             )
         self._front = _Front(Policy(policy))
-        self.path = Path(path)
+        self.path = Path(path).absolute()  # wherever the training goes from here
+        self._turn = Turn(self.path)
         self.scope, self.coder = scope, coder
         settings = Settings(
             self.path, self.bits, scope, coder, self.budget, resume, base_every, keep_bases
         )
         self._recorder: Recorder | Background
         if asynchronous:
-            self._recorder = Background(settings, skips=when_busy == "skip")
+            self._recorder = Background(settings, self._turn, skips=when_busy == "skip")
         else:
             self._recorder = Recorder(settings)
 
@@ -109,11 +111,13 @@ class Checkpointer:
         at; an error of the save before is raised by the next call, which then saves nothing. The
         kind of a step that was skipped is "skipped".
         """
-        step = check_step(step, self.step)
-        parts, layout = self._front.look_at(state)
-        if isinstance(self._recorder, Background):
-            return self._recorder.save(step, layout, parts)
-        return self._recorder.save(step, layout, to_arrays(parts.tensors, layout), parts.values)
+        with self._turn.taken():
+            step = check_step(step, self.step)
+            parts, layout = self._front.look_at(state)
+            if isinstance(self._recorder, Background):
+                return self._recorder.save(step, layout, parts)
+            arrays = to_arrays(parts.tensors, layout)
+            return self._recorder.save(step, layout, arrays, parts.values)
 
     def restore(self) -> dict[Any, Any] | None:
         """The state that a training loop goes on from: that of the newest step, None before the
@@ -122,11 +126,15 @@ class Checkpointer:
         Raises DTypeError for torch tensors without torch; if asynchronous, what the save before
         did, and what `codec.restore` does.
         """
-        return None if self.step is None else self._recorder.restore(self.step)
+        with self._turn.taken():
+            return None if self.step is None else self._recorder.restore(self.step)
 
     def close(self) -> None:
-        """Wait for what is being saved, and let others write to the directory."""
-        self._recorder.close()
+        """Wait for what is being saved, and let others write to the directory. Does nothing in a
+        fork, whose data loaders and the like may leave the same `with`."""
+        if not self._turn.elsewhere:
+            with self._turn.taken():
+                self._recorder.close()
 
     def __enter__(self) -> Checkpointer:
         return self

@@ -17,7 +17,7 @@ import socket
 import tempfile
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ class Line:
 
     def __init__(self, ours: socket.socket) -> None:
         self._socket = ours
-        self._parts: list[bytes] = []  # of a message that has not ended yet
+        self._parts: list[bytes] = []  # of a message that has not ended yet, or is looked at
         self._lines: deque[bytes] = deque()
         self.received: list[int] = []  # descriptors that came along, the newest last
         self._poll = select.poll()
@@ -64,9 +64,12 @@ class Line:
         """Whether there is a message, a part of one, or the end, within these seconds."""
         return bool(self._lines) or bool(self._poll.poll(int(1000 * seconds)))
 
-    def hear(self) -> Message:
-        """The next message, {} for what is none. Raises EOFError at the end, OSError."""
+    def hear(self, seconds: float) -> Message | None:
+        """The next message, {} for what is none; None if for so long nothing has come. Raises
+        EOFError at the end, OSError."""
         while not self._lines:
+            if not self.waits(seconds):
+                return None
             more, descriptors, _, _ = socket.recv_fds(self._socket, PIECE, 4)
             self.received += descriptors
             if not more:
@@ -80,33 +83,31 @@ class Line:
         return _parsed(self._lines.popleft())
 
     def look(self) -> Message:
-        """The next message, which `drop` takes away: an interrupt in between loses nothing."""
-        if not self._lines and not self._parts:
+        """The next message, which `drop` takes away: an interrupt in between loses nothing. One
+        side either looks or hears."""
+        while not (self._parts and self._parts[-1].endswith(b"\n")):
             seen = self._socket.recv(PIECE, socket.MSG_PEEK)
             if not seen:
                 raise EOFError
             line, end, _ = seen.partition(b"\n")
-            if end:
+            if end and not self._parts:
                 return _parsed(line)
-        if not self._lines:  # a long one
-            message = self.hear()
-            self._lines.appendleft(json.dumps(message).encode())
-        return _parsed(self._lines[0])
+            # A long one. Received and kept by one call, so that no interrupt comes in between.
+            self._parts.extend(map(self._socket.recv, [len(line + end)]))
+        return _parsed(b"".join(self._parts))
 
     def drop(self) -> None:
         """Take away what `look` has shown."""
-        if self._lines:
-            self._lines.popleft()
-            if not self._lines and not any(self._parts):
-                self._parts = []
-            return
-        seen = self._socket.recv(PIECE, socket.MSG_PEEK)
-        self._socket.recv(len(seen.partition(b"\n")[0]) + 1)
+        if self._parts:
+            self._parts.clear()
+        else:
+            seen = self._socket.recv(PIECE, socket.MSG_PEEK)
+            self._socket.recv(len(seen.partition(b"\n")[0]) + 1)
 
     def look_far(self) -> list[bytes]:
         """All whole messages that have come and were not heard, as they are; `drop_all` takes them
         away."""
-        if self._lines or any(self._parts) or not self.waits():
+        if self._parts or not self.waits():
             return []
         return self._socket.recv(PIECE, socket.MSG_PEEK).split(b"\n")[:-1]
 
@@ -134,8 +135,7 @@ class Memory:
     def __init__(self, layout: Layout, descriptor: int | None = None) -> None:
         sizes = [-(-t.track_nbytes // ALIGNMENT) * ALIGNMENT for t in layout.tensors]
         ends = np.cumsum([ALIGNMENT, *sizes])
-        self.descriptor = _made(int(ends[-1])) if descriptor is None else descriptor
-        block = mmap.mmap(self.descriptor, int(ends[-1]))
+        self._file, block = _mapped(int(ends[-1]), descriptor)
         self._done = np.ndarray((1,), np.int64, block)
         self.arrays: Arrays = {
             t.name: np.ndarray(t.track_shape, t.track_dtype, block, int(begin))
@@ -145,6 +145,11 @@ class Memory:
         self._looks: tuple[tuple[Any, ...], ...] | None = None
         self._direct: tuple[NDArray[np.int64], ...] = ()
         self._others: list[tuple[Stage, str]] = []
+
+    @property
+    def descriptor(self) -> int:
+        """For the other process."""
+        return self._file.fileno()
 
     @property
     def done(self) -> int:
@@ -178,32 +183,32 @@ class Memory:
 
     def close(self) -> None:
         """Let go of it; it is gone once nobody holds it, nor looks at an array."""
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-        self.descriptor, self.arrays, self._stages, self._looks = -1, {}, [], None
+        self._file.close()
+        self.arrays, self._stages, self._looks = {}, [], None
         self._done = np.zeros(1, np.int64)
 
 
-def _made(nbytes: int) -> int:
-    """Descriptor of so much memory, all of it there: what is not would be missed while it is
-    written to, by a signal that ends the process."""
+def _mapped(nbytes: int, descriptor: int | None) -> tuple[IO[bytes], mmap.mmap]:
+    """So much memory, all of it there: what is not would be missed while it is written to, by a
+    signal that ends the process."""
     try:
-        if hasattr(os, "memfd_create"):
-            descriptor = os.memfd_create("lcc")
+        if descriptor is not None:
+            file: IO[bytes] = os.fdopen(descriptor, "r+b", buffering=0)
+        elif hasattr(os, "memfd_create"):
+            file = os.fdopen(os.memfd_create("lcc"), "r+b", buffering=0)
         else:
-            with tempfile.TemporaryFile() as file:
-                descriptor = os.dup(file.fileno())
+            file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
         try:
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(descriptor, 0, nbytes)
-            else:
-                os.ftruncate(descriptor, nbytes)
+            if descriptor is None and hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, nbytes)
+            elif descriptor is None:
+                os.ftruncate(file.fileno(), nbytes)
+            return file, mmap.mmap(file.fileno(), nbytes)
         except BaseException:
-            os.close(descriptor)
+            file.close()
             raise
     except OSError as exc:
         raise WriteError(f"no shared memory of {nbytes:,} bytes: {exc}") from exc
-    return descriptor
 
 
 def _parsed(line: bytes) -> Message:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import json
+import mmap
 import multiprocessing
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,7 +23,7 @@ import torch
 
 import codec
 from codec.background import Background
-from codec.shared import Line, Memory
+from codec.shared import PIECE, Line, Memory
 
 Arrays = dict[str, np.ndarray]
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX's sockets")
@@ -262,6 +266,118 @@ def test_the_process_that_saves_is_killed(tmp_path: Path) -> None:
     assert codec.verify(path).steps == (0, 1)
 
 
+def end(checkpoints: codec.Checkpointer) -> None:
+    """Kill the process that saves, and wait until it is gone."""
+    os.kill(child(checkpoints), signal.SIGKILL)
+    os.waitid(os.P_PID, child(checkpoints), os.WEXITED | os.WNOWAIT)
+
+
+def test_what_was_saved_before_the_end_is_told(tmp_path: Path) -> None:
+    """And the end only once, by the save that could not be handed over."""
+    checkpoints = codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True)
+    first, second = (checkpoints.save(i, {"n": np.array(i)}) for i in (0, 1))
+    background = checkpoints._recorder
+    assert isinstance(background, Background)
+    assert background._memory is not None
+    while background._memory.done != 2:
+        time.sleep(0.01)
+    assert 2 in background._unread
+    end(checkpoints)
+    with pytest.raises(codec.WriteError, match="has ended"):
+        checkpoints.save(2, {"n": np.array(2)})
+    with pytest.raises(codec.WriteError, match="nothing is saved any more"):
+        checkpoints.save(3, {"n": np.array(3)})
+    checkpoints.close()
+    assert (first.kind, second.kind) == ("base", "delta")
+
+
+def test_the_end_in_the_midst_of_a_save_is_no_reason_to_skip(
+    tmp_path: Path, paused: Callable[[codec.Checkpointer], Callable[[], None]]
+) -> None:
+    state = {"n": np.array(0)}
+    with codec.Checkpointer(
+        tmp_path / "run.lcc", asynchronous=True, when_busy="skip"
+    ) as checkpoints:
+        paused(checkpoints)
+        lost = checkpoints.save(0, state)
+        assert checkpoints.save(1, state).kind == "skipped"
+        end(checkpoints)
+        with pytest.raises(codec.WriteError, match="has ended"):
+            checkpoints.save(1, state)
+        with pytest.raises(codec.WriteError, match="has ended"):
+            _ = lost.kind
+
+
+def test_long_answers_that_nobody_reads_are_no_reason_to_skip(tmp_path: Path) -> None:
+    """Three of them do not fit into the sockets: the process that saves waits for room."""
+    tensors = {f"{i:04}" + "x" * 200: torch.ones(9) for i in range(900)}
+    path = tmp_path / "run.lcc"
+    with codec.Checkpointer(path, asynchronous=True, when_busy="skip") as checkpoints:
+        for step in range(6):
+            for tensor in tensors.values():
+                tensor.fill_(torch.nan if step % 2 else step)
+            deadline = time.monotonic() + 20
+            while checkpoints.save(step, {"model": tensors}).step != checkpoints.step:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+    assert len(codec.verify(path).steps) == 6
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"])
+def test_signals_are_for_the_training_to_handle(tmp_path: Path, name: str) -> None:
+    """A cluster sends them to all processes of a job."""
+    with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True) as checkpoints:
+        os.kill(child(checkpoints), getattr(signal, name))
+        assert checkpoints.save(0, {"n": np.array(0)}).kind == "base"
+        assert checkpoints.save(1, {"n": np.array(1)}).kind == "delta"
+
+
+def test_modules_where_the_training_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are none of those that are meant, whatever they are called."""
+    for name in ("codec", "filelock", "signal"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong one')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend("")
+    with codec.Checkpointer("run.lcc", asynchronous=True) as checkpoints:
+        assert checkpoints.save(0, {"n": np.array(0)}).kind == "base"
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_another_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asynchronous: bool
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with codec.Checkpointer("run.lcc", asynchronous=asynchronous) as checkpoints:
+        checkpoints.save(0, {"n": np.array(0)})
+        monkeypatch.chdir("elsewhere")
+        checkpoints.save(1, {"n": np.array(1)})
+        restored = checkpoints.restore()
+        assert restored is not None
+        assert restored["n"] == 1
+    assert codec.verify(tmp_path / "run.lcc").steps == (0, 1)
+
+
+def test_without_a_process_or_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(subprocess, "Popen", refuse)
+        with pytest.raises(codec.WriteError, match=r"no process for saving .* Too many open"):
+            codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True)
+    with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True) as checkpoints:
+        with monkeypatch.context() as patched:
+            patched.setattr(mmap, "mmap", refuse)
+            with pytest.raises(codec.WriteError, match=r"no shared memory of .* Too many open"):
+                checkpoints.save(0, {"n": np.array(0)})
+        with monkeypatch.context() as patched:  # as on other systems
+            patched.delattr(os, "memfd_create", raising=False)
+            patched.delattr(os, "posix_fallocate", raising=False)
+            assert checkpoints.save(1, {"n": np.arange(99)}).kind == "base"
+    assert codec.restore(tmp_path / "run.lcc")["n"].tolist() == list(range(99))
+
+
 SCRIPT = """
 import os, signal, sys
 import numpy as np, codec
@@ -298,6 +414,34 @@ def test_the_training_is_killed(tmp_path: Path, forks: str, by: str) -> None:
         assert (codec.restore(path)["w"] == 2).all()
     finally:
         os.killpg(process.pid, signal.SIGKILL) if forks == "fork" else None
+
+
+def test_the_training_is_killed_in_the_midst_of_a_message(tmp_path: Path) -> None:
+    """A fork still holds the line: its rest never comes, and neither does its end."""
+    code = """
+import os, signal, sys, numpy as np, codec
+checkpoints = codec.Checkpointer(sys.argv[1], asynchronous=True)
+checkpoints.save(0, {"n": np.arange(1000)}).kind
+if os.fork() == 0:
+    signal.pause()
+checkpoints._recorder._line._socket.sendall(b'{"step": 1, "num')
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    path = tmp_path / "run.lcc"
+    command = [sys.executable, "-W", "ignore", "-c", code, str(path)]
+    process = subprocess.Popen(command, start_new_session=True)
+    try:
+        assert process.wait(60) == -signal.SIGKILL
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                codec.Checkpointer(path, resume=True).close()
+                break
+            except codec.LockedError:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def test_closing_twice_and_saving_afterwards(tmp_path: Path) -> None:
@@ -338,9 +482,9 @@ def ctrl_c(*_: Any, **__: Any) -> None:
 def test_interrupted_while_a_state_is_handed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    """It is saved all the same, and nothing is written over what is still being read."""
+    """It is saved all the same, once, and nothing is written over what is still being read."""
     path, w = tmp_path / "run.lcc", torch.zeros(2_000_000)
-    tell = Line.tell
+    tell, drop, answers = Line.tell, Line.drop, []
 
     def interrupted(line: Line, message: dict[str, Any], *more: Any) -> None:
         if where == "half":
@@ -350,6 +494,7 @@ def test_interrupted_while_a_state_is_handed_over(
         raise KeyboardInterrupt
 
     with codec.Checkpointer(path, bits=None, asynchronous=True) as checkpoints:
+        monkeypatch.setattr(Line, "drop", lambda line: (answers.append(1), drop(line)))
         checkpoints.save(0, {"w": w})
         with monkeypatch.context() as patched:
             patched.setattr(Line, "tell", interrupted)
@@ -359,6 +504,7 @@ def test_interrupted_while_a_state_is_handed_over(
         saves = {i: checkpoints.save(i, {"w": w + i}) for i in (2, 3, 4)}
         assert [saves[i].step for i in saves] == [2, 3, 4]
         assert [saves[i].nbytes > 0 for i in saves] == [True] * 3
+    assert len(answers) == 5
     assert codec.verify(path).steps == (0, 1, 2, 3, 4)
     for i in range(5):
         assert torch.equal(codec.restore(path, i)["w"], w + i)
@@ -380,6 +526,47 @@ def test_interrupted_while_waiting(
                 assert saved.kind == ("delta" if i else "base")
     for i in range(4):
         assert torch.equal(codec.restore(path, i)["w"], w + i)
+
+
+def test_interrupted_anywhere_in_a_long_answer() -> None:
+    """Whatever instruction comes next: what was received is not lost."""
+    ours, theirs = socket.socketpair()
+    line, message = Line(ours), {"number": 1, "text": "x" * (2 * PIECE)}
+
+    def look(at: int) -> bool:
+        """Whether it was interrupted, before so many instructions."""
+        left = itertools.count(at, -1)
+
+        def trace(frame: Any, event: str, _: Any) -> Any:
+            if frame.f_code is not Line.look.__code__:
+                return None
+            frame.f_trace_opcodes = True
+            if event == "opcode" and next(left) == 0:
+                sys.settrace(before)
+                raise KeyboardInterrupt
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            assert line.look() == message
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.settrace(before)
+        return False
+
+    with ours, theirs:
+        for at in itertools.count():
+            theirs.sendall(json.dumps(message).encode() + b'\n{"number": 2}\n')
+            interrupted = look(at)
+            for expected in (message, {"number": 2}):
+                assert line.look() == expected
+                line.drop()
+            assert not line.waits()
+            if not interrupted:
+                break
+        assert at > 50
 
 
 def test_a_change_of_layout_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import streamlit as st
 import torch
 
 import codec
@@ -218,6 +219,36 @@ def test_a_slider_that_can_be_moved_is_never_moved_by_the_page(
     assert (page.follow.value, page.follow.key != toggle) == (False, True)
     page.click("step")
     assert (page.scrubber.key, page.scrubber.value) == (seen[-1], 1)
+
+
+def test_what_is_said_of_a_slider_or_toggle_that_is_gone(
+    live: Callable[..., Any], create: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A browser may say so late: neither brings back what was chosen there."""
+    calls: dict[str, list[Any]] = {"viewed": [], "follow": []}
+    late: list[Any] = []
+
+    def watched(make: Any) -> Any:
+        def made(*args: Any, **settings: Any) -> Any:
+            while late:
+                late.pop()()
+            calls.get(settings["key"].partition("-")[0], []).append(settings.get("on_change"))
+            return make(*args, **settings)
+
+        return made
+
+    for kind in ("slider", "toggle"):
+        monkeypatch.setattr(st, kind, watched(getattr(st, kind)))
+    run = create(stop_after=9)
+    page = live(run=run.id).click("step")
+    slider, toggle = calls["viewed"][-1], calls["follow"][-1]
+    page.click("step")
+    late.append(slider)
+    assert page.run().run().follow.value is True
+    page.look_into(1)
+    late.append(toggle)
+    assert page.run().run().follow.value is False
+    assert page.scrubber.value == 1
 
 
 # Training.

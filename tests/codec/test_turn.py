@@ -1,0 +1,141 @@
+"""One call at a time, in the process that made the object: `Checkpointer` saves or says no."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import codec
+from codec.checkpointer import _Front
+from codec.turn import Turn
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX's signals and forks")
+BOTH = pytest.mark.parametrize("asynchronous", [False, True])
+
+
+def in_a_fork(call: Any) -> int:
+    """Exit code: 0, or what a SystemExit says; 99 for any other exception."""
+    pid = os.fork()
+    if pid == 0:
+        code = 99
+        try:
+            call()
+            code = 0
+        except SystemExit as exc:
+            code = int(str(exc.code))
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_other_threads_wait(tmp_path: Path) -> None:
+    turn, inside = Turn(tmp_path), []
+
+    def add() -> None:
+        with turn.taken():
+            inside.append(1)
+
+    with turn.taken():
+        thread = threading.Thread(target=add)
+        thread.start()
+        thread.join(0.1)
+        assert inside == []
+    thread.join()
+    assert inside == [1]
+    with turn.taken(), pytest.raises(codec.LockedError, match="another call is under way"):
+        turn.taken()
+
+
+@BOTH
+def test_saves_from_several_threads(tmp_path: Path, asynchronous: bool) -> None:
+    path, told = tmp_path / "run.lcc", threading.Lock()
+    with codec.Checkpointer(path, policy={"*": "exact"}, asynchronous=asynchronous) as checkpoints:
+
+        def save() -> None:
+            for _ in range(30):
+                with told:
+                    step = (checkpoints.step or 0) + 1
+                try:
+                    saved = checkpoints.save(step, {"w": np.full(1000, step)})
+                    assert saved.nbytes > 0
+                except codec.StepOrderError:  # another one was faster
+                    pass
+
+        threads = [threading.Thread(target=save, daemon=True) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert not any(thread.is_alive() for thread in threads)
+    report = codec.verify(path)
+    assert report.ok
+    assert len(report.steps) >= 30
+    for step in report.steps:
+        assert (codec.restore(path, step)["w"] == step).all()
+
+
+@BOTH
+def test_a_signal_s_handler_in_the_midst_of_a_save(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asynchronous: bool
+) -> None:
+    state, look_at = {"w": np.zeros(9)}, _Front.look_at
+    with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=asynchronous) as checkpoints:
+        previous = signal.signal(signal.SIGUSR1, lambda *_: checkpoints.save(2, state))
+        try:
+            with monkeypatch.context() as patched:
+                patched.setattr(
+                    _Front,
+                    "look_at",
+                    lambda *args: (signal.raise_signal(signal.SIGUSR1), look_at(*args))[1],
+                )
+                with pytest.raises(codec.LockedError, match="another call is under way"):
+                    checkpoints.save(1, state)
+        finally:
+            signal.signal(signal.SIGUSR1, previous)
+        checkpoints.save(3, state)
+    assert codec.verify(tmp_path / "run.lcc").steps == (3,)
+
+
+@BOTH
+def test_a_fork_writes_nothing(tmp_path: Path, asynchronous: bool) -> None:
+    path, state = tmp_path / "run.lcc", {"w": np.zeros(9)}
+
+    def save() -> None:
+        with pytest.raises(codec.LockedError, match=r"only process .* writes here, and this one"):
+            checkpoints.save(1, state)
+        with pytest.raises(codec.LockedError):
+            checkpoints.restore()
+
+    with codec.Checkpointer(path, asynchronous=asynchronous) as checkpoints:
+        checkpoints.save(0, state)
+        assert in_a_fork(save) == 0
+        checkpoints.save(2, state)
+    assert codec.verify(path).ok
+    assert codec.verify(path).steps == (0, 2)
+
+
+@BOTH
+def test_a_fork_that_leaves_the_with_takes_nothing_along(
+    tmp_path: Path, asynchronous: bool
+) -> None:
+    """Neither the lock nor an answer that this process waits for."""
+    path = tmp_path / "run.lcc"
+    with codec.Checkpointer(path, asynchronous=asynchronous) as checkpoints:
+        saved = checkpoints.save(0, {"w": np.zeros(9)})
+
+        def leave() -> None:
+            with checkpoints:
+                raise SystemExit(5)
+
+        assert in_a_fork(leave) == 5
+        assert in_a_fork(checkpoints.close) == 0
+        with pytest.raises(codec.LockedError):
+            codec.Checkpointer(path, resume=True)
+        assert saved.kind == "base"
+    assert codec.verify(path).steps == (0,)
