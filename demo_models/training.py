@@ -34,7 +34,7 @@ class Training:
         task.batch(1, batch_size)  # a bad batch size is found here, not later
 
     def iterate(self, iteration: int) -> float:
-        """Take one step on the batch of this iteration (1, 2, ...); gives the batch's mean loss."""
+        """Take one step on the batch of iteration 1, 2, ...; gives the batch's mean loss."""
         self._optimizer.zero_grad()
         loss = self.task.loss(self.task.batch(iteration, self._batch_size))
         loss.backward()

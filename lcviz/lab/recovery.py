@@ -14,7 +14,6 @@ is above by the tenth of what an iteration brings costs a tenth of an iteration.
 
 from __future__ import annotations
 
-import copy
 import math
 import tempfile
 import time
@@ -26,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from codec.tree import take_apart
+from codec.state import Arrays, copy_arrays, layout_of, to_arrays
 
 from .methods import Method
 from .workload import Workload
@@ -168,18 +167,20 @@ def crossing(trend: Sequence[float], excess: Sequence[float]) -> float | None:
     for r, (level, above) in enumerate(zip(trend, excess)):
         now = level + above - trend[0]
         if now <= 0:
-            return 0.0 if r == 0 or not math.isfinite(before) else r - 1 + before / (before - now)
+            if r == 0 or not math.isfinite(before):
+                return float(r)
+            return r - 1 + before / (before - now)
         before = now
     return None
 
 
-def _model(state: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def _model(state: Mapping[str, Any]) -> Arrays:
     """The model's tensors, copied, by name."""
-    tensors = take_apart({"model": state["model"]}, lambda _: False).tensors
-    return {name: np.array(copy.deepcopy(t)) for name, t in tensors.items()}
+    model = state["model"]
+    return copy_arrays(to_arrays(model, layout_of(model)))
 
 
-def _distance(a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray]) -> float:
+def _distance(a: Arrays, b: Arrays) -> float:
     squares: Iterable[float] = (
         float(np.square(a[name].astype(np.float64) - b[name]).sum()) for name in a
     )

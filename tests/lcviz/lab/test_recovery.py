@@ -1,0 +1,153 @@
+"""The protocol of recovery: rework on a trend, methods at equal bytes, the same numbers again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from lcviz.lab.methods import Method
+from lcviz.lab.recovery import Outcome, Protocol, crossing, fail_and_recover
+from lcviz.lab.workload import workload
+
+METHODS = [
+    Method("full"), Method("scar", 0.1), Method("topn", 0.1), Method("lc", 0.1),
+    Method("lc", bits=2), Method("lc", 0.1, scope="tensor", coder="huffman"),
+]  # fmt: skip
+SHORT = Protocol(fail_at=12, cap=15, smooth=2)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, Outcome]:
+    torch.set_num_threads(1)
+    found = fail_and_recover(workload("matrix-factorization"), 3, METHODS, SHORT)
+    return {o.method.name: o for o in found}
+
+
+@pytest.mark.parametrize(
+    ("excess", "expected"),
+    [
+        ([0.0], 0.0),
+        ([-0.5], 0.0),
+        ([0.5, 0.5], 0.5),  # the trend falls by 1 an iteration
+        ([0.1, 0.1], 0.1),
+        ([1.0, 1.0], 1.0),
+        ([2.5, 2.5, 2.5, 2.5], 2.5),
+        ([3.0, 0.5], 3.0 / 3.5),  # it falls to -0.5 within one
+        ([0.5, 3.0, 0.0], 1 + 2.0 / 4.0),  # up to 2 first
+        ([math.nan, math.nan, 1.0], 2.0),
+        ([math.inf, 1.0], 1.0),
+        ([1.5], None),
+        ([9.0, 9.0, 9.0], None),
+        ([math.nan] * 4, None),
+    ],
+)
+def test_crossing(excess: list[float], expected: float | None) -> None:
+    trend = [7.0, 6.0, 5.0, 4.0]
+    assert crossing(trend, excess) == pytest.approx(expected)
+
+
+def test_full_loses_nothing(outcomes: dict[str, Outcome]) -> None:
+    full = outcomes["full"]
+    assert (full.rework, full.rework_raw, full.capped, full.distance) == (0, 0, False, 0)
+    assert full.loss_restored == full.loss_before
+    assert 1 < full.share < 1.1  # its record has a header
+
+
+def test_less_is_farther(outcomes: dict[str, Outcome]) -> None:
+    assert 0 < outcomes["LC run-length"].distance < outcomes["TOPN"].distance < 1
+    assert outcomes["TOPN"].distance < outcomes["SCAR"].distance < 1
+    for outcome in outcomes.values():
+        assert outcome.seed == 3
+        assert outcome.save_seconds > 0
+        assert outcome.seconds > 0
+        assert outcome.nbytes == pytest.approx(outcome.share * 4 * 6300)
+        if outcome.method.share:
+            assert outcome.share <= 0.1
+
+
+def test_same_seed_same_numbers(outcomes: dict[str, Outcome]) -> None:
+    calls: list[tuple[int, int]] = []
+    again = fail_and_recover(
+        workload("matrix-factorization"), 3, METHODS[:4], SHORT,
+        lambda done, total: calls.append((done, total)),
+    )  # fmt: skip
+    for outcome in again:
+        before = vars(outcomes[outcome.method.name]) | {"save_seconds": 0, "seconds": 0}
+        assert vars(outcome) | {"save_seconds": 0, "seconds": 0} == before
+    done = [n for n, _ in calls]
+    assert done == sorted(done)
+    assert {total for _, total in calls} == {done[-1]}
+    other = fail_and_recover(workload("matrix-factorization"), 4, METHODS[1:2], SHORT)
+    assert other[0].loss_before != again[0].loss_before
+
+
+def test_an_interval_loses_what_came_after_it() -> None:
+    protocol = Protocol(fail_at=12, interval=5, cap=15, smooth=2)
+    (full,) = fail_and_recover(workload("matrix-factorization"), 0, METHODS[:1], protocol)
+    assert full.rework > 0
+    assert 0 < full.distance < 1
+    assert full.loss_restored > full.loss_before
+
+
+def test_what_never_comes_back_is_capped() -> None:
+    protocol = Protocol(fail_at=12, cap=2, smooth=2)
+    nothing = Method("scar", 0.0001)
+    (lost,) = fail_and_recover(workload("matrix-factorization"), 0, [nothing], protocol)
+    assert (lost.rework, lost.rework_raw, lost.capped) == (2, 2, True)
+    assert lost.distance == pytest.approx(1)
+
+
+def test_an_optimizer_that_remembers_is_restored_too() -> None:
+    from dataclasses import replace
+
+    adam = replace(workload("matrix-factorization"), optimizer="adam", lr=0.02)
+    full, lc = fail_and_recover(adam, 0, [Method("full"), Method("lc")], SHORT)
+    assert full.rework == 0
+    assert full.share > 3  # of the model's float32: two moments more
+    assert lc.share < 1
+
+
+@pytest.mark.parametrize("wrong", [{"interval": 0}, {"interval": 13}, {"cap": 0}, {"smooth": -1}])
+def test_protocols_that_are_none(wrong: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="saves at least once"):
+        Protocol(**{"fail_at": 12, "cap": 5} | wrong)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
+def test_a_method_gives_back_what_it_tracks(method: Method, tmp_path: Path) -> None:
+    training = workload("logistic-regression").training(0)
+    saver = method.open(tmp_path)
+    try:
+        first = saver.save(0, training.state())
+        assert first > 4 * 7850
+        for step in range(1, 4):
+            training.iterate(step)
+            nbytes = saver.save(step, training.state())
+            assert nbytes < first or method.kind == "full"
+        state = saver.restore()
+        assert state["model"].keys() == training.state()["model"].keys()
+        before = state["model"]["linear.weight"].clone()
+        training.load(state)
+        training.iterate(4)
+        assert torch.equal(state["model"]["linear.weight"], before)  # a copy, not the track
+        assert torch.equal(saver.restore()["model"]["linear.weight"], before)
+    finally:
+        saver.close()
+
+
+def test_names() -> None:
+    assert [m.name for m in METHODS] == [
+        "full", "SCAR", "TOPN", "LC run-length", "LC run-length, 2 bits", "LC Huffman, per tensor",
+    ]  # fmt: skip
