@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 import math
 import time
-import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,11 +25,11 @@ from .errors import (
     ChainError,
     ChainNotFoundError,
     SettingsError,
-    SkippedRecordWarning,
     StepOrderError,
     VersionError,
 )
 from .record import Place
+from .skipped import warn
 from .source import record_name
 from .state import Arrays, Layout, copy_arrays
 from .storage import Directory
@@ -219,11 +218,9 @@ class Recorder:
         for entry in after:
             self._directory.set_aside(entry.name)
         if after:
-            warnings.warn(
+            warn(
                 f"{self.path}: goes on from step {position.step}; {len(after)} records after "
-                f"it were set aside: {reason}",
-                SkippedRecordWarning,
-                stacklevel=4,
+                f"it were set aside: {reason}"
             )
         record = position.record
         self._end = _End(position.step, record.identity, record.run, position.entry.name)

@@ -10,6 +10,7 @@ Not done here: how deltas are merged (merging), when a base is due (recorder).
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -19,12 +20,23 @@ from typing import IO, Any
 from . import merged, merging
 from . import record as records
 from .chain import Chain
-from .errors import ChainNotFoundError, RecordError, SettingsError, StepOrderError, TrackDigestError
+from .errors import (
+    ChainNotFoundError,
+    ForeignRecordError,
+    ParentError,
+    RecordError,
+    SettingsError,
+    StepOrderError,
+    TrackDigestError,
+    VersionError,
+)
 from .merged import Merged, Moment
 from .record import Place, Record
+from .skipped import warn
 from .source import Entry, record_name
-from .state import Arrays, copy_arrays
+from .state import Arrays, Layout, copy_arrays
 from .storage import Directory
+from .tables import CodeTable
 from .track import Step
 from .walk import Position, Walk
 
@@ -45,33 +57,56 @@ class Change:
     nbytes: tuple[int, int]
     restore_seconds: tuple[float, float]
 
+    @classmethod
+    def of(cls, before: tuple[int, int, float], after: tuple[int, int, float]) -> Change:
+        """From each before and each after."""
+        return cls(*zip(before, after))  # type: ignore[arg-type]
+
 
 def merge(path: str | Path, steps: int = 8, progress: Progress | None = None) -> Change:
     """Replace every ``steps`` consecutive deltas by one record that restores all their steps.
 
     path: the chain's directory; nobody else may write there. Fewer deltas at the end of the chain
-    stay as they are. progress(records looked at, records in all) is called after each.
+    stay as they are. Where one record would be too long for its header there are several.
+    progress(records looked at, records in all) is called after each.
 
-    Raises SettingsError, LockedError, ChainNotFoundError, RecordError or ParentError for a
-    damaged chain, WriteError; what was merged until then stands, nothing is lost.
+    Records that are damaged, and what cannot be restored without them, stay as they are, with
+    SkippedRecordWarning. Raises SettingsError, LockedError, ChainNotFoundError, RecordError or
+    ParentError if the newest step does not restore (a Checkpointer with resume=True sets aside what
+    is damaged), VersionError, WriteError; what was merged until then stands, nothing is lost.
     """
     if isinstance(steps, bool) or not isinstance(steps, int) or not 2 <= steps <= merged.MAX_STEPS:
         raise SettingsError(f"2 to {merged.MAX_STEPS} deltas can be merged; got {steps!r}")
     Chain(path)
     with Directory(Path(path)) as directory:
         chain = Chain(path)
-        before = _measured(chain)
-        gathering = _Gathering(directory, steps)
+        before = _measured(chain)[0]
+        gathering = _Gathering(directory, chain, steps)
+        damaged: list[RecordError | ParentError] = []
         walk = Walk()
         for done, entry in enumerate(chain.entries, 1):
-            gathering.take(walk, entry, chain.read(entry))
+            try:
+                gathering.take(walk, entry)
+            except VersionError:
+                raise
+            except (RecordError, ParentError) as exc:
+                damaged.append(exc)
+            gathering.merge()
             if progress:
                 progress(done, len(chain.entries))
-        return _change(before, _measured(Chain(path)))
+        gathering.tidy()
+        if damaged:
+            warn(
+                f"{path}: {len(damaged)} records stay as they are, for they are damaged or follow "
+                f"one that is; put back a copy of it, or rename it if no step needs it (verify "
+                f"tells): {damaged[0]}"
+            )
+        return Change.of(before, _measured(Chain(path))[0] if gathering.has_changed else before)
 
 
 def compact(path: str | Path, keep: int = KEEP, progress: Progress | None = None) -> Change:
-    """Write a base of the newest step, then remove what lies before the ``keep`` newest bases.
+    """Write a base of the newest step, then remove what lies before the ``keep`` newest bases;
+    those that cannot be read count for none, and stay.
 
     The steps before the oldest base that is kept cannot be restored any more. path, progress: as
     for `merge`. keep: at least 2, for the new base may turn out to be damaged one day.
@@ -84,18 +119,17 @@ def compact(path: str | Path, keep: int = KEEP, progress: Progress | None = None
     Chain(path)
     with Directory(Path(path)) as directory:
         chain = Chain(path)
-        before = _measured(chain)
-        position = chain.at()
+        before, position = _measured(chain)
         if position.entry.kind != "base":
             there = [e for e in chain.entries if (e.step, e.kind) == (position.step, "base")]
             _check(chain, there, None)  # one that was passed over: it says why
             directory.publish(record_name(position.step, "base"), _base(position))
         chain = Chain(path)
-        gone = superseded(chain.entries, keep)
-        kept = [e for e in chain.entries if e not in gone]
-        _check(chain, kept, progress)
+        whole = intact(chain, keep)
+        gone = superseded(whole, keep)
+        _check(chain, [e for e in whole if e not in gone], progress)
         directory.remove(e.name for e in gone)
-        return _change(before, _measured(Chain(path)))
+        return Change.of(before, _measured(Chain(path))[0])
 
 
 def unpack(
@@ -145,18 +179,16 @@ def intact(chain: Chain, n: int) -> list[Entry]:
     return [e for e in chain.entries if e not in gone]
 
 
-def _measured(chain: Chain) -> tuple[int, int, float]:
-    """Records, their bytes, and seconds to restore the newest step: the fastest of a few times."""
+def _measured(chain: Chain) -> tuple[tuple[int, int, float], Position]:
+    """Records, their bytes, and seconds to restore the newest step: once where that takes long,
+    else the fastest of a few times. And where it led."""
     times: list[float] = []
     while not times or (sum(times) < MEASURED_SECONDS and len(times) < MEASURED_TIMES):
-        started = time.perf_counter()
-        chain.at()
-        times.append(time.perf_counter() - started)
-    return len(chain.entries), chain.nbytes, min(times)
-
-
-def _change(before: tuple[int, int, float], after: tuple[int, int, float]) -> Change:
-    return Change((before[0], after[0]), (before[1], after[1]), (before[2], after[2]))
+        with warnings.catch_warnings(action="ignore" if times else None):  # once is enough
+            started = time.perf_counter()
+            position = chain.at()
+            times.append(time.perf_counter() - started)
+    return (len(chain.entries), chain.nbytes, min(times)), position
 
 
 def _base(position: Position) -> bytes:
@@ -167,6 +199,7 @@ def _base(position: Position) -> bytes:
     data = records.dump_base(place, layout, state, sums, position.values, position.tables)
     again = records.load(data, record_name(position.step, "base"))
     records.base_of(again)
+    records.sent_by(again)
     if again.track != record.track:
         raise TrackDigestError(again.where, f"a track of digest {record.track}", again.track)
     return data
@@ -184,58 +217,120 @@ def _check(chain: Chain, entries: list[Entry], progress: Progress | None) -> Non
             progress(done, len(entries))
 
 
+@dataclass
+class _Track:
+    """The track that deltas to be merged begin at; it goes on as they are.
+
+    tables: the code tables sent last.
+    """
+
+    layout: Layout
+    state: Arrays
+    sums: dict[str, int]
+    values: tuple[str, ...]
+    tables: dict[str, CodeTable]
+
+    def advance(self, record: Record, parts: Iterable[tuple[str, Step]]) -> None:
+        """By parts of a record, each with the digest after it. Raises RecordError."""
+        for track, part in parts:
+            self.sums, self.values = records.apply_checked(
+                record, self.layout, part, self.state, self.sums, self.values, track=track
+            )
+
+
+_Deltas = list[tuple[Entry, Record, Step]]
+
+
 class _Gathering:
     """Consecutive deltas of equal settings, until there are enough of them to merge."""
 
-    def __init__(self, directory: Directory, steps: int) -> None:
-        self._directory, self._steps = directory, steps
-        self._waiting: list[tuple[Entry, Record, Step]] = []
-        self._before: tuple[Arrays, dict[str, int], tuple[str, ...]] = ({}, {}, ())
+    def __init__(self, directory: Directory, chain: Chain, steps: int) -> None:
+        self._directory, self._chain, self._steps = directory, chain, steps
+        self._start: _Track | None = None
+        self._waiting: _Deltas = []
+        self._due: tuple[_Track, _Deltas] | None = None
+        self._told: dict[int, str] = {}  # step -> track, of the newest merged record...
+        self._past: dict[Entry, dict[int, str]] = {}  # ...and of each that it has led past
+        self.has_changed = False
 
-    def take(self, walk: Walk, entry: Entry, record: Record) -> None:
-        """One more record of the chain; the walk goes on to it."""
-        if walk.is_past(entry):
-            self._directory.remove([entry.name])  # left over from a merge that was interrupted
+    def take(self, walk: Walk, entry: Entry) -> None:
+        """One more record of the chain; the walk goes on to it. Raises RecordError, ParentError."""
+        record = self._chain.read(entry)
+        if walk.is_past(entry):  # left over from a merge that was interrupted
+            self._past[entry] = merged.tracks_of(record)
             return
+        self.tidy()
         alike = not self._waiting or _settings(self._waiting[-1][1]) == _settings(record)
         if entry.kind != "delta" or not alike:
-            self._merge(walk)
-        if not self._waiting:
-            self._before = copy_arrays(walk.state), dict(walk.sums), walk.values
+            self._end()
+        if entry.kind == "delta" and not self._waiting and walk.layout:
+            state, sums = copy_arrays(walk.state), dict(walk.sums)
+            self._start = _Track(walk.layout, state, sums, walk.values, dict(walk.tables))
         for position in walk.advance(entry, record):
             if position.delta is not None:
                 self._waiting.append((entry, record, position.delta))
+        if entry.kind == "merged":
+            self._told = merged.tracks_of(record)
         if len(self._waiting) == self._steps:
-            self._merge(walk)
+            self._end()
 
-    def _merge(self, walk: Walk) -> None:
-        """Put one record in the place of those that wait, if there are several."""
-        waiting, self._waiting = self._waiting, []
-        if len(waiting) < 2:
-            return
-        deltas = [
-            (Moment(record.step, record.track, step.exact, step.values), step)
-            for _, record, step in waiting
-        ]
-        settings = replace(waiting[-1][2], groups=(), exact={}, non_finite=(), values={})
-        content = Merged(merging.layers_of(deltas), settings, walk.tables)
-        (entry, first, _), (_, last, _) = waiting[0], waiting[-1]
-        name = record_name(last.step, "merged", entry.step)
-        data = merged.dump(Place(last.step, last.run, first.parent, last.identity), content)
-        self._decode_again(data, name, walk)
-        self._directory.publish(name, data)
-        self._directory.remove(entry.name for entry, *_ in waiting)
+    def merge(self) -> None:
+        """Put one record in the place of those that are due, if there are several.
 
-    def _decode_again(self, data: bytes, name: str, walk: Walk) -> None:
-        """Raises RecordError unless every step restores from these bytes."""
-        record = records.load(data, name)
-        state, sums, values = self._before
-        assert walk.layout is not None, "it has just been at the last of these deltas"
-        for moment, part in merged.merged_of(record, walk.layout).every():
-            sums, values = records.apply_checked(
-                record, walk.layout, part, state, sums, values, track=moment.track
-            )
-        records.check_whole(name, walk.layout, state, sums)
+        Raises RecordError unless every step restores from its bytes, WriteError.
+        """
+        due, self._due = self._due, None
+        if due and len(due[1]) > 1:
+            self._merge(*due)
+
+    def tidy(self) -> None:
+        """Remove what the newest merged record has led past, if it tells all of their steps: one
+        that goes further may need the others. Raises WriteError.
+        """
+        past, self._past = self._past, {}
+        if past and all(told.items() <= self._told.items() for told in past.values()):
+            self._remove(past)
+
+    def _end(self) -> None:
+        """Those that wait are due; no other follows them."""
+        if self._waiting:
+            assert self._start is not None, "copied before the first of them"
+            self._due = self._start, self._waiting
+        self._start, self._waiting = None, []
+
+    def _merge(self, at: _Track, deltas: _Deltas) -> None:
+        """In several records where one would be too long; ``at`` goes on to after the deltas."""
+        (entry, first, settings), (_, last, _) = deltas[0], deltas[-1]
+        tables = dict(at.tables)
+        for _, _, step in deltas:
+            tables |= step.tables
+        record = None
+        if len(deltas) > 1 and sum(t.lengths.size for t in tables.values()) <= records.MAX_LENGTHS:
+            settings = replace(settings, groups=(), exact={}, non_finite=(), values={})
+            moments = [(Moment(r.step, r.track, s.exact, s.values), s) for _, r, s in deltas]
+            content = Merged(merging.layers_of(moments), settings, tables)
+            name = record_name(last.step, "merged", entry.step)
+            data = merged.dump(Place(last.step, last.run, first.parent, last.identity), content)
+            with suppress(ForeignRecordError):  # its header is longer than a reader takes
+                record = records.load(data, name)
+        if record is not None:
+            parts = merged.merged_of(record, at.layout).every()
+            at.advance(record, ((moment.track, part) for moment, part in parts))
+            records.check_whole(name, at.layout, at.state, at.sums)
+            if any(e.name == name for e in self._chain.entries):  # damaged: the deltas are not past
+                self._directory.set_aside(name)
+            self._directory.publish(name, data)
+            self._remove(entry for entry, *_ in deltas)
+        elif len(deltas) == 1:
+            at.advance(first, [(first.track, deltas[0][2])])
+        else:
+            self._merge(at, deltas[: len(deltas) // 2])
+            self._merge(at, deltas[len(deltas) // 2 :])
+        at.tables = tables
+
+    def _remove(self, entries: Iterable[Entry]) -> None:
+        self._directory.remove(entry.name for entry in entries)
+        self.has_changed = True
 
 
 def _settings(record: Record) -> tuple[Any, ...]:
