@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import traceback
 import zipfile
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,8 +145,10 @@ class Chain:
         yielded before stands.
         """
         walk = Walk()
-        for entry in self._route(step, frozenset()):
+        entry: Entry | None = self._base(step)
+        while entry is not None:
             yield from walk.advance(entry, self.read(entry), step, every=True)
+            entry = self._next(entry.step, step)
 
     def every_step(self) -> Iterator[Position]:
         """All steps from the first base on, each once. Raises what `replay` does, ParentError
@@ -185,20 +188,31 @@ class Chain:
 
     def _reach(self, step: int | None) -> tuple[Position | None, Exception | None]:
         """The last position on the way to a step, and why it is not that of the step."""
-        bad: frozenset[Entry] = frozenset()
+        bad: set[Entry] = set()
         reason: Exception | None = None
         furthest: Position | None = None
         ways, retries = WAYS, RETRIES
         while True:
             end = self._last if step is None else step
-            walk, entry, reached = Walk(), None, None
+            walk, entry, reached, passed = Walk(), None, None, set(bad)
             try:
-                for entry in self._route(step, bad):
-                    for reached in walk.advance(entry, self.read(entry), step):
-                        if furthest is None or reached.step > furthest.step:
-                            furthest = reached
-                assert reached is not None, "a route has a base"
-                if reached.step != end:  # records overlap, and the larger ones lead elsewhere
+                entry = self._base(step, passed)
+                while entry is not None:
+                    try:
+                        for reached in walk.advance(entry, self.read(entry), step):
+                            if furthest is None or reached.step > furthest.step:
+                                furthest = reached
+                    except (RecordError, ParentError) as exc:
+                        if walk.layout is None:
+                            raise
+                        reason = reason or _bare(exc)  # the track is as it was: maybe another fits
+                        passed.add(entry)
+                        if not isinstance(exc, ParentError):
+                            bad.add(entry)
+                    assert walk.step is not None, "a base leads to its step"
+                    entry = self._next(walk.step, step, passed)
+                assert reached is not None, "there was a base"
+                if reached.step != end:
                     raise ParentError(
                         f"{reached.entry.name}: no record after it leads to step {end}"
                     )
@@ -208,15 +222,15 @@ class Chain:
                 if not retries:
                     return None, exc
                 self._list()
-                bad, reason, furthest = frozenset(), None, None
+                bad, reason, furthest = set(), None, None
             except (RecordError, ChainError) as exc:
                 reason = reason or _bare(exc)
-                ways -= entry is not None and entry.kind != "base"  # that costs no more than a look
+                ways -= reached is not None  # a base that fails costs no more than a look
                 stuck = reached.entry if reached and isinstance(exc, ParentError) else None
                 left_out = self._left_out(entry, stuck, bad) if ways else None
                 if left_out is None:
                     return furthest, reason
-                bad |= {left_out}
+                bad.add(left_out)
             else:
                 if reason:
                     self._warn(f"reached step {reached.step} by another way: {reason}")
@@ -297,8 +311,8 @@ class Chain:
             return False
         return all(e.kind != "base" or e.step <= entry.step for e in self.entries)
 
-    def _route(self, step: int | None, bad: frozenset[Entry]) -> list[Entry]:
-        """The records to replay, without the bad ones.
+    def _base(self, step: int | None, bad: Set[Entry] = frozenset()) -> Entry:
+        """The record to begin at, without the bad ones.
 
         Raises SettingsError for what is no step, StepNotFoundError, ParentError if there is no
         base.
@@ -307,16 +321,21 @@ class Chain:
             raise SettingsError(f"a step is an integer; got {step!r}")
         if step is not None and not self._has(step):
             raise StepNotFoundError(f"{self.where}: no record of step {step}; {self._range()}")
-        usable = [e for e in self.entries if e not in bad and (step is None or e.first <= step)]
-        bases = [i for i, e in enumerate(usable) if e.kind == "base"]
+        end = self._last if step is None else step
+        bases = [e for e in self.entries if e.kind == "base" and e.step <= end and e not in bad]
         if not bases:
-            end = self._last if step is None else step
             raise ParentError(f"{self.where}: no base record at or before step {end}")
-        route = [usable[bases[-1]]]
-        for entry in usable[bases[-1] :]:
-            if entry.first > route[-1].step:
-                route.append(entry)
-        return route
+        return bases[-1]
+
+    def _next(self, at: int, step: int | None, bad: Set[Entry] = frozenset()) -> Entry | None:
+        """The record to apply at step ``at``; None if there is none up to ``step``."""
+        for i in range(bisect_right(self.entries, at, key=lambda e: e.first), len(self.entries)):
+            found = self.entries[i]
+            if step is not None and found.first > step:
+                break
+            if found.kind != "base" and found not in bad:
+                return found
+        return None
 
     def _has(self, step: int) -> bool:
         """Whether a record tells of a step; should it be damaged, that is raised."""
@@ -333,9 +352,7 @@ class Chain:
             raise damaged
         return False
 
-    def _left_out(
-        self, entry: Entry | None, stuck: Entry | None, bad: frozenset[Entry]
-    ) -> Entry | None:
+    def _left_out(self, entry: Entry | None, stuck: Entry | None, bad: Set[Entry]) -> Entry | None:
         """The record without which there may be another way; None if there is none.
 
         entry: the one that failed. stuck: the one before it, if nothing follows on that.

@@ -27,6 +27,7 @@ from .errors import (
     SettingsError,
     StepOrderError,
     VersionError,
+    WriteError,
 )
 from .record import Place
 from .skipped import warn
@@ -182,8 +183,12 @@ class Recorder:
         """Remove the record of a save that was interrupted before anybody could be told: another
         one may get its step. Raises WriteError."""
         begun, known = self._begun, self._end.name if self._end else None
-        if begun is not None and begun != known and (self.path / begun).exists():
-            self._directory.remove([begun])
+        if begun is not None and begun != known:
+            try:
+                self._directory.remove([begun])
+            except WriteError as exc:
+                if not isinstance(exc.__cause__, FileNotFoundError):
+                    raise
         self._begun = None
 
     def restore(self, step: int) -> dict[Any, Any]:

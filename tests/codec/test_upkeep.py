@@ -68,6 +68,17 @@ def tables(path: Path) -> dict[str, tuple[int, list[int]]]:
     return {k: (t.classes, t.lengths.tolist()) for k, t in codec.Chain(path).at().tables.items()}
 
 
+def left_names(steps: Iterable[int]) -> list[str]:
+    return [f"{s:08d}.{'delta' if s % 60 else 'base'}" for s in steps]
+
+
+def one_step(path: Path, step: int) -> tuple[Any, ...]:
+    """As `all_steps` tells it."""
+    at = codec.Chain(path).at(step)
+    tensors = {name: array.tobytes() for name, array in at.state.items()}
+    return tensors, dict(at.sums), at.values, at.layout
+
+
 @pytest.fixture(scope="module", autouse=True)
 def no_waiting() -> Iterator[None]:
     """Most of the time here would be spent in fsync (test_chain has the order of its calls), and
@@ -784,6 +795,114 @@ def test_a_damaged_chain_is_left_alone(chain: Path, what: Any, step: int) -> Non
     before = files(chain)
     with pytest.raises(codec.DigestError, match=f"^{path.name}"):
         what(chain, 4)
+    assert files(chain) == before
+
+
+@pytest.mark.parametrize("step", [0, 20, 60])
+def test_merging_goes_on_around_damage(
+    tmp_path: Path, jumping_states: States, all_steps: Look, step: int
+) -> None:
+    """What is healthy is merged, up to a base and after one; what is not, stays as it is."""
+    path = tmp_path / "run.lcc"
+    write(path, jumping_states(13), base_every=5)
+    before = all_steps(path)
+    (broken,) = path.glob(f"{step:08d}.*")
+    damage(broken)
+    left = {0: range(0, 60, 10), 20: range(20, 60, 10), 60: range(60, 120, 10)}[step]
+    rest = {s: state for s, state in before.items() if s not in left}
+    bytes_before = files(path)
+    with pytest.warns(
+        codec.SkippedRecordWarning,
+        match=rf"{len(left)} records stay as they are.*rename it.*: {broken.name}: expected",
+    ):
+        change = codec.merge(path, 5)
+    assert names(path) == {
+        0: [*left_names(left), "00000060.base", "00000070-00000110.merged", "00000120.base"],
+        20: ["00000000.base", "00000010.delta", *left_names(left), "00000060.base",
+             "00000070-00000110.merged", "00000120.base"],
+        60: ["00000000.base", "00000010-00000050.merged", *left_names(left), "00000120.base"],
+    }[step]  # fmt: skip
+    assert change.records == (13, len(names(path)))
+    for s, state in rest.items():
+        assert one_step(path, s) == state
+    assert files(path)[broken.name] == bytes_before[broken.name]
+
+
+def test_a_damaged_base_is_none_of_those_that_are_kept(
+    chain: Path, all_steps: Look, jumping_states: States
+) -> None:
+    """It blocks no compaction: what is removed lies before bases that restore."""
+    write(chain, jumping_states(2, 1), 9)
+    codec.compact(chain)
+    before = all_steps(chain)
+    write(chain, jumping_states(2, 2), 11)
+    damage(chain / "00000100.base.safetensors")
+    with pytest.warns(codec.SkippedRecordWarning, match="another way: 00000100.base"):
+        codec.compact(chain)
+    with pytest.warns(codec.SkippedRecordWarning, match="another way: 00000100.base"):
+        after = all_steps(chain)
+    assert {k: v for k, v in after.items() if k in before} == before
+    write(chain, jumping_states(1, 3), 13)
+    codec.compact(chain)
+    assert names(chain) == ["00000120.base", "00000130.base", "00000130.delta"]
+
+
+def test_each_is_restored_once(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before and after, where that takes long; not at all where nothing has changed."""
+    monkeypatch.setattr(upkeep, "MEASURED_TIMES", 5)
+    monkeypatch.setattr(upkeep, "MEASURED_SECONDS", 0)
+    calls: list[int] = []
+    real = codec.Chain.at
+
+    def at(self: codec.Chain, step: int | None = None) -> Any:
+        calls.append(1)
+        return real(self, step)
+
+    monkeypatch.setattr(codec.Chain, "at", at)
+    for what, expected in (
+        (lambda: codec.merge(chain, 9), 1), (lambda: codec.merge(chain, 4), 2),
+        (lambda: codec.merge(chain, 4), 1), (lambda: codec.compact(chain), 2),
+    ):  # fmt: skip
+        calls.clear()
+        what()
+        assert len(calls) == expected
+
+
+def test_leftovers_that_tell_more_stay(
+    chain: Path, jumping_states: States, all_steps: Look
+) -> None:
+    """What a merged record leads past is removed only if it tells of nothing else: here the last
+    one goes further, and needs the others."""
+    other = chain.parent / "other"
+    shutil.copytree(chain, other)
+    codec.merge(other, 8)
+    write(chain, jumping_states(1, 1), 9)
+    codec.merge(chain, 3)
+    shutil.copy(other / "00000010-00000080.merged.safetensors", chain)
+    with pytest.warns(codec.SkippedRecordWarning, match="step 90 by another way"):
+        write(chain, jumping_states(2, 2), 10, base_every=1)
+    assert names(chain)[-2:] == ["00000100.base", "00000110.delta"]
+    with pytest.warns(codec.SkippedRecordWarning, match="step 90 by another way"):
+        before = all_steps(chain)
+    codec.merge(chain, 2)
+    with pytest.warns(codec.SkippedRecordWarning, match="step 90 by another way"):
+        assert all_steps(chain) == before
+    (chain / "00000070-00000090.merged.safetensors").unlink()
+    codec.merge(chain, 2)
+    assert names(chain) == [
+        "00000000.base", "00000010-00000080.merged", "00000100.base", "00000110.delta"
+    ]  # fmt: skip
+
+
+def test_a_leftover_of_another_state_stays(
+    chain: Path, forge: Callable[[Any, Arrays], bytes], parts_of: Callable[[bytes], Any]
+) -> None:
+    path = chain / "00000030.delta.safetensors"
+    metadata, arrays = parts_of(path.read_bytes())
+    codec.merge(chain, 8)
+    path.write_bytes(forge(metadata | {"track": "0" * 32}, arrays))
+    before = files(chain)
+    codec.merge(chain, 8)
     assert files(chain) == before
 
 
