@@ -145,7 +145,7 @@ class Chain:
         yielded before stands.
         """
         walk = Walk()
-        entry: Entry | None = self._base(step)
+        entry: Entry | None = self._bases(step)[-1]
         while entry is not None:
             yield from walk.advance(entry, self.read(entry), step, every=True)
             entry = self._next(entry.step, step)
@@ -154,14 +154,14 @@ class Chain:
         """All steps from the first base on, each once. Raises what `replay` does, ParentError
         for records that overlap: of those, each step has to be asked for.
         """
-        walk = Walk()
+        walk, last = Walk(), -1
         for entry in self.entries:
-            if walk.is_past(entry) and entry.step > (walk.step or 0):
-                raise ParentError(f"{entry.name}: begins before step {walk.step}, where others end")
+            if walk.is_past(entry) and entry.step > last:
+                raise ParentError(f"{entry.name}: begins before step {last}, where others end")
             if not walk.is_past(entry):
-                known = walk.step
                 for position in walk.advance(entry, self.read(entry), every=True):
-                    if position.step != known:
+                    if position.step > last:
+                        last = position.step
                         yield position
 
     def at(self, step: int | None = None) -> Position:
@@ -189,6 +189,7 @@ class Chain:
     def _reach(self, step: int | None) -> tuple[Position | None, Exception | None]:
         """The last position on the way to a step, and why it is not that of the step."""
         bad: set[Entry] = set()
+        bases: list[Entry] = []
         reason: Exception | None = None
         furthest: Position | None = None
         ways, retries = WAYS, RETRIES
@@ -196,7 +197,8 @@ class Chain:
             end = self._last if step is None else step
             walk, entry, reached, passed = Walk(), None, None, set(bad)
             try:
-                entry = self._base(step, passed)
+                bases = bases or self._bases(step)
+                entry = bases[-1]
                 while entry is not None:
                     try:
                         for reached in walk.advance(entry, self.read(entry), step):
@@ -222,15 +224,21 @@ class Chain:
                 if not retries:
                     return None, exc
                 self._list()
-                bad, reason, furthest = set(), None, None
+                bad, bases, reason, furthest = set(), [], None, None
             except (RecordError, ChainError) as exc:
                 reason = reason or _bare(exc)
-                ways -= reached is not None  # a base that fails costs no more than a look
+                if reached is None and len(bases) > 1:  # a base failed, which costs but a look
+                    bases.pop()
+                    continue
                 stuck = reached.entry if reached and isinstance(exc, ParentError) else None
-                left_out = self._left_out(entry, stuck, bad) if ways else None
-                if left_out is None:
+                left_out = self._left_out(entry, stuck, bad)
+                ways -= 1
+                if left_out is None or not ways:
                     return furthest, reason
                 bad.add(left_out)
+                bases = [e for e in bases if e != left_out]
+                if not bases:
+                    return furthest, reason
             else:
                 if reason:
                     self._warn(f"reached step {reached.step} by another way: {reason}")
@@ -311,8 +319,8 @@ class Chain:
             return False
         return all(e.kind != "base" or e.step <= entry.step for e in self.entries)
 
-    def _base(self, step: int | None, bad: Set[Entry] = frozenset()) -> Entry:
-        """The record to begin at, without the bad ones.
+    def _bases(self, step: int | None) -> list[Entry]:
+        """The records that one may begin at, the last one first choice.
 
         Raises SettingsError for what is no step, StepNotFoundError, ParentError if there is no
         base.
@@ -322,10 +330,10 @@ class Chain:
         if step is not None and not self._has(step):
             raise StepNotFoundError(f"{self.where}: no record of step {step}; {self._range()}")
         end = self._last if step is None else step
-        bases = [e for e in self.entries if e.kind == "base" and e.step <= end and e not in bad]
+        bases = [e for e in self.entries if e.kind == "base" and e.step <= end]
         if not bases:
             raise ParentError(f"{self.where}: no base record at or before step {end}")
-        return bases[-1]
+        return bases
 
     def _next(self, at: int, step: int | None, bad: Set[Entry] = frozenset()) -> Entry | None:
         """The record to apply at step ``at``; None if there is none up to ``step``."""
@@ -357,17 +365,12 @@ class Chain:
 
         entry: the one that failed. stuck: the one before it, if nothing follows on that.
         """
-        rest = [e for e in self.entries if e not in bad and e != entry]
+        rest = [e for e in self.entries if e not in bad and e != entry and e.kind != "base"]
         if stuck and any(e.first <= stuck.step < e.step for e in rest):
             return stuck  # another one goes further
-        if entry is None:
-            return None
-        if entry.kind == "base":
-            return entry if any(e.kind == "base" and e.step < entry.step for e in rest) else None
-        alike = (e for e in rest if e.kind != "base")
-        return (
-            entry if any(e.first <= entry.step and e.step >= entry.first for e in alike) else None
-        )
+        if entry and any(e.first <= entry.step and e.step >= entry.first for e in rest):
+            return entry
+        return None
 
     def pack(self, path: str | Path) -> int:
         """Write all records into one archive of stored members; returns its bytes.

@@ -155,9 +155,12 @@ def unpack(
 
 def superseded(entries: Iterable[Entry], keep: int) -> list[Entry]:
     """What the ``keep`` newest bases make needless; whatever of it is left can be restored if
-    they are removed in this order."""
+    they are removed in this order. A base within the steps of a merged record, which may be needed
+    and leans on what lies before, counts for none."""
     every = sorted(entries, key=lambda e: (e.step, e.kind != "base"))
+    several = [e for e in every if e.kind == "merged"]
     bases = [e.step for e in every if e.kind == "base"]
+    bases = [s for s in bases if not any(e.first <= s < e.step for e in several)]
     if len(bases) < keep:
         return []
     oldest = bases[-keep]
@@ -256,6 +259,8 @@ class _Gathering:
     def take(self, walk: Walk, entry: Entry) -> None:
         """One more record of the chain; the walk goes on to it. Raises RecordError, ParentError."""
         record = self._chain.read(entry)
+        if walk.is_past(entry) and entry.kind == "base":
+            return
         if walk.is_past(entry):  # left over from a merge that was interrupted
             self._past[entry] = merged.tracks_of(record)
             return
@@ -263,7 +268,8 @@ class _Gathering:
         alike = not self._waiting or _settings(self._waiting[-1][1]) == _settings(record)
         if entry.kind != "delta" or not alike:
             self._end()
-        if entry.kind == "delta" and not self._waiting and walk.layout:
+        begins = entry.kind == "delta" and not self._waiting and record.parent == walk.identity
+        if begins and walk.layout:
             state, sums = copy_arrays(walk.state), dict(walk.sums)
             self._start = _Track(walk.layout, state, sums, walk.values, dict(walk.tables))
         for position in walk.advance(entry, record):

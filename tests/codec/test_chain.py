@@ -1129,3 +1129,76 @@ def test_deltas_of_a_damaged_merged_record_but_for_the_last(long: Path) -> None:
     assert codec.restore(long)["n"] == 7
     with pytest.raises(codec.DigestError, match=r"^00000010-00000080"):
         codec.restore(long, 80)
+
+
+@pytest.mark.filterwarnings("ignore::codec.SkippedRecordWarning")
+def test_a_base_where_nothing_follows(
+    long: Path, jumping_states: Callable[..., list[Arrays]]
+) -> None:
+    """A backup that ends with a base in the middle of what has been merged since."""
+    kept = long.parent / "kept.lcc"
+    shutil.copytree(long, kept)
+    codec.merge(long, 8)
+    for step in (70, 80):
+        (kept / f"{step:08d}.delta.safetensors").unlink()
+    codec.compact(kept)
+    for path in kept.glob("*.safetensors"):
+        shutil.copy(path, long)
+    assert names(long)[-2:] == ["00000060.base.safetensors", "00000060.delta.safetensors"]
+    for step in range(0, 81, 10):
+        assert codec.restore(long, step)["n"] == step // 10
+    assert codec.restore(long)["n"] == 8
+    assert codec.verify(long).ok
+    assert [p.step for p in codec.Chain(long).every_step()] == list(range(0, 81, 10))
+    with codec.Checkpointer(long, coder="huffman", resume=True) as checkpoints:
+        assert checkpoints.save(90, jumping_states(10)[9]).kind == "delta"
+    assert codec.restore(long, 90)["n"] == 9
+    codec.merge(long, 2)
+    codec.compact(long)
+    states = jumping_states(12)
+    with codec.Checkpointer(
+        long, coder="huffman", resume=True, base_every=1, keep_bases=2
+    ) as checkpoints:
+        checkpoints.save(100, states[10])
+        assert codec.Chain(long).steps[0] == 0  # the base in the middle is no second one
+        for step in range(0, 101, 10):
+            assert codec.restore(long, step)["n"] == step // 10
+        checkpoints.save(110, states[11])
+    assert [e.step for e in codec.Chain(long).entries] == [90, 100, 110]
+
+
+@pytest.mark.parametrize("step", [40, None])
+def test_a_damaged_record_that_nothing_follows(
+    run: Path, random_states: Callable[..., list[Arrays]], step: int | None
+) -> None:
+    """It was set aside and came back with a backup: what goes on before it is no worse for that."""
+    path = run / "00000030.delta.safetensors"
+    data = path.read_bytes()
+    path.unlink()
+    with codec.Checkpointer(run, bits=3, resume=True) as checkpoints:
+        checkpoints.save(40, random_states(5)[4])
+    expected = codec.restore(run)
+    path.write_bytes(data)
+    damage(path)
+    with pytest.warns(codec.SkippedRecordWarning, match="step 40 by another way: 00000030.delta"):
+        assert same(codec.restore(run, step), expected)
+    assert codec.verify(run).steps == (0, 10, 20, 40)
+    with pytest.raises(codec.DigestError, match=r"^00000030\.delta"):
+        codec.restore(run, 30)
+
+
+def test_the_deltas_of_a_merged_record_that_goes_wrong(
+    long: Path, forge: Callable[[Any, Arrays], bytes], parts_of: Callable[[bytes], Any]
+) -> None:
+    """It shows only while it is applied: the deltas that are still there lead to the step."""
+    expected = codec.restore(long)
+    kept = {path.name: path.read_bytes() for path in long.glob("*.delta.*")}
+    codec.merge(long, 8)
+    path = long / "00000010-00000080.merged.safetensors"
+    metadata, arrays = parts_of(path.read_bytes())
+    metadata["track"] = metadata["layers"][-1]["steps"][-1][1] = "0" * 32
+    path.write_bytes(forge(metadata, arrays))
+    for name, data in kept.items():
+        (long / name).write_bytes(data)
+    with pytest.warns(codec.SkippedRecordWarning, match="another way: 00000010-00000080.* track"):
+        assert same(codec.restore(long), expected)

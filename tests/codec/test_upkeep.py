@@ -828,6 +828,21 @@ def test_merging_goes_on_around_damage(
     assert files(path)[broken.name] == bytes_before[broken.name]
 
 
+def test_what_a_newer_version_wrote_is_not_damaged(
+    tmp_path: Path, jumping_states: States, forge: Callable[[Any, Arrays], bytes],
+    parts_of: Callable[[bytes], Any],
+) -> None:  # fmt: skip
+    path = tmp_path / "run.lcc"
+    write(path, jumping_states(8), base_every=5)
+    record = path / "00000020.delta.safetensors"
+    metadata, arrays = parts_of(record.read_bytes())
+    record.write_bytes(forge(metadata | {"format": 2}, arrays))
+    before = files(path)
+    with pytest.raises(codec.VersionError, match=r"^00000020\.delta"):
+        codec.merge(path, 2)
+    assert files(path) == before
+
+
 def test_a_damaged_base_is_none_of_those_that_are_kept(
     chain: Path, all_steps: Look, jumping_states: States
 ) -> None:
