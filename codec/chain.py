@@ -13,13 +13,15 @@ save (recorder), merging and removing (upkeep), the bytes of a record (record, m
 from __future__ import annotations
 
 import traceback
-import warnings
 import zipfile
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
+
+import numpy as np
 
 from . import record as records
 from .errors import (
@@ -28,12 +30,13 @@ from .errors import (
     MalformedRecordError,
     ParentError,
     RecordError,
-    SkippedRecordWarning,
+    SettingsError,
     StepNotFoundError,
     VanishedError,
 )
 from .merged import steps_of
 from .record import Record
+from .skipped import warn
 from .source import RETRIES, Entry, entry_of, opened
 from .storage import publish
 from .walk import Position, Walk
@@ -142,17 +145,23 @@ class Chain:
         yielded before stands.
         """
         walk = Walk()
-        for entry in self._route(step, frozenset()):
+        entry: Entry | None = self._bases(step)[-1]
+        while entry is not None:
             yield from walk.advance(entry, self.read(entry), step, every=True)
+            entry = self._next(entry.step, step)
 
     def every_step(self) -> Iterator[Position]:
-        """All steps from the first base on, each once. Raises what `replay` does."""
-        walk = Walk()
+        """All steps from the first base on, each once. Raises what `replay` does, ParentError
+        for records that overlap: of those, each step has to be asked for.
+        """
+        walk, last = Walk(), -1
         for entry in self.entries:
+            if walk.is_past(entry) and entry.step > last:
+                raise ParentError(f"{entry.name}: begins before step {last}, where others end")
             if not walk.is_past(entry):
-                known = walk.step
                 for position in walk.advance(entry, self.read(entry), every=True):
-                    if position.step != known:
+                    if position.step > last:
+                        last = position.step
                         yield position
 
     def at(self, step: int | None = None) -> Position:
@@ -179,32 +188,57 @@ class Chain:
 
     def _reach(self, step: int | None) -> tuple[Position | None, Exception | None]:
         """The last position on the way to a step, and why it is not that of the step."""
-        bad: frozenset[Entry] = frozenset()
+        bad: set[Entry] = set()
+        bases: list[Entry] = []
         reason: Exception | None = None
-        reached: Position | None = None
+        furthest: Position | None = None
         ways, retries = WAYS, RETRIES
         while True:
-            walk, entry = Walk(), None
+            end = self._last if step is None else step
+            walk, entry, reached, passed = Walk(), None, None, set(bad)
             try:
-                for entry in self._route(step, bad):
-                    for position in walk.advance(entry, self.read(entry), step):
-                        reached = position
-                assert reached is not None, "a route has a base"
-                if reached.step != (self._last if step is None else step):
-                    return reached, reason or ParentError(f"{self.where}: no way to the step")
+                bases = bases or self._bases(step)
+                entry = bases[-1]
+                while entry is not None:
+                    try:
+                        for reached in walk.advance(entry, self.read(entry), step):
+                            if furthest is None or reached.step > furthest.step:
+                                furthest = reached
+                    except (RecordError, ParentError) as exc:
+                        if walk.layout is None:
+                            raise
+                        reason = reason or _bare(exc)  # the track is as it was: maybe another fits
+                        passed.add(entry)
+                        if not isinstance(exc, ParentError):
+                            bad.add(entry)
+                    assert walk.step is not None, "a base leads to its step"
+                    entry = self._next(walk.step, step, passed)
+                assert reached is not None, "there was a base"
+                if reached.step != end:
+                    raise ParentError(
+                        f"{reached.entry.name}: no record after it leads to step {end}"
+                    )
                 records.check_whole(reached.entry.name, reached.layout, reached.state, reached.sums)
             except VanishedError as exc:
                 retries -= 1
                 if not retries:
                     return None, exc
                 self._list()
-                bad, reason, reached = frozenset(), None, None
+                bad, bases, reason, furthest = set(), [], None, None
             except (RecordError, ChainError) as exc:
                 reason = reason or _bare(exc)
+                if reached is None and len(bases) > 1:  # a base failed, which costs but a look
+                    bases.pop()
+                    continue
+                stuck = reached.entry if reached and isinstance(exc, ParentError) else None
+                left_out = self._left_out(entry, stuck, bad)
                 ways -= 1
-                if entry is None or not ways or not self._has_others(entry, bad | {entry}):
-                    return reached, reason
-                bad |= {entry}
+                if left_out is None or not ways:
+                    return furthest, reason
+                bad.add(left_out)
+                bases = [e for e in bases if e != left_out]
+                if not bases:
+                    return furthest, reason
             else:
                 if reason:
                     self._warn(f"reached step {reached.step} by another way: {reason}")
@@ -232,18 +266,31 @@ class Chain:
 
     def _verify(self, progress: Callable[[int, int], None] | None) -> Report:
         steps: set[int] = set()
+        aside: set[int] = set()  # of records that overlap with those that were followed
+        known: set[str | None] = set()  # identities
         problems = []
-        walk = Walk()
+        walk, failed = Walk(), False
         for done, entry in enumerate(self.entries, 1):
             try:
                 record = self.read(entry)
-                if not walk.is_past(entry):
+                if walk.is_past(entry):
+                    aside.update(steps_of(record) if entry.kind == "merged" else [entry.step])
+                else:
+                    before = walk.step
                     for position in walk.advance(entry, record, every=True):
                         steps.add(position.step)
+                    if not failed and self._lacks_steps(entry, record, known):
+                        problems.append(
+                            f"{entry.name}: the record before it, digest {record.parent}, is "
+                            f"missing; steps between {before} and {entry.step} may be lost"
+                        )
+                    failed = False
+                known.add(record.identity)
             except VanishedError:
                 raise
             except (RecordError, ChainError) as exc:
                 problems.append(str(exc))
+                failed = True
             if progress:
                 progress(done, len(self.entries))
         if walk.layout is not None:
@@ -251,39 +298,79 @@ class Chain:
                 records.check_whole(self.where, walk.layout, walk.state, walk.sums)
             except RecordError as exc:
                 problems.append(str(exc))
+        for step in sorted(aside - steps):
+            try:
+                self.at(step)
+                steps.add(step)
+            except VanishedError:
+                raise
+            except (RecordError, ChainError) as exc:
+                problems.append(str(exc))
         return Report(tuple(sorted(steps)), tuple(problems), self.nbytes)
 
-    def _route(self, step: int | None, bad: frozenset[Entry]) -> list[Entry]:
-        """The records to replay, without the bad ones.
+    def _lacks_steps(self, entry: Entry, record: Record, known: set[str | None]) -> bool:
+        """Whether records are missing before the newest base; known: identities of those there.
 
-        Raises StepNotFoundError, ParentError if there is no base.
+        Before older ones they may have been removed by a compaction that was interrupted.
         """
+        if not known or entry.kind != "base" or record.parent is None:
+            return False
+        if known & {record.parent, record.replaces}:
+            return False
+        return all(e.kind != "base" or e.step <= entry.step for e in self.entries)
+
+    def _bases(self, step: int | None) -> list[Entry]:
+        """The records that one may begin at, the last one first choice.
+
+        Raises SettingsError for what is no step, StepNotFoundError, ParentError if there is no
+        base.
+        """
+        if step is not None and (isinstance(step, bool) or not isinstance(step, int | np.integer)):
+            raise SettingsError(f"a step is an integer; got {step!r}")
         if step is not None and not self._has(step):
             raise StepNotFoundError(f"{self.where}: no record of step {step}; {self._range()}")
-        usable = [e for e in self.entries if e not in bad and (step is None or e.first <= step)]
-        bases = [i for i, e in enumerate(usable) if e.kind == "base"]
+        end = self._last if step is None else step
+        bases = [e for e in self.entries if e.kind == "base" and e.step <= end]
         if not bases:
-            end = self._last if step is None else step
             raise ParentError(f"{self.where}: no base record at or before step {end}")
-        route = [usable[bases[-1]]]
-        for entry in usable[bases[-1] :]:
-            if entry.first > route[-1].step:
-                route.append(entry)
-        return route
+        return bases
+
+    def _next(self, at: int, step: int | None, bad: Set[Entry] = frozenset()) -> Entry | None:
+        """The record to apply at step ``at``; None if there is none up to ``step``."""
+        for i in range(bisect_right(self.entries, at, key=lambda e: e.first), len(self.entries)):
+            found = self.entries[i]
+            if step is not None and found.first > step:
+                break
+            if found.kind != "base" and found not in bad:
+                return found
+        return None
 
     def _has(self, step: int) -> bool:
         """Whether a record tells of a step; should it be damaged, that is raised."""
         if any(step in (e.first, e.step) for e in self.entries):
             return True
-        around = [e for e in self.entries if e.first < step < e.step]
-        return any(step in steps_of(self.read(e)) for e in around)
+        damaged: Exception | None = None
+        for entry in (e for e in self.entries if e.first < step < e.step):
+            try:
+                if step in steps_of(self.read(entry)):
+                    return True
+            except RecordError as exc:  # another one may tell of it too
+                damaged = damaged or exc
+        if damaged:
+            raise damaged
+        return False
 
-    def _has_others(self, entry: Entry, bad: frozenset[Entry]) -> bool:
-        """Whether the steps of a bad record may be reached without it."""
-        rest = [e for e in self.entries if e not in bad]
-        if entry.kind == "base":
-            return any(e.kind == "base" and e.step < entry.step for e in rest)
-        return any(e.kind != "base" and e.first <= entry.step <= e.step for e in rest)
+    def _left_out(self, entry: Entry | None, stuck: Entry | None, bad: Set[Entry]) -> Entry | None:
+        """The record without which there may be another way; None if there is none.
+
+        entry: the one that failed. stuck: the one before it, if nothing follows on that.
+        """
+        rest = [e for e in self.entries if e not in bad and e != entry and e.kind != "base"]
+        if stuck and any(e.first <= stuck.step < e.step for e in rest):
+            return stuck  # another one goes further
+        if entry and any(e.first <= entry.step and e.step >= entry.first for e in rest):
+            return entry
+        return None
 
     def pack(self, path: str | Path) -> int:
         """Write all records into one archive of stored members; returns its bytes.
@@ -315,7 +402,7 @@ class Chain:
         return f"it has {len(steps)} steps from {steps[0]} to {steps[-1]}"
 
     def _warn(self, text: str) -> None:
-        warnings.warn(f"{self.where}: {text}", SkippedRecordWarning, stacklevel=4)
+        warn(f"{self.where}: {text}")
 
 
 def _bare(exc: Exception) -> Exception:

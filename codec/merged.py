@@ -149,7 +149,14 @@ def dump(place: Place, merged: Merged) -> bytes:
 
 def steps_of(record: Record) -> tuple[int, ...]:
     """The steps of a merged record, rising. Raises MalformedRecordError."""
-    return tuple(step for layer in _told(record) for step, _ in layer[0])
+    return tuple(tracks_of(record))
+
+
+def tracks_of(record: Record) -> dict[int, str]:
+    """Step -> track, of every step that any record tells of. Raises MalformedRecordError."""
+    if record.kind != "merged":
+        return {record.step: record.track}
+    return {step: track for steps, _ in _told(record) for step, track in steps}
 
 
 def merged_of(record: Record, layout: Layout) -> Merged:

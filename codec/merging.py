@@ -23,6 +23,9 @@ from .tables import CodeTable, Counts
 from .track import Group, Step, alphabet_name
 
 BLOCK = 2**20  # elements looked at together
+# What one layer more takes: `],\"non_finite\":[]},{\"steps\":[` in the header in the place of a
+# comma, and a row of sizes for each of its alphabets.
+LAYER_NBYTES, ROW_NBYTES = 32, 32
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,7 @@ def _both(
             return None
         both.append(joint)
     apart = sum(a.encoded.nbytes for a in (*growing, *alone))
+    apart += LAYER_NBYTES + ROW_NBYTES * len(both)
     return tuple(both) if sum(a.encoded.nbytes for a in both) <= apart else None
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 import math
 import time
-import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,11 +25,12 @@ from .errors import (
     ChainError,
     ChainNotFoundError,
     SettingsError,
-    SkippedRecordWarning,
     StepOrderError,
     VersionError,
+    WriteError,
 )
 from .record import Place
+from .skipped import warn
 from .source import record_name
 from .state import Arrays, Layout, copy_arrays
 from .storage import Directory
@@ -183,8 +183,12 @@ class Recorder:
         """Remove the record of a save that was interrupted before anybody could be told: another
         one may get its step. Raises WriteError."""
         begun, known = self._begun, self._end.name if self._end else None
-        if begun is not None and begun != known and (self.path / begun).exists():
-            self._directory.remove([begun])
+        if begun is not None and begun != known:
+            try:
+                self._directory.remove([begun])
+            except WriteError as exc:
+                if not isinstance(exc.__cause__, FileNotFoundError):
+                    raise
         self._begun = None
 
     def restore(self, step: int) -> dict[Any, Any]:
@@ -219,11 +223,9 @@ class Recorder:
         for entry in after:
             self._directory.set_aside(entry.name)
         if after:
-            warnings.warn(
+            warn(
                 f"{self.path}: goes on from step {position.step}; {len(after)} records after "
-                f"it were set aside: {reason}",
-                SkippedRecordWarning,
-                stacklevel=4,
+                f"it were set aside: {reason}"
             )
         record = position.record
         self._end = _End(position.step, record.identity, record.run, position.entry.name)

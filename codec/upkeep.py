@@ -4,28 +4,36 @@ Whatever takes the place of something is decoded again, compared, and durable on
 that is removed; at any moment, should the process be killed, everything that could be restored
 can be restored.
 
-Not done here: how deltas are merged (merging), when a base is due (recorder).
+Not done here: which deltas are merged (gathering) and how (merging), when a base is due (recorder).
 """
 
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-from . import merged, merging
+from . import merged
 from . import record as records
 from .chain import Chain
-from .errors import ChainNotFoundError, RecordError, SettingsError, StepOrderError, TrackDigestError
-from .merged import Merged, Moment
-from .record import Place, Record
+from .errors import (
+    ChainNotFoundError,
+    ParentError,
+    RecordError,
+    SettingsError,
+    StepOrderError,
+    TrackDigestError,
+    VersionError,
+)
+from .gathering import Gathering
+from .record import Place
+from .skipped import warn
 from .source import Entry, record_name
-from .state import Arrays, copy_arrays
 from .storage import Directory
-from .track import Step
 from .walk import Position, Walk
 
 MEASURED_SECONDS, MEASURED_TIMES = 0.5, 5  # for restoring
@@ -45,33 +53,56 @@ class Change:
     nbytes: tuple[int, int]
     restore_seconds: tuple[float, float]
 
+    @classmethod
+    def of(cls, before: tuple[int, int, float], after: tuple[int, int, float]) -> Change:
+        """From each before and each after."""
+        return cls(*zip(before, after))  # type: ignore[arg-type]
+
 
 def merge(path: str | Path, steps: int = 8, progress: Progress | None = None) -> Change:
     """Replace every ``steps`` consecutive deltas by one record that restores all their steps.
 
     path: the chain's directory; nobody else may write there. Fewer deltas at the end of the chain
-    stay as they are. progress(records looked at, records in all) is called after each.
+    stay as they are. Where one record would be too long for its header there are several.
+    progress(records looked at, records in all) is called after each.
 
-    Raises SettingsError, LockedError, ChainNotFoundError, RecordError or ParentError for a
-    damaged chain, WriteError; what was merged until then stands, nothing is lost.
+    Records that are damaged, and what cannot be restored without them, stay as they are, with
+    SkippedRecordWarning. Raises SettingsError, LockedError, ChainNotFoundError, RecordError or
+    ParentError if the newest step does not restore (a Checkpointer with resume=True sets aside what
+    is damaged), VersionError, WriteError; what was merged until then stands, nothing is lost.
     """
     if isinstance(steps, bool) or not isinstance(steps, int) or not 2 <= steps <= merged.MAX_STEPS:
         raise SettingsError(f"2 to {merged.MAX_STEPS} deltas can be merged; got {steps!r}")
     Chain(path)
     with Directory(Path(path)) as directory:
         chain = Chain(path)
-        before = _measured(chain)
-        gathering = _Gathering(directory, steps)
+        before = _measured(chain)[0]
+        gathering = Gathering(directory, chain, steps)
+        damaged: list[RecordError | ParentError] = []
         walk = Walk()
         for done, entry in enumerate(chain.entries, 1):
-            gathering.take(walk, entry, chain.read(entry))
+            try:
+                gathering.take(walk, entry)
+            except VersionError:
+                raise
+            except (RecordError, ParentError) as exc:
+                damaged.append(exc)
+            gathering.merge()
             if progress:
                 progress(done, len(chain.entries))
-        return _change(before, _measured(Chain(path)))
+        gathering.tidy()
+        if damaged:
+            warn(
+                f"{path}: {len(damaged)} records stay as they are, for they are damaged or follow "
+                f"one that is; put back a copy of it, or rename it if no step needs it (verify "
+                f"tells): {damaged[0]}"
+            )
+        return Change.of(before, _measured(Chain(path))[0] if gathering.has_changed else before)
 
 
 def compact(path: str | Path, keep: int = KEEP, progress: Progress | None = None) -> Change:
-    """Write a base of the newest step, then remove what lies before the ``keep`` newest bases.
+    """Write a base of the newest step, then remove what lies before the ``keep`` newest bases;
+    those that cannot be read count for none, and stay.
 
     The steps before the oldest base that is kept cannot be restored any more. path, progress: as
     for `merge`. keep: at least 2, for the new base may turn out to be damaged one day.
@@ -84,18 +115,17 @@ def compact(path: str | Path, keep: int = KEEP, progress: Progress | None = None
     Chain(path)
     with Directory(Path(path)) as directory:
         chain = Chain(path)
-        before = _measured(chain)
-        position = chain.at()
+        before, position = _measured(chain)
         if position.entry.kind != "base":
             there = [e for e in chain.entries if (e.step, e.kind) == (position.step, "base")]
             _check(chain, there, None)  # one that was passed over: it says why
             directory.publish(record_name(position.step, "base"), _base(position))
         chain = Chain(path)
-        gone = superseded(chain.entries, keep)
-        kept = [e for e in chain.entries if e not in gone]
-        _check(chain, kept, progress)
+        whole = intact(chain, keep)
+        gone = superseded(whole, keep)
+        _check(chain, [e for e in whole if e not in gone], progress)
         directory.remove(e.name for e in gone)
-        return _change(before, _measured(Chain(path)))
+        return Change.of(before, _measured(Chain(path))[0])
 
 
 def unpack(
@@ -121,9 +151,12 @@ def unpack(
 
 def superseded(entries: Iterable[Entry], keep: int) -> list[Entry]:
     """What the ``keep`` newest bases make needless; whatever of it is left can be restored if
-    they are removed in this order."""
+    they are removed in this order. A base within the steps of a merged record, which may be needed
+    and leans on what lies before, counts for none."""
     every = sorted(entries, key=lambda e: (e.step, e.kind != "base"))
+    several = [e for e in every if e.kind == "merged"]
     bases = [e.step for e in every if e.kind == "base"]
+    bases = [s for s in bases if not any(e.first <= s < e.step for e in several)]
     if len(bases) < keep:
         return []
     oldest = bases[-keep]
@@ -145,18 +178,16 @@ def intact(chain: Chain, n: int) -> list[Entry]:
     return [e for e in chain.entries if e not in gone]
 
 
-def _measured(chain: Chain) -> tuple[int, int, float]:
-    """Records, their bytes, and seconds to restore the newest step: the fastest of a few times."""
+def _measured(chain: Chain) -> tuple[tuple[int, int, float], Position]:
+    """Records, their bytes, and seconds to restore the newest step: once where that takes long,
+    else the fastest of a few times. And where it led."""
     times: list[float] = []
     while not times or (sum(times) < MEASURED_SECONDS and len(times) < MEASURED_TIMES):
-        started = time.perf_counter()
-        chain.at()
-        times.append(time.perf_counter() - started)
-    return len(chain.entries), chain.nbytes, min(times)
-
-
-def _change(before: tuple[int, int, float], after: tuple[int, int, float]) -> Change:
-    return Change((before[0], after[0]), (before[1], after[1]), (before[2], after[2]))
+        with warnings.catch_warnings(action="ignore" if times else None):  # once is enough
+            started = time.perf_counter()
+            position = chain.at()
+            times.append(time.perf_counter() - started)
+    return (len(chain.entries), chain.nbytes, min(times)), position
 
 
 def _base(position: Position) -> bytes:
@@ -167,6 +198,7 @@ def _base(position: Position) -> bytes:
     data = records.dump_base(place, layout, state, sums, position.values, position.tables)
     again = records.load(data, record_name(position.step, "base"))
     records.base_of(again)
+    records.sent_by(again)
     if again.track != record.track:
         raise TrackDigestError(again.where, f"a track of digest {record.track}", again.track)
     return data
@@ -182,61 +214,3 @@ def _check(chain: Chain, entries: list[Entry], progress: Progress | None) -> Non
                 pass
         if progress:
             progress(done, len(entries))
-
-
-class _Gathering:
-    """Consecutive deltas of equal settings, until there are enough of them to merge."""
-
-    def __init__(self, directory: Directory, steps: int) -> None:
-        self._directory, self._steps = directory, steps
-        self._waiting: list[tuple[Entry, Record, Step]] = []
-        self._before: tuple[Arrays, dict[str, int], tuple[str, ...]] = ({}, {}, ())
-
-    def take(self, walk: Walk, entry: Entry, record: Record) -> None:
-        """One more record of the chain; the walk goes on to it."""
-        if walk.is_past(entry):
-            self._directory.remove([entry.name])  # left over from a merge that was interrupted
-            return
-        alike = not self._waiting or _settings(self._waiting[-1][1]) == _settings(record)
-        if entry.kind != "delta" or not alike:
-            self._merge(walk)
-        if not self._waiting:
-            self._before = copy_arrays(walk.state), dict(walk.sums), walk.values
-        for position in walk.advance(entry, record):
-            if position.delta is not None:
-                self._waiting.append((entry, record, position.delta))
-        if len(self._waiting) == self._steps:
-            self._merge(walk)
-
-    def _merge(self, walk: Walk) -> None:
-        """Put one record in the place of those that wait, if there are several."""
-        waiting, self._waiting = self._waiting, []
-        if len(waiting) < 2:
-            return
-        deltas = [
-            (Moment(record.step, record.track, step.exact, step.values), step)
-            for _, record, step in waiting
-        ]
-        settings = replace(waiting[-1][2], groups=(), exact={}, non_finite=(), values={})
-        content = Merged(merging.layers_of(deltas), settings, walk.tables)
-        (entry, first, _), (_, last, _) = waiting[0], waiting[-1]
-        name = record_name(last.step, "merged", entry.step)
-        data = merged.dump(Place(last.step, last.run, first.parent, last.identity), content)
-        self._decode_again(data, name, walk)
-        self._directory.publish(name, data)
-        self._directory.remove(entry.name for entry, *_ in waiting)
-
-    def _decode_again(self, data: bytes, name: str, walk: Walk) -> None:
-        """Raises RecordError unless every step restores from these bytes."""
-        record = records.load(data, name)
-        state, sums, values = self._before
-        assert walk.layout is not None, "it has just been at the last of these deltas"
-        for moment, part in merged.merged_of(record, walk.layout).every():
-            sums, values = records.apply_checked(
-                record, walk.layout, part, state, sums, values, track=moment.track
-            )
-        records.check_whole(name, walk.layout, state, sums)
-
-
-def _settings(record: Record) -> tuple[Any, ...]:
-    return tuple(record.metadata.get(key) for key in ("bits", "budget", "scope", "coder"))

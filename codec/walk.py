@@ -65,8 +65,11 @@ class Walk:
         self.identity: str | None = None
 
     def is_past(self, entry: Entry) -> bool:
-        """Whether other records have led past this one already; a base is never past."""
-        return entry.kind != "base" and self.step is not None and entry.first <= self.step
+        """Whether other records have led past this one already: a base of the step where they
+        are is not past, for it is to be the same."""
+        if entry.kind == "base":
+            return self.layout is not None and self.step is not None and entry.step < self.step
+        return self.step is not None and entry.first <= self.step
 
     def advance(
         self, entry: Entry, record: Record, stop: int | None = None, *, every: bool = False

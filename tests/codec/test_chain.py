@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import codec
+from codec import chain, storage
 from codec import record as records
-from codec import storage
 from codec.track import digest_sums
 
 Arrays = dict[str, np.ndarray]
@@ -194,6 +194,86 @@ def test_damaged_second_base(run: Path) -> None:
     assert codec.verify(run).steps == (0, 10, 20, 30)
     with pytest.raises(codec.DigestError, match=r"^00000040.base"):
         codec.restore(run, 50)
+
+
+def test_more_damaged_bases_than_ways(tmp_path: Path) -> None:
+    """A base that cannot be read costs a look: however many there are, they are passed over."""
+    path = tmp_path / "run.lcc"
+    with codec.Checkpointer(path) as checkpoints:
+        for step in range(chain.WAYS + 4):
+            checkpoints.save(step, {"w": np.zeros(step + 1, np.float32)})
+    for step in range(1, chain.WAYS + 4):
+        damage(path / f"{step:08d}.base.safetensors")
+    with pytest.warns(codec.SkippedRecordWarning, match="restored step 0 instead of 19: 00000019"):
+        assert codec.restore(path)["w"].size == 1
+
+
+@pytest.mark.parametrize("step", ["10", 10.0, True, [10], np.float32(10)], ids=repr)
+def test_what_is_no_step(run: Path, step: Any) -> None:
+    with pytest.raises(codec.SettingsError, match="a step is an integer; got"):
+        codec.restore(run, step)
+    assert same(codec.restore(run, np.int64(10)), codec.restore(run, 10))
+
+
+def test_records_missing_before_the_newest_base(run: Path) -> None:
+    """The base tells its parent: what is missing is told once, and not if damage was."""
+    with codec.Checkpointer(run, resume=True) as checkpoints:
+        checkpoints.save(40, {"other": np.zeros(9, np.float32)})
+    kept = {name: (run / name).read_bytes() for name in names(run)}
+    (run / "00000030.delta.safetensors").unlink()
+    report = codec.verify(run)
+    parent = records.load(kept["00000030.delta.safetensors"], "r").identity
+    assert report.steps == (0, 10, 20, 40)
+    assert report.problems == (
+        f"00000040.base.safetensors: the record before it, digest {parent}, is missing; steps "
+        "between 20 and 40 may be lost",
+    )
+    (run / "00000020.delta.safetensors").unlink()
+    assert "between 10 and 40" in codec.verify(run).problems[0]
+    for name, data in kept.items():
+        (run / name).write_bytes(data)
+    assert codec.verify(run).ok
+    damage(run / "00000030.delta.safetensors")
+    (problem,) = codec.verify(run).problems
+    assert problem.startswith("00000030.delta.safetensors: expected content")
+
+
+def test_records_that_somebody_removed_on_purpose(run: Path) -> None:
+    """All before a base; or some of them, by a compaction that was killed: none is a problem."""
+    with codec.Checkpointer(run, resume=True, base_every=2) as checkpoints:
+        for step in range(40, 90, 10):
+            checkpoints.save(step, {"other": np.full(9, step, np.float32)})
+    bases = [e.step for e in codec.Chain(run).entries if e.kind == "base"]
+    assert bases == [0, 40, 70]
+    (run / "00000030.delta.safetensors").unlink()
+    assert codec.verify(run).ok
+    for step, kind in ((0, "base"), (10, "delta"), (20, "delta")):
+        (run / f"{step:08d}.{kind}.safetensors").unlink()
+    assert codec.verify(run).ok
+
+
+def test_a_warning_points_to_who_called(run: Path) -> None:
+    """However deep in the package it is raised."""
+    codec.compact(run)
+    damage(run / "00000030.base.safetensors")
+    calls: list[Callable[[], object]] = [
+        lambda: codec.restore(run), lambda: codec.restore(run, 30),
+        lambda: codec.Chain(run).at(30), lambda: codec.Chain(run).at(),
+        lambda: codec.Chain(run).newest(), lambda: codec.merge(run, 2),
+        lambda: codec.Checkpointer(run, resume=True).close(),
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.warns(codec.SkippedRecordWarning) as seen:
+            call()
+        assert {(w.filename, w.lineno) for w in seen} == {
+            (__file__, call.__code__.co_firstlineno)
+        }, call  # fmt: skip
+    (run / "00000010.delta.safetensors").unlink(missing_ok=True)
+    for path in run.glob("*.merged.*"):
+        damage(path)
+    with pytest.warns(codec.SkippedRecordWarning, match="instead of") as seen:
+        codec.restore(run)
+    assert seen[-1].filename == __file__
 
 
 def test_damaged_first_base(run: Path) -> None:
@@ -969,3 +1049,156 @@ def test_names_of_merged_records(run: Path) -> None:
         (run / f"{name}.safetensors").write_bytes(b"leftover")
     assert codec.Chain(run).steps == (0, 10, 20, 30)
     assert same(codec.restore(run), expected)
+
+
+# Records that overlap, as where a backup was copied over a chain that had been merged since
+
+
+@pytest.fixture
+def overlapping(long: Path, jumping_states: Callable[..., list[Arrays]]) -> Path:
+    """Steps 10 to 80 in one record, and 10 to 90 in three that begin and end elsewhere."""
+    other = long.parent / "other.lcc"
+    shutil.copytree(long, other)
+    codec.merge(other, 8)
+    with codec.Checkpointer(long, coder="huffman", resume=True) as checkpoints:
+        checkpoints.save(90, jumping_states(10)[9])
+    codec.merge(long, 3)
+    for path in other.glob("*.merged.*"):
+        shutil.copy(path, long)
+    assert [n.partition(".")[0] for n in names(long)] == [
+        "00000000", "00000010-00000030", "00000010-00000080", "00000040-00000060",
+        "00000070-00000090",
+    ]  # fmt: skip
+    return long
+
+
+@pytest.mark.filterwarnings("ignore::codec.SkippedRecordWarning")
+@pytest.mark.parametrize("damaged", [None, "00000010-00000080", "00000040-00000060"])
+def test_overlapping_records(overlapping: Path, damaged: str | None) -> None:
+    if damaged:
+        damage(overlapping / f"{damaged}.merged.safetensors")
+    last = 80 if damaged == "00000040-00000060" else 90
+    for step in range(0, last + 1, 10):
+        assert codec.restore(overlapping, step)["n"] == step // 10
+    assert codec.restore(overlapping)["n"] == last // 10
+    report = codec.verify(overlapping)
+    assert report.steps == tuple(range(0, last + 1, 10))
+    assert report.ok == (damaged is None)
+    if last == 80:
+        with pytest.raises(codec.ParentError, match=r"^00000010-00000080.* no record after it"):
+            codec.restore(overlapping, 90)
+
+
+def test_overlapping_records_in_order(overlapping: Path) -> None:
+    """Never some of the steps as if they were all."""
+    with pytest.raises(codec.ParentError, match=r"^00000070-00000090.* begins before step 80"):
+        list(codec.Chain(overlapping).every_step())
+    damage(overlapping / "00000010-00000080.merged.safetensors")
+    with pytest.raises(codec.DigestError, match=r"^00000010-00000080"):
+        list(codec.Chain(overlapping).every_step())
+
+
+@pytest.mark.filterwarnings("ignore::codec.SkippedRecordWarning")
+def test_a_writer_goes_on_after_overlapping_records(
+    overlapping: Path, jumping_states: Callable[..., list[Arrays]]
+) -> None:
+    states = jumping_states(13)
+    with codec.Checkpointer(overlapping, coder="huffman", resume=True) as checkpoints:
+        assert checkpoints.step == 90
+        for i in (10, 11, 12):
+            checkpoints.save(10 * i, states[i])
+    before = names(overlapping)
+    codec.merge(overlapping, 2)  # what it cannot follow, it leaves
+    assert names(overlapping) == before
+    for step in range(0, 121, 10):
+        assert codec.restore(overlapping, step)["n"] == step // 10
+    assert codec.restore(overlapping)["n"] == 12
+
+
+@pytest.mark.filterwarnings("ignore::codec.SkippedRecordWarning")
+def test_deltas_of_a_damaged_merged_record_but_for_the_last(long: Path) -> None:
+    """What is left of them leads as far as it goes, though the merged record goes further."""
+    kept = {path.name: path.read_bytes() for path in long.glob("*.delta.*")}
+    codec.merge(long, 8)
+    for name, data in kept.items():
+        if name != "00000080.delta.safetensors":
+            (long / name).write_bytes(data)
+    damage(long / "00000010-00000080.merged.safetensors")
+    for step in range(0, 71, 10):
+        assert codec.restore(long, step)["n"] == step // 10
+    assert codec.restore(long)["n"] == 7
+    with pytest.raises(codec.DigestError, match=r"^00000010-00000080"):
+        codec.restore(long, 80)
+
+
+@pytest.mark.filterwarnings("ignore::codec.SkippedRecordWarning")
+def test_a_base_where_nothing_follows(
+    long: Path, jumping_states: Callable[..., list[Arrays]]
+) -> None:
+    """A backup that ends with a base in the middle of what has been merged since."""
+    kept = long.parent / "kept.lcc"
+    shutil.copytree(long, kept)
+    codec.merge(long, 8)
+    for step in (70, 80):
+        (kept / f"{step:08d}.delta.safetensors").unlink()
+    codec.compact(kept)
+    for path in kept.glob("*.safetensors"):
+        shutil.copy(path, long)
+    assert names(long)[-2:] == ["00000060.base.safetensors", "00000060.delta.safetensors"]
+    for step in range(0, 81, 10):
+        assert codec.restore(long, step)["n"] == step // 10
+    assert codec.restore(long)["n"] == 8
+    assert codec.verify(long).ok
+    assert [p.step for p in codec.Chain(long).every_step()] == list(range(0, 81, 10))
+    with codec.Checkpointer(long, coder="huffman", resume=True) as checkpoints:
+        assert checkpoints.save(90, jumping_states(10)[9]).kind == "delta"
+    assert codec.restore(long, 90)["n"] == 9
+    codec.merge(long, 2)
+    codec.compact(long)
+    states = jumping_states(12)
+    with codec.Checkpointer(
+        long, coder="huffman", resume=True, base_every=1, keep_bases=2
+    ) as checkpoints:
+        checkpoints.save(100, states[10])
+        assert codec.Chain(long).steps[0] == 0  # the base in the middle is no second one
+        for step in range(0, 101, 10):
+            assert codec.restore(long, step)["n"] == step // 10
+        checkpoints.save(110, states[11])
+    assert [e.step for e in codec.Chain(long).entries] == [90, 100, 110]
+
+
+@pytest.mark.parametrize("step", [40, None])
+def test_a_damaged_record_that_nothing_follows(
+    run: Path, random_states: Callable[..., list[Arrays]], step: int | None
+) -> None:
+    """It was set aside and came back with a backup: what goes on before it is no worse for that."""
+    path = run / "00000030.delta.safetensors"
+    data = path.read_bytes()
+    path.unlink()
+    with codec.Checkpointer(run, bits=3, resume=True) as checkpoints:
+        checkpoints.save(40, random_states(5)[4])
+    expected = codec.restore(run)
+    path.write_bytes(data)
+    damage(path)
+    with pytest.warns(codec.SkippedRecordWarning, match="step 40 by another way: 00000030.delta"):
+        assert same(codec.restore(run, step), expected)
+    assert codec.verify(run).steps == (0, 10, 20, 40)
+    with pytest.raises(codec.DigestError, match=r"^00000030\.delta"):
+        codec.restore(run, 30)
+
+
+def test_the_deltas_of_a_merged_record_that_goes_wrong(
+    long: Path, forge: Callable[[Any, Arrays], bytes], parts_of: Callable[[bytes], Any]
+) -> None:
+    """It shows only while it is applied: the deltas that are still there lead to the step."""
+    expected = codec.restore(long)
+    kept = {path.name: path.read_bytes() for path in long.glob("*.delta.*")}
+    codec.merge(long, 8)
+    path = long / "00000010-00000080.merged.safetensors"
+    metadata, arrays = parts_of(path.read_bytes())
+    metadata["track"] = metadata["layers"][-1]["steps"][-1][1] = "0" * 32
+    path.write_bytes(forge(metadata, arrays))
+    for name, data in kept.items():
+        (long / name).write_bytes(data)
+    with pytest.warns(codec.SkippedRecordWarning, match="another way: 00000010-00000080.* track"):
+        assert same(codec.restore(long), expected)

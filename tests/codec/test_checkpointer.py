@@ -703,6 +703,35 @@ def test_interrupted_when_the_record_has_its_name(
     assert report.steps == (0, 2, 3)
 
 
+@pytest.mark.parametrize("removable", [False, True])
+def test_an_interrupted_record_that_cannot_be_looked_at(
+    tmp_path: Path, walk: list[Arrays], monkeypatch: pytest.MonkeyPatch, removable: bool
+) -> None:
+    """It is removed all the same; where that fails, too, the error is one of ours."""
+    path = tmp_path / "run.lcc"
+
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise PermissionError(errno.EACCES, "no")
+
+    with codec.Checkpointer(path) as checkpoints:
+        checkpoints.save(0, walk[0])
+        with monkeypatch.context() as patch:
+            interrupt_publishing(patch)
+            with pytest.raises(KeyboardInterrupt):
+                checkpoints.save(1, walk[1])
+        with monkeypatch.context() as patch:
+            if removable:
+                patch.setattr(Path, "exists", refuse)
+                checkpoints.save(2, walk[2])
+            else:
+                patch.setattr(os, "unlink", refuse)
+                with pytest.raises(codec.WriteError, match="could not be tidied up"):
+                    checkpoints.save(2, walk[2])
+        if not removable:
+            checkpoints.save(2, walk[2])
+    assert codec.verify(path).steps == (0, 2)
+
+
 def test_an_interrupted_step_is_saved_again(
     run: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -841,6 +870,9 @@ def test_resume_of_a_merged_record_that_goes_wrong(
 ) -> None:  # fmt: skip
     """Some of its steps restore, but no delta can follow one of them: it is set aside whole."""
     path, states = tmp_path / "run.lcc", sparse_states(8)
+    for step, state in enumerate(states):
+        state["v"] = state["v"].copy()
+        state["v"][0] = np.nan if step == 5 else step  # a layer of its own
     with codec.Checkpointer(path) as checkpoints:
         for step, state in enumerate(states[:7]):
             checkpoints.save(step, state)
