@@ -51,7 +51,7 @@ class Training:
         return {"model": self.task.model.state_dict(), **memory}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` gave, which is copied. Raises what torch's load_state_dict does."""
+        """Go on from what `state` gave; it is copied. Raises what torch's load_state_dict does."""
         self.task.model.load_state_dict(state["model"])
         if "optimizer" in state:
             # It would take the tensors over, and change them.
