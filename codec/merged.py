@@ -14,9 +14,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from .container import FORMAT, seal, short, typed
+from .coded import ARRAY, Coded, join
+from .container import seal
 from .errors import InputError, MalformedRecordError, PayloadError
-from .joined import ARRAYS, Joined, join
+from .metadata import FORMAT
 from .record import (
     MAX_STEP,
     PREFIX,
@@ -25,6 +26,8 @@ from .record import (
     Record,
     as_track,
     check_exact,
+    named,
+    names_in,
     read_values,
     sent_arrays,
     sent_by,
@@ -33,6 +36,7 @@ from .record import (
 from .state import Arrays, Layout
 from .tables import CodeTable
 from .track import Group, Step, check_settings
+from .untrusted import short, typed
 
 MAX_STEPS = 4096  # of a record: a decoder keeps 1,024 levels for each of them
 _NUMBER = "(0|[1-9][0-9]{0,3})"
@@ -134,7 +138,7 @@ def dump(place: Place, merged: Merged) -> bytes:
         "layers": [
             {
                 "steps": [[moment.step, moment.track] for moment in layer.moments],
-                "non_finite": list(layer.non_finite),
+                **named(layer.non_finite),
             }
             for layer in merged.layers
         ],
@@ -170,8 +174,6 @@ def merged_of(record: Record, layout: Layout) -> Merged:
     try:
         settings = Step((), {}, (), meta["bits"], meta["scope"], meta["coder"], meta["budget"])
         check_settings(settings.bits, settings.scope, settings.coder, settings.budget)
-    except KeyError as exc:
-        raise MalformedRecordError(where, "bits, budget, scope, coder", short(exc)) from exc
     except InputError as exc:
         raise MalformedRecordError(where, "settings within their range", short(exc)) from exc
     lossy = {t.name for t in layout.tensors if t.lossy}
@@ -181,7 +183,7 @@ def merged_of(record: Record, layout: Layout) -> Merged:
     specs = {t.name: t for t in layout.tensors}
     try:
         for name, array in arrays.items():
-            if name in ARRAYS or name == SENT:
+            if name in (ARRAY, SENT):
                 continue
             if found := _EXACT.fullmatch(name):
                 i, own = int(found[1]), found[2]
@@ -196,9 +198,7 @@ def merged_of(record: Record, layout: Layout) -> Merged:
         for i, names in enumerate(whole):
             if not set(names) <= lossy & set(exact[i]) or len(set(names)) != len(names):
                 raise PayloadError(f"no array of {short(names)}, which is not finite")
-        if not set(arrays) >= ARRAYS:
-            raise PayloadError(f"no array {short(sorted(ARRAYS - set(arrays)))}")
-        joined = Joined(arrays, settings.bits, settings.scope, settings.coder)
+        coded = Coded(arrays.get(ARRAY), settings.bits, settings.scope, settings.coder)
         layers, first = [], 0
         tables: dict[str, CodeTable] = {}
         for steps, names in told:
@@ -206,11 +206,11 @@ def merged_of(record: Record, layout: Layout) -> Merged:
                 Moment(step, track, exact[i], values[i])
                 for i, (step, track) in enumerate(steps, first)
             )
-            groups = tuple(joined.groups(layout, names, tables, len(steps)))
+            groups = tuple(coded.groups(layout, names, tables, len(steps)))
             tables |= replace(settings, groups=groups).tables
             layers.append(Layer(groups, moments, names))
             first += len(steps)
-        joined.finish()
+        coded.finish()
     except PayloadError as exc:
         raise MalformedRecordError(where, "layers that decode", short(exc)) from exc
     return Merged(tuple(layers), settings, sent_by(record))
@@ -222,10 +222,10 @@ def _told(record: Record) -> list[tuple[list[tuple[int, str]], tuple[str, ...]]]
     last, total = -1, 0
     try:
         for layer in typed(record.metadata["layers"], list):
-            names = tuple(typed(name, str) for name in typed(layer["non_finite"], list))
             steps = [
                 (typed(step, int), as_track(track)) for step, track in typed(layer["steps"], list)
             ]
+            names = names_in(layer)
             total += len(steps)
             if not steps or total > MAX_STEPS or (names and len(steps) > 1):
                 raise ValueError(f"a layer of {len(steps)} steps")

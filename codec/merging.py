@@ -23,9 +23,9 @@ from .tables import CodeTable, Counts
 from .track import Group, Step, alphabet_name
 
 BLOCK = 2**20  # elements looked at together
-# What one layer more takes: `],\"non_finite\":[]},{\"steps\":[` in the header in the place of a
-# comma, and a row of sizes for each of its alphabets.
-LAYER_NBYTES, ROW_NBYTES = 32, 32
+# What one layer more takes: `]},{"steps":[` in the place of a comma, and for each of its alphabets
+# a row, with the zeros that fill its last word.
+LAYER_NBYTES, ROW_NBYTES = 12, 8
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ import xxhash
 from numpy.typing import NDArray
 
 from . import tree
+from .coded import ARRAY, HEAD, WORD, Coded, Cut, join, taken
 from .coding import MAX_LEVELS
-from .container import FORMAT, seal, short, typed, unseal
+from .container import seal, unseal
 from .errors import InputError, MalformedRecordError, PayloadError, TrackDigestError
-from .joined import ARRAYS, Cut, Joined, join, taken
-from .kernels import UNIT
+from .metadata import DIGEST, FORMAT
 from .state import Arrays, Layout, TensorSpec, is_storable
 from .tables import CodeTable
 from .track import (
@@ -32,6 +32,7 @@ from .track import (
     digest_sums,
     look,
 )
+from .untrusted import short, typed
 
 KINDS = ("base", "delta", "merged")
 PREFIX = "t/"  # before every tensor's name, so that no name can collide with ours
@@ -43,15 +44,15 @@ MAX_STEP = 2**63 - 1  # so that every reader's integers hold it
 _LINE = re.compile("[^\n]*\n|[^\n]+")
 _NUMBER = re.compile("0|[1-9][0-9]{0,8}")
 _HEX_RUN = re.compile(f"[0-9a-f]{{{RUN}}}")
-_HEX_BLAKE3, _HEX_XXH3 = re.compile("[0-9a-f]{64}"), re.compile("[0-9a-f]{32}")
+_HEX_BLAKE3, _HEX_XXH3 = re.compile(f"[0-9a-f]{{{DIGEST}}}"), re.compile("[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
 class Record:
     """A record whose bytes are intact.
 
-    where: name for messages. digest: BLAKE3, hex, of the file. run: what that of the chain's
-    first record begins with. parent: identity of the record before it, None for the first.
+    where: name for messages. digest: BLAKE3 of 128 bits, hex, of the file. run: what that of the
+    chain's first record begins with. parent: identity of the record before it, None for the first.
     track: xxh3-128, hex, of the rebuilt track. replaces: identity of the record in whose place it
     stands, None if there was none.
     """
@@ -88,7 +89,7 @@ class Place:
     replaces: str | None = None
 
     def metadata(self) -> dict[str, Any]:
-        """As a header tells it."""
+        """As a record tells it."""
         told = {"step": self.step, "run": self.run, "parent": self.parent}
         return told | ({"replaces": self.replaces} if self.replaces else {})
 
@@ -138,20 +139,14 @@ def overhead(
     are as long as they may get.
     """
     n_alphabets = len(list(alphabets(layout, scope)))
-    n_streams = n_alphabets + layout.nbytes // 4 // UNIT
-    arrays: dict[str, NDArray[Any]] = {
-        "sizes": np.zeros((n_alphabets, 4), np.uint64),
-        "tables": np.zeros(min(n_alphabets, 9) * 100, np.uint8),
-        "levels": np.zeros(min(n_alphabets, 9) * 100, np.float32),
-        "streams": np.zeros(n_streams, np.uint32),
-        "payload": np.zeros(int(budget * layout.nbytes) // 4, np.uint32),
-    }
+    coded = np.zeros(int(budget * layout.nbytes) // WORD, np.uint32)
+    arrays: Arrays = {ARRAY: coded} if n_alphabets else {}
     step = Step((), exact, (), None, scope, coder, budget)
-    place = Place(10**digits - 1, "0" * RUN, "0" * 64)
+    place = Place(10**digits - 1, "0" * RUN, "0" * DIGEST)
     texts = values_array({0: "null"} if layout.structure else {})
     data = _dump_delta(place, "0" * 32, step, arrays | texts)
-    counted = [*exact.values(), *(arrays[name] for name in arrays if name != "sizes")]
-    return len(data) - sum(array.nbytes for array in counted)
+    counted = [*exact.values(), *arrays.values()]
+    return len(data) - sum(array.nbytes for array in counted) + HEAD * n_alphabets
 
 
 def load(data: bytes, where: str) -> Record:
@@ -250,7 +245,8 @@ def sent_by(record: Record) -> dict[str, CodeTable]:
     found: dict[str, CodeTable] = {}
     lengths = 0
     try:
-        cut = Cut(taken(np.empty(0, np.uint8) if array is None else array, np.uint8, SENT))
+        array = np.empty(0, np.uint8) if array is None else taken(array, np.uint8, SENT)
+        cut = Cut(array, f"bytes of {SENT!r}")
         for name, n_symbols, classes, nbytes in typed(told, list):
             if typed(name, str) in found or not 1 <= typed(n_symbols, int) < MAX_LEVELS:
                 raise PayloadError(f"{short(n_symbols)} symbols, or {short(name)} twice")
@@ -297,18 +293,14 @@ def delta_of(record: Record, layout: Layout, tables: Mapping[str, CodeTable]) ->
     try:
         bits, scope, coder = meta["bits"], meta["scope"], meta["coder"]
         budget = meta["budget"]
-        non_finite = tuple(typed(name, str) for name in typed(meta["non_finite"], list))
+        non_finite = names_in(meta)
         check_settings(bits, scope, coder, budget)
-    except KeyError as exc:
-        raise MalformedRecordError(
-            where, "bits, budget, scope, coder, non_finite", short(exc)
-        ) from exc
     except (TypeError, InputError) as exc:
         raise MalformedRecordError(where, "settings within their range", short(exc)) from exc
     whole = frozenset(non_finite)
     stored = [t for t in layout.tensors if not t.lossy or t.name in whole]
-    always = ARRAYS | {PREFIX + name for name in whole}
-    expected = always | {PREFIX + t.name for t in stored} | {"values"}
+    always = {PREFIX + name for name in whole}
+    expected = always | {PREFIX + t.name for t in stored} | {ARRAY, "values"}
     lossy = {t.name for t in layout.tensors if t.lossy}
     if not lossy.issuperset(whole) or len(whole) != len(non_finite):
         raise MalformedRecordError(where, "lossy tensors in non_finite", _some(non_finite))
@@ -318,9 +310,9 @@ def delta_of(record: Record, layout: Layout, tables: Mapping[str, CodeTable]) ->
     for t in stored:
         check_exact(arrays[PREFIX + t.name], t, where)
     try:
-        joined = Joined(arrays, bits, scope, coder)
-        groups = tuple(joined.groups(layout, non_finite, tables))
-        joined.finish()
+        coded = Coded(arrays.get(ARRAY), bits, scope, coder)
+        groups = tuple(coded.groups(layout, non_finite, tables))
+        coded.finish()
         values = read_values(arrays.get("values"))
     except PayloadError as exc:
         raise MalformedRecordError(where, "streams that decode", short(exc)) from exc
@@ -413,7 +405,7 @@ def _dump_delta(place: Place, track: str, delta: Step, arrays: dict[str, NDArray
         "budget": delta.budget,
         "scope": delta.scope,
         "coder": delta.coder,
-        "non_finite": list(delta.non_finite),
+        **named(delta.non_finite),
     }
     return seal(metadata, arrays | {PREFIX + name: a for name, a in delta.exact.items()})
 
@@ -426,6 +418,16 @@ def check_exact(array: NDArray[Any], spec: TensorSpec, where: str) -> None:
             f"tensor {spec.name!r} as {spec.track_dtype} {spec.track_shape}",
             f"{array.dtype} {array.shape}",
         )
+
+
+def named(non_finite: Sequence[str]) -> dict[str, Any]:
+    """Metadata that tells these names; nothing where there are none."""
+    return {"non_finite": list(non_finite)} if non_finite else {}
+
+
+def names_in(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names that are told; raises TypeError for what is no list of them."""
+    return tuple(typed(name, str) for name in typed(metadata.get("non_finite", []), list))
 
 
 def as_track(value: Any) -> str:

@@ -14,8 +14,9 @@ from typing import Any, Protocol
 import numpy as np
 
 import codec
-from codec.container import FORMAT, seal
-from codec.record import Place
+from codec.container import seal
+from codec.metadata import DIGEST, FORMAT
+from codec.record import RUN, Place
 from codec.state import Arrays, from_arrays, layout_of
 from codec.tree import Parts, put_together, take_apart
 
@@ -130,6 +131,6 @@ class _Baseline:
 
 def _nbytes(step: int, arrays: Arrays) -> int:
     """Bytes of a record that holds these arrays, digests of track and file included."""
-    place = Place(step, "0" * 16, "0" * 64)
+    place = Place(step, "0" * RUN, "0" * DIGEST)
     told = {"format": FORMAT, "kind": "delta", **place.metadata(), "track": "0" * 32}
     return len(seal(told, arrays))

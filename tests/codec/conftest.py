@@ -6,6 +6,7 @@ from __future__ import annotations
 import heapq
 import json
 import re
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,11 @@ settings.register_profile("codec", derandomize=True, max_examples=60, deadline=N
 settings.load_profile("codec")
 
 PAPER = [0.76, -0.48, 0.2, 0.07, 0.18, 0.49, 0.14, 0.39, 0.82, 0.09]
-DIGEST = re.compile(rb'\\"digest\\":\\"([0-9a-f]{64})\\"')
+LINE = re.compile(rb'\{"__metadata__":\{"lcc":"[^"\\]* ([0-9a-f]{32})"\}')
+IN_LINE = (
+    *("format", "kind", "step", "run", "parent", "track"),
+    *("bits", "budget", "scope", "coder", "digest"),
+)
 
 Arrays = dict[str, np.ndarray]
 
@@ -61,11 +66,11 @@ def resign() -> Callable[[bytes], bytes]:
     """The same record with the digest that its bytes ask for, as a forger would do it."""
 
     def sign(data: bytes) -> bytes:
-        place = DIGEST.search(data)
+        place = LINE.match(data, 8)
         if place is None:
             return data
-        zeroed = data[: place.start(1)] + b"0" * 64 + data[place.end(1) :]
-        digest = blake3(zeroed).hexdigest().encode()
+        zeroed = data[: place.start(1)] + b"0" * 32 + data[place.end(1) :]
+        digest = blake3(zeroed).hexdigest()[:32].encode()
         return zeroed[: place.start(1)] + digest + zeroed[place.end(1) :]
 
     return sign
@@ -76,21 +81,28 @@ def parts_of() -> Callable[[bytes], tuple[dict[str, Any], Arrays]]:
     """The metadata and the arrays of a record."""
 
     def parts(data: bytes) -> tuple[dict[str, Any], Arrays]:
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         from codec.record import load
 
-        return json.loads(header["__metadata__"]["lcc"]), load(data, "parts").arrays
+        record = load(data, "parts")
+        return record.metadata, record.arrays
 
     return parts
 
 
 @pytest.fixture(scope="session")
 def forge(resign: Callable[[bytes], bytes]) -> Callable[[Any, Arrays], bytes]:
-    """A record of any metadata (a JSON value, or its text) and arrays, digest right."""
+    """A record of any metadata (a mapping, or its line) and arrays, digest right.
+
+    What is no word in the line becomes JSON in the array "more", unless that is given.
+    """
 
     def make(metadata: Any, arrays: Arrays) -> bytes:
         if not isinstance(metadata, str):
-            metadata = json.dumps(metadata | {"digest": "0" * 64}, separators=(",", ":"))
+            more = {name: value for name, value in metadata.items() if name not in IN_LINE}
+            if more and "more" not in arrays:
+                text = json.dumps(more, separators=(",", ":")).encode()
+                arrays = arrays | {"more": np.frombuffer(text, np.uint8)}
+            metadata = line_of(metadata)
         arrays = {k: np.ascontiguousarray(a).reshape(np.shape(a)) for k, a in arrays.items()}
         tensors = {
             k: TensorSpec(
@@ -101,6 +113,83 @@ def forge(resign: Callable[[bytes], bytes]) -> Callable[[Any, Arrays], bytes]:
         return resign(bytes(serialize(tensors, metadata={"lcc": metadata})))
 
     return make
+
+
+def line_of(metadata: dict[str, Any]) -> str:
+    """Its words, whatever they are, and room for a digest."""
+    words = [metadata[name] for name in ("format", "kind", "step", "run", "parent", "track")]
+    if metadata["kind"] != "base":
+        keep = metadata.get("bits") if metadata.get("budget") is None else metadata["budget"]
+        words += ["all" if keep is None else keep, metadata.get("scope"), metadata.get("coder")]
+    said = ("-" if word is None else str(word) for word in words)
+    return " ".join((*(re.sub(r'[^ -~]|["\\]', "?", word) for word in said), "0" * 32))
+
+
+@pytest.fixture(scope="session")
+def apart() -> Callable[..., list[dict[str, Any]]]:
+    """The alphabets in an array "coded" of one stream each, for together to put together.
+
+    columns: steps of the layer of each alphabet, 1 where there are none. streams: how many an
+    alphabet has.
+    """
+
+    def take(
+        words: np.ndarray, columns: tuple[int, ...] = (), streams: int = 1
+    ) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        while words.size:
+            row = struct.unpack_from("<HBBH", words[:2].tobytes())
+            head = -(-(6 + row[3]) // 4)
+            m = columns[len(found)] if columns else 1
+            ends = np.cumsum([head, streams if row[1] else 0, (row[0] - 1) * m])
+            own, levels, payload = (words[b:e].copy() for b, e in zip(ends, [*ends[1:], None]))
+            n = int(((own.astype(np.int64) + 31) // 32).sum())
+            table = np.frombuffer(words[:head].tobytes()[6 : 6 + row[3]], np.uint8)
+            found.append({"row": row, "table": table, "streams": own,
+                          "levels": levels.view(np.float32), "payload": payload[:n]})  # fmt: skip
+            words = payload[n:]
+        return found
+
+    return take
+
+
+@pytest.fixture(scope="session")
+def together() -> Callable[[list[dict[str, Any]]], np.ndarray]:
+    """The words of alphabets, whether or not their rows tell the truth.
+
+    padding: what follows the table, zeros up to the next word if it is not given. streams,
+    levels, payload: of four bytes an element.
+    """
+
+    def put(alphabets: list[dict[str, Any]]) -> np.ndarray:
+        data = b""
+        for a in alphabets:
+            data += struct.pack("<HBBH", *a["row"]) + a["table"].tobytes()
+            data += a.get("padding", bytes(-len(data) % 4))
+            data += b"".join(a[name].tobytes() for name in ("streams", "levels", "payload"))
+        return np.frombuffer(data, np.uint32)
+
+    return put
+
+
+@pytest.fixture(scope="session")
+def recoded(
+    apart: Callable[..., list[dict[str, Any]]],
+    together: Callable[[list[dict[str, Any]]], np.ndarray],
+) -> Callable[..., Arrays]:
+    """Arrays of a record in which others have taken the place of some, or of pieces of the
+    alphabet of this number."""
+
+    def change(
+        arrays: Arrays, others: dict[str, Any], at: int = 0, columns: tuple[int, ...] = ()
+    ) -> Arrays:
+        alphabets = apart(arrays["coded"], columns)
+        pieces = {*alphabets[at], "padding"}
+        alphabets[at] |= {name: others[name] for name in pieces & set(others)}
+        whole = {name: array for name, array in others.items() if name not in pieces}
+        return arrays | {"coded": together(alphabets)} | whole
+
+    return change
 
 
 @pytest.fixture(scope="session")

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import shutil
+import struct
 import sys
 import warnings
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,14 +66,21 @@ def main() -> None:
     put("malformed-budget", forge(delta, {"bits": None, "budget": 1.5}))
     put("malformed-layout", forge(base, {"layout": [["w", "F32", [11], True, "numpy", ""]]}))
     put("malformed-arrays", forge(delta, arrays={"t/x": np.zeros(1, np.float32)}))
-    put("table", forge(delta, arrays={"tables": packed(1, 2, 3, 4), "sizes": sizes(4, 1, 3)}))
-    put("table-classes", forge(delta, arrays={"sizes": sizes(4, 85, 2)}))
-    put("table-none-sent", forge(delta, arrays={"sizes": sizes(4, 1, 0)}))
-    put("stream-early", forge(delta, arrays={"streams": np.array([17], np.uint32)}))
-    put("stream-late", forge(delta, arrays={"streams": np.array([19], np.uint32)}))
-    put("stream-sizes", forge(delta, arrays={"streams": np.array([33], np.uint32)}))
-    put("stream-elements", forge(delta, arrays={"sizes": sizes(4, 1, 2, 0)}))
-    put("stream-unused-bits", forge(delta, arrays={"payload": with_unused_bit(delta)}))
+    put("malformed-words", forge(delta, {"scope": "model of mine"}))
+    put("malformed-more", forge(delta, {"bits": None}, {"more": text('{"bits":2}')}))
+    put("malformed-more-twice", forge(delta, arrays={"more": text('{"a":1,"a":2}')}))
+    put("malformed-more-empty", forge(delta, arrays={"more": text("{}")}))
+    put("malformed-coded-empty", forge(delta, arrays={"coded": np.zeros(0, np.uint32)}))
+    put("coded-left", forge(delta, arrays=coded(payload=[0xF70D, 0])))
+    put("coded-padding", forge(delta, arrays=coded(4, 1, 1, table=packed(1, 2, 3, 3))))
+    put("table", forge(delta, arrays=coded(4, 1, 3, table=packed(1, 2, 3, 4))))
+    put("table-classes", forge(delta, arrays=coded(4, 85, 2)))
+    put("table-none-sent", forge(delta, arrays=coded(4, 1, 0, table=packed())))
+    put("stream-early", forge(delta, arrays=coded(bits=17)))
+    put("stream-late", forge(delta, arrays=coded(bits=19)))
+    put("stream-sizes", forge(delta, arrays=coded(bits=33)))
+    put("stream-units", forge(delta, arrays=coded(4, 1, 2, 0)))
+    put("stream-unused-bits", forge(delta, arrays=coded(payload=[0xF70D | 1 << 31])))
     # Runs before the 11th of 10 elements, of class 84 of 83, before symbol 4 of 3:
     put("token-late", forge(delta, arrays=escaped(10, 3)))
     put("token-class", forge(delta, arrays=escaped(84, 3)))
@@ -83,7 +91,7 @@ def main() -> None:
     orphan = bad / "parent.lcc"
     orphan.mkdir()
     (orphan / base_path.name).write_bytes(base)
-    (orphan / delta_path.name).write_bytes(forge(delta, {"parent": "ab" * 32}))
+    (orphan / delta_path.name).write_bytes(forge(delta, {"parent": "ab" * 16}))
     (bad / "empty.lcc").mkdir()
     (bad / "empty.lcc" / "README").write_text("A directory without a record.\n")
 
@@ -130,9 +138,25 @@ def states() -> list[dict[str, Any]]:
     return found
 
 
-def sizes(levels: int, classes: int, table: int, elements: int = 65536) -> np.ndarray:
-    """The sizes of the only alphabet."""
-    return np.array([[levels, classes, table, elements]], np.uint64)
+def coded(
+    levels: int = 4, classes: int = 1, table_nbytes: int = 2, units: int = 1, *,
+    table: np.ndarray | None = None, bits: int = 18, payload: Sequence[int] = (0xF70D,),
+) -> dict[str, np.ndarray]:  # fmt: skip
+    """The only alphabet of the paper's delta, or something like it."""
+    head = struct.pack("<HBBH", levels, classes, units, table_nbytes)
+    head += (packed(1, 2, 3, 3) if table is None else table).tobytes()
+    head += bytes(-len(head) % 4)
+    found = np.array([0.79, -0.48, 0.44], np.float32)
+    return {
+        "coded": np.concatenate(
+            (
+                np.frombuffer(head, np.uint32),
+                np.array([bits], np.uint32),
+                found.view(np.uint32),
+                np.array(payload, np.uint32),
+            )
+        )
+    }
 
 
 def packed(*lengths: int) -> np.ndarray:
@@ -147,27 +171,18 @@ def escaped(kind: int, symbol: int) -> dict[str, np.ndarray]:
     stream is 0, seven bits of class, two bits of symbol - 1, and the class's open bits.
     """
     bits = 10 + (kind // 4 - 2 if 16 <= kind < 84 else 0)
-    return {
-        "sizes": sizes(4, 2, 2),
-        "tables": packed(1, 1),
-        "streams": np.array([bits], np.uint32),
-        "payload": np.array([kind << 1 | (symbol - 1) << 8], np.uint32),
-    }
+    return coded(4, 2, 2, table=packed(1, 1), bits=bits, payload=[kind << 1 | (symbol - 1) << 8])
+
+
+def text(content: str) -> np.ndarray:
+    """It as an array."""
+    return np.frombuffer(content.encode(), np.uint8)
 
 
 def forge(data: bytes, entries: dict[str, Any] | None = None, arrays: Any = None) -> bytes:
     """The record with other metadata entries or arrays, and digests to match."""
-    length = int.from_bytes(data[:8], "little")
-    metadata = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["lcc"])
-    metadata |= entries or {}
-    return container.seal(metadata, record.load(data, "golden").arrays | (arrays or {}))
-
-
-def with_unused_bit(delta: bytes) -> np.ndarray:
-    """The payload with a bit set after its last code word."""
-    payload = record.load(delta, "golden").arrays["payload"].copy()
-    payload[-1] |= 1 << 31
-    return payload
+    found = record.load(data, "golden")
+    return container.seal(found.metadata | (entries or {}), found.arrays | (arrays or {}))
 
 
 def archive(*members: tuple[str, bytes], method: int = zipfile.ZIP_STORED) -> bytes:

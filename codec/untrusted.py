@@ -1,0 +1,61 @@
+"""What may come from anybody: JSON parsed with care, values of exact types, found things told at
+a length fit for a message.
+
+Every cap stands with its reason. Not done here: what the values mean (container, metadata, record).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .errors import ForeignRecordError, RecordError
+
+MAX_JSON = 16 * 2**20  # bytes; a JSON parser needs about 20 times as much memory
+MAX_TENSORS = 100_000  # a header of this many entries still parses within a second
+# About twice what so many tensors need; each costs a JSON parser time and memory.
+MAX_MARKS = {"{": 2 * MAX_TENSORS, "[": 6 * MAX_TENSORS, ",": 25 * MAX_TENSORS}
+
+
+def parsed(text: bytes, where: str, what: str, error: type[RecordError]) -> dict[str, Any]:
+    """The JSON object in a text; ``what`` it is, for messages.
+
+    Raises ForeignRecordError for one that is longer or has more brackets or commas than this
+    reader takes, ``error`` for what is no object or has a key twice.
+    """
+    if len(text) > MAX_JSON:
+        raise ForeignRecordError(where, f"{what} of at most {MAX_JSON} bytes", f"{len(text)}")
+    for mark, most in MAX_MARKS.items():
+        if (found := text.count(mark.encode())) > most:
+            raise ForeignRecordError(where, f"at most {most} of {mark!r} in {what}", f"{found}")
+    try:
+        value = json.loads(text.decode(), object_pairs_hook=_no_duplicates)
+        if not isinstance(value, dict):
+            raise ValueError("not an object")
+    except (ValueError, RecursionError) as exc:
+        raise error(where, f"{what} in JSON", short(exc)) from exc
+    return value
+
+
+def typed(value: Any, kind: type) -> Any:
+    """A value from a file; raises TypeError unless it is exactly of this type."""
+    if type(value) is not kind:  # not isinstance: True is an int to Python, but no step
+        raise TypeError(f"{short(value)} is no {kind.__name__}")
+    return value
+
+
+def short(value: object) -> str:
+    """A value from a file, or an error about one, at a length fit for a message."""
+    if isinstance(value, int) and abs(value) >= 2**64:  # Python may refuse to print it
+        return f"an integer of {value.bit_length()} bits"
+    if isinstance(value, KeyError):
+        return f"no {value}"
+    text = (str if isinstance(value, Exception) else repr)(value)
+    return text if len(text) <= 200 else text[:200] + "…"
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("a key stands twice")
+    return result
