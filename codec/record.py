@@ -130,10 +130,16 @@ def dump_delta(place: Place, track: str, delta: Step) -> bytes:
 
 
 def overhead(
-    digits: int, layout: Layout, exact: Arrays, scope: str, coder: str, budget: float
+    digits: int,
+    layout: Layout,
+    exact: Arrays,
+    scope: str,
+    coder: str,
+    budget: float,
+    has_values: bool = False,
 ) -> int:
-    """Bytes of a delta record that fits the budget, but for payload, tables, levels and exact
-    tensors: at most so many, and hardly fewer.
+    """Bytes of a delta record that fits the budget, but for payload, tables, levels, exact
+    tensors and the text of values: at most so many, and hardly fewer.
 
     digits: of the step. exact: those tensors. Found by writing one whose numbers in the header
     are as long as they may get.
@@ -143,7 +149,7 @@ def overhead(
     arrays: Arrays = {ARRAY: coded} if n_alphabets else {}
     step = Step((), exact, (), None, scope, coder, budget)
     place = Place(10**digits - 1, "0" * RUN, "0" * DIGEST)
-    texts = values_array({0: "null"} if layout.structure else {})
+    texts = values_array({0: "null"} if has_values else {})
     data = _dump_delta(place, "0" * 32, step, arrays | texts)
     counted = [*exact.values(), *arrays.values()]
     return len(data) - sum(array.nbytes for array in counted) + HEAD * n_alphabets

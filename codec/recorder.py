@@ -255,7 +255,7 @@ class Recorder:
         texts = sum(len(v) + 12 for v in changed.values())
 
         def overhead(exact: Arrays) -> int:
-            return self._overhead(place.step, tracker.layout, exact) + texts
+            return self._overhead(place.step, tracker.layout, exact, bool(changed)) + texts
 
         delta = replace(tracker.prepare_arrays(arrays, overhead), values=changed)
         track = records.track_digest(
@@ -263,14 +263,16 @@ class Recorder:
         )
         return delta, records.dump_delta(place, track, delta)
 
-    def _overhead(self, step: int, layout: Layout, exact: Arrays) -> int:
+    def _overhead(self, step: int, layout: Layout, exact: Arrays, has_values: bool) -> int:
         """Bytes of a delta record that a budget has to pay for besides those of the step."""
         if self.budget is None:
             return 0
         digits = len(str(step))
-        key = (digits, layout, *exact)
+        key = (digits, layout, has_values, *exact)
         if self._known_overhead[0] != key:
-            nbytes = records.overhead(digits, layout, exact, self.scope, self.coder, self.budget)
+            nbytes = records.overhead(
+                digits, layout, exact, self.scope, self.coder, self.budget, has_values
+            )
             self._known_overhead = (key, nbytes)
         return self._known_overhead[1]
 

@@ -22,6 +22,8 @@ from codec import record as records
 from codec.track import digest_sums
 
 Arrays = dict[str, np.ndarray]
+Change = Callable[[dict[str, Any]], None]
+ForgeStream = Callable[..., None]
 
 
 def names(path: Path) -> list[str]:
@@ -42,10 +44,10 @@ def same(a: Arrays, b: Arrays) -> bool:
 def test_golden_chain(golden: Path) -> None:
     chain = codec.Chain(golden / "run.lcc")
     assert chain.steps == (0, 1)
-    assert chain.nbytes == 488 + 822
+    assert chain.nbytes == 413 + 324
     assert [(e.step, e.kind, e.nbytes) for e in chain.entries] == [
-        (0, "base", 488),
-        (1, "delta", 822),
+        (0, "base", 413),
+        (1, "delta", 324),
     ]
     state = codec.restore(golden / "run.lcc")
     shown = [round(float(v), 2) for v in state["w"]]
@@ -53,7 +55,7 @@ def test_golden_chain(golden: Path) -> None:
     assert state["n"] == 8
     assert codec.restore(str(golden / "run.lcc"), 0)["n"] == 7
     report = codec.verify(golden / "run.lcc")
-    assert (report.ok, report.steps, report.problems, report.nbytes) == (True, (0, 1), (), 1310)
+    assert (report.ok, report.steps, report.problems, report.nbytes) == (True, (0, 1), (), 737)
 
 
 def test_golden_chain_of_tokens(golden: Path) -> None:
@@ -131,9 +133,9 @@ def test_step_not_found(golden: Path) -> None:
 
 def test_parent_missing(golden: Path) -> None:
     message = (
-        r"^00000001\.delta\.safetensors: its parent, digest (ab){32}, is missing or damaged; the "
+        r"^00000001\.delta\.safetensors: its parent, digest (ab){16}, is missing or damaged; the "
     )
-    message += r"usable record before it has digest 31ef2bc3\w{56}$"
+    message += r"usable record before it has digest 19999d4b\w{24}$"
     with pytest.raises(codec.ParentError, match=message):
         codec.restore(golden / "bad" / "parent.lcc", 1)
     report = codec.verify(golden / "bad" / "parent.lcc")
@@ -316,33 +318,38 @@ def test_wrong_track_stops_the_chain(
 # Records with the right digests whose streams do not decode: it shows while they are applied.
 
 
+@pytest.fixture
 def forge_stream(
-    path: Path, parts_of: Callable[[bytes], Any], forge: Callable[[Any, Arrays], bytes],
-    change: Callable[[Arrays], None],
-) -> None:  # fmt: skip
-    """Change a record's arrays; all its digests, and that of the track, stay right."""
-    metadata, arrays = parts_of(path.read_bytes())
-    arrays = {name: array.copy() for name, array in arrays.items()}
-    change(arrays)
-    path.write_bytes(forge(metadata, arrays))
+    parts_of: Callable[[bytes], Any], forge: Callable[[Any, Arrays], bytes],
+    apart: Callable[..., list[dict[str, Any]]], together: Callable[..., np.ndarray],
+) -> ForgeStream:  # fmt: skip
+    """Change a record's only alphabet; all its digests, and that of the track, stay right."""
+
+    def make(path: Path, change: Change, streams: int = 1) -> None:
+        metadata, arrays = parts_of(path.read_bytes())
+        (alphabet,) = apart(arrays["coded"], streams=streams)
+        change(alphabet)
+        path.write_bytes(forge(metadata, arrays | {"coded": together([alphabet])}))
+
+    return make
 
 
-def one_bit_less(arrays: Arrays) -> None:
+def one_bit_less(alphabet: dict[str, Any]) -> None:
     """The last stream ends in the middle of its last code word."""
-    last = arrays["streams"][-1] - 1
-    arrays["streams"][-1] = last
+    last = alphabet["streams"][-1] - 1
+    alphabet["streams"][-1] = last
     assert last % 32 > 0
-    arrays["payload"][-1] &= (1 << int(last % 32)) - 1
+    alphabet["payload"][-1] &= (1 << int(last % 32)) - 1
 
 
-def no_table(arrays: Arrays) -> None:
-    arrays["sizes"][0, 2] = 0
-    arrays["tables"] = arrays["tables"][:0]
+def no_table(alphabet: dict[str, Any]) -> None:
+    alphabet["row"] = (*alphabet["row"][:3], 0)
+    alphabet["table"] = alphabet["table"][:0]
 
 
-def other_levels(arrays: Arrays) -> None:
+def other_levels(alphabet: dict[str, Any]) -> None:
     """Streams that decode, to something that was not meant."""
-    arrays["levels"] *= 2
+    alphabet["levels"] *= 2
 
 
 @pytest.fixture
@@ -364,8 +371,8 @@ def one_thread_or_more() -> Iterator[Callable[[int], None]]:
 )
 def test_a_record_that_fails_half_way(
     tmp_path: Path, sparse_states: Callable[..., list[Arrays]], coder: str, threads: int,
-    change: Callable[[Arrays], None], message: str, one_thread_or_more: Callable[[int], None],
-    forge: Callable[[Any, Arrays], bytes], parts_of: Callable[[bytes], Any],
+    change: Change, message: str, one_thread_or_more: Callable[[int], None],
+    forge_stream: ForgeStream,
 ) -> None:  # fmt: skip
     """It shows in the last of four streams. What is restored is the step before, to the bit."""
     one_thread_or_more(threads)
@@ -377,7 +384,7 @@ def test_a_record_that_fails_half_way(
     with codec.Checkpointer(run, coder=coder) as checkpoints:
         for step, state in enumerate(states):
             checkpoints.save(step, state)
-    forge_stream(run / "00000003.delta.safetensors", parts_of, forge, change)
+    forge_stream(run / "00000003.delta.safetensors", change, 4)
 
     *_, position = codec.Chain(run).replay(2)
     record = codec.Chain(run).read(codec.Chain(run).entries[3])
@@ -404,12 +411,13 @@ def test_a_record_that_fails_half_way(
 
 
 def test_nothing_follows_a_record_that_failed_half_way(
-    run: Path, forge: Callable[[Any, Arrays], bytes], parts_of: Callable[[bytes], Any]
-) -> None:
+    run: Path, forge: Callable[[Any, Arrays], bytes], parts_of: Callable[[bytes], Any],
+    forge_stream: ForgeStream,
+) -> None:  # fmt: skip
     """The state has been moved in part: even a record that names the good one before as its
     parent is not applied to it. A base is, for it needs no parent."""
     expected = codec.restore(run, 10)
-    forge_stream(run / "00000020.delta.safetensors", parts_of, forge, one_bit_less)
+    forge_stream(run / "00000020.delta.safetensors", one_bit_less)
     later = run / "00000030.delta.safetensors"
     metadata, arrays = parts_of(later.read_bytes())
     parent = codec.Chain(run).read(codec.Chain(run).entries[1]).digest
@@ -447,9 +455,8 @@ def cached(tmp_path: Path, sparse_states: Callable[..., list[Arrays]]) -> Path:
 
 
 def test_cached_tables_live_in_the_chain(
-    cached: Path, tmp_path: Path, forge: Callable[[Any, Arrays], bytes],
-    parts_of: Callable[[bytes], Any],
-) -> None:  # fmt: skip
+    cached: Path, tmp_path: Path, forge_stream: ForgeStream
+) -> None:
     """Every step restores alone; the record that sent the table cannot be done without."""
     tables = [dict(p.tables) for p in codec.Chain(cached).replay()]
     assert [list(t) for t in tables] == [[], [""], [""], [""], [""]]
@@ -459,7 +466,7 @@ def test_cached_tables_live_in_the_chain(
         state = codec.restore(tmp_path / "cached.lcc.zip", step)
         assert same(state, codec.restore(cached, step))
         assert position.state["w"].tobytes() == state["w"].tobytes()
-    forge_stream(cached / "00000001.delta.safetensors", parts_of, forge, no_table)
+    forge_stream(cached / "00000001.delta.safetensors", no_table)
     with pytest.raises(
         codec.MalformedRecordError,
         match=r"^00000001\.delta\.safetensors: .*the code table sent last for '', but none was$",

@@ -582,7 +582,9 @@ def test_a_budget_is_kept_on_disk(
             if saved.delta is None:
                 continue
             assert saved.nbytes <= budget * saved.full_nbytes
-            assert saved.delta.nbytes + foretold[-1] == pytest.approx(saved.nbytes, rel=0.03)
+            more = saved.delta.nbytes + foretold[-1] - saved.nbytes
+            small = 3 * len(saved.delta.groups) + 16  # zeros after tables, digits in the header
+            assert 0 <= more <= max(0.03 * saved.nbytes, small)
             buckets = [0 if g.buckets is None else len(g.buckets) for g in saved.delta.groups]
             assert buckets == [g.encoded.levels.size - 1 for g in saved.delta.groups]
             if coder == "runlength" and scope == "model":  # huffman needs a bit each, 1/32
@@ -614,7 +616,7 @@ def test_a_budget_pays_for_many_small_tensors(tmp_path: Path, scope: str, coder:
 def test_a_larger_budget_keeps_more(tmp_path: Path, walk: list[Arrays]) -> None:
     """Any number of buckets, not only 2^x - 1; and never less of the delta."""
     kept, lost = [], []
-    for budget in (0.0005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3):
+    for budget in (0.0002, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3):
         with codec.Checkpointer(tmp_path / str(budget), budget=budget) as checkpoints:
             checkpoints.save(0, walk[0])
             delta = checkpoints.save(1, walk[1]).delta

@@ -22,10 +22,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import codec
+from codec import coded as coded_of
 from codec import container as container_of
-from codec import errors, huffman, merged, runlength
+from codec import errors, huffman, merged, runlength, untrusted
 from codec import record as records
 from codec.kernels import MAX_CLASSES, MAX_STREAM, UNIT
+from codec.metadata import DIGEST, FORMAT
 from codec.record import Place
 from codec.state import CARRIER
 from codec.tables import CODERS as CODERS_OF_CODEC
@@ -55,7 +57,7 @@ def example() -> bytes:
 def container(data: bytes) -> tuple[dict[str, Any], dict[str, tuple[str, list[int], bytes]]]:
     (length,) = struct.unpack("<Q", data[:8])
     header = json.loads(data[8 : 8 + length].decode())
-    metadata = json.loads(header.pop("__metadata__")["lcc"])
+    metadata = said(header.pop("__metadata__")["lcc"])
     arrays, end = {}, 0
     for name, view in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
         begin, stop = view["data_offsets"]
@@ -63,13 +65,37 @@ def container(data: bytes) -> tuple[dict[str, Any], dict[str, tuple[str, list[in
         arrays[name] = (view["dtype"], view["shape"], data[8 + length + begin : 8 + length + stop])
         end = stop
     assert 8 + length + end == len(data)
+    if "more" in arrays:
+        _, (size,), text = arrays.pop("more")
+        more = json.loads(text.decode("ascii"))
+        assert size > 2
+        assert not set(more) & set(metadata)
+        metadata |= more
     return metadata, arrays
 
 
+def said(line: str) -> dict[str, Any]:
+    """The words of a header."""
+    names = ["format", "kind", "step", "run", "parent", "track"]
+    words = line.split(" ")
+    if words[1] != "base":
+        names += ["keep", "scope", "coder"]
+    metadata: dict[str, Any] = dict(zip([*names, "digest"], words, strict=True))
+    assert metadata["format"] == "1"
+    assert str(int(metadata["step"])) == metadata["step"]
+    metadata["step"] = int(metadata["step"])
+    keep = metadata.get("keep", "all")
+    assert keep in ["1", "2", "3", "4", "5", "6", "7", "8", "all"] or (
+        0 < float(keep) <= 1 and repr(float(keep)) == keep
+    )
+    return metadata
+
+
 def file_digest(data: bytes) -> str:
-    at = data.index(b'\\"digest\\":\\"') + len(b'\\"digest\\":\\"')
-    data = data[:at] + b"0" * 64 + data[at + 64 :]
-    return blake3(data).hexdigest()
+    found = re.match(rb'\{"__metadata__":\{"lcc":"[^"\\]* ([0-9a-f]{32})"\}[,}]', data[8:])
+    assert found
+    data = data[:8] + data[8:].replace(found[0], found[0].replace(found[1], b"0" * 32), 1)
+    return blake3(data).hexdigest()[:32]
 
 
 def sum_of(data: bytes) -> int:
@@ -99,11 +125,6 @@ def lines(array: tuple[str, list[int], bytes]) -> dict[int, str]:
     found = [line.partition(" ") for line in text[:-1].split("\n")]
     assert [int(n) for n, *_ in found] == sorted({int(n) for n, *_ in found})
     return {int(n): told for n, _, told in found}
-
-
-def numbers(kind: str, array: tuple[str, list[int], bytes]) -> list[Any]:
-    size = struct.calcsize("<" + kind)
-    return [struct.unpack_from("<" + kind, array[2], i)[0] for i in range(0, len(array[2]), size)]
 
 
 def code_lengths(table: bytes, n: int) -> list[int] | None:
@@ -215,7 +236,7 @@ class Reader:
         metadata, arrays = container(base)
         assert metadata["digest"] == file_digest(base)
         self.parent = identity(metadata)
-        self.run = metadata["run"] or metadata["digest"][:16]
+        self.run = metadata["digest"][:16] if metadata["run"] == "-" else metadata["run"]
         self.layout = metadata["layout"]
         self.track = {name: bytearray(arrays["t/" + name][2]) for name, *_ in self.layout}
         self.structure = arrays["structure"][2].decode("ascii") if "structure" in arrays else ""
@@ -237,15 +258,16 @@ class Reader:
             told = [step for layer in layers for step, _ in layer["steps"]]
             assert told == sorted(set(told))
             assert layers[-1]["steps"][-1] == [metadata["step"], metadata["track"]]
-        joined = Joined(arrays)
+        words = Words(arrays.get("coded"))
         number = 0
         for layer in layers:
             steps = layer["steps"]
-            assert len(steps) == 1 or not layer["non_finite"]
+            non_finite = layer.get("non_finite", [])
+            assert len(steps) == 1 or not non_finite
             alphabets = [
                 (group, levels, codes)
-                for group in self.groups(metadata["scope"], layer["non_finite"])
-                for levels, codes in self.coded(joined, group, metadata, len(steps))
+                for group in self.groups(metadata["scope"], non_finite)
+                for levels, codes in self.coded(words, group, metadata, len(steps))
             ]
             self.met["columns"] = max(self.met["columns"], len(steps))
             self.met["layers"] += 1
@@ -257,7 +279,7 @@ class Reader:
                     self.replace(arrays, number if merged else None)
                     self.check(track)
                 number += 1
-        joined.finish()
+        words.finish()
         if merged:
             self.tables = sent_last(metadata, arrays)
         self.parent = identity(metadata)
@@ -272,17 +294,20 @@ class Reader:
         return [[t for t in mine if t[2] == family] for family in families]
 
     def coded(
-        self, joined: Joined, group: list[Any], metadata: dict[str, Any], m: int
+        self, coded: Words, group: list[Any], metadata: dict[str, Any], m: int
     ) -> Iterator[tuple[list[list[float]], list[int]]]:
         """Rows of levels, and codes, of the next alphabet."""
-        k, classes, nbytes, e = joined.take("sizes", 4)
+        k, classes, units, nbytes = coded.row()
         name = group[0][0 if metadata["scope"] == "tensor" else 2]
-        free = metadata["kind"] == "merged" or metadata["bits"] is None or group[0][2] != ""
-        assert 1 <= k <= (511 if free else 2 ** metadata["bits"])
-        own = joined.take("levels", (k - 1) * m)
-        levels = [[0.0] * m, *(own[i : i + m] for i in range(0, len(own), m))]
+        table = coded.table(nbytes)
+        free = metadata["kind"] == "merged" or len(metadata["keep"]) > 1 or group[0][2] != ""
+        assert 1 <= k <= (511 if free else 2 ** int(metadata["keep"]))
         n = sum(math.prod(shape) for _, shape, _ in group)
-        assert 65536 <= e <= 2**21
+        assert 1 <= units <= 32
+        e = 65536 * units
+        streams = coded.take("I", math.ceil(n / e) if classes else 0)
+        own = coded.take("f", (k - 1) * m)
+        levels = [[0.0] * m, *(own[i : i + m] for i in range(0, len(own), m))]
         self.met["groups"] += 1
         if classes == 0:
             assert (k in (1, 2), nbytes) == (True, 0)
@@ -290,7 +315,6 @@ class Reader:
             yield levels, [k - 1] * n
             return
         if nbytes:
-            table = bytes(joined.take("tables", nbytes))
             words = code_words(code_lengths(table, 1 + (k - 1) * classes))
             self.tables[name] = (classes, words, k)
         sent, words, k_then = self.tables[name]
@@ -298,10 +322,9 @@ class Reader:
         self.met["cached"] += nbytes == 0
         self.met["cached for another k"] += k_then != k
         codes: list[int] = []
-        for begin in range(0, n, e):
-            (bits,), elements = joined.take("streams", 1), min(e, n - begin)
-            stream = Bits(struct.pack(f"<{(size := math.ceil(bits / 32))}I",
-                                      *joined.take("payload", size)), bits)  # fmt: skip
+        for begin, bits in zip(range(0, n, e), streams, strict=True):
+            elements = min(e, n - begin)
+            stream = Bits(coded.bytes(4 * math.ceil(bits / 32)), bits)
             self.met["streams"] += 1
             if classes == 1:
                 assert k_then == k
@@ -337,21 +360,36 @@ class Reader:
             codes = codes[size:]
 
 
-class Joined:
-    """The five arrays of all alphabets, of which each takes its own."""
+class Words:
+    """The array of all alphabets, of which each takes its own."""
 
-    def __init__(self, arrays: dict[str, Any]) -> None:
-        kinds = {"sizes": "Q", "tables": "B", "levels": "f", "streams": "I", "payload": "I"}
-        self.left = {name: numbers(kind, arrays[name]) for name, kind in kinds.items()}
-        assert arrays["sizes"][1] == [len(self.left["sizes"]) // 4, 4]
+    def __init__(self, array: tuple[str, list[int], bytes] | None) -> None:
+        self.left = b""
+        if array is not None:
+            dtype, shape, self.left = array
+            assert (dtype, shape) == ("U32", [len(self.left) // 4])
+            assert self.left
 
-    def take(self, name: str, n: int) -> list[Any]:
-        found, self.left[name] = self.left[name][:n], self.left[name][n:]
+    def bytes(self, n: int) -> bytes:
+        found, self.left = self.left[:n], self.left[n:]
         assert len(found) == n
         return found
 
+    def take(self, kind: str, n: int) -> list[Any]:
+        return list(struct.unpack(f"<{n}{kind}", self.bytes(4 * n)))
+
+    def row(self) -> tuple[int, int, int, int]:
+        k, classes, units, nbytes = struct.unpack("<HBBH", self.bytes(6))
+        return k, classes, units, nbytes
+
+    def table(self, nbytes: int) -> bytes:
+        """After a row, and up to the next word."""
+        found, zeros = self.bytes(nbytes), self.bytes(-(6 + nbytes) % 4)
+        assert not any(zeros)
+        return found
+
     def finish(self) -> None:
-        assert not any(self.left.values())
+        assert not self.left
 
 
 def told_by(name: str) -> tuple[int, int, str]:
@@ -403,21 +441,29 @@ def test_example_is_the_golden_record(golden: Path) -> None:
 
 def test_example_says_what_stands_there() -> None:
     metadata, arrays = container(example())
-    assert (metadata["format"], metadata["bits"], metadata["kind"]) == (1, 2, "delta")
+    assert (metadata["format"], metadata["keep"], metadata["kind"]) == ("1", "2", "delta")
     assert metadata["coder"] == "huffman"
-    assert numbers("Q", arrays["sizes"]) == [4, 1, 2, 65536]
-    assert numbers("q", arrays["t/n"]) == [8]
-    assert [round(v, 2) for v in numbers("f", arrays["levels"])] == [0.79, -0.48, 0.44]
-    lengths = code_lengths(arrays["tables"][2], 4)
+    assert set(arrays) == {"t/n", "coded"}
+    assert struct.unpack("<q", arrays["t/n"][2]) == (8,)
+    coded = Words(arrays["coded"])
+    assert coded.row() == (4, 1, 1, 2)
+    lengths = code_lengths(coded.table(2), 4)
     assert lengths == [1, 2, 3, 3]
     words = code_words(lengths)
     assert words == {"0": 0, "10": 1, "110": 2, "111": 3}
-    assert numbers("I", arrays["streams"]) == [18]
-    assert plain(Bits(arrays["payload"][2], 18), words, 10) == [1, 2, 0, 0, 0, 3, 0, 3, 1, 0]
+    assert coded.take("I", 1) == [18]
+    assert [round(v, 2) for v in coded.take("f", 3)] == [0.79, -0.48, 0.44]
+    assert plain(Bits(coded.bytes(4), 18), words, 10) == [1, 2, 0, 0, 0, 3, 0, 3, 1, 0]
+    coded.finish()
     notes = re.findall(r"^0[0-9a-f]{3}  (?:[0-9a-f]{2} ?)+ +(\S.*)$", TEXT, re.MULTILINE)
-    assert notes[0] == "length of the header: 752"
-    assert notes[-3] == "payload: 1 0 1 1 0 0 0 0 | 1 1 1 0 1 1 1 1 | 0 0 and 14 unused"
-    assert notes[-2:] == ["streams: 18 bits", "tables: 0000 1000 | 010 010 1 and a bit unused"]
+    assert notes[0] == "length of the header: 280"
+    assert notes[-8] == "t/n = 8, exact"
+    assert (
+        notes[-7] == "row: 4 levels, zero included; 1 class, a plain code; 1 unit; 2 bytes of table"
+    )
+    assert notes[-6] == "table: 0000 1000 | 010 010 1 and a bit unused"
+    assert notes[-5] == "streams: 18 bits"
+    assert notes[-1] == "payload: 1 0 1 1 0 0 0 0 | 1 1 1 0 1 1 1 1 | 0 0 and 14 unused"
 
 
 def test_example_of_tokens() -> None:
@@ -772,7 +818,7 @@ def test_every_field_is_described(golden: Path, kept: Path) -> None:
             where = rf"(all|(?:\w+, )*{kind}(?:, \w+)*)"
             assert re.search(rf"^\| `{field}` \| {where} \|", TEXT, re.MULTILINE), field
         for layer in metadata.get("layers", []):
-            assert set(layer) == {"steps", "non_finite"}
+            assert set(layer) <= {"steps", "non_finite"}
         (section,) = re.findall(
             {"base": r"(## Arrays of a base.*?)\n## ", "delta": r"(## Arrays of a delta.*?)\n## ",
              "merged": r"(## Merged records.*?)\n## "}[kind], TEXT, re.DOTALL,
@@ -786,6 +832,7 @@ def test_every_field_is_described(golden: Path, kept: Path) -> None:
     assert min(seen[what] for what in (
         ("replaces", "base"), ("replaces", "merged"), ("sent", "base"), ("sent", "merged"),
         ("layers", "merged"), ("t", "merged"), ("values", "merged"), ("non_finite", "delta"),
+        ("layout", "base"), ("keep", "delta"), ("keep", "merged"), ("coded", "merged"),
     )) > 0  # fmt: skip
     for field in ("steps", "non_finite"):
         assert re.search(rf"^\| `{field}` \| list", TEXT, re.MULTILINE)
@@ -800,9 +847,13 @@ def test_errors_and_caps_are_described() -> None:
                  "CodeTableError", "StreamError"):  # fmt: skip
         assert name in TEXT
         assert hasattr(errors, name)
-    assert f"version {records.FORMAT}\n" in TEXT
-    assert f"{container_of.MAX_HEADER // 2**20} MiB" in TEXT
-    assert f"{container_of.MAX_TENSORS:,} header entries" in TEXT
+    assert f"version {FORMAT}\n" in TEXT
+    assert f"header 16 MiB, `more` {untrusted.MAX_JSON // 2**20} MiB" in TEXT
+    assert f"{untrusted.MAX_TENSORS:,} header entries" in TEXT
+    marks = ", ".join(f"{most:,} `{mark}`" for mark, most in untrusted.MAX_MARKS.items())
+    assert f"{marks} in either" in TEXT
+    assert f"{container_of.MAX_LINE:,} characters before the digest" in TEXT
+    assert f"row of {coded_of.ROW.size} bytes" in TEXT
     assert f"{records.MAX_LEVELS} levels" in TEXT
     assert f"code words of {codec.huffman.MAX_LENGTH} bits" in TEXT
     assert f"{runlength.MAX_TOKENS:,} tokens, {MAX_CLASSES} classes" in TEXT
@@ -813,7 +864,8 @@ def test_errors_and_caps_are_described() -> None:
     assert f"texts {records.MAX_TEXT // 2**20} MiB" in TEXT
     assert f"{merged.MAX_STEPS:,} steps a merged record" in TEXT
     assert f"{records.MAX_LENGTHS:,} code lengths in `sent`" in TEXT
-    assert f"| `run` | all | {records.RUN} hex digits or null |" in TEXT
+    assert f"| `run` | all | {records.RUN} hex digits or `-` |" in TEXT
+    assert f"| `digest` | all | {DIGEST} hex digits |" in TEXT
     assert records.MAX_STEP == 2**63 - 1
 
 
@@ -821,7 +873,7 @@ def test_the_decoder_notices_damage(golden: Path, resign: Callable[[bytes], byte
     """So that its agreement above means something."""
     base = (golden / "run.lcc" / "00000000.base.safetensors").read_bytes()
     data = bytearray(example())
-    for at, bit in ((-1, 1), (0x32C, 1), (0x32E, 1), (0x320, 1), (0x318, 1), (0x330, 1)):
+    for at, bit in ((-4, 1), (-2, 1), (-1, 1), *((at, 1) for at in range(0x120, 0x140, 4))):
         damaged = data[:]
         damaged[at] ^= bit
         with pytest.raises(AssertionError):

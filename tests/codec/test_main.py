@@ -111,12 +111,14 @@ def test_restore_falls_back_and_says_so(
 def test_a_stream_that_does_not_decode(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
     forge: Callable[[Any, dict[str, np.ndarray]], bytes], parts_of: Callable[[bytes], Any],
+    apart: Callable[..., Any], recoded: Callable[..., dict[str, np.ndarray]],
 ) -> None:  # fmt: skip
     """Right digests, but bits that are none: found while they are applied."""
     path = run / "00000030.delta.safetensors"
     metadata, arrays = parts_of(path.read_bytes())
+    payload = apart(arrays["coded"])[0]["payload"]
     expected = codec.restore(run, 20)
-    path.write_bytes(forge(metadata, arrays | {"payload": ~arrays["payload"]}))
+    path.write_bytes(forge(metadata, recoded(arrays, {"payload": ~payload})))
     assert main(["verify", str(run)]) == 1
     text = capsys.readouterr().out
     assert text.startswith("problem: 00000030.delta.safetensors: expected streams that decode, ")
