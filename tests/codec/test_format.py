@@ -852,8 +852,8 @@ def test_errors_and_caps_are_described() -> None:
     assert f"{untrusted.MAX_TENSORS:,} header entries" in TEXT
     marks = ", ".join(f"{most:,} `{mark}`" for mark, most in untrusted.MAX_MARKS.items())
     assert f"{marks} in either" in TEXT
-    assert f"{container_of.MAX_LINE:,} characters before the digest" in TEXT
-    assert f"row of {coded_of.ROW.size} bytes" in TEXT
+    assert f"line {container_of.MAX_LINE:,} characters before the digest" in TEXT
+    assert (coded_of.ROW.size, coded_of.MAX_UNITS) == (6, 32)
     assert f"{records.MAX_LEVELS} levels" in TEXT
     assert f"code words of {codec.huffman.MAX_LENGTH} bits" in TEXT
     assert f"{runlength.MAX_TOKENS:,} tokens, {MAX_CLASSES} classes" in TEXT
