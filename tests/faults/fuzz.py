@@ -34,6 +34,7 @@ import codec
 from codec import container, tree
 from codec import record as records
 from codec.kernels import UNIT
+from codec.metadata import OWN, written
 from codec.state import Arrays, layout_of, to_arrays
 from codec.tables import CodeTable
 from codec.walk import whole as whole_state
@@ -236,8 +237,20 @@ class Samples:
         metadata, arrays, _ = container.unseal(data, "sample")
         arrays = {name: array.copy() for name, array in arrays.items()}
         for _ in range(rng.randrange(1, 3)):
-            how = rng.randrange(6)
-            if how == 0:
+            how = rng.randrange(9)
+            if how == 8 and "coded" in arrays:
+                arrays["coded"] = with_other_words(arrays["coded"], rng)
+            elif (
+                how == 7 and "coded" in arrays and arrays["coded"].nbytes > 9
+            ):  # the first alphabet's row and table
+                at = np.ascontiguousarray(arrays["coded"]).reshape(-1).view(np.uint8)
+                at[rng.randrange(10)] = rng.randrange(256)
+            elif how == 6 and "more" not in arrays:
+                _, more = written(metadata)
+                text = more["more"].tobytes() if more else b'{"non_finite":["model/w"]}'
+                arrays["more"] = np.frombuffer(changed_text(text, rng), np.uint8).copy()
+                metadata = {name: told for name, told in metadata.items() if name in OWN}
+            elif how == 0:
                 metadata[rng.choice(list(metadata))] = rng.choice(WORDS)
             elif how == 1 and (entries := metadata.get("layout")) and isinstance(entries, list):
                 entry = rng.choice(entries)
@@ -363,6 +376,16 @@ def change_array(array: np.ndarray, rng: random.Random) -> np.ndarray:
                               word + 1, word - 1, rng.choice(INTERESTING)])  # fmt: skip
             words[at] = new % 2**bits
     return array
+
+
+def with_other_words(words: np.ndarray, rng: random.Random) -> np.ndarray:
+    """Some put in, taken out, or doubled: what follows then stands elsewhere."""
+    words = words.reshape(-1)
+    at = rng.randrange(words.size + 1)
+    end = min(words.size, at + rng.randrange(3))
+    put = words[at:end] if rng.random() < 0.5 else np.array([rng.choice(INTERESTING) % 2**32])
+    rest = words[at if rng.random() < 0.5 else end :]
+    return np.concatenate((words[:at], put.astype(np.uint32), rest))
 
 
 def reshaped(array: np.ndarray, rng: random.Random) -> np.ndarray:

@@ -176,6 +176,13 @@ def with_texts(values: bytes, structure: str = NESTED) -> bytes:
     return base(PLAIN | texts | {"values": np.frombuffer(values, np.uint8)})
 
 
+def with_more(text: bytes) -> bytes:
+    """A base that says this of itself."""
+    metadata = {"format": 1, "kind": "base", "step": 0, "run": None, "parent": None}
+    more = {"more": np.frombuffer(text, np.uint8)}
+    return container.seal(metadata | {"track": "0" * 32}, PLAIN | more)
+
+
 def of_header(header: bytes, body: bytes = b"") -> bytes:
     """A file of a header and arrays, with the digest it asks for if it has a place for one."""
     return resealed(len(header).to_bytes(8, "little") + header + body)
@@ -214,16 +221,26 @@ for unit in (b"{}", b"[]", b"0", b"1.5", b'""', b'{"":0}', b"[[[]]]", b"null"):
         lambda unit=unit: of_header(filled(unit, b'{"a":[', b"]}", 16 * MIB)),
     )
     laid(
-        f"metadata of 12 MiB of {unit.decode()}",
-        lambda unit=unit: of_header(
-            b'{"__metadata__":{"lcc":'
-            + json.dumps(
-                '{"digest":"' + "0" * 64 + '","format":1,"a":['
-                + ",".join([unit.decode()] * (12 * MIB // (len(unit) + 3))) + "]}"
-            ).encode()
-            + b"}}"
-        ),
-    )  # fmt: skip
+        f"more of 16 MiB of {unit.decode()}",
+        lambda unit=unit: with_more(filled(unit, b'{"a":[', b"]}", 16 * MIB)),
+    )
+for unit, most in ((b"{}", 200_000), (b"[]", 600_000), (b"0", 2_500_000)):
+    laid(
+        f"more of as many lists of {unit.decode()} as there may be",
+        lambda unit=unit, most=most: with_more(b'{"a":[' + b",".join([unit] * (most - 2)) + b"]}"),
+    )
+laid("more of 16 MiB of brackets", lambda: with_more(b"[" * 16 * MIB))
+laid("more of 17 MiB", lambda: with_more(b'{"a":"' + b"x" * 17 * MIB + b'"}'))
+laid("a line of 16 MiB", lambda: of_header(
+    b'{"__metadata__":{"lcc":"' + b"1 " * (8 * MIB - 50) + b"0" * 32 + b'"}}'
+))  # fmt: skip
+laid("a line of 400 words", of_header(b'{"__metadata__":{"lcc":"%s"}}' % (b"1 " * 400 + b"0" * 32)))
+laid("a line without a digest at its end", of_header(
+    b'{"__metadata__":{"lcc":"1 base 0 - - %s %s "}}' % (b"0" * 32, b"0" * 32)
+))  # fmt: skip
+laid("a step of 900 digits", of_header(
+    b'{"__metadata__":{"lcc":"1 base %s - - %s %s"}}' % (b"9" * 900, b"0" * 32, b"0" * 32)
+))  # fmt: skip
 laid("header length of 2^64 - 1", b"\xff" * 8 + b"{}")
 laid("header of 16 MiB that is not there", (16 * MIB).to_bytes(8, "little") + b"{}")
 laid("header of 16 MiB of brackets", lambda: of_header(b"[" * 16 * MIB))
@@ -253,7 +270,7 @@ for name, shape in (
 ):
     laid(name, lambda shape=shape: base(EMPTY, layout=[["w", "F32", shape, True, "numpy", ""]]))
 laid("a shape that safetensors would have to hold", of_header(
-    b'{"__metadata__":{"lcc":"{\\"digest\\":\\"' + b"0" * 64 + b'\\",\\"format\\":1}"},'
+    b'{"__metadata__":{"lcc":"1 base 0 - - %s %s"},' % (b"0" * 32, b"0" * 32) +
     b'"t/w":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}'
 ))  # fmt: skip
 laid("a name of 4,000,000 characters", lambda: base(
@@ -270,7 +287,7 @@ def as_many_families_as_tensors(path: Path) -> None:
         checkpoints.save(1, {"o": {str(i): np.ones(9, np.float32) for i in range(n)}})
 
     def lie(metadata: dict[str, Any], arrays: dict[str, Any]) -> None:
-        arrays["sizes"] = arrays["sizes"][:-1]
+        arrays["coded"] = arrays["coded"][:-2]  # of the last alphabet
 
     changed(path, DELTA, lie)
 
@@ -317,31 +334,59 @@ def lies(name: str, change: Change) -> None:
     CASES[name] = case
 
 
-for column, what in enumerate(("levels", "classes", "bytes of table", "elements")):
-    for number in (0, 1, 2**31, 2**32 + 1, 2**63, 2**64 - 1):
+def places(coded: np.ndarray) -> tuple[int, slice, slice]:
+    """Where the bits of the only stream stand among the words, the levels and the payload."""
+    k, table = int(coded[0]) & 0xFFFF, int(coded[1]) & 0xFFFF
+    bits = -(-(6 + table) // 4)
+    return bits, slice(bits + 1, bits + k), slice(bits + k, None)
 
-        def size(metadata: Any, arrays: Any, column: int = column, number: int = number) -> None:
-            arrays["sizes"][0, column] = number
 
-        lies(f"{number} {what}", size)
+for at, size, what in ((0, 2, "levels"), (2, 1, "classes"), (3, 1, "units"), (4, 2, "table bytes")):
+    for number in sorted({0, 1, 33, 85, 2 ** (8 * size - 1), 2 ** (8 * size) - 1}):
+
+        def row(
+            metadata: Any, arrays: Any, at: int = at, size: int = size, number: int = number
+        ) -> None:
+            told = number.to_bytes(size, "little")
+            same = bytes(arrays["coded"].view(np.uint8)[at : at + size]) == told
+            other = told if not same else bytes([told[0] ^ 64, *told[1:]])
+            arrays["coded"].view(np.uint8)[at : at + size] = list(other)
+
+        lies(f"{number} {what}", row)
 for number in (0, 1, 2**31, 2**32 - 1):
 
     def bits(metadata: Any, arrays: Any, number: int = number) -> None:
-        arrays["streams"][...] = number
+        arrays["coded"][places(arrays["coded"])[0]] = number
 
     lies(f"streams of {number} bits", bits)
 
 
 def huge_streams(metadata: Any, arrays: Any) -> None:
-    arrays["streams"] = np.full(4 * MIB, 2**32 - 1, np.uint32)
+    end = np.full(4 * MIB, 2**32 - 1, np.uint32)
+    arrays["coded"] = np.concatenate((arrays["coded"], end))
+    arrays["coded"][places(arrays["coded"])[0]] = 2**31
 
 
 def nan_levels(metadata: Any, arrays: Any) -> None:
-    arrays["levels"][...] = np.nan
+    arrays["coded"][places(arrays["coded"])[1]] = np.float32(np.nan).view(np.uint32)
 
 
 def all_ones(metadata: Any, arrays: Any) -> None:
-    arrays["payload"][...] = 2**32 - 1
+    arrays["coded"][places(arrays["coded"])[2]] = 2**32 - 1
+
+
+def no_words(metadata: Any, arrays: Any) -> None:
+    arrays["coded"] = arrays["coded"][:0]
+
+
+def a_word_more(metadata: Any, arrays: Any) -> None:
+    arrays["coded"] = np.concatenate((arrays["coded"], np.zeros(1, np.uint32)))
+
+
+def no_padding(metadata: Any, arrays: Any) -> None:
+    row = int(arrays["coded"][1]) & 0xFFFF
+    assert row % 4 != 2, "there is room after the table"
+    arrays["coded"][places(arrays["coded"])[0] - 1] |= 1 << 31
 
 
 def many_names(metadata: Any, arrays: Any) -> None:
@@ -352,7 +397,9 @@ def other_exact(metadata: Any, arrays: Any) -> None:
     arrays["t/model/n"] = np.zeros((0, 2**30), np.int64)
 
 
-for lie in (huge_streams, nan_levels, all_ones, many_names, other_exact):
+for lie in (
+    huge_streams, nan_levels, all_ones, no_words, a_word_more, no_padding, many_names, other_exact,
+):  # fmt: skip
     lies(lie.__name__.replace("_", " "), lie)
 
 # Chains: who follows whom, and what stands in the directory.
