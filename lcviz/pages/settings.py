@@ -216,7 +216,7 @@ def _kept() -> tuple[int | None, float | None]:
             bind="query-params",
             persist_state="session",
             help="Of a whole record, its header included, against the same state in float32. A "
-            "small model needs more: a header takes a kilobyte or so.",
+            "small model needs more: a header takes 250 bytes or so.",
         )
         return None, percent / 100
     bits: int | None = st.select_slider(

@@ -282,7 +282,7 @@ def small_files_of_another_process(met: Counter[str], stride: int) -> None:
             assert checkpoints.save(0, state_of(0)).nbytes
             process = checkpoints._recorder._process.pid  # type: ignore[union-attr]
             for step in range(1, 12, 2):
-                with file_size(1000, process):
+                with file_size(400, process):
                     checkpoints.save(step, state_of(step))
                     try:
                         checkpoints.save(step + 1, state_of(step + 1))
