@@ -613,6 +613,28 @@ def test_a_budget_pays_for_many_small_tensors(tmp_path: Path, scope: str, coder:
                 assert all(g.encoded.levels.size > 1 for g in saved.delta.groups)
 
 
+@pytest.mark.parametrize("coder", ["runlength", "huffman"])
+@pytest.mark.parametrize("changes", [False, True])
+def test_a_small_model_pays_for_values_if_they_change(
+    tmp_path: Path, changes: bool, coder: str
+) -> None:
+    """Of 6,300 parameters 5 % are 1,260 bytes: no record is larger, whatever its last buckets."""
+    rng = np.random.default_rng(8)
+    left = []
+    for budget in np.linspace(0.02, 0.08, 25):
+        path = tmp_path / f"{budget}"
+        with codec.Checkpointer(path, budget=float(budget), coder=coder) as checkpoints:
+            w = np.zeros(6300, np.float32)
+            checkpoints.save(0, {"model": {"w": w}, "rate": 0})
+            for step in (1, 2, 3):
+                w = w + np.ldexp(rng.normal(size=w.size), rng.integers(-30, 0, w.size)).astype("f4")
+                state = {"model": {"w": w}, "rate": "x" * 9 * step if changes else 0}
+                saved = checkpoints.save(step, state)
+                assert saved.nbytes <= budget * saved.full_nbytes
+                left.append(budget * saved.full_nbytes - saved.nbytes)
+    assert min(left) < (20 if coder == "runlength" else 60)
+
+
 def test_a_larger_budget_keeps_more(tmp_path: Path, walk: list[Arrays]) -> None:
     """Any number of buckets, not only 2^x - 1; and never less of the delta."""
     kept, lost = [], []

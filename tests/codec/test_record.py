@@ -405,6 +405,8 @@ LINES = [
     (LINE.replace(" 2 ", " "), MALFORMED, "10 words, .*, found 9$"),
     (LINE.replace(" huffman", " huffman x"), MALFORMED, "10 words, .*, found 11$"),
     (LINE.replace("delta", "base"), MALFORMED, "7 words, .* track digest, found 10$"),
+    *((LINE.replace(" 2 ", f" {keep} "), MALFORMED, "bits, all, or a budget in its one way, found")
+      for keep in ("nan", "inf", "-inf", "05", "0x5", "0.50", "1e400", "2e", "Infinity")),
     (BASE_LINE.replace("base", "delta"), MALFORMED, "10 words, .*, found 7$"),
     (BASE_LINE.replace("base", "Base"), MALFORMED, "10 words, .*, found 7$"),
 ]  # fmt: skip
@@ -464,6 +466,9 @@ def test_metadata_comes_first(delta: bytes, forge: Forge) -> None:
         data = len(header).to_bytes(8, "little") + header + delta[8 + length :]
         with pytest.raises(codec.ForeignRecordError, match=FOREIGN_LINE):
             records.load(data, "r")
+    inside = f'{{"a":{{"data_offsets":[0,0],"x":{{"__metadata__":{{"lcc":"{LINE}"}}}}}}}}'.encode()
+    with pytest.raises(codec.ForeignRecordError, match=FOREIGN_LINE):
+        records.load(len(inside).to_bytes(8, "little") + inside, "r")
     with pytest.raises(codec.ForeignRecordError, match=FOREIGN_LINE):
         records.load(forge("1 x", {f'{{"__metadata__":{{"lcc":"{LINE}"}}': np.zeros(1)}), "r")
 
