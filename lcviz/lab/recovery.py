@@ -33,12 +33,17 @@ from .workload import Workload
 Progress = Callable[[int, int], None]
 
 
+class ProtocolError(ValueError):
+    """Numbers that no experiment can use; the message says what they should be."""
+
+
 @dataclass(frozen=True)
 class Protocol:
     """When a training fails, and how rework is counted.
 
     fail_at: T, the last iteration before the failure. interval: iterations between checkpoints.
-    cap: more rework than this is not looked for. smooth: w, iterations on either side.
+    cap: more rework than this is not looked for. smooth: w, iterations on either side. Raises
+    ProtocolError.
     """
 
     fail_at: int = 80
@@ -48,7 +53,11 @@ class Protocol:
 
     def __post_init__(self) -> None:
         if not 1 <= self.interval <= self.fail_at or self.cap < 1 or self.smooth < 0:
-            raise ValueError("a training saves at least once before it fails, and cap is above 0")
+            raise ProtocolError(
+                f"a training saves at least once before it fails, and looks for some rework; got "
+                f"fail_at {self.fail_at}, interval {self.interval}, cap {self.cap}, smooth "
+                f"{self.smooth}"
+            )
 
 
 @dataclass(frozen=True)
