@@ -20,6 +20,7 @@ MF = ("--models", "matrix-factorization")
 QUICK: dict[str, tuple[str, ...]] = {
     "breakdown": (*MF, "--iterations", "3", "--bits", "all,2"),
     "removed-bucket": (*MF, "--iterations", "2"),
+    "overhead": (*MF, "--seeds", "1", "--iterations", "5"),
     "recovery": (*MF, "--fail-at", "6", "--cap", "5", "--seeds", "2", "--shares", ".05"),
 }
 
@@ -39,7 +40,13 @@ def asked(capsys: pytest.CaptureFixture[str], name: str, *more: str) -> str:
 
 
 def without_seconds(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{k: v for k, v in row.items() if not k.endswith("seconds")} for row in rows]
+    """And without what the machine's mood decides besides: how many saves were skipped."""
+    times = ("iteration", "above", "call", "saved")
+    rows = [row for row in rows if row.get("mode") != "asynchronous, skip"]
+    return [
+        {k: v for k, v in row.items() if not k.endswith("seconds") and k not in times}
+        for row in rows
+    ]
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -51,8 +58,9 @@ def test_the_same_seeds_give_the_same_numbers(
     assert without_seconds(one["rows"]) == without_seconds(other["rows"])
     assert one["asked"]["experiment"] == name
     assert one["on"]["versions"]["torch"]
-    third = json.loads(asked(capsys, name, "--json", "--seed", "7"))
-    assert without_seconds(one["rows"]) != without_seconds(third["rows"])
+    if name != "overhead":
+        third = json.loads(asked(capsys, name, "--json", "--seed", "7"))
+        assert without_seconds(one["rows"]) != without_seconds(third["rows"])
 
 
 @pytest.mark.parametrize("name", QUICK)
