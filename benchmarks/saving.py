@@ -77,10 +77,12 @@ def beside(workload: Workload, plain: float, options: argparse.Namespace) -> lis
     """The same training without saving, beside another process."""
     costs = []
     for what, code in BESIDE.items():
-        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-            with subprocess.Popen([sys.executable, "-c", code, f"{folder}/file"]) as busy:
-                seconds, _ = train(workload, 0, options.iterations, lambda _step, _state: None)
-                busy.kill()
+        with (
+            tempfile.TemporaryDirectory(dir=options.folder) as folder,
+            subprocess.Popen([sys.executable, "-c", code, f"{folder}/file"]) as busy,
+        ):
+            seconds, _ = train(workload, 0, options.iterations, lambda _step, _state: None)
+            busy.kill()
         mode = f"the same, beside a process that {what}"
         costs.append(Cost(mode, seconds, seconds / plain - 1))
     return costs

@@ -23,8 +23,8 @@ from .lab.intervals import mean
 from .lab.kept import Row
 from .lab.methods import SHARES, Method
 from .lab.overhead import NONE, SYNCHRONOUS, round_of
+from .lab.recovery import Endured, Outcome, fail_and_recover, fail_repeatedly
 from .lab.recovery import Protocol as Failure
-from .lab.recovery import fail_and_recover
 from .lab.removed import removed_of
 from .lab.series import Found, Series, Trained
 from .lab.workload import Workload, workload
@@ -201,13 +201,7 @@ class Recovery:
             ]  # fmt: skip
         methods += [Method("lc", bits=bits) for bits in (2, 3)]
         outcomes = fail_and_recover(_workload(options, model), seed, methods, failure, tell)
-        rows = []
-        for outcome in outcomes:
-            row = asdict(outcome)
-            del row["method"]
-            told = {"name": outcome.method.name, "budget": outcome.method.share}
-            rows.append({"model": model, "cap": options.cap} | told | row)
-        return rows
+        return [{"model": model, "cap": options.cap} | _row(outcome) for outcome in outcomes]
 
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
         """See `Experiment`."""
@@ -226,6 +220,63 @@ class Recovery:
                 means.append(rework.value)
             share = "–" if budget is None else f"{budget:.0%}"
             lines.append([name, share, *cells, f"{mean(means).value:.2f}"])
+        return table(head, lines)
+
+
+class Repeated:
+    """What is left of the accuracy when a training fails and is restored again and again."""
+
+    name = "repeated"
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """See `Experiment`."""
+        _workload_arguments(parser)
+        parser.add_argument(
+            "--share", type=float, default=0.05, metavar="S",
+            help="of float32 that a checkpoint may take (default: 0.05)",
+        )  # fmt: skip
+        parser.add_argument("--failures", type=int, default=10, help="of a training (default: 10)")
+        parser.add_argument(
+            "--iterations", type=int, default=400, help="of each training (default: 400)"
+        )
+
+    def trials(self, options: argparse.Namespace) -> list[list[Any]]:
+        """See `Experiment`."""
+        return list(_workload_keys(options))
+
+    def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
+        """See `Experiment`."""
+        model, seed = trial
+        methods = [
+            Method("full"), Method("scar", options.share), Method("topn", options.share),
+            Method("lc", options.share, coder="huffman"), Method("lc", options.share),
+        ]  # fmt: skip
+        of = _workload(options, model)
+        found = fail_repeatedly(of, seed, methods, options.failures, options.iterations, tell)
+        return [{"model": model} | _row(endured) for endured in found]
+
+    def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
+        """See `Experiment`."""
+        models = list(dict.fromkeys(r["model"] for r in rows))
+        units = {r["model"]: r["metric_name"] for r in rows}
+        head = [f"after {options.failures} restores", *(f"{TITLES[m]}, {units[m]}" for m in models)]
+        lines = []
+        first = [[r for r in rows if r["model"] == m] for m in models]
+        undisturbed = [mean([r["undisturbed"] for r in own]).value for own in first]
+        lines.append(["undisturbed", *(_metric(v, units[m]) for v, m in zip(undisturbed, models))])
+        for (name,), own in _grouped(rows, "name"):
+            cells = []
+            for model in models:
+                mine = [r for r in own if r["model"] == model]
+                change = mean([r["metric"] - r["undisturbed"] for r in mine])
+                unit = 100 if units[model] == "accuracy" else 1
+                digits = 2 if units[model] == "accuracy" else 4
+                size = mean([r["share"] for r in mine]).value
+                cells.append(
+                    f"{unit * change.value:+.{digits}f} ± {unit * change.half:.{digits}f} "
+                    f"at {size:.2%}"
+                )
+            lines.append([name, *cells])
         return table(head, lines)
 
 
@@ -295,7 +346,9 @@ class Overhead:
         return table(head, lines) + "\n" + "".join(sums)
 
 
-EXPERIMENTS: tuple[Experiment, ...] = (Breakdown(), RemovedBucket(), Recovery(), Overhead())
+EXPERIMENTS: tuple[Experiment, ...] = (
+    Breakdown(), RemovedBucket(), Recovery(), Repeated(), Overhead(),
+)  # fmt: skip
 
 
 def _workload_arguments(parser: argparse.ArgumentParser) -> None:
@@ -366,6 +419,15 @@ def _grouped(rows: Sequence[Row], *keys: str) -> Iterable[tuple[list[Any], list[
     for row in rows:
         groups.setdefault(tuple(row[key] for key in keys), []).append(row)
     return ((list(key), own) for key, own in groups.items())
+
+
+def _row(found: Outcome | Endured) -> Row:
+    told = {"name": found.method.name, "budget": found.method.share}
+    return told | {key: value for key, value in asdict(found).items() if key != "method"}
+
+
+def _metric(value: float, name: str) -> str:
+    return f"{value:.2%}" if name == "accuracy" else f"{value:.4f}"
 
 
 def _relative(loss: float, whole: float) -> str:

@@ -73,9 +73,8 @@ def round_of(
                 told.append(checkpoints.save(step, state))
                 return told[-1]
 
-            with codec.Checkpointer(
-                Path(place) / "run.lcc", **(dict(settings) | more)
-            ) as checkpoints:
+            path, own = Path(place) / "run.lcc", dict(settings) | more
+            with codec.Checkpointer(path, **own) as checkpoints:
                 iteration, call = train(workload, seed, iterations, save)
                 deltas = [saved for saved in told[WARM_UP:] if saved.kind == "delta"]
                 n = len(told[WARM_UP:])

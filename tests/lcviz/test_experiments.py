@@ -21,6 +21,7 @@ QUICK: dict[str, tuple[str, ...]] = {
     "breakdown": (*MF, "--iterations", "3", "--bits", "all,2"),
     "removed-bucket": (*MF, "--iterations", "2"),
     "overhead": (*MF, "--seeds", "1", "--iterations", "5"),
+    "repeated": (*MF, "--iterations", "9", "--failures", "2", "--seeds", "2"),
     "recovery": (*MF, "--fail-at", "6", "--cap", "5", "--seeds", "2", "--shares", ".05"),
 }
 
@@ -115,6 +116,8 @@ def test_checkpoints_of_one_s_own(name: str, capsys: pytest.CaptureFixture[str])
         (["recovery", "--shares", "5"], 2, "0.05 is 5 %"),
         (["recovery", "--shares", "x"], 2, "shares"),
         (["recovery", *MF, "--fail-at", "0"], 2, "saves at least once"),
+        (["repeated", *MF, "--failures", "0"], 2, "fails at least once"),
+        (["repeated", *MF, "--failures", "9", "--iterations", "9"], 2, "less often"),
         (["breakdown", "--own", "nowhere"], 2, "two checkpoints at least"),
         (["breakdown", "--own", "a.pt", "b.pt"], 1, "is not there"),
         (["breakdown", "--models", "lenet5", "--data", "mnist"], 1, "LCVIZ_DATA"),

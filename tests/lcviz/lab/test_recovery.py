@@ -12,7 +12,14 @@ import torch
 
 import codec
 from lcviz.lab.methods import Method
-from lcviz.lab.recovery import Outcome, Protocol, ProtocolError, crossing, fail_and_recover
+from lcviz.lab.recovery import (
+    Outcome,
+    Protocol,
+    ProtocolError,
+    crossing,
+    fail_and_recover,
+    fail_repeatedly,
+)
 from lcviz.lab.workload import workload
 
 METHODS = [
@@ -213,3 +220,26 @@ class _FreeSaver:
 
     def close(self) -> None:
         pass
+
+
+def test_failing_again_and_again() -> None:
+    """Against the same told step by step; with whole checkpoints nothing is lost."""
+    of = workload("matrix-factorization")
+    calls: list[tuple[int, int]] = []
+    full, lc = fail_repeatedly(
+        of, 1, [Method("full"), Method("lc", bits=1)], 2, 9,
+        lambda done, total: calls.append((done, total)),
+    )  # fmt: skip
+    assert calls == [(n, 27) for n in range(1, 28)]
+    assert full.metric == full.undisturbed == lc.undisturbed
+    training = of.training(1)
+    start = {k: v.clone() for k, v in training.task.model.state_dict().items()}
+    tracker = codec.Tracker(start, bits=1)
+    for step in range(1, 10):
+        training.iterate(step)
+        tracker.step(training.task.model.state_dict())
+        if step in (3, 6):
+            training.load({"model": {k: torch.from_numpy(v) for k, v in tracker.state.items()}})
+    assert lc.metric == training.task.held_out_metric() != lc.undisturbed
+    assert (lc.metric_name, lc.seed) == ("RMSE", 1)
+    assert 0 < lc.share < 0.2 < full.share
