@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 import torch
 
-from lcviz import experiments
 from lcviz.__main__ import main
+from lcviz.experiments.failures import Recovery
 
 MF = ("--models", "matrix-factorization")
 QUICK: dict[str, tuple[str, ...]] = {
+    "tune": (*MF, "--iterations", "40", "--check", "2"),
     "breakdown": (*MF, "--iterations", "3", "--bits", "all,2"),
     "removed-bucket": (*MF, "--iterations", "2"),
     "overhead": (*MF, "--seeds", "1", "--iterations", "5"),
@@ -79,7 +80,7 @@ def test_an_interrupt_loses_no_trial(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = json.loads(asked(capsys, "recovery", "--json", "--keep", "whole.jsonl"))
-    run, ran = experiments.Recovery.run, []
+    run, ran = Recovery.run, []
 
     def interrupted(self: Any, options: Any, trial: Any, tell: Any) -> Any:
         ran.append(trial)
@@ -87,7 +88,7 @@ def test_an_interrupt_loses_no_trial(
             raise KeyboardInterrupt
         return run(self, options, trial, tell)
 
-    monkeypatch.setattr(experiments.Recovery, "run", interrupted)
+    monkeypatch.setattr(Recovery, "run", interrupted)
     assert main(["recovery", *QUICK["recovery"]]) == 130
     assert "go on with --resume" in capsys.readouterr().err
     again = json.loads(asked(capsys, "recovery", "--json", "--resume"))
