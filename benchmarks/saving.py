@@ -16,23 +16,16 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 
 import codec
-import demo_models
 from codec.bench import markdown
+from lcviz.lab.overhead import MODES, NONE, Cost, round_of, train
+from lcviz.lab.workload import Workload
 
 MODELS = ("lenet5", "alexnet")
-MODES: dict[str, dict[str, Any]] = {
-    "in the loop": {},
-    "asynchronous": {"asynchronous": True},
-    "asynchronous, skip": {"asynchronous": True, "when_busy": "skip"},
-}
 BESIDE = {
     "counts": "while True: pass",
     "writes": "import os, sys\n"
@@ -40,7 +33,6 @@ BESIDE = {
     "    file = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY)\n"
     "    os.write(file, b'x' * 1000), os.fsync(file), os.close(file)",
 }
-WARM_UP = 20  # iterations before the clock starts
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -62,62 +54,38 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def compare(model: str, options: argparse.Namespace) -> str:
-    """The table of one model."""
-    found: dict[str, list[tuple[float, float, float, float]]] = {}
+    """The table of one model, with the dashboard's settings."""
+    workload = Workload(model, "digits", lr=0.05)
+    found: dict[str, list[Cost]] = {}
     for _ in range(options.rounds):
-        plain, _ = train(model, options.iterations, lambda step, state: None)
-        found.setdefault("without saving", []).append((plain, plain, 0.0, 0.0))
-        for what, code in BESIDE.items():
-            with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-                command = [sys.executable, "-c", code, f"{folder}/file"]
-                with subprocess.Popen(command) as busy:
-                    seconds, _ = train(model, options.iterations, lambda step, state: None)
-                    busy.kill()
-            own = found.setdefault(f"the same, beside a process that {what}", [])
-            own.append((seconds, plain, 0.0, 0.0))
-        for mode, settings in MODES.items():
-            own = found.setdefault(mode, [])
-            own.append(saving(model, options, settings, plain))
+        plain, *costs = round_of(workload, 0, options.iterations, {}, folder=options.folder)
+        for cost in (plain, *beside(workload, plain.iteration, options), *costs):
+            found.setdefault(cost.mode, []).append(cost)
     rows = []
     for mode, runs in found.items():
-        over = statistics.median(own / base - 1 for own, base, _, _ in runs)
-        seconds, _, held, share = (statistics.median(values) for values in zip(*runs))
-        rows.append([mode, f"{1e3 * seconds:.2f}", f"{over:+.1%}"])
-        rows[-1] += [f"{1e3 * held:.2f}", f"{share:.0%}"] if mode in MODES else ["–", "–"]
+        over = statistics.median(run.above for run in runs)
+        rows.append([mode, f"{1e3 * statistics.median(r.iteration for r in runs):.2f}"])
+        rows[-1] += [f"{over:+.1%}"]
+        saves = mode in MODES and mode != NONE
+        rows[-1] += [f"{1e3 * statistics.median(r.call for r in runs):.2f}"] if saves else ["–"]
+        rows[-1] += [f"{statistics.median(r.saved for r in runs):.0%}"] if saves else ["–"]
     head = [f"{model}, saved every iteration", "ms an iteration", "above it", "ms in save", "saved"]
     return markdown.table(head, rows)
 
 
-def saving(
-    model: str, options: argparse.Namespace, settings: dict[str, Any], plain: float
-) -> tuple[float, float, float, float]:
-    """Seconds of an iteration, those without saving, those in save, and the share saved."""
-    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        path = Path(folder) / "run.lcc"
-        with codec.Checkpointer(path, **settings) as checkpoints:
-            seconds, held = train(model, options.iterations, checkpoints.save)
-        return seconds, plain, held, len(codec.Chain(path).steps) / options.iterations
-
-
-def train(model: str, iterations: int, save: Callable[[int, Any], object]) -> tuple[float, float]:
-    """Mean seconds of an iteration, the last save included as far as it is waited for, and the
-    median of those in save."""
-    task = demo_models.make_task(model, "digits", seed=0)
-    optimizer = torch.optim.SGD(task.model.parameters(), 0.05)
-    started, held = 0.0, []
-    for step in range(1, iterations + 1):
-        if step == WARM_UP:
-            started = time.perf_counter()
-        optimizer.zero_grad()
-        task.loss(task.batch(step, 32)).backward()
-        optimizer.step()
-        state, begin = task.model.state_dict(), time.perf_counter()
-        saved = save(step, state)
-        held.append(time.perf_counter() - begin)
-        if step == 1:
-            getattr(saved, "nbytes", None)  # the other process has started once it is told
-    seconds = (time.perf_counter() - started) / (iterations + 1 - WARM_UP)
-    return seconds, statistics.median(held[WARM_UP:])
+def beside(workload: Workload, plain: float, options: argparse.Namespace) -> list[Cost]:
+    """The same training without saving, beside another process."""
+    costs = []
+    for what, code in BESIDE.items():
+        with (
+            tempfile.TemporaryDirectory(dir=options.folder) as folder,
+            subprocess.Popen([sys.executable, "-c", code, f"{folder}/file"]) as busy,
+        ):
+            seconds, _ = train(workload, 0, options.iterations, lambda _step, _state: None)
+            busy.kill()
+        mode = f"the same, beside a process that {what}"
+        costs.append(Cost(mode, seconds, seconds / plain - 1))
+    return costs
 
 
 if __name__ == "__main__":

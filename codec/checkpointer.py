@@ -74,7 +74,7 @@ class Checkpointer:
             raise SettingsError(
                 f"when_busy must be one of {', '.join(WHEN_BUSY)}; got {when_busy!r}"
             )
-        self._front = _Front(Policy(policy))
+        self._front = Front(Policy(policy))
         self.path = Path(path).absolute()  # wherever the training goes from here
         self._turn = Turn(self.path)
         self.scope, self.coder = scope, coder
@@ -153,7 +153,7 @@ class Checkpointer:
             _log.error("the newest save failed too: %s", exc)  # the loop's own error matters more
 
 
-class _Front:
+class Front:
     """From a state to its parts and their layout; one that looks like the last is soon done."""
 
     def __init__(self, policy: Policy) -> None:

@@ -13,7 +13,8 @@ from __future__ import annotations
 import logging
 import math
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ from .walk import whole
 
 OUTGROWN = 4  # deltas may take as many times the bytes of their base before there is a new one...
 AT_LEAST = 32  # ...but not before there are so many: of small models a base is mostly header
+STAGES = ("encode", "check", "write", "advance")  # of a save
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +54,8 @@ class Saved:
     (float32 for lossy tensors). seconds: of the whole save. levels: other than 0, of all alphabets.
     tables: how many code tables are new, and how many are ones sent before. non_finite: tensors
     with NaN or infinity in their delta, stored whole. delta: what was encoded; None on a base, and
-    where another process did it.
+    where another process did it. stages: seconds of "encode" (all up to the record's bytes),
+    "check" (decoding them again), "write" (until they are on disk) and "advance" (of the track).
     """
 
     step: int
@@ -64,6 +67,7 @@ class Saved:
     tables: tuple[int, int] = (0, 0)
     non_finite: tuple[str, ...] = ()
     delta: Step | None = None
+    stages: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def ratio(self) -> float:
@@ -162,7 +166,9 @@ class Recorder:
             delta, data = self._delta(tracker, place, arrays, values)
         kind = "base" if delta is None else "delta"
         name = record_name(step, kind)
+        encoded = time.perf_counter()
         digest = self._decode_again(data, name, tracker)
+        checked = time.perf_counter()
         self.tracker = None  # should what follows be interrupted, the next save is a base
         self._begun = name
         try:
@@ -170,6 +176,7 @@ class Recorder:
         except Exception:
             self.tracker, self._begun = before, None
             raise
+        written = time.perf_counter()
         self._end = _End(step, digest, end.run if end else digest[: records.RUN], name)
         if delta is not None:
             tracker.commit(delta)
@@ -177,7 +184,8 @@ class Recorder:
         self._since = self._since.and_then(kind, len(data))
         if kind == "base":
             self._forget()
-        return _told(step, kind, len(data), layout, time.perf_counter() - started, delta)
+        ends = started, encoded, checked, written, time.perf_counter()
+        return _told(step, kind, len(data), layout, ends, delta)
 
     def _take_back(self) -> None:
         """Remove the record of a save that was interrupted before anybody could be told: another
@@ -312,7 +320,7 @@ def check_step(step: Any, newest: int | None) -> int:
 
 
 def _told(
-    step: int, kind: str, nbytes: int, layout: Layout, seconds: float, delta: Step | None
+    step: int, kind: str, nbytes: int, layout: Layout, ends: Sequence[float], delta: Step | None
 ) -> Saved:
     coded = [group.encoded for group in delta.groups] if delta else []
     tables = [e.cached for e in coded if e.table]
@@ -320,7 +328,9 @@ def _told(
     if non_finite:
         names = ", ".join(map(repr, non_finite))
         _log.warning("step %d: NaN or infinity in %s; stored whole in this step", step, names)
+    stages = {name: end - begin for name, begin, end in zip(STAGES, ends, ends[1:])}
     return Saved(
-        step, kind, nbytes, layout.nbytes, seconds, sum(e.levels.size - 1 for e in coded),
-        (tables.count(False), tables.count(True)), non_finite, delta,
+        step, kind, nbytes, layout.nbytes, ends[-1] - ends[0],
+        sum(e.levels.size - 1 for e in coded), (tables.count(False), tables.count(True)),
+        non_finite, delta, stages,
     )  # fmt: skip

@@ -24,7 +24,7 @@ class KeptError(Exception):
 
 
 class Kept:
-    """The trials of one experiment.
+    """The trials of one experiment. on: machine, versions and date of the first of them.
 
     path: the file. asked: all that decides their values, as JSON holds it. resume: go on with the
     file that is there; otherwise it gets another name, and nothing is lost.
@@ -35,7 +35,8 @@ class Kept:
     def __init__(self, path: Path, asked: Mapping[str, Any], *, resume: bool = False) -> None:
         self.path = path
         self._rows: dict[str, list[Row]] = {}
-        head = {"asked": dict(asked), "on": machine(PACKAGES) | {"date": date.today().isoformat()}}
+        self.on = machine(PACKAGES) | {"date": date.today().isoformat()}
+        head = {"asked": dict(asked), "on": self.on}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             if resume and path.exists():
@@ -65,7 +66,7 @@ class Kept:
         *lines, rest = whole.split(b"\n")
         try:
             first, *trials = (json.loads(line) for line in lines)
-            asked = first["asked"]
+            asked, on = first["asked"], first["on"]
             self._rows = {json.dumps(t["trial"]): t["rows"] for t in trials}
         except (ValueError, KeyError, TypeError) as exc:
             raise KeptError(f"{self.path}: holds no results; name another file") from exc
@@ -76,6 +77,7 @@ class Kept:
                 f"{self.path}: was begun with another {' and '.join(differing)}; ask for the "
                 "same, or leave --resume away"
             )
+        self.on = on
         if rest:  # a line that an interrupt cut off
             os.truncate(self.path, len(whole) - len(rest))
 

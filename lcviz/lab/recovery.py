@@ -26,11 +26,16 @@ from typing import Any
 import numpy as np
 
 from codec.state import Arrays, copy_arrays, layout_of, to_arrays
+from demo_models import Training
 
-from .methods import Method
+from .methods import Method, Saver
 from .workload import Workload
 
 Progress = Callable[[int, int], None]
+
+
+class ProtocolError(ValueError):
+    """Numbers that no experiment can use; the message says what they should be."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,8 @@ class Protocol:
     """When a training fails, and how rework is counted.
 
     fail_at: T, the last iteration before the failure. interval: iterations between checkpoints.
-    cap: more rework than this is not looked for. smooth: w, iterations on either side.
+    cap: more rework than this is not looked for. smooth: w, iterations on either side. Raises
+    ProtocolError.
     """
 
     fail_at: int = 80
@@ -48,7 +54,11 @@ class Protocol:
 
     def __post_init__(self) -> None:
         if not 1 <= self.interval <= self.fail_at or self.cap < 1 or self.smooth < 0:
-            raise ValueError("a training saves at least once before it fails, and cap is above 0")
+            raise ProtocolError(
+                f"a training saves at least once before it fails, and looks for some rework; got "
+                f"fail_at {self.fail_at}, interval {self.interval}, cap {self.cap}, smooth "
+                f"{self.smooth}"
+            )
 
 
 @dataclass(frozen=True)
@@ -154,6 +164,88 @@ def fail_and_recover(
         )  # fmt: skip
         found.append(outcome)
     progress(total, total)
+    return found
+
+
+@dataclass(frozen=True)
+class Endured:
+    """What became of a training that failed again and again.
+
+    metric: of all held-out examples at its end, undisturbed: the same of a training that never
+    failed; both as fraction of right answers ("accuracy") or in rating units ("RMSE"). share: of
+    float32, of a checkpoint after the first, on disk, the mean.
+    """
+
+    method: Method
+    seed: int
+    metric_name: str
+    metric: float
+    undisturbed: float
+    share: float
+
+
+def fail_repeatedly(
+    workload: Workload,
+    seed: int,
+    methods: Sequence[Method],
+    failures: int,
+    iterations: int,
+    progress: Progress = lambda _done, _total: None,
+) -> list[Endured]:
+    """One training a method, saved after every iteration, that fails at even distances.
+
+    After each failure it goes on from what was restored with the next batch, so that every
+    training sees every batch once. (The idea: Agrawal et al., "Inshrinkerator", SoCC 2024, who
+    restore 10 times in a training.) Raises demo_models.DataError, codec.LccError, ProtocolError.
+    """
+    if not 1 <= failures < iterations:
+        raise ProtocolError(
+            f"a training fails at least once, and less often than it iterates; got {failures} "
+            f"failures in {iterations} iterations"
+        )
+    fails = {round(iterations * i / (failures + 1)) for i in range(1, failures + 1)}
+    done, total = 0, iterations * (len(methods) + 1)
+
+    def train(training: Training, after: Callable[[int], None]) -> float:
+        nonlocal done
+        for step in range(1, iterations + 1):
+            training.iterate(step)
+            after(step)
+            done += 1
+            progress(done, total)
+        return training.task.held_out_metric()
+
+    def save_and_fail(training: Training, saver: Saver, sizes: list[int], step: int) -> None:
+        sizes.append(saver.save(step, training.state()))
+        if step in fails:
+            training.load(saver.restore())
+
+    undisturbed = train(workload.training(seed), lambda _step: None)
+    found = []
+    for method in methods:
+        training = workload.training(seed)
+        sizes: list[int] = []
+        with tempfile.TemporaryDirectory() as folder, closing(method.open(Path(folder))) as saver:
+            saver.save(0, training.state())
+
+            def after(
+                step: int,
+                training: Training = training,
+                saver: Saver = saver,
+                sizes: list[int] = sizes,
+            ) -> None:
+                sizes.append(saver.save(step, training.state()))
+                if step in fails:
+                    training.load(saver.restore())
+
+            metric = train(training, after)
+        n = sum(p.numel() for p in training.task.model.parameters())
+        found.append(
+            Endured(
+                method, seed, training.task.metric_name, metric, undisturbed,
+                float(np.mean(sizes)) / (4 * n),
+            )
+        )  # fmt: skip
     return found
 
 

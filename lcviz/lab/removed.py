@@ -7,15 +7,18 @@ buckets hardly matter, which is why dropping them is cheap.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from codec.errors import SettingsError
 from codec.state import Arrays, copy_arrays
 
-from .anatomy import Alphabet, totals
+from .anatomy import Alphabet, BucketTotal, dissect, totals
+from .series import Series, tracked
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,8 @@ class Removed:
     """One bucket left out.
 
     count: members over all alphabets. loss: of the rebuilt state. distance: relative
-    distance of the rebuilt state, ||rebuilt - u_t|| / ||u_t - u_0||.
+    distance of the rebuilt state, ||rebuilt - u_t|| / ||u_t - u_0||. loss_below, distance_below:
+    with all smaller buckets left out too; None where that was not asked for.
     """
 
     exponent: int
@@ -32,6 +36,8 @@ class Removed:
     kept: bool
     loss: float
     distance: float
+    loss_below: float | None = None
+    distance_below: float | None = None
 
 
 @dataclass(frozen=True)
@@ -52,8 +58,10 @@ def removed_buckets(
     moved: float,
     loss_of: Callable[[Arrays], float],
     progress: Callable[[int, int], None] | None = None,
+    *,
+    below: bool = False,
 ) -> RemovedBuckets:
-    """Leave out each bucket in turn, rebuild and measure.
+    """Leave out each bucket in turn, rebuild and measure; with below, also all smaller ones.
 
     before: the track the step started from, exact tensors already of this step. codes:
     exponent-stage codes of each alphabet, shape (n,). moved: ||u_t - u_0||, the distance's
@@ -61,36 +69,36 @@ def removed_buckets(
     """
     residual = sum(float(a.residual.sum()) for a in alphabets)
 
-    def rebuilt_without(key: tuple[int, int] | None) -> tuple[float, float]:
+    def rebuilt_without(keys: Sequence[BucketTotal]) -> tuple[float, float]:
         state = copy_arrays(before)
         lost = residual
         for alphabet, own in zip(alphabets, codes):
             levels = np.concatenate((np.zeros(1, np.float32), alphabet.buckets.representative))
-            at = _index(alphabet, key)
-            if at is not None:
-                levels[at + 1] = 0
-                lost += float(alphabet.energy[at] - alphabet.residual[at])
+            at = np.flatnonzero(_among(alphabet, keys))
+            levels[at + 1] = 0
+            lost += float((alphabet.energy[at] - alphabet.residual[at]).sum())
             _add(state, alphabet.names, levels[own])
         return loss_of(state), float(np.sqrt(max(lost, 0.0))) / moved if moved else 0.0
 
-    loss, distance = rebuilt_without(None)
+    loss, distance = rebuilt_without(())
     rows = []
     every = totals(alphabets)
     for done, b in enumerate(every, 1):
-        without = rebuilt_without((b.exponent, b.sign))
-        rows.append(Removed(b.exponent, b.sign, b.kept + b.dropped, b.kept > 0, *without))
+        row = Removed(b.exponent, b.sign, b.kept + b.dropped, b.kept > 0, *rebuilt_without([b]))
+        if below:
+            loss_below, distance_below = rebuilt_without(every[done - 1 :])
+            row = replace(row, loss_below=loss_below, distance_below=distance_below)
+        rows.append(row)
         if progress:
             progress(done, len(every))
     return RemovedBuckets(step, loss, distance, tuple(rows))
 
 
-def _index(alphabet: Alphabet, key: tuple[int, int] | None) -> int | None:
-    """Where an alphabet holds the bucket (exponent, sign), if it does."""
-    if key is None:
-        return None
-    same = (alphabet.buckets.exponent == key[0]) & (alphabet.buckets.sign == key[1])
-    found = np.flatnonzero(same)
-    return int(found[0]) if found.size else None
+def _among(alphabet: Alphabet, keys: Sequence[BucketTotal]) -> NDArray[np.bool_]:
+    """bool (b,): which buckets of an alphabet are these."""
+    wanted = {(b.exponent, b.sign) for b in keys}
+    pairs = zip(alphabet.buckets.exponent.tolist(), alphabet.buckets.sign.tolist())
+    return np.array([pair in wanted for pair in pairs], np.bool_)
 
 
 def _add(state: Arrays, names: Sequence[str], values: NDArray[np.float32]) -> None:
@@ -99,3 +107,37 @@ def _add(state: Arrays, names: Sequence[str], values: NDArray[np.float32]) -> No
         size = state[name].size
         state[name] += values[position : position + size].reshape(state[name].shape)
         position += size
+
+
+def removed_of(
+    series: Series,
+    bits: int | None,
+    scope: str = "model",
+    progress: Callable[[int, int], None] | None = None,
+) -> RemovedBuckets:
+    """The experiment on the last checkpoint of a series, with bits and scope up to there.
+
+    The loss is NaN where the series cannot tell one. Raises codec.LccError, SettingsError among
+    them for a series in which nothing follows anything.
+    """
+    first: Arrays = {}
+    found = None
+    for moment, tracker in tracked(series, bits, scope, "runlength"):
+        first = first or copy_arrays(tracker.state)
+        before = copy_arrays(tracker.state)
+        step = tracker.prepare_arrays(moment.arrays)
+        tracker.commit(step)
+        found = moment, before, copy_arrays(moment.arrays), step
+    if found is None:
+        raise SettingsError("no checkpoint of this series has the tensors of the one before it")
+    moment, before, arrays, step = found
+    lossy = [t.name for t in moment.layout.tensors if t.lossy]
+    alphabets, codes = dissect({name: arrays[name] - before[name] for name in lossy}, step)
+    moved = sum(
+        float(np.square(arrays[name].astype(np.float64) - first[name]).sum()) for name in lossy
+    )
+    loss_of = moment.loss_of or (lambda _state: math.nan)
+    return removed_buckets(
+        moment.step, before | step.exact, alphabets, codes, math.sqrt(moved), loss_of, progress,
+        below=True,
+    )  # fmt: skip

@@ -1067,3 +1067,13 @@ def test_settings_of_history(tmp_path: Path, setting: dict[str, Any], message: s
     with pytest.raises(codec.SettingsError, match=f"^{message}$"):
         codec.Checkpointer(tmp_path / "run.lcc", **setting)
     assert not (tmp_path / "run.lcc").exists()
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_every_stage_is_timed(tmp_path: Path, asynchronous: bool) -> None:
+    with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=asynchronous) as checkpoints:
+        for step in range(3):
+            saved = checkpoints.save(step, {"w": np.arange(5000, dtype=np.float32) * step})
+            assert tuple(saved.stages) == ("encode", "check", "write", "advance")
+            assert sum(saved.stages.values()) == pytest.approx(saved.seconds)
+            assert min(saved.stages.values()) > 0

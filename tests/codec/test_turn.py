@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import codec
-from codec.checkpointer import _Front
+from codec.checkpointer import Front
 from codec.turn import Turn
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX's signals and forks")
@@ -84,13 +84,13 @@ def test_saves_from_several_threads(tmp_path: Path, asynchronous: bool) -> None:
 def test_a_signal_s_handler_in_the_midst_of_a_save(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asynchronous: bool
 ) -> None:
-    state, look_at = {"w": np.zeros(9)}, _Front.look_at
+    state, look_at = {"w": np.zeros(9)}, Front.look_at
     with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=asynchronous) as checkpoints:
         previous = signal.signal(signal.SIGUSR1, lambda *_: checkpoints.save(2, state))
         try:
             with monkeypatch.context() as patched:
                 patched.setattr(
-                    _Front,
+                    Front,
                     "look_at",
                     lambda *args: (signal.raise_signal(signal.SIGUSR1), look_at(*args))[1],
                 )

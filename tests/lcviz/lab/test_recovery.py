@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+import codec
 from lcviz.lab.methods import Method
-from lcviz.lab.recovery import Outcome, Protocol, crossing, fail_and_recover
+from lcviz.lab.recovery import (
+    Outcome,
+    Protocol,
+    ProtocolError,
+    crossing,
+    fail_and_recover,
+    fail_repeatedly,
+)
 from lcviz.lab.workload import workload
 
 METHODS = [
@@ -121,7 +130,7 @@ def test_an_optimizer_that_remembers_is_restored_too() -> None:
 
 @pytest.mark.parametrize("wrong", [{"interval": 0}, {"interval": 13}, {"cap": 0}, {"smooth": -1}])
 def test_protocols_that_are_none(wrong: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="saves at least once"):
+    with pytest.raises(ProtocolError, match="saves at least once"):
         Protocol(**{"fail_at": 12, "cap": 5} | wrong)
 
 
@@ -151,3 +160,86 @@ def test_names() -> None:
     assert [m.name for m in METHODS] == [
         "full", "SCAR", "TOPN", "LC run-length", "LC run-length, 2 bits", "LC Huffman, per tensor",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("interval", [1, 4])
+def test_against_a_training_told_step_by_step(interval: int) -> None:
+    """The protocol in its plainest form, for SCAR."""
+    of, share, last, cap, w = workload("matrix-factorization"), 0.01, 12, 15, 2
+    undisturbed = of.training(5)
+    start = {k: v.clone() for k, v in undisturbed.task.model.state_dict().items()}
+    track = codec.Scar(start, fraction=share)
+    losses, states = [undisturbed.task.probe_loss()], [start]
+    for step in range(1, last + cap + w + 1):
+        undisturbed.iterate(step)
+        losses.append(undisturbed.task.probe_loss())
+        states.append({k: v.clone() for k, v in undisturbed.task.model.state_dict().items()})
+        if step <= last and step % interval == 0:
+            track.step(states[step])
+    restored = of.training(5)
+    restored.load({"model": {k: torch.from_numpy(v) for k, v in track.state.items()}})
+    after = [restored.task.probe_loss()]
+    for step in range(last + 1, last + cap + 1):
+        restored.iterate(step)
+        after.append(restored.task.probe_loss())
+    trend = [sum(losses[t - w : t + w + 1]) / (2 * w + 1) for t in range(last, last + cap + 1)]
+    rework = crossing(trend, [own - losses[last + r] for r, own in enumerate(after)])
+    raw = [r for r, loss in enumerate(after) if loss <= losses[last]]
+
+    # Its record has a header, which has to be paid for from the share.
+    nbytes = [codec.Scar(start, fraction=share).step(states[1]).nbytes]
+    protocol = Protocol(last, interval, cap, w)
+    (found,) = fail_and_recover(of, 5, [_Free("scar", share)], protocol)
+    assert rework is not None
+    assert found.rework == pytest.approx(rework)
+    assert 1 < found.rework < cap
+    assert found.rework_raw == raw[0]
+    assert found.nbytes == pytest.approx(nbytes[0], rel=0.05)
+    assert (found.loss_before, found.loss_restored) == (losses[last], after[0])
+
+
+class _Free(Method):
+    """A baseline whose header costs nothing."""
+
+    def open(self, _folder: Path) -> _FreeSaver:
+        return _FreeSaver(self.share or 0.0)
+
+
+class _FreeSaver:
+    def __init__(self, share: float) -> None:
+        self._share, self._track = share, codec.Scar({})
+
+    def save(self, step: int, state: Mapping[str, Any]) -> int:
+        if step == 0:
+            self._track = codec.Scar(state["model"], fraction=self._share)
+            return 0
+        return self._track.step(state["model"]).nbytes
+
+    def restore(self) -> dict[str, Any]:
+        return {"model": {k: torch.from_numpy(v.copy()) for k, v in self._track.state.items()}}
+
+    def close(self) -> None:
+        pass
+
+
+def test_failing_again_and_again() -> None:
+    """Against the same told step by step; with whole checkpoints nothing is lost."""
+    of = workload("matrix-factorization")
+    calls: list[tuple[int, int]] = []
+    full, lc = fail_repeatedly(
+        of, 1, [Method("full"), Method("lc", bits=1)], 2, 9,
+        lambda done, total: calls.append((done, total)),
+    )  # fmt: skip
+    assert calls == [(n, 27) for n in range(1, 28)]
+    assert full.metric == full.undisturbed == lc.undisturbed
+    training = of.training(1)
+    start = {k: v.clone() for k, v in training.task.model.state_dict().items()}
+    tracker = codec.Tracker(start, bits=1)
+    for step in range(1, 10):
+        training.iterate(step)
+        tracker.step(training.task.model.state_dict())
+        if step in (3, 6):
+            training.load({"model": {k: torch.from_numpy(v) for k, v in tracker.state.items()}})
+    assert lc.metric == training.task.held_out_metric() != lc.undisturbed
+    assert (lc.metric_name, lc.seed) == ("RMSE", 1)
+    assert 0 < lc.share < 0.2 < full.share

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+import codec
 from lcviz.lab.anatomy import dissect
-from lcviz.lab.removed import removed_buckets
+from lcviz.lab.removed import removed_buckets, removed_of
+from lcviz.lab.series import Found, Moment, Trained
+from lcviz.lab.workload import workload
 
 Arrays = dict[str, np.ndarray]
 MakeCase = Callable[..., Any]
@@ -24,8 +30,8 @@ def loss_of(state: Arrays) -> float:
     )  # fmt: skip
 
 
-def slow_rebuild(case: Any, without: tuple[int, int] | None) -> Arrays:
-    """Value by value: each bucket's middle is added, but for one bucket, which adds nothing."""
+def slow_rebuild(case: Any, *without: tuple[int, int]) -> Arrays:
+    """Value by value: each bucket's middle is added, but for some buckets, which add nothing."""
     members: dict[tuple[int, int, int], list[float]] = {}
     place: list[tuple[int, str, int, tuple[int, int]]] = []
     for g, group in enumerate(case.step.groups):
@@ -38,7 +44,7 @@ def slow_rebuild(case: Any, without: tuple[int, int] | None) -> Arrays:
                     place.append((g, t.name, i, key))
     state = {name: array.copy() for name, array in case.before.items()}
     for g, name, i, key in place:
-        if key != without:
+        if key not in without:
             own = members[(g, *key)]
             flat = state[name].reshape(-1)
             flat[i] = flat[i] + np.float32((min(own) + max(own)) / 2)
@@ -67,9 +73,10 @@ def test_against_a_slow_recomputation(make_case: MakeCase, bits: int | None, sco
         MOVED,
         loss_of,
         lambda done, total: reported.append((done, total)),
+        below=True,
     )
     assert result.step == 9
-    whole = slow_rebuild(case, None)
+    whole = slow_rebuild(case)
     assert result.loss == loss_of(whole)
     assert result.distance == pytest.approx(distance_to(case, whole), rel=1e-3, abs=1e-6)
 
@@ -88,6 +95,9 @@ def test_against_a_slow_recomputation(make_case: MakeCase, bits: int | None, sco
         assert b.kept == bool((codes[mine] > 0).any())
         assert b.loss == loss_of(without)
         assert b.distance == pytest.approx(distance_to(case, without), rel=1e-3, abs=1e-6)
+        below = slow_rebuild(case, *keys[keys.index((b.exponent, b.sign)) :])
+        assert b.loss_below == loss_of(below)
+        assert b.distance_below == pytest.approx(distance_to(case, below), rel=1e-3, abs=1e-6)
     assert reported == [(i, len(keys)) for i in range(1, len(keys) + 1)]
     for name, array in kept_copy.items():  # the caller's track is left alone
         assert np.array_equal(case.before[name], array)
@@ -99,6 +109,7 @@ def test_large_buckets_matter_more(make_case: MakeCase) -> None:
     alphabets, stage = dissect(case.changes, case.step)
     result = removed_buckets(1, case.before, alphabets, stage, MOVED, loss_of)
     top, bottom = result.buckets[0], result.buckets[-1]
+    assert top.loss_below is top.distance_below is None
     assert top.distance > 10 * bottom.distance
     assert all(b.distance >= result.distance for b in result.buckets)
 
@@ -110,3 +121,46 @@ def test_nothing_changed(make_case: MakeCase) -> None:
     result = removed_buckets(1, case.before, alphabets, stage, 0.0, loss_of)
     assert result.buckets == ()
     assert (result.loss, result.distance) == (loss_of(case.before), 0.0)
+
+
+def test_on_the_last_checkpoint_of_a_series() -> None:
+    """Against the states of the same training, tracked here."""
+    series = Trained(workload("logistic-regression"), 2, iterations=7, interval=2)
+    states = [{n: a.copy() for n, a in m.arrays.items()} for m in series]
+    task = series.workload.training(2).task
+    tracker = codec.Tracker(states[0], 2)
+    for state in states[1:3]:
+        tracker.step(state)
+    before = {n: a.copy() for n, a in tracker.state.items()}
+    result = removed_of(series, 2)
+    assert result.step == 6
+    moved = np.sqrt(sum(float(np.square(states[3][n] - states[0][n]).sum()) for n in before))
+    assert result.distance < 0.3
+    assert result.loss == pytest.approx(task.probe_loss(states[3]), rel=0.05)
+    nothing = result.buckets[0]  # with the largest, all go: the track stays where it was
+    far = np.sqrt(sum(float(np.square(states[3][n] - before[n]).sum()) for n in before)) / moved
+    assert nothing.loss_below == pytest.approx(task.probe_loss(before), rel=1e-6)
+    assert nothing.distance_below == pytest.approx(far, rel=1e-5)
+
+
+def test_a_series_that_always_begins_anew(tmp_path: Path) -> None:
+    for i in range(2):
+        torch.save({f"w{i}": torch.ones(10)}, tmp_path / f"{i}.pt")
+    with pytest.raises(codec.SettingsError, match="has the tensors of the one before it"):
+        removed_of(Found([tmp_path]), 2)
+
+
+def test_exact_tensors_are_those_of_the_checkpoint(tmp_path: Path) -> None:
+    for i in range(3):
+        torch.save({"w": torch.full((9,), float(i)), "n": torch.tensor(i)}, tmp_path / f"{i}.pt")
+    seen: list[int] = []
+
+    class Telling(Found):
+        def __iter__(self) -> Iterator[Moment]:
+            for moment in super().__iter__():
+                yield replace(
+                    moment, loss_of=lambda state: float(seen.append(int(state["n"])) or 0)
+                )
+
+    removed_of(Telling([tmp_path]), 2)
+    assert set(seen) == {2}

@@ -1,0 +1,105 @@
+"""Command line of the lab: python -m lcviz EXPERIMENT …; with --help it says more.
+
+Tables go to standard output, progress to standard error. What a trial gave is kept in a file as
+soon as it is finished; an interrupted experiment goes on with --resume. Exit code 0: done; 1: the
+data or the disk does not allow it; 2: wrong use; 130: interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from tqdm import tqdm
+
+import codec
+import demo_models
+
+from .experiments import EXPERIMENTS, Experiment
+from .lab.kept import Kept, KeptError, Row
+from .lab.recovery import ProtocolError
+
+OK, BAD_DATA, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+MISUSE = (demo_models.SettingsError, codec.SettingsError, ProtocolError)
+NOT_ASKED = ("experiment", "resume", "keep", "json", "csv", "folder")  # what changes no value
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one experiment; returns the exit code, without a traceback for a user's mistake."""
+    options = _parser().parse_args(arguments)
+    torch.set_num_threads(1)  # sums come out the same every time
+    codec.warm_up()
+    try:
+        return _run(options.experiment, options)
+    except MISUSE as exc:
+        print(f"error: {exc}", file=sys.stderr)
+        return WRONG_USE
+    except (demo_models.DataError, codec.LccError, KeptError) as exc:
+        print(f"error: {exc}", file=sys.stderr)
+        return BAD_DATA
+    except KeyboardInterrupt:
+        print("interrupted; finished trials are kept: go on with --resume", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _run(experiment: Experiment, options: argparse.Namespace) -> int:
+    asked = {k: v for k, v in sorted(vars(options).items()) if k not in NOT_ASKED}
+    asked = json.loads(json.dumps({"experiment": experiment.name} | asked, default=str))
+    path = options.keep or Path("lab") / f"{experiment.name}.jsonl"
+    kept = Kept(path, asked, resume=options.resume)
+    trials = experiment.trials(options)
+    rows: list[Row] = []
+    for i, trial in enumerate(trials, 1):
+        if kept.rows(trial) is None:
+            what = f"{' '.join(map(str, trial))} ({i} of {len(trials)})"
+            with tqdm(desc=what, leave=False, disable=None) as bar:
+
+                def tell(done: int, total: int, bar: tqdm = bar) -> None:
+                    bar.total = total
+                    bar.update(done - bar.n)
+
+                kept.add(trial, experiment.run(options, trial, tell))
+        rows += kept.rows(trial) or []
+    if options.json:
+        print(json.dumps({"asked": asked, "on": kept.on, "rows": rows}))
+    elif options.csv:
+        writer = csv.DictWriter(sys.stdout, list(dict.fromkeys(k for row in rows for k in row)))
+        writer.writeheader()
+        writer.writerows(rows)
+    else:
+        print(experiment.tables(options, rows))
+        print(f"{len(rows)} rows are kept in {path}.", file=sys.stderr)
+    return OK
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m lcviz",
+        description="The paper's experiments, and others, on models that are trained here.",
+    )
+    sub = parser.add_subparsers(required=True, metavar="EXPERIMENT")
+    for experiment in EXPERIMENTS:
+        about = type(experiment).__doc__
+        own = sub.add_parser(experiment.name, help=about, description=about)
+        own.set_defaults(experiment=experiment)
+        experiment.arguments(own)
+        own.add_argument(
+            "--keep",
+            type=Path,
+            metavar="FILE",
+            help=f"where trials are kept (default: lab/{experiment.name}.jsonl)",
+        )
+        own.add_argument("--resume", action="store_true", help="go on with the trials in that file")
+        shown = own.add_mutually_exclusive_group()
+        shown.add_argument("--json", action="store_true", help="all rows as one JSON object")
+        shown.add_argument("--csv", action="store_true", help="all rows as CSV")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

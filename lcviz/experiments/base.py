@@ -1,0 +1,149 @@
+"""What the experiments of `python -m lcviz` have in common: how they are asked, on what they run.
+
+A trial is what is kept as a whole when a run is interrupted. Its rows are plain values, as they go
+into JSON and CSV; a table is made of them, and of nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from codec.track import SCOPES
+from demo_models import DATASETS, MODELS
+
+from ..lab.kept import Row
+from ..lab.series import Found, Series, Trained
+from ..lab.workload import Workload, workload
+
+Tell = Callable[[int, int], None]
+TITLES = {name: card.title for name, card in MODELS.items()}
+
+
+class Experiment(Protocol):
+    """One subcommand."""
+
+    name: str
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """What can be asked of this one."""
+
+    def trials(self, options: argparse.Namespace) -> list[list[Any]]:
+        """Their keys, as JSON holds them."""
+
+    def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
+        """One trial."""
+
+    def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
+        """Markdown."""
+
+
+def workload_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which models, data and seeds."""
+    parser.add_argument(
+        "--models",
+        type=models,
+        default=list(MODELS),
+        metavar="M,…",
+        help=f"of {', '.join(MODELS)} (default: all)",
+    )
+    parser.add_argument(
+        "--data", choices=list(DATASETS), metavar="NAME",
+        help=f"of {', '.join(DATASETS)}, for the models that can take it (default: mnist for image "
+        "models if --folder is given, else what is built in)",
+    )  # fmt: skip
+    parser.add_argument("--folder", help="where MNIST, MovieLens or Jester files are")
+    parser.add_argument("--seed", type=int, default=0, help="the first one (default: 0)")
+    parser.add_argument("--seeds", type=int, default=5, help="how many (default: 5)")
+
+
+def series_arguments(parser: argparse.ArgumentParser, iterations: int = 100) -> None:
+    """A training of one seed, or checkpoints of the user's own."""
+    workload_arguments(parser)
+    parser.set_defaults(seeds=1)
+    parser.add_argument(
+        "--own", type=Path, nargs="+", metavar="PATH",
+        help="instead of a training: checkpoints of your own, or a chain",
+    )  # fmt: skip
+    parser.add_argument(
+        "--iterations", type=int, default=iterations,
+        help=f"of a training (default: {iterations})",
+    )  # fmt: skip
+
+
+def choice_arguments(parser: argparse.ArgumentParser) -> None:
+    """What is chosen in advance, where an experiment does not try every setting."""
+    parser.add_argument(
+        "--interval", type=int, default=1, metavar="K",
+        help="iterations between checkpoints (default: 1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--scope", choices=SCOPES, default="model", help="of one alphabet (default: model)"
+    )
+
+
+def workload_keys(options: argparse.Namespace) -> Iterable[list[Any]]:
+    """One trial a model and seed."""
+    seeds = range(options.seed, options.seed + options.seeds)
+    return ([model, seed] for model in options.models for seed in seeds)
+
+
+def series_keys(options: argparse.Namespace) -> Iterable[list[Any]]:
+    """The same, or one of the user's own checkpoints."""
+    return [["own", None]] if options.own else workload_keys(options)
+
+
+def workload_of(options: argparse.Namespace, model: str) -> Workload:
+    """What is trained; a model that cannot take the data that were named trains on its own."""
+    data = options.data or ("mnist" if options.folder else None)
+    takes = MODELS[model].data
+    return workload(model, data if data in takes else None, options.folder)
+
+
+def series_of(options: argparse.Namespace, model: str, seed: int) -> Series:
+    """The states that an experiment looks at."""
+    if options.own:
+        return Found(options.own)
+    interval = getattr(options, "interval", 1)
+    return Trained(workload_of(options, model), seed, options.iterations, interval)
+
+
+def grouped(rows: Sequence[Row], *keys: str) -> Iterable[tuple[list[Any], list[Row]]]:
+    """Rows with the same values under these keys, in the order of their first ones."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
+    return ((list(key), own) for key, own in groups.items())
+
+
+def models(text: str) -> list[str]:
+    """Names, separated by commas."""
+    found = text.split(",")
+    for name in found:
+        if name not in MODELS:
+            raise argparse.ArgumentTypeError(f"no model {name!r}; choose of {', '.join(MODELS)}")
+    return found
+
+
+def shares(text: str) -> list[float]:
+    """Shares of the float32 size, separated by commas."""
+    found = [float(part) for part in text.split(",")]
+    if not all(0 < share <= 1 for share in found):
+        raise argparse.ArgumentTypeError("shares lie above 0 and are at most 1: 0.05 is 5 %")
+    return found
+
+
+def bits(text: str) -> int | None:
+    """x of priority promotion, None for all buckets."""
+    if text == "all":
+        return None
+    if text not in tuple("12345678"):
+        raise argparse.ArgumentTypeError(f"bits are 1 to 8, or all; got {text!r}")
+    return int(text)
+
+
+def bits_list(text: str) -> list[int | None]:
+    """The same, separated by commas."""
+    return [bits(part) for part in text.split(",")]

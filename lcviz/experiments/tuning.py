@@ -1,0 +1,139 @@
+"""Which setting to use, and whether it holds what it promises."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from codec.bench.markdown import table
+
+from ..lab.kept import Row
+from ..lab.recovery import Protocol as Failure
+from ..lab.recovery import fail_and_recover
+from ..lab.tuner import (
+    TARGETS,
+    Candidate,
+    Setting,
+    failure_points,
+    just_before_a_checkpoint,
+    tune,
+)
+from .base import TITLES, Tell, grouped, series_arguments, series_keys, series_of, workload_of
+
+FRESH = 1000  # seeds of checks begin so far after that of the run
+CAP = 100  # iterations of rework that a check looks for
+
+
+class Tune:
+    """The cheapest setting that meets a target of size, distance or rework."""
+
+    name = "tune"
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """See `Experiment`."""
+        series_arguments(parser, iterations=160)
+        parser.add_argument(
+            "--target", type=_target, default=["rework", 3.0], metavar="WHAT=MOST",
+            help="size: share of float32 a checkpoint may take; distance: relative; rework: "
+            "iterations (default: rework=3)",
+        )  # fmt: skip
+        parser.add_argument(
+            "--check", type=int, default=0, metavar="N",
+            help="let N trainings of fresh seeds fail with the recommended setting (default: 0)",
+        )  # fmt: skip
+
+    def trials(self, options: argparse.Namespace) -> list[list[Any]]:
+        """See `Experiment`."""
+        return list(series_keys(options))
+
+    def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
+        """See `Experiment`."""
+        model, seed = trial
+        target, most = options.target
+        found = tune(series_of(options, model, seed), target, most, progress=tell)
+        about = {"model": model, "seed": seed, "because": found.because}
+        rows = [
+            about | {"kind": "candidate"} | _row(c)
+            | {"on_frontier": c in found.frontier, "recommended": c is found.recommended}
+            for c in found.candidates
+        ]  # fmt: skip
+        if found.recommended and not options.own:
+            rows += _checked(options, model, seed, found.recommended.setting, tell)
+        return rows
+
+    def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
+        """See `Experiment`."""
+        parts = []
+        head = ["", "float32 bytes an iteration", "a checkpoint", "distance", "rework, iterations",
+                "in 95 of 100 cases below", "setting"]  # fmt: skip
+        for (model, seed), own in grouped(rows, "model", "seed"):
+            frontier = [r for r in own if r["kind"] == "candidate" and r["on_frontier"]]
+            lines = [
+                [
+                    "→" if r["recommended"] else "", f"{r['rate']:.3%}", f"{r['share']:.2%}",
+                    f"{r['distance']:.3f}", _number(r["rework"]), _number(r["rework_bound"]),
+                    r["setting"],
+                ]
+                for r in sorted(frontier, key=lambda r: r["rate"])
+            ]  # fmt: skip
+            title = f"{TITLES.get(model, model)}, seed {seed}" if seed is not None else "own"
+            parts.append(f"{title}. {own[0]['because']}\n\n{table(head, lines)}")
+            if checks := [r for r in own if r["kind"] == "check"]:
+                met = sum(r["met"] for r in checks)
+                values = ", ".join(f"{r['reached']:.2f}" for r in checks)
+                parts.append(
+                    f"Checked by trainings of {len(checks)} fresh seeds that failed: {met} of "
+                    f"{len(checks)} within {options.target[1]:g} ({values}).\n"
+                )
+        return "\n".join(parts)
+
+
+def _checked(
+    options: argparse.Namespace, model: str, seed: int, setting: Setting, tell: Tell
+) -> list[Row]:
+    """One row for each fresh seed, which fails at another iteration."""
+    target, most = options.target
+    rows = []
+    points = failure_points(options.iterations)
+    for i in range(options.check):
+        fail_at = just_before_a_checkpoint(points[i % len(points)], setting.interval)
+        failure = Failure(fail_at, setting.interval, CAP)
+        (outcome,) = fail_and_recover(
+            workload_of(options, model), seed + FRESH + i, [setting.method], failure, tell
+        )
+        reached = {
+            "size": outcome.share, "distance": outcome.distance, "rework": outcome.rework,
+        }[target]  # fmt: skip
+        told = {"kind": "check", "fresh_seed": outcome.seed, "fail_at": fail_at}
+        told |= {"reached": reached, "met": reached <= most}
+        rows.append({"model": model, "seed": seed} | told)
+    return rows
+
+
+def _row(c: Candidate) -> Row:
+    return asdict(c.setting) | {
+        "setting": c.setting.text, "share": c.share, "rate": c.rate,
+        "distance": c.distance.value, "distance_bound": c.distance_bound,
+        "rework": c.rework.value if c.rework else None,
+        "rework_half": c.rework.half if c.rework else None, "rework_bound": c.rework_bound,
+    }  # fmt: skip
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return "not reached" if value == float("inf") else f"{value:.2f}"
+
+
+def _target(text: str) -> list[Any]:
+    what, found, most = text.partition("=")
+    try:
+        if what not in TARGETS or not found or not float(most) > 0:
+            raise ValueError
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"a target is {', '.join(TARGETS)}, =, and a number above 0; got {text!r}"
+        ) from None
+    return [what, float(most)]

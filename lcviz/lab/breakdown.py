@@ -1,0 +1,82 @@
+"""What each stage saves: E, P and H, then run-length coding, and the entropy that bounds H.
+
+Counted as in the paper: E is a fixed-length index, ⌈log2 k⌉ bits for k symbols; P is x bits; H is
+the measured stream with its table and levels (Chen, Liu, Ren, Jin, ICML 2020). A record's header is
+counted nowhere here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from codec import huffman
+
+from .anatomy import Alphabet, dissect
+from .series import Series, tracked
+from .sizes import huffman_nbytes, runlength_nbytes
+
+
+@dataclass(frozen=True)
+class Stages:
+    """One checkpoint's bytes after each stage.
+
+    bits: x, None for the exponent stage alone. n: elements. symbols: before promotion, zero among
+    them if it occurs, of all alphabets. e: fixed-length indices and a level for each bucket. ep:
+    the same of what is promoted; with bits None as e. huffman, runlength: with new code tables.
+    entropy: Shannon's bound for codes of single values, without tables and levels.
+    """
+
+    step: int
+    bits: int | None
+    n: int
+    symbols: int
+    e: float
+    ep: float
+    huffman: float
+    runlength: float
+    entropy: float
+
+    def saved(self, nbytes: float) -> float:
+        """The share of the float32 bytes that is not needed any more."""
+        return 1 - nbytes / (4 * self.n)
+
+
+def breakdown(series: Series, bits: int | None, scope: str = "model") -> Iterator[Stages]:
+    """Every checkpoint of a series but the first, which is stored whole.
+
+    Raises codec.LccError.
+    """
+    for moment, tracker in tracked(series, bits, scope, "runlength"):
+        deltas = {
+            t.name: moment.arrays[t.name] - tracker.state[t.name]
+            for t in moment.layout.tensors
+            if t.lossy
+        }
+        step = tracker.prepare_arrays(moment.arrays)
+        alphabets, codes = dissect(deltas, step)
+        if alphabets:
+            yield Stages(
+                moment.step, bits, sum(a.n for a in alphabets),
+                sum(_symbols(a, len(a.buckets)) for a in alphabets),
+                sum(_fixed(a, len(a.buckets), None) for a in alphabets),
+                sum(_fixed(a, a.kept, bits) for a in alphabets),
+                sum(huffman_nbytes(a.counts(a.kept)) for a in alphabets),
+                sum(
+                    runlength_nbytes(own, a.buckets.keeping(a.kept))
+                    for a, own in zip(alphabets, codes, strict=True)
+                ),
+                sum(huffman.entropy(a.counts(a.kept)) for a in alphabets) / 8,
+            )  # fmt: skip
+        tracker.commit(step)
+
+
+def _symbols(alphabet: Alphabet, kept: int) -> int:
+    return int((alphabet.counts(kept) > 0).sum())
+
+
+def _fixed(alphabet: Alphabet, kept: int, bits: int | None) -> float:
+    """Bytes of indices of x bits, or as many as are needed, and of levels."""
+    width = math.ceil(math.log2(max(_symbols(alphabet, kept), 1))) if bits is None else bits
+    return alphabet.n * width / 8 + 4 * kept

@@ -1,0 +1,112 @@
+"""What saving costs a training: seconds of an iteration with and without it, and of each stage.
+
+Ratios are taken within a round, in which the same training runs once in every mode: machines have
+moods, and two rounds are not alike.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import codec
+from codec.recorder import STAGES, Saved
+
+from .workload import Workload
+
+NONE, SYNCHRONOUS, ASYNCHRONOUS, SKIPPING = MODES = (
+    "without saving", "in the loop", "asynchronous", "asynchronous, skip",
+)  # fmt: skip
+SETTINGS: Mapping[str, dict[str, Any]] = {
+    SYNCHRONOUS: {},
+    ASYNCHRONOUS: {"asynchronous": True},
+    SKIPPING: {"asynchronous": True, "when_busy": "skip"},
+}
+WARM_UP = 20  # iterations before the clock starts
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One training in one mode.
+
+    iteration: seconds, the mean; the last save is waited for. above: what that is above the
+    training without saving of the same round, as a share. call: seconds in `save`, the median.
+    stages: seconds, medians of deltas, by `codec.recorder.STAGES`. nbytes: of a delta, the mean.
+    saved: share of the steps that were.
+    """
+
+    mode: str
+    iteration: float
+    above: float
+    call: float = 0.0
+    stages: Mapping[str, float] = field(default_factory=dict)
+    nbytes: float = 0.0
+    saved: float = 0.0
+
+
+def round_of(
+    workload: Workload,
+    seed: int,
+    iterations: int,
+    settings: Mapping[str, Any],
+    tell: Callable[[int, int], None] = lambda _done, _total: None,
+    folder: Path | None = None,
+) -> list[Cost]:
+    """Every mode once, each from the begin of the same training.
+
+    settings: of the `codec.Checkpointer`. folder: where chains are written, None for a temporary
+    one. Raises demo_models.DataError, codec.LccError.
+    """
+    plain, _ = train(workload, seed, iterations, lambda _step, _state: None)
+    tell(1, len(MODES))
+    costs = [Cost(NONE, plain, 0.0)]
+    for mode, more in SETTINGS.items():
+        with tempfile.TemporaryDirectory(dir=folder) as place:
+            told: list[Saved] = []
+
+            def save(step: int, state: Any, told: list[Saved] = told) -> Saved:
+                told.append(checkpoints.save(step, state))
+                return told[-1]
+
+            path, own = Path(place) / "run.lcc", dict(settings) | more
+            with codec.Checkpointer(path, **own) as checkpoints:
+                iteration, call = train(workload, seed, iterations, save)
+                deltas = [saved for saved in told[WARM_UP:] if saved.kind == "delta"]
+                n = len(told[WARM_UP:])
+        stages = {
+            name: statistics.median(saved.stages[name] for saved in deltas)
+            for name in STAGES if deltas
+        }  # fmt: skip
+        nbytes = statistics.fmean(saved.nbytes for saved in deltas) if deltas else 0.0
+        above = iteration / plain - 1
+        costs.append(Cost(mode, iteration, above, call, stages, nbytes, len(deltas) / n))
+        tell(len(costs), len(MODES))
+    return costs
+
+
+def train(
+    workload: Workload, seed: int, iterations: int, save: Callable[[int, Any], object]
+) -> tuple[float, float]:
+    """Mean seconds of an iteration with all that saving takes, and the median of those in save.
+
+    The first WARM_UP iterations are left out.
+    """
+    training = workload.training(seed)
+    begin, calls = 0.0, []
+    for step in range(WARM_UP + iterations):
+        if step == WARM_UP:
+            begin = time.perf_counter()
+        training.iterate(step + 1)
+        state = training.state()["model"]
+        asked = time.perf_counter()
+        saved = save(step, state)
+        calls.append(time.perf_counter() - asked)
+        if step == 0:
+            getattr(saved, "nbytes", None)  # the other process has started once it is told
+    getattr(saved, "nbytes", None)  # nothing is under way any more
+    return (time.perf_counter() - begin) / iterations, statistics.median(calls[WARM_UP:])

@@ -1,0 +1,136 @@
+"""A series of states: what a training passes through, or checkpoints that somebody has.
+
+A chain gives its track, for that is what it restores: with few bits not quite what was trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from codec.chain import Chain
+from codec.checkpointer import Front
+from codec.errors import SettingsError
+from codec.files import SUFFIXES, read_state, steps_of
+from codec.policy import Policy
+from codec.state import Arrays, Layout, copy_arrays, to_arrays
+from codec.track import Tracker
+
+from .workload import Workload
+
+LossOf = Callable[[Arrays], float]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One state of a series.
+
+    arrays: of the layout's tensors, see `codec.state.to_arrays`; they may share memory with what
+    made them, so whoever keeps them copies. loss_of: the loss of a state like this one, None
+    where nobody can tell.
+    """
+
+    step: int
+    layout: Layout
+    arrays: Arrays
+    loss_of: LossOf | None = None
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The states of a training: its begin, then every so many iterations. seed: of the task."""
+
+    workload: Workload
+    seed: int = 0
+    iterations: int = 100
+    interval: int = 1
+
+    def __len__(self) -> int:
+        return self.iterations // self.interval + 1
+
+    def __iter__(self) -> Iterator[Moment]:
+        training, front = self.workload.training(self.seed), Front(Policy())
+
+        def moment(step: int) -> Moment:
+            model = training.state()["model"]
+            parts, layout = front.look_at(model)
+            arrays = to_arrays(parts.tensors, layout)
+            return Moment(step, layout, arrays, training.task.probe_loss)
+
+        yield moment(0)
+        for step in range(1, self.iterations + 1):
+            training.iterate(step)
+            if step % self.interval == 0:
+                yield moment(step)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Checkpoints of somebody's own: files, a folder of them, a chain or its archive.
+
+    policy: which tensors are lossy, see `codec.Checkpointer`.
+    Raises codec.SettingsError, codec.SourceError, codec.ChainError.
+    """
+
+    paths: Sequence[Path]
+    policy: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if len(self) < 2:
+            raise SettingsError(
+                f"{', '.join(map(str, self.paths))}: a series has two checkpoints at least; name "
+                f"the files, a folder of {', '.join(SUFFIXES)}, or a chain"
+            )
+
+    def __len__(self) -> int:
+        chain = self._chain()
+        return len(chain.steps) if chain else len(self._files())
+
+    def __iter__(self) -> Iterator[Moment]:
+        front = Front(Policy(self.policy))
+        for step, state in self._states():
+            parts, layout = front.look_at(state)
+            yield Moment(step, layout, to_arrays(parts.tensors, layout))
+
+    def _states(self) -> Iterator[tuple[int, Mapping[Any, Any]]]:
+        if chain := self._chain():
+            for position in chain.every_step():
+                yield position.step, position.whole()
+        else:
+            for step, path in self._files():
+                yield step, read_state(path)
+
+    def _chain(self) -> Chain | None:
+        (path, *more) = self.paths
+        is_chain = path.is_dir() and any(path.glob("*.base.safetensors"))
+        return Chain(path) if not more and (is_chain or path.name.endswith(".zip")) else None
+
+    def _files(self) -> list[tuple[int, Path]]:
+        files: list[Path] = []
+        for path in self.paths:
+            inside = (
+                sorted(p for p in path.iterdir() if p.suffix in SUFFIXES) if path.is_dir() else []
+            )
+            files += inside or [path]
+        return steps_of(files)
+
+
+Series = Trained | Found
+
+
+def tracked(
+    series: Series, bits: int | None, scope: str, coder: str, budget: float | None = None
+) -> Iterator[tuple[Moment, Tracker]]:
+    """Every state but those that begin anew, with a tracker that has seen all before it.
+
+    Who takes one says `tracker.commit(tracker.prepare_arrays(moment.arrays))` before the next.
+    """
+    tracker: Tracker | None = None
+    for moment in series:
+        if tracker is None or tracker.layout != moment.layout:
+            first = copy_arrays(moment.arrays)
+            tracker = Tracker.resume(moment.layout, first, {}, bits, scope, coder, budget)
+        else:
+            yield moment, tracker

@@ -1,0 +1,309 @@
+"""Which bits should I use? Every setting is tried on the states of one run, and the cheapest that
+meets a target is recommended.
+
+A setting's checkpoints are replayed, not trained again: the states that it is given do not depend
+on it. A failure at iteration T costs what was not saved yet, and what was saved is not quite what
+was trained: the restored loss is above that before the failure. Rework is how long the run itself,
+on its trend, took to fall by as much (see recovery, whose protocol this predicts: there, what a
+restored training is above the undisturbed one is measured at every iteration, here it is taken to
+stay as it is at the failure). A failure is taken to come just before the next checkpoint.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from codec import record as records
+from codec.errors import SettingsError
+from codec.record import Place
+from codec.state import Arrays, Layout, copy_arrays
+from codec.track import Step, Tracker
+
+from .intervals import Mean, mean, upper_bound
+from .methods import SHARES, Method
+from .recovery import crossing
+from .series import Moment, Series
+
+TARGETS = ("size", "distance", "rework")
+BITS = (1, 2, 3, 4, 5, 6, 7, 8, None)
+INTERVALS = (1, 2, 5, 10)
+FAILURES = 10  # that every setting is tried on
+SMOOTH = 5  # iterations on either side, as in recovery
+ROOM = 2**30  # bytes of tracks that are followed at once
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What can be chosen. bits or budget: see `codec.Tracker`. interval: between checkpoints."""
+
+    bits: int | None
+    budget: float | None
+    scope: str
+    coder: str
+    interval: int
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        keeps = f"a budget of {self.budget:.3g} of float32" if self.budget else f"{self.bits} bits"
+        keeps = "all buckets" if (self.bits, self.budget) == (None, None) else keeps
+        every = "every iteration" if self.interval == 1 else f"every {self.interval} iterations"
+        coder = "run-length" if self.coder == "runlength" else "Huffman"
+        return f"{keeps}, one alphabet a {self.scope}, {coder}, saved {every}"
+
+    @property
+    def method(self) -> Method:
+        """The same, for `recovery`."""
+        return Method("lc", self.budget, self.bits, self.scope, self.coder)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A setting, and what it made of one run.
+
+    share: of the float32 bytes, of a checkpoint on disk, the mean. rate: the same an iteration.
+    distance: ||restored - u_T|| / ||u_T - u_0||, rework: iterations; both over the failures that
+    were tried, with a bound that another failure stays below in 95 of 100 cases. rework is None
+    where the series cannot tell a loss.
+    """
+
+    setting: Setting
+    share: float
+    distance: Mean
+    distance_bound: float
+    rework: Mean | None
+    rework_bound: float
+
+    @property
+    def rate(self) -> float:
+        """Share of the float32 bytes written for every iteration."""
+        return self.share / self.setting.interval
+
+    def meets(self, target: str, most: float) -> bool:
+        """Whether a target is met with near certainty."""
+        return self.reached(target) <= most
+
+    def reached(self, target: str) -> float:
+        """What a target's number is compared with."""
+        found = {"size": self.share, "distance": self.distance_bound, "rework": self.rework_bound}
+        return found[target]
+
+    @property
+    def costs(self) -> tuple[float, float, float]:
+        """What there should be little of: rate, distance, rework."""
+        return self.rate, self.distance.value, self.rework.value if self.rework else 0.0
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The answer. frontier: candidates that no other one beats in size, distance and rework at
+    once, by rising rate. recommended: None if no setting meets the target. because: a sentence."""
+
+    candidates: tuple[Candidate, ...]
+    frontier: tuple[Candidate, ...]
+    recommended: Candidate | None
+    because: str
+
+
+def settings(
+    bits: Sequence[int | None] = BITS,
+    budgets: Sequence[float] = SHARES,
+    scopes: Sequence[str] = ("model", "tensor"),
+    coders: Sequence[str] = ("runlength", "huffman"),
+    intervals: Sequence[int] = INTERVALS,
+) -> list[Setting]:
+    """Every combination; a budget stands instead of bits."""
+    keeps = [(x, None) for x in bits] + [(None, share) for share in budgets]
+    return [
+        Setting(x, share, scope, coder, interval)
+        for (x, share), scope, coder, interval in product(keeps, scopes, coders, intervals)
+    ]
+
+
+def tune(
+    series: Series,
+    target: str,
+    most: float,
+    tried: Sequence[Setting] | None = None,
+    progress: Progress = lambda _done, _total: None,
+) -> Tuned:
+    """Try every setting on a series, and recommend one.
+
+    target: one of TARGETS. most: for "size" the share of the float32 bytes that a checkpoint may
+    take on disk; then the setting with the least rework (distance, where no loss is known) is
+    recommended. For "distance" and "rework" what `Candidate` says, at most; then the one with the
+    fewest bytes an iteration is.
+
+    Raises SettingsError for a target that is none, or rework without a loss, or a series too short
+    to fail in; codec.LccError.
+    """
+    if target not in TARGETS or not most > 0:
+        raise SettingsError(
+            f"a target is one of {', '.join(TARGETS)}, and a number above 0; got {target!r}, {most}"
+        )
+    tried = settings() if tried is None else tried
+    candidates = tuple(_tried(series, tried, progress))
+    if target == "rework" and candidates[0].rework is None:
+        raise SettingsError(
+            "these checkpoints come without a training: their loss is not known, and rework "
+            "neither; choose a target of size or distance"
+        )
+    frontier = tuple(
+        sorted(
+            (c for c in candidates if not any(_beats(o, c) for o in candidates)),
+            key=lambda c: c.costs,
+        )
+    )
+    meeting = [c for c in candidates if c.meets(target, most)]
+    if not meeting:
+        nearest = min(candidates, key=lambda c: c.reached(target))
+        because = (
+            f"No setting of {len(candidates)} keeps {_words(target)} within {most:g}; the nearest "
+            f"is {nearest.setting.text}, with {nearest.reached(target):.3g}."
+        )
+        return Tuned(candidates, frontier, None, because)
+    if target == "size":
+        best = min(meeting, key=lambda c: (c.rework_bound, c.distance.value, c.rate))
+        why = "has the least rework" if best.rework else "comes nearest to what was trained"
+    else:
+        best = min(meeting, key=lambda c: (c.rate, *c.costs))
+        why = "writes the fewest bytes an iteration"
+    rework = f", rework {best.rework.value:.2f} iterations" if best.rework else ""
+    because = (
+        f"{best.setting.text[0].upper()}{best.setting.text[1:]}: of {len(meeting)} settings that "
+        f"keep {_words(target)} within {most:g}, this one {why}: {best.rate:.2%} of float32, "
+        f"distance {best.distance.value:.3f}{rework}."
+    )
+    return Tuned(candidates, frontier, best, because)
+
+
+def failure_points(n: int) -> list[int]:
+    """Where a run of n iterations is made to fail: late enough to have moved, early enough to see
+    what comes after."""
+    return sorted({round(n / 4 + i * n * 3 / 8 / (FAILURES - 1)) for i in range(FAILURES)})
+
+
+def just_before_a_checkpoint(step: int, interval: int) -> int:
+    """The last iteration up to ``step`` after which the next one would be saved."""
+    return (step + 1) // interval * interval - 1
+
+
+class _Try:
+    """One setting, on the way through a series."""
+
+    def __init__(self, setting: Setting, layout: Layout, first: Arrays) -> None:
+        s = self.setting = setting
+        self._tracker = Tracker.resume(
+            layout, copy_arrays(first), {}, s.bits, s.scope, s.coder, s.budget
+        )
+        self.sizes: list[int] = []
+        self.distances: list[float] = []
+        self.excesses: dict[int, float] = {}  # by the iteration of the failure
+
+    def save(self, number: int, moment: Moment) -> None:
+        tracker = self._tracker
+        step = tracker.prepare_arrays(moment.arrays, lambda exact: self._overhead(number, exact))
+        tracker.commit(step)
+        self.sizes.append(_nbytes(number, step))
+
+    def fail(self, number: int, moment: Moment, loss: float | None, moved: float) -> None:
+        lossy = [t.name for t in moment.layout.tensors if t.lossy]
+        self.distances.append(_distance(self._tracker.state, moment.arrays, lossy) / moved)
+        if moment.loss_of is not None and loss is not None:
+            self.excesses[number] = moment.loss_of(self._tracker.state) - loss
+
+    def _overhead(self, number: int, exact: Arrays) -> int:
+        s = self.setting
+        if s.budget is None:
+            return 0
+        digits = len(str(number))
+        return records.overhead(digits, self._tracker.layout, exact, s.scope, s.coder, s.budget)
+
+
+def _tried(series: Series, tried: Sequence[Setting], progress: Progress) -> Iterator[Candidate]:
+    """Every setting replayed; a few at a time where tracks are large."""
+    n = len(series)
+    points = failure_points(n - 1)
+    fails = {s.interval: {just_before_a_checkpoint(t, s.interval) for t in points} for s in tried}
+    if min(min(own) for own in fails.values()) < 1:
+        raise SettingsError(
+            f"a series of {n} checkpoints is too short to fail in with an interval of "
+            f"{max(fails)}; give it more"
+        )
+    done, first = 0, next(iter(series))
+    together = max(1, ROOM // max(first.layout.nbytes, 1))
+    total = n * -(-len(tried) // together)
+    for begin in range(0, len(tried), together):
+        tries: list[_Try] = []
+        start: Arrays = {}
+        losses: list[float] = []
+        for number, moment in enumerate(series):
+            if not tries:
+                start = copy_arrays(moment.arrays)
+                own = tried[begin : begin + together]
+                tries = [_Try(s, moment.layout, start) for s in own]
+            elif moment.layout != first.layout:
+                raise SettingsError(
+                    f"the tensors of checkpoint {moment.step} are not those of the first one; "
+                    "name a series without that change"
+                )
+            if moment.loss_of is not None:
+                losses.append(moment.loss_of(moment.arrays))
+            lossy = [t.name for t in moment.layout.tensors if t.lossy]
+            moved = _distance(start, moment.arrays, lossy) or 1.0
+            for one in tries:
+                if number and number % one.setting.interval == 0:
+                    one.save(number, moment)
+                if number in fails[one.setting.interval]:
+                    one.fail(number, moment, losses[-1] if losses else None, moved)
+            done += 1
+            progress(done, total)
+        yield from (_candidate(one, first.layout, losses) for one in tries)
+
+
+def _candidate(one: _Try, layout: Layout, losses: Sequence[float]) -> Candidate:
+    trend = [
+        float(np.mean(losses[max(t - SMOOTH, 0) : t + SMOOTH + 1]))
+        for t in range(len(losses) - SMOOTH)
+    ]
+    reworks = []
+    for number, excess in one.excesses.items():
+        after = trend[number:]
+        found = crossing(after, [excess] * len(after))
+        reworks.append(math.inf if found is None else found)
+    return Candidate(
+        one.setting, float(np.mean(one.sizes)) / layout.nbytes,
+        mean(one.distances), upper_bound(one.distances),
+        mean(reworks) if reworks else None, upper_bound(reworks) if reworks else 0.0,
+    )  # fmt: skip
+
+
+def _nbytes(number: int, step: Step) -> int:
+    """On disk, as `codec.Checkpointer` writes it."""
+    return len(records.dump_delta(Place(number, "0" * 16, "0" * 64), "0" * 32, step))
+
+
+def _distance(a: Arrays, b: Arrays, names: Sequence[str]) -> float:
+    squares = (np.square(a[name].astype(np.float64) - b[name]).sum() for name in names)
+    return math.sqrt(float(sum(squares)))
+
+
+def _beats(one: Candidate, other: Candidate) -> bool:
+    """Whether one is better somewhere, and nowhere worse."""
+    pairs = list(zip(one.costs, other.costs, strict=True))
+    return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
+
+
+def _words(target: str) -> str:
+    return {
+        "size": "a checkpoint's share of the float32 bytes",
+        "distance": "the relative distance",
+        "rework": "rework, in iterations,",
+    }[target]

@@ -1,0 +1,75 @@
+"""Sizes after each stage, against the worked example and what the codec writes."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import codec
+from lcviz.lab.breakdown import breakdown
+from lcviz.lab.series import Found, Trained
+from lcviz.lab.workload import workload
+
+PAPER = [0.76, -0.48, 0.2, 0.07, 0.18, 0.49, 0.14, 0.39, 0.82, 0.09]
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> Found:
+    """The paper's ten numbers, as a step from zeros."""
+    torch.save({"w": torch.zeros(10)}, tmp_path / "0.pt")
+    torch.save({"w": torch.tensor(PAPER)}, tmp_path / "1.pt")
+    return Found([tmp_path])
+
+
+def test_the_worked_example(example: Found) -> None:
+    (two,) = breakdown(example, 2)
+    assert (two.step, two.bits, two.n, two.symbols) == (1, 2, 10, 5)
+    assert two.e == 30 / 8 + 4 * 5  # five buckets, no zero: 3 bits, and the levels
+    assert two.ep == 20 / 8 + 4 * 3
+    assert two.huffman == 3 + 2 + 4 * 3  # 18 bits, a table of 2 bytes
+    assert two.entropy * 8 == pytest.approx(17.61, abs=0.005)
+    assert two.saved(two.ep) == 1 - two.ep / 40
+    (every,) = breakdown(example, None)
+    assert every.ep == every.e == two.e
+    assert every.huffman == math.ceil(23 / 8) + 3 + 4 * 5
+
+
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+@pytest.mark.parametrize("bits", [2, None])
+def test_against_what_the_codec_writes(bits: int | None, scope: str) -> None:
+    series = Trained(workload("logistic-regression"), 0, iterations=4)
+    first, *others = [
+        {name: array.copy() for name, array in moment.arrays.items()} for moment in series
+    ]
+    found = list(breakdown(series, bits, scope))
+    assert [s.step for s in found] == [1, 2, 3, 4]
+    tracker = codec.Tracker(first, bits, scope, "runlength")
+    for stages, state in zip(found, others, strict=True):
+        step = tracker.step(state)
+        k = [g.encoded.levels.size for g in step.groups]
+        own = sum(g.encoded.payload_bits for g in step.groups) / 8
+        tables = sum(g.encoded.table_nbytes for g in step.groups)
+        cached = any(g.encoded.cached for g in step.groups)
+        if not cached:
+            assert stages.runlength == pytest.approx(own + tables + 4 * (sum(k) - len(k)), abs=2)
+        assert stages.n == 7850
+        assert stages.runlength <= stages.huffman <= stages.ep + 64
+        if bits == 2:
+            assert stages.ep == 7850 / 4 + 4 * (sum(k) - len(k))
+            assert stages.ep < stages.e
+        fresh = [codec.encode(codec.decode(g.encoded), "huffman") for g in step.groups]
+        assert stages.huffman == sum(
+            math.ceil(e.payload_bits / 8) + e.table_nbytes + 4 * (e.levels.size - 1) for e in fresh
+        )
+
+
+def test_a_model_at_rest(tmp_path: Path) -> None:
+    for i in range(2):
+        torch.save({"w": torch.ones(10)}, tmp_path / f"{i}.pt")
+    (still,) = breakdown(Found([tmp_path]), None)
+    assert (still.symbols, still.e, still.huffman, still.entropy) == (1, 0, 0, 0)
+    assert np.isfinite(still.saved(still.runlength))

@@ -1,0 +1,75 @@
+"""What is counted when a training saves; no test depends on how long it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from lcviz.lab import overhead
+from lcviz.lab.overhead import MODES, WARM_UP, round_of, train
+from lcviz.lab.workload import workload
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def test_every_mode_once(tmp_path: Path) -> None:
+    calls: list[tuple[int, int]] = []
+    costs = round_of(
+        workload("matrix-factorization"), 0, 6, {"bits": 3},
+        lambda done, total: calls.append((done, total)), tmp_path,
+    )  # fmt: skip
+    assert tuple(cost.mode for cost in costs) == MODES
+    assert calls == [(n, 4) for n in range(1, 5)]
+    plain, loop, beside, skip = costs
+    assert (plain.above, plain.call, plain.saved, dict(plain.stages)) == (0, 0, 0, {})
+    for cost in (loop, beside, skip):
+        assert cost.above == pytest.approx(cost.iteration / plain.iteration - 1)
+        assert cost.call > 0
+    for cost in (loop, beside):
+        assert cost.saved == 1
+        assert tuple(cost.stages) == ("encode", "check", "write", "advance")
+    assert loop.nbytes == beside.nbytes > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_all_that_is_waited_for_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that stands still but for what is done."""
+    now = 0.0
+
+    class Training:
+        def iterate(self, step: int) -> None:
+            nonlocal now
+            now += 3 if step > WARM_UP else 1000
+
+        def state(self) -> dict[str, int]:
+            return {"model": 1}
+
+    class Saved:
+        @property
+        def nbytes(self) -> int:
+            nonlocal now
+            now += 10
+            return 1
+
+    def save(_step: int, _state: object) -> Saved:
+        nonlocal now
+        now += 0.5
+        return Saved()
+
+    class Workload:
+        def training(self, _seed: int) -> Training:
+            return Training()
+
+    monkeypatch.setattr(overhead.time, "perf_counter", lambda: now)
+    iteration, call = train(Workload(), 0, 4, save)  # type: ignore[arg-type]
+    assert iteration == (4 * 3.5 + 10) / 4
+    assert call == 0.5

@@ -1,0 +1,114 @@
+"""Series of states: of a training, of files, of a chain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import codec
+from codec.state import copy_arrays
+from lcviz.lab.series import Found, Trained, tracked
+from lcviz.lab.workload import workload
+
+
+@pytest.fixture
+def states() -> list[dict[str, torch.Tensor]]:
+    """Five, of which the fourth has one tensor more."""
+    rng = np.random.default_rng(0)
+    found = []
+    w = torch.zeros(20, 5)
+    for i in range(5):
+        w = w + torch.from_numpy(rng.normal(size=(20, 5)).astype(np.float32))
+        found.append({"w": w, "n": torch.tensor(i)} | ({"b": torch.ones(9)} if i >= 3 else {}))
+    return found
+
+
+def test_a_training() -> None:
+    series = Trained(workload("logistic-regression"), 1, iterations=7, interval=3)
+    steps, losses = [], []
+    for moment in series:
+        steps.append(moment.step)
+        assert moment.loss_of is not None
+        losses.append(moment.loss_of(moment.arrays))
+        assert [t.name for t in moment.layout.tensors] == ["linear.weight", "linear.bias"]
+    assert steps == [0, 3, 6]
+    assert len(series) == 3
+    expected = []
+    fresh = workload("logistic-regression").training(1)
+    for step in range(7):
+        if step:
+            fresh.iterate(step)
+        if step % 3 == 0:
+            expected.append(fresh.task.probe_loss())
+    assert losses == expected
+
+
+@pytest.mark.parametrize("kind", ["pt", "safetensors", "folder", "chain", "zip"])
+def test_found(kind: str, tmp_path: Path, states: list[dict[str, torch.Tensor]]) -> None:
+    paths = []
+    if kind in ("chain", "zip"):
+        with codec.Checkpointer(tmp_path / "run.lcc", bits=None) as checkpoints:
+            for i, state in enumerate(states):
+                checkpoints.save(10 * i, state)
+        paths = [tmp_path / "run.lcc"]
+        if kind == "zip":
+            codec.Chain(paths[0]).pack(tmp_path / "run.lcc.zip")
+            paths = [tmp_path / "run.lcc.zip"]
+    else:
+        suffix = "pt" if kind == "folder" else kind
+        for i, state in enumerate(states):
+            path = tmp_path / f"step-{10 * i}.{suffix}"
+            if suffix == "pt":
+                torch.save(state, path)
+            else:
+                path.write_bytes(codec.files.to_safetensors(state))
+            paths.append(path)
+        if kind == "folder":
+            (tmp_path / "notes.txt").write_text("not a checkpoint")
+            paths = [tmp_path]
+        paths.reverse()
+    series = Found(paths)
+    assert len(series) == 5
+    found = [(m.step, copy_arrays(m.arrays), m.loss_of) for m in series]
+    assert [step for step, *_ in found] == [0, 10, 20, 30, 40]
+    for (step, arrays, loss_of), state in zip(found, states, strict=True):
+        assert loss_of is None
+        assert arrays.keys() == state.keys()
+        whole = codec.restore(paths[0], step) if kind in ("chain", "zip") else state
+        for name, array in arrays.items():
+            assert np.array_equal(array, whole[name].numpy())
+
+
+def test_a_series_is_two_at_least(tmp_path: Path, states: list[dict[str, torch.Tensor]]) -> None:
+    torch.save(states[0], tmp_path / "a.pt")
+    with pytest.raises(codec.SettingsError, match="two checkpoints at least"):
+        Found([tmp_path / "a.pt"])
+    with pytest.raises(codec.SettingsError, match="two checkpoints at least"):
+        Found([tmp_path])
+    (tmp_path / "b.txt").write_text("")
+    with pytest.raises(codec.SettingsError, match="must end with"):
+        list(Found([tmp_path / "a.pt", tmp_path / "b.txt"]))
+    with pytest.raises(codec.SourceError, match="is not there"):
+        list(Found([tmp_path / "a.pt", tmp_path / "c.pt"]))
+
+
+def test_tracked_begins_anew_where_the_tensors_change(
+    tmp_path: Path, states: list[dict[str, torch.Tensor]]
+) -> None:
+    for i, state in enumerate(states):
+        torch.save(state, tmp_path / f"{i}.pt")
+    steps, trackers = [], []
+    for moment, tracker in tracked(Found([tmp_path]), 2, "model", "huffman"):
+        steps.append(moment.step)
+        before = copy_arrays(tracker.state)
+        tracker.commit(tracker.prepare_arrays(moment.arrays))
+        assert np.linalg.norm(tracker.state["w"] - moment.arrays["w"]) < np.linalg.norm(
+            before["w"] - moment.arrays["w"]
+        )
+        trackers.append(tracker)
+    assert steps == [1, 2, 4]
+    assert trackers[0] is trackers[1]
+    assert trackers[2] is not trackers[1]

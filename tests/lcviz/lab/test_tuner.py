@@ -1,0 +1,205 @@
+"""The tuner: what it tries, what it measures, what it recommends and why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import codec
+from lcviz.lab import tuner
+from lcviz.lab.intervals import mean
+from lcviz.lab.recovery import Protocol, fail_and_recover
+from lcviz.lab.series import Found, Trained
+from lcviz.lab.tuner import (
+    Candidate,
+    Setting,
+    Tuned,
+    failure_points,
+    just_before_a_checkpoint,
+    settings,
+    tune,
+)
+from lcviz.lab.workload import workload
+
+FEW = settings(bits=(1, 2, 3, None), budgets=(0.1,), coders=("runlength",), intervals=(1, 4))
+SERIES = Trained(workload("logistic-regression"), 0, 48)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def tuned() -> Tuned:
+    torch.set_num_threads(1)
+    return tune(SERIES, "rework", 2.0, FEW)
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Found:
+    """Forty checkpoints of one tensor that wanders."""
+    rng, w = np.random.default_rng(0), np.zeros(5000, np.float32)
+    for i in range(40):
+        torch.save({"w": torch.from_numpy(w.copy())}, tmp_path / f"{i}.pt")
+        w += (rng.normal(size=5000) * 2.0 ** rng.integers(-8, 0, 5000)).astype(np.float32)
+    return Found([tmp_path])
+
+
+def test_every_combination() -> None:
+    every = settings()
+    assert len(set(every)) == len(every) == (9 + 4) * 2 * 2 * 4
+    assert all((s.bits is None) or (s.budget is None) for s in every)
+
+
+def test_what_is_recommended_meets_the_target_most_cheaply(tuned: Tuned) -> None:
+    best = tuned.recommended
+    assert best is not None
+    assert best.rework is not None
+    assert best.rework.value < best.rework_bound <= 2
+    for c in tuned.candidates:
+        assert c.rate == c.share / c.setting.interval
+        assert c.rate >= best.rate or c.rework_bound > 2
+    assert best.setting.text[1:] in tuned.because
+    assert f"{best.rate:.2%} of float32" in tuned.because
+
+
+def test_the_frontier_is_what_nobody_beats(tuned: Tuned) -> None:
+    def costs(c: Candidate) -> tuple[float, float, float]:
+        assert c.rework
+        return c.rate, c.distance.value, c.rework.value
+
+    for c in tuned.candidates:
+        beaten = any(
+            all(a <= b for a, b in zip(costs(o), costs(c))) and costs(o) != costs(c)
+            for o in tuned.candidates
+        )
+        assert (c in tuned.frontier) == (not beaten)
+    rates = [c.rate for c in tuned.frontier]
+    assert rates == sorted(rates)
+    assert 2 < len(tuned.frontier) < len(tuned.candidates)
+
+
+@pytest.mark.parametrize("interval", [1, 4])
+def test_sizes_and_distances_are_those_of_a_real_chain(
+    interval: int, tuned: Tuned, tmp_path: Path
+) -> None:
+    setting = Setting(2, None, "model", "runlength", interval)
+    (c,) = (c for c in tuned.candidates if c.setting == setting)
+    fails = {just_before_a_checkpoint(t, interval) for t in failure_points(48)}
+    distances, nbytes, start = [], [], {}
+    with codec.Checkpointer(tmp_path / "run.lcc", bits=2, base_every=None) as checkpoints:
+        for number, moment in enumerate(SERIES):
+            state = {n: a.copy() for n, a in moment.arrays.items()}
+            start = start or state
+            if number % interval == 0:
+                saved = checkpoints.save(number, state)
+                nbytes += [saved.nbytes] if number else []
+            if number in fails:
+                assert checkpoints.tracker
+                track = checkpoints.tracker.state
+                far, moved = (
+                    math.sqrt(sum(float(np.square(a[n] - state[n]).sum()) for n in state))
+                    for a in (track, start)
+                )
+                distances.append(far / moved)
+    assert c.share * 4 * 7850 == pytest.approx(np.mean(nbytes))
+    assert c.distance.value == pytest.approx(np.mean(distances), rel=1e-4)
+    assert c.distance.n == len(fails)
+
+
+def test_it_foresees_what_recovery_finds(tuned: Tuned) -> None:
+    """The same failures, with trainings that do go on from what was restored."""
+    for bits, interval in ((2, 1), (2, 4)):
+        setting = Setting(bits, None, "model", "runlength", interval)
+        (c,) = (c for c in tuned.candidates if c.setting == setting)
+        fails = sorted({just_before_a_checkpoint(t, interval) for t in failure_points(48)})[::3]
+        real = [
+            fail_and_recover(
+                SERIES.workload, 0, [setting.method], Protocol(t, interval, cap=40)
+            )[0].rework
+            for t in fails
+        ]  # fmt: skip
+        assert c.rework is not None
+        assert c.rework.value == pytest.approx(np.mean(real), rel=0.35, abs=0.3)
+
+
+def test_a_target_of_size_wants_the_least_rework() -> None:
+    found = tune(SERIES, "size", 0.06, FEW)
+    assert found.recommended is not None
+    assert found.recommended.share <= 0.06
+    for c in found.candidates:
+        assert c.share > 0.06 or c.rework_bound >= found.recommended.rework_bound
+    assert "has the least rework" in found.because
+
+
+def test_checkpoints_without_a_training(own: Found) -> None:
+    found = tune(own, "distance", 0.2, FEW)
+    assert found.recommended is not None
+    assert found.recommended.rework is None
+    assert found.recommended.distance_bound <= 0.2
+    nearest = tune(own, "size", 0.2, FEW)
+    assert "comes nearest to what was trained" in nearest.because
+    with pytest.raises(codec.SettingsError, match="their loss is not known"):
+        tune(own, "rework", 3, FEW)
+
+
+def test_nothing_meets_the_target() -> None:
+    found = tune(SERIES, "rework", 1e-9, FEW[:4])
+    assert found.recommended is None
+    assert found.because.startswith("No setting of 4 keeps rework, in iterations, within 1e-09")
+    assert found.frontier
+
+
+def test_a_few_at_a_time_is_the_same(tuned: Tuned, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuner, "ROOM", 3 * 4 * 7850)
+    calls: list[tuple[int, int]] = []
+    again = tune(SERIES, "rework", 2.0, FEW, lambda done, total: calls.append((done, total)))
+    assert again == tuned
+    rounds = -(-len(FEW) // 3)
+    assert calls == [(n, 49 * rounds) for n in range(1, 49 * rounds + 1)]
+
+
+@pytest.mark.parametrize(("target", "most"), [("speed", 1.0), ("size", 0.0), ("rework", math.nan)])
+def test_targets_that_are_none(target: str, most: float) -> None:
+    with pytest.raises(codec.SettingsError, match="size, distance, rework"):
+        tune(SERIES, target, most, FEW)
+
+
+def test_series_that_cannot_fail(own: Found, tmp_path: Path) -> None:
+    with pytest.raises(codec.SettingsError, match="too short to fail in"):
+        tune(replace(SERIES, iterations=8), "size", 0.1, settings(intervals=(10,)))
+    torch.save({"w": torch.ones(7, 7)}, own.paths[0] / "40.pt")
+    with pytest.raises(codec.SettingsError, match="tensors of checkpoint 40 are not those"):
+        tune(own, "size", 0.1, FEW)
+
+
+def test_where_a_run_fails() -> None:
+    points = failure_points(160)
+    assert points[0] == 40
+    assert points[-1] == 100
+    assert len(points) == 10
+    assert just_before_a_checkpoint(40, 1) == 40
+    assert [just_before_a_checkpoint(t, 5) for t in (38, 39, 40, 43, 44)] == [34, 39, 39, 39, 44]
+
+
+def test_bounds() -> None:
+    """t(0.95, 4) = 2.131847."""
+    from lcviz.lab.intervals import upper_bound
+
+    deviation = math.sqrt(2.5)
+    assert upper_bound([1, 2, 3, 4, 5]) == pytest.approx(3 + 2.131847 * deviation * math.sqrt(1.2))
+    assert upper_bound([1.0]) == math.inf
+    assert upper_bound([1.0, math.inf]) == math.inf
+    assert mean([1.0, math.inf]).value == math.inf
+    with pytest.raises(ValueError, match="nothing"):
+        upper_bound([])

@@ -1,0 +1,146 @@
+"""`python -m lcviz`: the experiments as a user runs them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from lcviz.__main__ import main
+from lcviz.experiments.failures import Recovery
+
+MF = ("--models", "matrix-factorization")
+QUICK: dict[str, tuple[str, ...]] = {
+    "tune": (*MF, "--iterations", "40", "--check", "2"),
+    "breakdown": (*MF, "--iterations", "3", "--bits", "all,2"),
+    "removed-bucket": (*MF, "--iterations", "2"),
+    "overhead": (*MF, "--seeds", "1", "--iterations", "5"),
+    "repeated": (*MF, "--iterations", "9", "--failures", "2", "--seeds", "2"),
+    "recovery": (*MF, "--fail-at", "6", "--cap", "5", "--seeds", "2", "--shares", ".05"),
+}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LCVIZ_DATA", raising=False)
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+def asked(capsys: pytest.CaptureFixture[str], name: str, *more: str) -> str:
+    assert main([name, *QUICK[name], *more]) == 0
+    return capsys.readouterr().out
+
+
+def without_seconds(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """And without what the machine's mood decides besides: how many saves were skipped."""
+    times = ("iteration", "above", "call", "saved")
+    rows = [row for row in rows if row.get("mode") != "asynchronous, skip"]
+    return [
+        {k: v for k, v in row.items() if not k.endswith("seconds") and k not in times}
+        for row in rows
+    ]
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_the_same_seeds_give_the_same_numbers(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = json.loads(asked(capsys, name, "--json"))
+    other = json.loads(asked(capsys, name, "--json", "--keep", "elsewhere.jsonl"))
+    assert without_seconds(one["rows"]) == without_seconds(other["rows"])
+    assert one["asked"]["experiment"] == name
+    assert one["on"]["versions"]["torch"]
+    if name != "overhead":
+        third = json.loads(asked(capsys, name, "--json", "--seed", "7"))
+        assert without_seconds(one["rows"]) != without_seconds(third["rows"])
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_tables_and_csv(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = asked(capsys, name)
+    assert text.count("\n| ") > 2
+    assert "Matrix factorization" in text
+    resumed = asked(capsys, name, "--csv", "--resume")
+    rows = list(csv.DictReader(io.StringIO(resumed)))
+    lines = Path(f"lab/{name}.jsonl").read_text().splitlines()[1:]
+    assert len(rows) == sum(len(json.loads(line)["rows"]) for line in lines)
+
+
+def test_an_interrupt_loses_no_trial(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = json.loads(asked(capsys, "recovery", "--json", "--keep", "whole.jsonl"))
+    run, ran = Recovery.run, []
+
+    def interrupted(self: Any, options: Any, trial: Any, tell: Any) -> Any:
+        ran.append(trial)
+        if len(ran) == 2:
+            raise KeyboardInterrupt
+        return run(self, options, trial, tell)
+
+    monkeypatch.setattr(Recovery, "run", interrupted)
+    assert main(["recovery", *QUICK["recovery"]]) == 130
+    assert "go on with --resume" in capsys.readouterr().err
+    again = json.loads(asked(capsys, "recovery", "--json", "--resume"))
+    assert without_seconds(again["rows"]) == without_seconds(whole["rows"])
+    assert ran == [["matrix-factorization", 0], *[["matrix-factorization", 1]] * 2]
+
+
+@pytest.mark.parametrize("name", ["breakdown", "removed-bucket"])
+def test_checkpoints_of_one_s_own(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    Path("own").mkdir()
+    for i in range(4):
+        state = {"w": torch.from_numpy(rng.normal(size=(30, 30)).astype(np.float32)) * i}
+        torch.save({"model": state, "epoch": i}, f"own/checkpoint-{i}.pt")
+    assert main([name, "--own", "own"]) == 0
+    text = capsys.readouterr().out
+    assert "own" in text
+    assert "nan" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["breakdown", "--models", "lenet6"], 2, "no model 'lenet6'"),
+        (["breakdown", "--bits", "9"], 2, "bits are 1 to 8, or all"),
+        (["recovery", "--shares", "5"], 2, "0.05 is 5 %"),
+        (["recovery", "--shares", "x"], 2, "shares"),
+        (["recovery", *MF, "--fail-at", "0"], 2, "saves at least once"),
+        (["repeated", *MF, "--failures", "0"], 2, "fails at least once"),
+        (["repeated", *MF, "--failures", "9", "--iterations", "9"], 2, "less often"),
+        (["breakdown", "--own", "nowhere"], 2, "two checkpoints at least"),
+        (["breakdown", "--own", "a.pt", "b.pt"], 1, "is not there"),
+        (["breakdown", "--models", "lenet5", "--data", "mnist"], 1, "LCVIZ_DATA"),
+        (["breakdown", "--models", "lenet5", "--folder", "nowhere"], 1, "nowhere"),
+        (["recovery", *MF, "--seed", "-1", "--seeds", "1"], 2, "seed is -1"),
+        ([], 2, "EXPERIMENT"),
+    ],
+)
+def test_mistakes_are_told(
+    arguments: list[str], code: int, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        found = main(arguments)
+    except SystemExit as exc:  # argparse's own
+        found = int(exc.code or 0)
+    error = capsys.readouterr().err
+    assert found == code, error
+    assert told in error
+    assert "Traceback" not in error
+
+
+def test_resuming_something_else(capsys: pytest.CaptureFixture[str]) -> None:
+    asked(capsys, "breakdown")
+    assert main(["breakdown", *QUICK["breakdown"], "--scope", "tensor", "--resume"]) == 1
+    assert "another scope" in capsys.readouterr().err
