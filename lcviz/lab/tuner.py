@@ -20,7 +20,8 @@ import numpy as np
 
 from codec import record as records
 from codec.errors import SettingsError
-from codec.record import Place
+from codec.metadata import DIGEST
+from codec.record import RUN, Place
 from codec.state import Arrays, Layout, copy_arrays
 from codec.track import Step, Tracker
 
@@ -287,7 +288,7 @@ def _candidate(one: _Try, layout: Layout, losses: Sequence[float]) -> Candidate:
 
 def _nbytes(number: int, step: Step) -> int:
     """On disk, as `codec.Checkpointer` writes it."""
-    return len(records.dump_delta(Place(number, "0" * 16, "0" * 64), "0" * 32, step))
+    return len(records.dump_delta(Place(number, "0" * RUN, "0" * DIGEST), "0" * 32, step))
 
 
 def _distance(a: Arrays, b: Arrays, names: Sequence[str]) -> float:
