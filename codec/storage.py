@@ -1,7 +1,8 @@
 """Files that are whole and durable or not there, and a directory that one process writes to.
 
-A file is written under a temporary name in the same directory, fsynced, linked to its final
-name (which never overwrites), and the directory is fsynced.
+A file is written under a temporary name in the same directory, or without one where the system
+can do that, fsynced, linked to its final name (which never overwrites), and the directory is
+fsynced.
 
 Not done here: what is written, and in which order (checkpointer, chain).
 """
@@ -14,7 +15,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import IO
+from typing import IO, NoReturn
 
 from filelock import FileLock, Timeout
 
@@ -35,6 +36,7 @@ class Directory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._left: list[Path] = []  # what a failed save could not take back
+        self._nameless: int | None = None  # descriptor of the directory, see `publish`
         self._lock = FileLock(path / LOCK, thread_local=False, fallback_to_soft=False)
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -56,6 +58,7 @@ class Directory:
         for leftover in leftovers:
             with contextlib.suppress(OSError):
                 leftover.unlink()
+        self._nameless = _opened_for_nameless(path)
 
     def publish(self, name: str, data: bytes) -> None:
         """Add a file. Raises StepOrderError if it exists, WriteError."""
@@ -66,7 +69,7 @@ class Directory:
         except OSError as exc:
             raise WriteError(f"{self._left[-1]}: could not be removed: {exc}") from exc
         try:
-            publish(self.path / name, lambda file: file.write(data))
+            publish(self.path / name, lambda file: file.write(data), nameless=self._nameless)
         except WriteError as exc:
             if isinstance(exc.__cause__, _LeftError):
                 self._left.append(self.path / name)
@@ -98,66 +101,117 @@ class Directory:
 
     def close(self) -> None:
         """Let others write."""
+        if self._nameless is not None:
+            with contextlib.suppress(OSError):
+                os.close(self._nameless)
+            self._nameless = None
         with contextlib.suppress(OSError):  # the operating system does it in the end
             self._lock.release()
 
 
-def publish(path: Path, write: Callable[[IO[bytes]], object], *, overwrite: bool = False) -> None:
+def publish(
+    path: Path,
+    write: Callable[[IO[bytes]], object],
+    *,
+    overwrite: bool = False,
+    nameless: int | None = None,
+) -> None:
     """Write a file so that it is either whole and durable or not there.
 
     Temporary file in the same directory, flush, fsync, then link (which fails if the name
-    exists) or, with overwrite, replace; then fsync of the directory. Raises StepOrderError
-    if the name exists, WriteError for whatever the disk refuses; both leave no trace, but
-    for a file already replaced when the directory's fsync fails, or one that has its name then
-    and cannot be unlinked either (the cause is a _LeftError).
+    exists) or, with overwrite, replace; then fsync of the directory. nameless: descriptor of the
+    directory, if files without a name can be made in it: fewer calls, and nothing that a kill
+    could leave behind. Raises StepOrderError if the name exists, WriteError for whatever the disk
+    refuses; both leave no trace, but for a file already replaced when the directory's fsync fails,
+    or one that has its name then and cannot be unlinked either (the cause is a _LeftError).
     """
     temporary = None
+    linked = False
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
+        if nameless is None:
+            descriptor, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=path.parent)
+        else:
+            descriptor = os.open(".", os.O_TMPFILE | os.O_WRONLY, 0o644, dir_fd=nameless)
         with os.fdopen(descriptor, "wb") as file:
             write(file)
             file.flush()
-            os.fchmod(file.fileno(), 0o644)  # mkstemp makes files only their owner can read
+            if temporary is not None:
+                os.fchmod(file.fileno(), 0o644)  # mkstemp makes files only their owner can read
             os.fsync(file.fileno())
-        if overwrite:
+            if nameless is not None:
+                _name(file.fileno(), path.name, nameless)
+                linked = True
+        if overwrite and temporary is not None:
             os.replace(temporary, path)
             temporary = None
-            _fsync_directory(path.parent)
-        else:
-            _link(temporary, path)
-    except FileExistsError as exc:
-        raise StepOrderError(f"{path}: exists already, and records are never overwritten") from exc
-    except OSError as exc:
-        raise WriteError(f"{path}: could not be written, nothing was changed: {exc}") from exc
+        elif temporary is not None:
+            os.link(temporary, path)
+            linked = True
+        _fsync_directory(path.parent if nameless is None else nameless)
+    except BaseException as exc:
+        # A record that is there though its save failed would be the parent of nothing: the next
+        # save would name the record before it, and no reader could follow. So whatever happened
+        # (Ctrl-C too), it goes.
+        _refuse(path, exc, linked)
     finally:
         if temporary is not None:
             with contextlib.suppress(OSError):  # leftovers are ignored
                 os.unlink(temporary)
 
 
+def _refuse(path: Path, exc: BaseException, linked: bool) -> NoReturn:
+    """Take back the name of a file, if it has it, and say what happened."""
+    if linked:
+        try:
+            os.unlink(path)
+        except OSError as left:
+            text = f"{path}: was not saved, and could not be removed: {left}"
+            raise WriteError(text) from _LeftError(*left.args)
+    if isinstance(exc, FileExistsError):
+        raise StepOrderError(f"{path}: exists already, and records are never overwritten") from exc
+    if isinstance(exc, OSError):
+        raise WriteError(f"{path}: could not be written, nothing was changed: {exc}") from exc
+    raise exc
+
+
 class _LeftError(OSError):
     """A file has its name, is not durable, and could not be removed."""
 
 
-def _link(temporary: str, path: Path) -> None:
-    """Give the file its name for good, or, whatever happens (Ctrl-C too), not at all.
-
-    A record that is there though its save failed would be the parent of nothing: the next
-    save would name the record before it, and no reader could follow.
-    """
-    os.link(temporary, path)
+def _opened_for_nameless(path: Path) -> int | None:
+    """Descriptor of a directory, if a file without a name can be made in it and named."""
+    if not hasattr(os, "O_TMPFILE"):
+        return None
     try:
-        _fsync_directory(path.parent)
-    except BaseException:
+        directory = os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
+    name = f"{TEMPORARY}{os.getpid()}"
+    try:
+        descriptor = os.open(".", os.O_TMPFILE | os.O_WRONLY, 0o600, dir_fd=directory)
         try:
-            os.unlink(path)
-        except OSError as exc:
-            raise _LeftError(*exc.args) from exc
-        raise
+            _name(descriptor, name, directory)
+        finally:
+            os.close(descriptor)
+        os.unlink(name, dir_fd=directory)
+    except OSError:  # not on every disk
+        with contextlib.suppress(OSError):
+            os.close(directory)
+        return None
+    return directory
 
 
-def _fsync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+def _name(descriptor: int, name: str, directory: int) -> None:
+    """Give a file without a name one. Raises OSError; FileExistsError if others have it."""
+    os.link(f"/proc/self/fd/{descriptor}", name, dst_dir_fd=directory, follow_symlinks=True)
+
+
+def _fsync_directory(place: Path | int) -> None:
+    """By its path, or by a descriptor that is open."""
+    if isinstance(place, int):
+        os.fsync(place)
+        return
+    descriptor = os.open(place, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

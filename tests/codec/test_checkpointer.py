@@ -463,7 +463,7 @@ def test_a_prepared_step_moves_nothing(
     one, two = (codec.Checkpointer(tmp_path / name, coder=coder) for name in ("one", "two"))
     publish = storage.publish
 
-    def refuse(path: Path, write: Any) -> None:
+    def refuse(*args: Any, **kwargs: Any) -> None:
         raise codec.WriteError("no")
 
     for step, state in enumerate(states):
@@ -702,8 +702,8 @@ def interrupt_publishing(patch: pytest.MonkeyPatch) -> None:
     """Ctrl-C comes when the record is there, and before anybody is told."""
     publish = storage.publish
 
-    def publish_and_be_interrupted(*args: Any) -> None:
-        publish(*args)
+    def publish_and_be_interrupted(*args: Any, **kwargs: Any) -> None:
+        publish(*args, **kwargs)
         raise KeyboardInterrupt
 
     patch.setattr(storage, "publish", publish_and_be_interrupted)
