@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -72,6 +73,15 @@ def test_worked_example_lines() -> None:
     assert rows["H"][18:].split()[:10] == [words[c] for c in p.codes]
     assert codec.encode(p).payload_bits == 18
     assert "18 bits" in rows["H"]
+
+
+def test_lab_commands_are_understood() -> None:
+    from lcviz.__main__ import _parser
+    from lcviz.experiments import EXPERIMENTS
+
+    commands = [shlex.split(c, comments=True) for c in COMMANDS if c.startswith("python -m lcviz")]
+    asked = {_parser().parse_args(command[3:]).experiment.name for command in commands}
+    assert asked == {experiment.name for experiment in EXPERIMENTS}
 
 
 def test_two_commands() -> None:
