@@ -701,7 +701,7 @@ def test_a_disk_error_is_told(
     run = create()
     page = live(run=run.id).click("step")
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(codec.storage.os, "link", refuse)
