@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from lcviz.lab import overhead
 from lcviz.lab.overhead import MODES, WARM_UP, round_of, train
 from lcviz.lab.workload import workload
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def test_every_mode_once(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +27,6 @@ METHODS = [
     Method("lc", bits=2), Method("lc", 0.1, scope="tensor", coder="huffman"),
 ]  # fmt: skip
 SHORT = Protocol(fail_at=12, cap=15, smooth=2)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

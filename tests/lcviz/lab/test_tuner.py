@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,14 +28,6 @@ from lcviz.lab.workload import workload
 
 FEW = settings(bits=(1, 2, 3, None), budgets=(0.1,), coders=("runlength",), intervals=(1, 4))
 SERIES = Trained(workload("logistic-regression"), 0, 48)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
