@@ -247,15 +247,18 @@ def _keeping(settings: Settings) -> str:
 def _lost(snapshot: Snapshot) -> str:
     """What a crash now would cost, in words."""
     every = snapshot.measured
-    restored = _number(every[-1].restored_loss)
-    n = lost_iterations(
+    last = every[-1]
+    # Losses lag behind where there is no time to measure them: the newest that is known stands for
+    # what a checkpoint loses, and to that comes what was trained since the newest one.
+    lost = lost_iterations(
         [c.step for c in every],
         [_number(c.live_loss) for c in every],
-        restored,
-        snapshot.iteration,
+        _number(last.restored_loss),
+        last.step,
     )
-    if n is None:
-        return f"the run: the model restored from step {every[-1].step} has no finite loss"
+    if lost is None:
+        return f"the run: the model restored from step {last.step} has no finite loss"
+    n = lost + snapshot.iteration - snapshot.newest.step
     if n == 0:
         return "less than 1 iteration of training"
     return f"roughly {n} iteration{'' if n == 1 else 's'} of training"

@@ -6,6 +6,7 @@ import gzip
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from lcviz.figures.huffman import token_text
 from lcviz.figures.panel import CODER_NAMES, nbytes_text, percent_text
 from lcviz.lab.anatomy import choices, tables, totals, written
 from lcviz.lab.codes import code_table, token_table
+from lcviz.pages import live as live_page
 from lcviz.pages.settings import LOSS_SHARE
 from lcviz.session import Run
 
@@ -708,3 +710,26 @@ def test_a_disk_error_is_told(
     page.click("step")
     assert "No space left on device" in error(page)
     assert page.texts("subheader")[1] == "Inside the checkpoint of step 1"
+
+
+@pytest.mark.parametrize(
+    ("measured", "iteration", "said"),
+    [
+        ([5.0, 4.0, 3.0, 2.0], 3, "roughly 1 iteration of training"),  # restored: 2.5
+        ([5.0, 4.0, 3.0, 2.0], 9, "roughly 7 iterations of training"),  # 6 since step 3
+        ([5.0, 4.0, 3.0, None], 3, "less than 1 iteration of training"),  # that of step 2 is 2.5
+        ([5.0, None, None, None], 3, "less than 1 iteration of training"),
+    ],
+)
+def test_losses_that_lag_behind_cost_nothing(
+    create: Callable[..., Run], measured: list[float | None], iteration: int, said: str
+) -> None:
+    """A crash costs what a checkpoint loses and what came after it, not what is not measured."""
+    run = create(stop_after=3)
+    run.play()
+    snapshot = run.wait(60)
+    every = tuple(
+        replace(c, live_loss=loss, restored_loss=None if loss is None else 2.5)
+        for c, loss in zip(snapshot.checkpoints, measured, strict=True)
+    )
+    assert live_page._lost(replace(snapshot, checkpoints=every, iteration=iteration)) == said
