@@ -211,7 +211,7 @@ def test_paper_s_coder_and_budget_are_one_click_away(tab: MakeTab) -> None:
     for label in ("Run-length Huffman · instead", "Huffman (paper) · on disk"):
         expecting(page.locator(".st-key-sizes").get_by_text(label)).to_be_visible()
     expecting(page.get_by_text("Huffman code of single values (paper)")).to_be_visible()
-    assert "5 %" in drawing(page, "bits").locator("text").all_text_contents()
+    expecting(drawing(page, "bits").get_by_text("5 %", exact=True).first).to_be_visible()
     for key in EVERY_PANEL:
         expecting(drawing(page, key)).to_be_visible()
     expecting(page.get_by_text(re.compile(r"^budget 5\.00 %$"))).to_be_visible()
