@@ -27,6 +27,7 @@ from codec.track import Tracker, digest_sums
 from demo_models import Task
 
 from .lab.anatomy import dissect
+from .lab.measures import distance
 from .lab.removed import RemovedBuckets, removed_buckets
 from .snapshot import (
     CLOSED,
@@ -293,7 +294,7 @@ class Run:
         assert tracker is not None, "there is one once something is saved"
         self._track = tracker.state
         alphabets, codes = dissect(deltas, saved.delta) if saved.delta else ((), [])
-        moved = _distance(self._live, self._start)
+        moved = distance(self._live, self._start)
         checkpoint = Checkpoint(
             step=saved.step,
             kind=saved.kind,
@@ -303,7 +304,7 @@ class Run:
             train_loss=train_loss,
             live_loss=None,
             restored_loss=None,
-            distance=_distance(self._track, self._live) / moved if moved else 0.0,
+            distance=distance(self._track, self._live) / moved if moved else 0.0,
             moved=moved,
             alphabets=alphabets,
             non_finite=saved.delta.non_finite if saved.delta else (),
@@ -368,13 +369,3 @@ def _deltas(live: Arrays, tracker: Tracker | None) -> Arrays:
     with np.errstate(invalid="ignore", over="ignore"):
         lossy = [t.name for t in tracker.layout.tensors if t.lossy]
         return {name: live[name] - tracker.state[name] for name in lossy}
-
-
-def _distance(a: Arrays, b: Arrays) -> float:
-    """||a - b|| over all tensors, summed in float64; not finite where the weights are not."""
-    total = 0.0
-    with np.errstate(invalid="ignore", over="ignore"):
-        for name in a:
-            off = (a[name] - b[name]).reshape(-1)
-            total += float(np.einsum("i,i->", off, off, dtype=np.float64))
-    return math.sqrt(total)

@@ -14,12 +14,12 @@ is above by the tenth of what an iteration brings costs a tenth of an iteration.
 
 from __future__ import annotations
 
-import math
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ import numpy as np
 from codec.state import Arrays, copy_arrays, layout_of, to_arrays
 from demo_models import Training
 
+from .measures import crossing, distance, smoothed
 from .methods import Method, Saver
 from .workload import Workload
 
@@ -137,11 +138,9 @@ def fail_and_recover(
     for t in range(p.fail_at + 1, p.fail_at + p.cap + p.smooth + 1):
         iterate(t)
         losses[t] = training.task.probe_loss()
-    trend = [
-        float(np.mean([losses[u] for u in range(max(t - p.smooth, 0), t + p.smooth + 1)]))
-        for t in range(p.fail_at, p.fail_at + p.cap + 1)
-    ]
-    moved = _distance(end, start)
+    around = [losses[t] for t in sorted(losses) if t >= p.fail_at - p.smooth]
+    trend = smoothed(around, p.smooth)[min(p.smooth, p.fail_at) :]
+    moved = distance(end, start)
     found = []
     for method, state, own, its in zip(methods, restored, sizes, spent):
         training.load(state)
@@ -158,7 +157,7 @@ def fail_and_recover(
         outcome = Outcome(
             method, seed, p.cap if rework is None else rework, rework is None,
             raw[0] if raw else p.cap, losses[p.fail_at], after[0],
-            _distance(_model(state), end) / moved if moved else 0.0,
+            distance(_model(state), end) / moved if moved else 0.0,
             float(np.mean(own)), float(np.mean(own)) / sum(4 * a.size for a in end.values()),
             float(np.median(its)), float(np.median(seconds)),
         )  # fmt: skip
@@ -227,18 +226,7 @@ def fail_repeatedly(
         sizes: list[int] = []
         with tempfile.TemporaryDirectory() as folder, closing(method.open(Path(folder))) as saver:
             saver.save(0, training.state())
-
-            def after(
-                step: int,
-                training: Training = training,
-                saver: Saver = saver,
-                sizes: list[int] = sizes,
-            ) -> None:
-                sizes.append(saver.save(step, training.state()))
-                if step in fails:
-                    training.load(saver.restore())
-
-            metric = train(training, after)
+            metric = train(training, partial(save_and_fail, training, saver, sizes))
         n = sum(p.numel() for p in training.task.model.parameters())
         found.append(
             Endured(
@@ -249,31 +237,7 @@ def fail_repeatedly(
     return found
 
 
-def crossing(trend: Sequence[float], excess: Sequence[float]) -> float | None:
-    """After how many iterations trend + excess is first at or below where the trend began.
-
-    trend: of the undisturbed training, from the failure on. excess: what the restored one is above
-    it, at the same iterations or fewer. Linear between iterations; None if it never is.
-    """
-    before = math.nan
-    for r, (level, above) in enumerate(zip(trend, excess)):
-        now = level + above - trend[0]
-        if now <= 0:
-            if r == 0 or not math.isfinite(before):
-                return float(r)
-            return r - 1 + before / (before - now)
-        before = now
-    return None
-
-
 def _model(state: Mapping[str, Any]) -> Arrays:
     """The model's tensors, copied, by name."""
     model = state["model"]
     return copy_arrays(to_arrays(model, layout_of(model)))
-
-
-def _distance(a: Arrays, b: Arrays) -> float:
-    squares: Iterable[float] = (
-        float(np.square(a[name].astype(np.float64) - b[name]).sum()) for name in a
-    )
-    return math.sqrt(sum(squares))

@@ -18,6 +18,7 @@ from codec.errors import SettingsError
 from codec.state import Arrays, copy_arrays
 
 from .anatomy import Alphabet, BucketTotal, dissect, totals
+from .measures import distance
 from .series import Series, tracked
 
 
@@ -133,11 +134,9 @@ def removed_of(
     moment, before, arrays, step = found
     lossy = [t.name for t in moment.layout.tensors if t.lossy]
     alphabets, codes = dissect({name: arrays[name] - before[name] for name in lossy}, step)
-    moved = sum(
-        float(np.square(arrays[name].astype(np.float64) - first[name]).sum()) for name in lossy
-    )
+    moved = distance(arrays, first, lossy)
     loss_of = moment.loss_of or (lambda _state: math.nan)
     return removed_buckets(
-        moment.step, before | step.exact, alphabets, codes, math.sqrt(moved), loss_of, progress,
+        moment.step, before | step.exact, alphabets, codes, moved, loss_of, progress,
         below=True,
     )  # fmt: skip

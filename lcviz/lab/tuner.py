@@ -26,8 +26,8 @@ from codec.state import Arrays, Layout, copy_arrays
 from codec.track import Step, Tracker
 
 from .intervals import Mean, mean, upper_bound
+from .measures import crossing, distance, smoothed
 from .methods import SHARES, Method
-from .recovery import crossing
 from .series import Moment, Series
 
 TARGETS = ("size", "distance", "rework")
@@ -216,7 +216,7 @@ class _Try:
 
     def fail(self, number: int, moment: Moment, loss: float | None, moved: float) -> None:
         lossy = [t.name for t in moment.layout.tensors if t.lossy]
-        self.distances.append(_distance(self._tracker.state, moment.arrays, lossy) / moved)
+        self.distances.append(distance(self._tracker.state, moment.arrays, lossy) / moved)
         if moment.loss_of is not None and loss is not None:
             self.excesses[number] = moment.loss_of(self._tracker.state) - loss
 
@@ -258,7 +258,7 @@ def _tried(series: Series, tried: Sequence[Setting], progress: Progress) -> Iter
             if moment.loss_of is not None:
                 losses.append(moment.loss_of(moment.arrays))
             lossy = [t.name for t in moment.layout.tensors if t.lossy]
-            moved = _distance(start, moment.arrays, lossy) or 1.0
+            moved = distance(start, moment.arrays, lossy) or 1.0
             for one in tries:
                 if number and number % one.setting.interval == 0:
                     one.save(number, moment)
@@ -270,10 +270,7 @@ def _tried(series: Series, tried: Sequence[Setting], progress: Progress) -> Iter
 
 
 def _candidate(one: _Try, layout: Layout, losses: Sequence[float]) -> Candidate:
-    trend = [
-        float(np.mean(losses[max(t - SMOOTH, 0) : t + SMOOTH + 1]))
-        for t in range(len(losses) - SMOOTH)
-    ]
+    trend = smoothed(losses, SMOOTH)
     reworks = []
     for number, excess in one.excesses.items():
         after = trend[number:]
@@ -289,11 +286,6 @@ def _candidate(one: _Try, layout: Layout, losses: Sequence[float]) -> Candidate:
 def _nbytes(number: int, step: Step) -> int:
     """On disk, as `codec.Checkpointer` writes it."""
     return len(records.dump_delta(Place(number, "0" * RUN, "0" * DIGEST), "0" * 32, step))
-
-
-def _distance(a: Arrays, b: Arrays, names: Sequence[str]) -> float:
-    squares = (np.square(a[name].astype(np.float64) - b[name]).sum() for name in names)
-    return math.sqrt(float(sum(squares)))
 
 
 def _beats(one: Candidate, other: Candidate) -> bool:

@@ -18,7 +18,7 @@ from .. import state
 from ..figures.curves import loss_curve, size_curve
 from ..figures.panel import loss_text, minus, nbytes_text, percent_text
 from ..lab.anatomy import tables
-from ..lab.rework import lost_iterations
+from ..lab.measures import lost_iterations
 from ..session import Run
 from ..snapshot import CLOSED, FAILED, FINISHED, PLAYING, Checkpoint, RunError, Settings, Snapshot
 from .inside import inside

@@ -54,6 +54,17 @@ def drawing(page: Page, key: str) -> Locator:
     return page.locator(f".st-key-panel-{key} .stEChartsChart svg")
 
 
+def written(page: Page, key: str, text: str | re.Pattern[str]) -> Locator:
+    """What the picture of a panel says that has this in it."""
+    return drawing(page, key).locator("text").filter(has_text=text)
+
+
+def redrawn(page: Page, key: str, before: str) -> None:
+    """Wait until the picture of a panel is not the one it was: it follows the script's end."""
+    other = "([panel, before]) => document.querySelector(panel)?.innerHTML !== before"
+    page.wait_for_function(other, arg=[f".st-key-panel-{key} .stEChartsChart svg", before])
+
+
 def heading(page: Page) -> Locator:
     """What step the panels take apart."""
     return page.get_by_role("heading", name=re.compile(r"^Inside the checkpoint of step \d+$"))
@@ -140,7 +151,7 @@ def test_opens_with_the_example_and_no_error(tab: MakeTab) -> None:
         expecting(page.get_by_text(label).first).to_be_visible()
     for label in ("Run-length Huffman · on disk", "Huffman (paper) · instead", "Entropy of"):
         expecting(page.locator(".st-key-sizes").get_by_text(label)).to_be_visible()
-    assert "size, % of float32" in drawing(page, "bits").locator("text").all_text_contents()
+    expecting(written(page, "bits", re.compile(r"^size, % of float32$"))).to_be_visible()
     assert visitor.run_id is None
     settled(page)
     visitor.check()
@@ -163,7 +174,6 @@ def test_live_training_updates_in_place_and_pauses(tab: MakeTab) -> None:
     before = drawing(page, "buckets").inner_html()
     first_step = viewed_step(page)
     seen, gaps = [iteration(page)], {page.evaluate(GAP)}
-    seen, gaps = [iteration(page)], {page.evaluate(GAP)}
     for _ in range(5):
         seen.append(wait_for_ticks(page, 2)[1])
         gaps.add(page.evaluate(GAP))
@@ -171,7 +181,7 @@ def test_live_training_updates_in_place_and_pauses(tab: MakeTab) -> None:
     assert seen == sorted(set(seen))
     expecting(heading_of(page, first_step)).to_have_count(0)
     assert page.evaluate(TAGS, charts) == list(range(n))  # the very same nodes
-    assert drawing(page, "buckets").inner_html() != before
+    redrawn(page, "buckets", before)
     visitor.check()
 
     stopped = pause(page)
@@ -223,10 +233,10 @@ def test_the_paper_s_code_of_a_run_of_tokens(tab: MakeTab) -> None:
     page = visitor.page
     expecting(drawing(page, "removed")).to_be_visible()
     settled(page)
-    assert any("zeros, " in t for t in drawing(page, "huffman").locator("text").all_text_contents())
+    expecting(written(page, "huffman", "zeros, ").first).to_be_visible()
     page.get_by_text("Show the paper's code of single values instead").click()
     expecting(page.get_by_text("Huffman code of single values (paper)")).to_be_visible()
-    expecting(drawing(page, "huffman").locator("text").filter(has_text="zero")).to_have_count(1)
+    expecting(written(page, "huffman", "zero")).to_have_count(1)
     visitor.check()
 
 
@@ -242,9 +252,8 @@ def test_scrubbing_by_keyboard(tab: MakeTab) -> None:
         thumb.press("ArrowLeft")
     expecting(heading_of(page, 37)).to_be_visible()
     expecting(page.get_by_text("Error when one bucket of step 37 is removed")).to_be_visible()
-    settled(page)
-    changed = {key for key in EVERY_PANEL if drawing(page, key).inner_html() != before[key]}
-    assert changed == set(EVERY_PANEL)
+    for key in EVERY_PANEL:
+        redrawn(page, key, before[key])
     expecting(page.locator(".st-key-panel-loss")).to_contain_text("step 37")  # its mark
     scrubber(page).press("Home")
     expecting(heading_of(page, 0)).to_be_visible()
@@ -419,9 +428,5 @@ def test_nothing_overlaps_and_nothing_scrolls_sideways(
                 assert apart, (boxes[i], other)
     assert min(right - left for left, _, right, _ in charts) >= 300
 
-    colours = page.evaluate(
-        "() => [...document.querySelectorAll('.st-key-panel-bits .stEChartsChart svg text')]"
-        ".map(t => t.getAttribute('fill'))"
-    )
-    assert ink in colours
+    expecting(drawing(page, "bits").locator(f"text[fill='{ink}']").first).to_be_visible()
     visitor.check()

@@ -1,7 +1,5 @@
 """The four models: sizes, shapes, starting weights, and that their defaults do train."""
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
@@ -10,14 +8,6 @@ from demo_models.alexnet import AlexNet
 from demo_models.lenet5 import LeNet5
 from demo_models.logistic_regression import LogisticRegression
 from demo_models.matrix_factorization import MatrixFactorization
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def count(model: torch.nn.Module) -> int:

@@ -1,7 +1,5 @@
 """Tasks: batches, losses, probes, determinism, and the errors about settings."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 import torch
@@ -24,14 +22,6 @@ from demo_models import (
 )
 
 ALL = list(MODELS)
-
-
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def task_of(name: str, seed: int = 0) -> Task:
@@ -64,7 +54,7 @@ def same(one: tuple[torch.Tensor, ...], other: tuple[torch.Tensor, ...]) -> bool
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 @pytest.mark.parametrize("name", ALL)
-def test_same_seed_same_bits(name: str, optimizer: str, one_thread: None) -> None:
+def test_same_seed_same_bits(name: str, optimizer: str) -> None:
     """Also when the second run is probed between gradient and step."""
     first, second = task_of(name, 3), task_of(name, 3)
     assert bits(first) == bits(second)

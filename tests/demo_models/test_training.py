@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 
 import pytest
-import torch
 
 from demo_models import MODELS, BatchError, NumberError, Training, make_task
 
 SETTINGS = [("sgd", 0.1, 0.0), ("sgd", 0.1, 0.9), ("adam", 0.003, 0.0)]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def training(optimizer: str, lr: float, momentum: float, seed: int = 0) -> Training:

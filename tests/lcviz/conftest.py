@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from demo_models import MODELS
 from lcviz.session import Run, Settings
@@ -27,12 +26,6 @@ def _settings(model: str = "logistic-regression", **changes: Any) -> Settings:
         "stop_after": 6,
     }
     return Settings(model, **(chosen | changes))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _one_thread() -> None:
-    """The models are small: on two busy cores one thread is faster, and as deterministic."""
-    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,12 @@ import pytest
 import torch
 
 import codec
+from lcviz.lab.measures import crossing
 from lcviz.lab.methods import Method
 from lcviz.lab.recovery import (
     Outcome,
     Protocol,
     ProtocolError,
-    crossing,
     fail_and_recover,
     fail_repeatedly,
 )
@@ -31,32 +30,8 @@ SHORT = Protocol(fail_at=12, cap=15, smooth=2)
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, Outcome]:
-    torch.set_num_threads(1)
     found = fail_and_recover(workload("matrix-factorization"), 3, METHODS, SHORT)
     return {o.method.name: o for o in found}
-
-
-@pytest.mark.parametrize(
-    ("excess", "expected"),
-    [
-        ([0.0], 0.0),
-        ([-0.5], 0.0),
-        ([0.5, 0.5], 0.5),  # the trend falls by 1 an iteration
-        ([0.1, 0.1], 0.1),
-        ([1.0, 1.0], 1.0),
-        ([2.5, 2.5, 2.5, 2.5], 2.5),
-        ([3.0, 0.5], 3.0 / 3.5),  # it falls to -0.5 within one
-        ([0.5, 3.0, 0.0], 1 + 2.0 / 4.0),  # up to 2 first
-        ([math.nan, math.nan, 1.0], 2.0),
-        ([math.inf, 1.0], 1.0),
-        ([1.5], None),
-        ([9.0, 9.0, 9.0], None),
-        ([math.nan] * 4, None),
-    ],
-)
-def test_crossing(excess: list[float], expected: float | None) -> None:
-    trend = [7.0, 6.0, 5.0, 4.0]
-    assert crossing(trend, excess) == pytest.approx(expected)
 
 
 def test_full_loses_nothing(outcomes: dict[str, Outcome]) -> None:

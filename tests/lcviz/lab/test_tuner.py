@@ -32,7 +32,6 @@ SERIES = Trained(workload("logistic-regression"), 0, 48)
 
 @pytest.fixture(scope="module")
 def tuned() -> Tuned:
-    torch.set_num_threads(1)
     return tune(SERIES, "rework", 2.0, FEW)
 
 

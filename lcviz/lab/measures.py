@@ -1,0 +1,72 @@
+"""How far a restored state is from the trained one: in distance, and in iterations of work."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from codec.state import Arrays
+
+
+def distance(a: Arrays, b: Arrays, names: Iterable[str] | None = None) -> float:
+    """||a - b|| over tensors of these names, all of a's unless told otherwise.
+
+    Differences are float32's, their squares summed in float64. Not finite where a tensor is not.
+    """
+    total = 0.0
+    with np.errstate(invalid="ignore", over="ignore"):
+        for name in a if names is None else names:
+            off = (a[name] - b[name]).reshape(-1)
+            total += float(np.einsum("i,i->", off, off, dtype=np.float64))
+    return math.sqrt(total)
+
+
+def smoothed(losses: Sequence[float], w: int) -> list[float]:
+    """The trend of a loss: its mean over 2w + 1 iterations, fewer at the begin, none at the end.
+
+    losses: of iterations 0, 1, ... Returns w values fewer, of the same iterations.
+    """
+    return [float(np.mean(losses[max(t - w, 0) : t + w + 1])) for t in range(len(losses) - w)]
+
+
+def crossing(trend: Sequence[float], excess: Sequence[float]) -> float | None:
+    """After how many iterations trend + excess is first at or below where the trend began.
+
+    trend: of the undisturbed training, from the failure on. excess: what the restored one is above
+    it, at the same iterations or fewer. Linear between iterations; None if it never is.
+    """
+    before = math.nan
+    for r, (level, above) in enumerate(zip(trend, excess)):
+        now = level + above - trend[0]
+        if now <= 0:
+            if r == 0 or not math.isfinite(before):
+                return float(r)
+            return r - 1 + before / (before - now)
+        before = now
+    return None
+
+
+def lost_iterations(
+    steps: Sequence[int], live_losses: Sequence[float], restored_loss: float, iteration: int
+) -> int | None:
+    """Roughly how many iterations of work a crash at ``iteration`` would lose.
+
+    A restart begins with the restored loss. The live curve, drawn straight between measured
+    steps, was last that high some iterations ago; what was done since would be done again.
+    steps, live_losses: of the measured steps, rising, the newest last. None if the restored
+    loss is not finite. An estimate: it reads the curve instead of training again.
+    """
+    if not math.isfinite(restored_loss):
+        return None
+    points = [(s, loss) for s, loss in zip(steps, live_losses) if math.isfinite(loss)]
+    later = None
+    for step, loss in reversed(points):
+        if loss >= restored_loss:
+            if later is None or loss == restored_loss:
+                return iteration - step
+            share = (loss - restored_loss) / (loss - later[1])
+            return math.ceil(iteration - step - share * (later[0] - step))
+        later = (step, loss)
+    return iteration

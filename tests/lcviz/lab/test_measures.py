@@ -1,0 +1,80 @@
+"""Distances, and what a crash would cost, on loss curves drawn by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from lcviz.lab.measures import crossing, distance, lost_iterations, smoothed
+
+
+@pytest.mark.parametrize(
+    ("live", "restored", "iteration", "lost"),
+    [
+        ([5.0, 4.0, 3.0, 2.0], 2.0, 3, 0),  # restored exactly
+        ([5.0, 4.0, 3.0, 2.0], 1.5, 3, 0),  # better than the live model: nothing is lost
+        ([5.0, 4.0, 3.0, 2.0], 2.5, 3, 1),  # the training was last as bad as that at step 2
+        ([5.0, 4.0, 3.0, 2.0], 3.0, 3, 1),  # exactly as bad as at step 2
+        ([5.0, 4.0, 3.0, 2.0], 5.0, 3, 3),  # no better than the start
+        ([5.0, 4.0, 3.0, 2.0], 9.0, 3, 3),  # worse than the start: everything, not more
+        ([5.0, 2.0, 4.0, 3.0], 3.5, 3, 1),  # the last time counts, not the first
+        ([5.0, 4.0, 3.0, 2.0], 2.0, 8, 5),  # unsaved iterations since the newest step
+        ([5.0, 4.0, 3.0, 2.0], 3.5, 8, 7),
+        ([5.0, math.nan, 3.0, 2.0], 3.5, 3, 2),  # not measured: a straight line from 0 to 2
+        ([5.0, 4.0, 3.0, math.nan], 3.5, 3, 2),
+        ([5.0, 4.0, 3.0, 2.0], math.nan, 8, None),  # a diverged model has no such step
+        ([5.0, 4.0, 3.0, 2.0], math.inf, 8, None),
+    ],
+)
+def test_lost_iterations(
+    live: list[float], restored: float, iteration: int, lost: int | None
+) -> None:
+    assert lost_iterations([0, 1, 2, 3], live, restored, iteration) == lost
+
+
+def test_steps_count_not_places() -> None:
+    """With a checkpoint every 10 iterations the loss is in iterations."""
+    assert lost_iterations([0, 10, 20], [3.0, 2.0, 1.0], 1.5, 24) == 9
+    assert lost_iterations([0, 10, 20], [3.0, 2.0, 1.0], 1.0, 24) == 4
+
+
+def test_distance() -> None:
+    a = {"w": np.array([[3.0, 1.0]], np.float32), "b": np.array([7.0], np.float32)}
+    b = {"w": np.array([[0.0, 1.0]], np.float32), "b": np.array([3.0], np.float32)}
+    assert distance(a, b) == 5.0
+    assert distance(a, b, ["w"]) == 3.0
+    many = {"w": np.full(10**6, 1e-3, np.float32)}  # float32 sums lose digits here
+    assert distance(many, {"w": np.zeros(10**6, np.float32)}) == pytest.approx(1.0, rel=1e-6)
+    assert math.isnan(distance(a, {"w": a["w"], "b": np.array([math.nan], np.float32)}))
+    assert math.isinf(distance(a, {"w": a["w"], "b": np.array([math.inf], np.float32)}))
+
+
+def test_smoothed() -> None:
+    assert smoothed([4.0, 2.0, 0.0, 4.0, 8.0], 1) == [3.0, 2.0, 2.0, 4.0]
+    assert smoothed([4.0, 2.0], 0) == [4.0, 2.0]
+    assert smoothed([4.0, 2.0], 2) == []
+
+
+@pytest.mark.parametrize(
+    ("excess", "expected"),
+    [
+        ([0.0], 0.0),
+        ([-0.5], 0.0),
+        ([0.5, 0.5], 0.5),  # the trend falls by 1 an iteration
+        ([0.1, 0.1], 0.1),
+        ([1.0, 1.0], 1.0),
+        ([2.5, 2.5, 2.5, 2.5], 2.5),
+        ([3.0, 0.5], 3.0 / 3.5),  # it falls to -0.5 within one
+        ([0.5, 3.0, 0.0], 1 + 2.0 / 4.0),  # up to 2 first
+        ([math.nan, math.nan, 1.0], 2.0),
+        ([math.inf, 1.0], 1.0),
+        ([1.5], None),
+        ([9.0, 9.0, 9.0], None),
+        ([math.nan] * 4, None),
+    ],
+)
+def test_crossing(excess: list[float], expected: float | None) -> None:
+    trend = [7.0, 6.0, 5.0, 4.0]
+    assert crossing(trend, excess) == pytest.approx(expected)
