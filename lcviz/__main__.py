@@ -21,6 +21,7 @@ import codec
 import demo_models
 
 from .experiments import EXPERIMENTS, Experiment
+from .experiments.base import data_of, provenance
 from .lab.kept import Kept, KeptError, Row
 from .lab.recovery import ProtocolError
 
@@ -49,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(experiment: Experiment, options: argparse.Namespace) -> int:
     asked = {k: v for k, v in sorted(vars(options).items()) if k not in NOT_ASKED}
-    asked = json.loads(json.dumps({"experiment": experiment.name} | asked, default=str))
+    told = {"experiment": experiment.name} | asked | {"data": data_of(options)}
+    asked = json.loads(json.dumps(told, default=str))
     path = options.keep or Path("lab") / f"{experiment.name}.jsonl"
     kept = Kept(path, asked, resume=options.resume)
     trials = experiment.trials(options)
@@ -73,6 +75,7 @@ def _run(experiment: Experiment, options: argparse.Namespace) -> int:
         writer.writerows(rows)
     else:
         print(experiment.tables(options, rows))
+        print(provenance(rows, kept.on))
         print(f"{len(rows)} rows are kept in {path}.", file=sys.stderr)
     return OK
 

@@ -7,7 +7,7 @@ into JSON and CSV; a table is made of them, and of nothing else.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -44,7 +44,7 @@ def workload_arguments(parser: argparse.ArgumentParser) -> None:
     """Which models, data and seeds."""
     parser.add_argument(
         "--models",
-        type=models,
+        type=some_of(list(MODELS)),
         default=list(MODELS),
         metavar="M,…",
         help=f"of {', '.join(MODELS)} (default: all)",
@@ -84,6 +84,11 @@ def choice_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def data_of(options: argparse.Namespace) -> str | None:
+    """What the models that can take it are trained on; None for what is built in."""
+    return options.data or ("mnist" if options.folder else None)
+
+
 def workload_keys(options: argparse.Namespace) -> Iterable[list[Any]]:
     """One trial a model and seed."""
     seeds = range(options.seed, options.seed + options.seeds)
@@ -97,9 +102,30 @@ def series_keys(options: argparse.Namespace) -> Iterable[list[Any]]:
 
 def workload_of(options: argparse.Namespace, model: str) -> Workload:
     """What is trained; a model that cannot take the data that were named trains on its own."""
-    data = options.data or ("mnist" if options.folder else None)
-    takes = MODELS[model].data
-    return workload(model, data if data in takes else None, options.folder)
+    data = data_of(options)
+    return workload(model, data if data in MODELS[model].data else None, options.folder)
+
+
+def about(options: argparse.Namespace, model: str, seed: int | None) -> Row:
+    """What every row of a trial begins with."""
+    own = getattr(options, "own", None)
+    data = ", ".join(map(str, own)) if own else workload_of(options, model).data
+    return {"model": model, "data": data, "seed": seed}
+
+
+def provenance(rows: Sequence[Row], on: Mapping[str, Any]) -> str:
+    """A sentence to go below a table: what was trained, from which seeds, where and with what."""
+    trained = {r["model"]: DATASETS[r["data"]].title for r in rows if r["data"] in DATASETS}
+    own = list(dict.fromkeys(r["data"] for r in rows if r["data"] not in DATASETS))
+    what = [f"{TITLES[model]} on {data}" for model, data in trained.items()] + own
+    seeds = sorted({r["seed"] for r in rows if r["seed"] is not None})
+    if seeds:
+        what.append(f"seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"seed {seeds[0]}")
+    versions = ", ".join(f"{name} {version}" for name, version in on["versions"].items())
+    return (
+        f"{'; '.join(what)}. {on['cpu']}, {on['cores']} cores, "
+        f"one thread of torch; {versions}; {on['date']}."
+    )
 
 
 def series_of(options: argparse.Namespace, model: str, seed: int) -> Series:
@@ -118,12 +144,23 @@ def grouped(rows: Sequence[Row], *keys: str) -> Iterable[tuple[list[Any], list[R
     return ((list(key), own) for key, own in groups.items())
 
 
-def models(text: str) -> list[str]:
-    """Names, separated by commas."""
-    found = text.split(",")
-    for name in found:
-        if name not in MODELS:
-            raise argparse.ArgumentTypeError(f"no model {name!r}; choose of {', '.join(MODELS)}")
+def some_of(names: Sequence[str]) -> Callable[[str], list[str]]:
+    """A reader of some of these names, separated by commas."""
+
+    def read(text: str) -> list[str]:
+        found = text.split(",")
+        if not set(found) <= set(names):
+            raise argparse.ArgumentTypeError(f"choose of {', '.join(names)}; got {text!r}")
+        return found
+
+    return read
+
+
+def counts(text: str) -> list[int]:
+    """Numbers of iterations, separated by commas."""
+    found = [int(part) for part in text.split(",")]
+    if min(found) < 1:
+        raise argparse.ArgumentTypeError(f"numbers of iterations are 1 or more; got {text!r}")
     return found
 
 

@@ -13,7 +13,7 @@ from codec.recorder import STAGES
 
 from ..lab.kept import Row
 from ..lab.overhead import NONE, SYNCHRONOUS, round_of
-from .base import TITLES, Tell, bits, grouped, workload_arguments, workload_keys, workload_of
+from .base import TITLES, Tell, about, bits, grouped, workload_arguments, workload_keys, workload_of
 
 
 class Overhead:
@@ -49,7 +49,7 @@ class Overhead:
             row = asdict(cost)
             stages = {f"{stage}_seconds": row["stages"].get(stage, 0.0) for stage in STAGES}
             del row["stages"]
-            rows.append({"model": model, "seed": seed} | row | stages)
+            rows.append(about(options, model, seed) | row | stages)
         return rows
 
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -14,7 +14,16 @@ from ..lab.kept import Row
 from ..lab.methods import SHARES, Method
 from ..lab.recovery import Endured, Outcome, fail_and_recover, fail_repeatedly
 from ..lab.recovery import Protocol as Failure
-from .base import TITLES, Tell, grouped, shares, workload_arguments, workload_keys, workload_of
+from .base import (
+    TITLES,
+    Tell,
+    about,
+    grouped,
+    shares,
+    workload_arguments,
+    workload_keys,
+    workload_of,
+)
 
 
 class Recovery:
@@ -71,26 +80,15 @@ class Recovery:
             ]  # fmt: skip
         methods += [Method("lc", bits=bits) for bits in (2, 3)]
         outcomes = fail_and_recover(workload_of(options, model), seed, methods, failure, tell)
-        return [{"model": model, "cap": options.cap} | _row(outcome) for outcome in outcomes]
+        told = about(options, model, seed) | {"cap": options.cap}
+        return [told | _row(outcome) for outcome in outcomes]
 
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
         """See `Experiment`."""
-        models = list(dict.fromkeys(r["model"] for r in rows))
-        head = ["rework, iterations", "may take", *(TITLES[m] for m in models), "mean of all"]
-        lines = []
-        for (budget, name), own in grouped(rows, "budget", "name"):
-            cells, means = [], []
-            for model in models:
-                mine = [r for r in own if r["model"] == model]
-                rework, size = (mean([r[key] for r in mine]) for key in ("rework", "share"))
-                capped = sum(r["capped"] for r in mine)
-                text = f"{rework.value:.2f} ± {rework.half:.2f}"
-                text += f" ({capped} of {len(mine)} capped)" if capped else ""
-                cells.append(f"{text} at {size.value:.2%}")
-                means.append(rework.value)
-            share = "–" if budget is None else f"{budget:.0%}"
-            lines.append([name, share, *cells, f"{mean(means).value:.2f}"])
-        return table(head, lines)
+        rework = _by_model(rows, "rework, iterations", _rework, lambda r: r["rework"])
+        work = _by_model(rows, "work lost, ms (a save, ms)", _work)
+        after = _by_model(rows, "loss after restoring (distance)", _after)
+        return "\n".join([rework, compared(rows), work, after])
 
 
 class Repeated:
@@ -123,7 +121,7 @@ class Repeated:
         ]  # fmt: skip
         of = workload_of(options, model)
         found = fail_repeatedly(of, seed, methods, options.failures, options.iterations, tell)
-        return [{"model": model} | _row(endured) for endured in found]
+        return [about(options, model, seed) | _row(endured) for endured in found]
 
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
         """See `Experiment`."""
@@ -148,6 +146,65 @@ class Repeated:
                 )
             lines.append([name, *cells])
         return table(head, lines)
+
+
+def _by_model(
+    rows: Sequence[Row],
+    what: str,
+    cell: Callable[[Sequence[Row]], str],
+    averaged: Callable[[Row], float] | None = None,
+) -> str:
+    """A line for each way to save, a column for each model."""
+    models = list(dict.fromkeys(r["model"] for r in rows))
+    head = [what, "may take", *(TITLES[m] for m in models), *(["mean of all"] if averaged else [])]
+    lines = []
+    for (budget, name), own in grouped(rows, "budget", "name"):
+        by_model = [[r for r in own if r["model"] == m] for m in models]
+        cells = [cell(mine) for mine in by_model]
+        if averaged:
+            means = [mean([averaged(r) for r in mine]).value for mine in by_model]
+            cells.append(f"{mean(means).value:.2f}")
+        lines.append([name, "–" if budget is None else f"{budget:.0%}", *cells])
+    return table(head, lines)
+
+
+def _rework(rows: Sequence[Row]) -> str:
+    rework, size = (mean([r[key] for r in rows]) for key in ("rework", "share"))
+    capped = sum(r["capped"] for r in rows)
+    text = f"{rework.value:.2f} ± {rework.half:.2f}"
+    text += f" ({capped} of {len(rows)} capped)" if capped else ""
+    return f"{text} at {size.value:.2%}"
+
+
+def _work(rows: Sequence[Row]) -> str:
+    lost = mean([1e3 * r["rework"] * r["seconds"] for r in rows])
+    save = mean([1e3 * r["save_seconds"] for r in rows])
+    return f"{lost.value:.2f} ± {lost.half:.2f} ({save.value:.1f})"
+
+
+def _after(rows: Sequence[Row]) -> str:
+    loss = mean([r["loss_restored"] / r["loss_before"] - 1 for r in rows])
+    far = mean([r["distance"] for r in rows])
+    return f"{100 * loss.value:+.2f} ± {100 * loss.half:.2f} % ({far.value:.3f})"
+
+
+def compared(rows: Sequence[Row]) -> str:
+    """Mean rework over models, of every way at the same share, beside LC's."""
+    lines = []
+    for (budget,), own in grouped([r for r in rows if r["budget"] is not None], "budget"):
+        for key, words in (("rework", "on the trend"), ("rework_raw", "without smoothing")):
+            means = {
+                name: mean([mean([r[key] for r in mine]).value
+                            for _, mine in grouped(same, "model")]).value
+                for (name,), same in grouped(own, "name")
+            }  # fmt: skip
+            least = means["LC run-length"]
+            others = ", ".join(
+                f"{name} {value:.2f}" + (f" ({value / least:.1f} ×)" if least else "")
+                for name, value in means.items() if name != "LC run-length"
+            )  # fmt: skip
+            lines.append(f"- At {budget:.0%}, {words}: LC run-length {least:.2f}; {others}.\n")
+    return "".join(lines)
 
 
 def _row(found: Outcome | Endured) -> Row:

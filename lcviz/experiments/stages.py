@@ -17,6 +17,7 @@ from ..lab.removed import removed_of
 from .base import (
     TITLES,
     Tell,
+    about,
     bits,
     bits_list,
     choice_arguments,
@@ -25,6 +26,8 @@ from .base import (
     series_keys,
     series_of,
 )
+
+PAPER = ("85.47%", "93.73%", "95.87%")  # Chen, Liu, Ren, Jin, ICML 2020: E, E+P, E+P+H
 
 
 class Breakdown:
@@ -54,7 +57,7 @@ class Breakdown:
         series = series_of(options, model, seed)
         rows = []
         for stages in breakdown(series, bits, options.scope):
-            rows.append({"model": model, "seed": seed} | asdict(stages))
+            rows.append(about(options, model, seed) | asdict(stages))
             tell(len(rows), len(series) - 1)
         return rows
 
@@ -63,13 +66,20 @@ class Breakdown:
         head = ["float32 bytes saved by", "x", "symbols", "E", "E+P", "E+P+H", "run-length",
                 "entropy of H"]  # fmt: skip
         lines = []
+        of_models: dict[Any, list[list[float]]] = {}
         for (model, x), own in grouped(rows, "model", "bits"):
+            symbols = mean([r["symbols"] for r in own]).value
             saved = [
-                f"{mean([1 - r[stage] / (4 * r['n']) for r in own]).value:.2%}"
+                mean([1 - r[stage] / (4 * r["n"]) for r in own]).value
                 for stage in ("e", "ep", "huffman", "runlength", "entropy")
             ]
-            symbols = mean([r["symbols"] for r in own]).value
-            lines.append([TITLES.get(model, model), str(x or "all"), f"{symbols:.0f}", *saved])
+            of_models.setdefault(x, []).append([symbols, *saved])
+            lines.append([TITLES.get(model, model), *_saved(x, symbols, saved)])
+        for x, several in of_models.items():
+            if len(several) > 1:
+                symbols, *saved = (mean(column).value for column in zip(*several))
+                lines.append([f"mean of {len(several)}", *_saved(x, symbols, saved)])
+        lines.append(["the paper, averages", "2", "–", *PAPER, "–", "–"])
         return table(head, lines)
 
 
@@ -99,7 +109,7 @@ class RemovedBucket:
         model, seed = trial
         found = removed_of(series_of(options, model, seed), options.bits, options.scope, tell)
         whole = {"step": found.step, "loss_whole": found.loss, "distance_whole": found.distance}
-        return [{"model": model, "seed": seed} | whole | asdict(b) for b in found.buckets]
+        return [about(options, model, seed) | whole | asdict(b) for b in found.buckets]
 
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
         """See `Experiment`."""
@@ -123,6 +133,10 @@ class RemovedBucket:
                 told += f", loss {first['loss_whole']:.5f}, to which losses below are relative"
             parts.append(f"{told}\n\n{table(head, lines)}")
         return "\n".join(parts)
+
+
+def _saved(x: int | None, symbols: float, saved: Sequence[float]) -> list[str]:
+    return [str(x or "all"), f"{symbols:.0f}", *(f"{share:.2%}" for share in saved)]
 
 
 def _relative(loss: float, whole: float) -> str:

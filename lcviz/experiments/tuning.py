@@ -8,19 +8,38 @@ from dataclasses import asdict
 from typing import Any
 
 from codec.bench.markdown import table
+from codec.tables import CODERS
+from codec.track import SCOPES
 
 from ..lab.kept import Row
+from ..lab.methods import SHARES
 from ..lab.recovery import Protocol as Failure
 from ..lab.recovery import fail_and_recover
 from ..lab.tuner import (
+    BITS,
+    INTERVALS,
     TARGETS,
     Candidate,
     Setting,
     failure_points,
     just_before_a_checkpoint,
+    settings,
     tune,
 )
-from .base import TITLES, Tell, grouped, series_arguments, series_keys, series_of, workload_of
+from .base import (
+    TITLES,
+    Tell,
+    about,
+    bits_list,
+    counts,
+    grouped,
+    series_arguments,
+    series_keys,
+    series_of,
+    shares,
+    some_of,
+    workload_of,
+)
 
 FRESH = 1000  # seeds of checks begin so far after that of the run
 CAP = 100  # iterations of rework that a check looks for
@@ -40,6 +59,26 @@ class Tune:
             "iterations (default: rework=3)",
         )  # fmt: skip
         parser.add_argument(
+            "--bits", type=bits_list, default=list(BITS), metavar="X,…",
+            help="that are tried (default: 1 to 8, and all)",
+        )  # fmt: skip
+        parser.add_argument(
+            "--budgets", type=shares, default=list(SHARES), metavar="S,…",
+            help="of float32, that are tried (default: .01,.02,.05,.1)",
+        )  # fmt: skip
+        parser.add_argument(
+            "--scopes", type=some_of(SCOPES), default=list(SCOPES), metavar="S,…",
+            help=f"of one alphabet, that are tried (default: {','.join(SCOPES)})",
+        )  # fmt: skip
+        parser.add_argument(
+            "--coders", type=some_of(CODERS), default=list(CODERS), metavar="C,…",
+            help=f"that are tried (default: {','.join(CODERS)})",
+        )  # fmt: skip
+        parser.add_argument(
+            "--intervals", type=counts, default=list(INTERVALS), metavar="K,…",
+            help="between checkpoints, that are tried (default: 1,2,5,10)",
+        )  # fmt: skip
+        parser.add_argument(
             "--check", type=int, default=0, metavar="N",
             help="let N trainings of fresh seeds fail with the recommended setting (default: 0)",
         )  # fmt: skip
@@ -52,10 +91,13 @@ class Tune:
         """See `Experiment`."""
         model, seed = trial
         target, most = options.target
-        found = tune(series_of(options, model, seed), target, most, progress=tell)
-        about = {"model": model, "seed": seed, "because": found.because}
+        tried = settings(
+            options.bits, options.budgets, options.scopes, options.coders, options.intervals
+        )
+        found = tune(series_of(options, model, seed), target, most, tried, tell)
+        told = about(options, model, seed) | {"because": found.because}
         rows = [
-            about | {"kind": "candidate"} | _row(c)
+            told | {"kind": "candidate"} | _row(c)
             | {"on_frontier": c in found.frontier, "recommended": c is found.recommended}
             for c in found.candidates
         ]  # fmt: skip
@@ -108,7 +150,7 @@ def _checked(
         }[target]  # fmt: skip
         told = {"kind": "check", "fresh_seed": outcome.seed, "fail_at": fail_at}
         told |= {"reached": reached, "met": reached <= most}
-        rows.append({"model": model, "seed": seed} | told)
+        rows.append(about(options, model, seed) | told)
     return rows
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -58,6 +58,12 @@ class Setting:
         every = "every iteration" if self.interval == 1 else f"every {self.interval} iterations"
         coder = "run-length" if self.coder == "runlength" else "Huffman"
         return f"{keeps}, one alphabet a {self.scope}, {coder}, saved {every}"
+
+    @property
+    def restores(self) -> Setting:
+        """Settings with the same one here restore the same: the coder only decides about bytes,
+        unless it is a budget's."""
+        return self if self.budget is not None else replace(self, coder="")
 
     @property
     def method(self) -> Method:
@@ -214,11 +220,11 @@ class _Try:
         tracker.commit(step)
         self.sizes.append(_nbytes(number, step))
 
-    def fail(self, number: int, moment: Moment, loss: float | None, moved: float) -> None:
+    def restored(self, moment: Moment) -> tuple[float, float | None]:
+        """How far what a failure now restores is from the state, and its loss."""
         lossy = [t.name for t in moment.layout.tensors if t.lossy]
-        self.distances.append(distance(self._tracker.state, moment.arrays, lossy) / moved)
-        if moment.loss_of is not None and loss is not None:
-            self.excesses[number] = moment.loss_of(self._tracker.state) - loss
+        off = distance(self._tracker.state, moment.arrays, lossy)
+        return off, moment.loss_of(self._tracker.state) if moment.loss_of else None
 
     def _overhead(self, number: int, exact: Arrays) -> int:
         s = self.setting
@@ -259,11 +265,18 @@ def _tried(series: Series, tried: Sequence[Setting], progress: Progress) -> Iter
                 losses.append(moment.loss_of(moment.arrays))
             lossy = [t.name for t in moment.layout.tensors if t.lossy]
             moved = distance(start, moment.arrays, lossy) or 1.0
+            restored: dict[Setting, tuple[float, float | None]] = {}
             for one in tries:
-                if number and number % one.setting.interval == 0:
+                setting = one.setting
+                if number and number % setting.interval == 0:
                     one.save(number, moment)
-                if number in fails[one.setting.interval]:
-                    one.fail(number, moment, losses[-1] if losses else None, moved)
+                if number in fails[setting.interval]:
+                    if setting.restores not in restored:
+                        restored[setting.restores] = one.restored(moment)
+                    off, loss = restored[setting.restores]
+                    one.distances.append(off / moved)
+                    if loss is not None:
+                        one.excesses[number] = loss - losses[-1]
             done += 1
             progress(done, total)
         yield from (_candidate(one, first.layout, losses) for one in tries)

@@ -14,11 +14,23 @@ import pytest
 import torch
 
 from lcviz.__main__ import main
-from lcviz.experiments.failures import Recovery
+from lcviz.experiments.failures import Recovery, compared
 
 MF = ("--models", "matrix-factorization")
 QUICK: dict[str, tuple[str, ...]] = {
-    "tune": (*MF, "--iterations", "40", "--check", "2"),
+    "tune": (
+        *MF,
+        "--iterations",
+        "40",
+        "--check",
+        "2",
+        "--bits",
+        "1,2,all",
+        "--budgets",
+        ".1",
+        "--intervals",
+        "1,4",
+    ),
     "breakdown": (*MF, "--iterations", "3", "--bits", "all,2"),
     "removed-bucket": (*MF, "--iterations", "2"),
     "overhead": (*MF, "--seeds", "1", "--iterations", "5"),
@@ -69,7 +81,8 @@ def test_the_same_seeds_give_the_same_numbers(
 def test_tables_and_csv(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = asked(capsys, name)
     assert text.count("\n| ") > 2
-    assert "Matrix factorization" in text
+    assert "Matrix factorization on Synthetic ratings; seed" in text
+    assert f"torch {torch.__version__}" in text
     resumed = asked(capsys, name, "--csv", "--resume")
     rows = list(csv.DictReader(io.StringIO(resumed)))
     lines = Path(f"lab/{name}.jsonl").read_text().splitlines()[1:]
@@ -112,7 +125,7 @@ def test_checkpoints_of_one_s_own(name: str, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (["breakdown", "--models", "lenet6"], 2, "no model 'lenet6'"),
+        (["breakdown", "--models", "lenet6"], 2, "choose of logistic-regression, lenet5"),
         (["breakdown", "--bits", "9"], 2, "bits are 1 to 8, or all"),
         (["recovery", "--shares", "5"], 2, "0.05 is 5 %"),
         (["recovery", "--shares", "x"], 2, "shares"),
@@ -124,6 +137,8 @@ def test_checkpoints_of_one_s_own(name: str, capsys: pytest.CaptureFixture[str])
         (["breakdown", "--models", "lenet5", "--data", "mnist"], 1, "LCVIZ_DATA"),
         (["breakdown", "--models", "lenet5", "--folder", "nowhere"], 1, "nowhere"),
         (["recovery", *MF, "--seed", "-1", "--seeds", "1"], 2, "seed is -1"),
+        (["tune", *MF, "--intervals", "1,0"], 2, "1 or more"),
+        (["tune", *MF, "--coders", "huffman,zip"], 2, "choose of runlength, huffman"),
         ([], 2, "EXPERIMENT"),
     ],
 )
@@ -138,6 +153,26 @@ def test_mistakes_are_told(
     assert found == code, error
     assert told in error
     assert "Traceback" not in error
+
+
+def test_other_data_are_something_else(capsys: pytest.CaptureFixture[str]) -> None:
+    """Image models train on MNIST once there is a folder."""
+    asked(capsys, "breakdown")
+    assert main(["breakdown", *QUICK["breakdown"], "--folder", "images", "--resume"]) == 1
+    assert "another data" in capsys.readouterr().err
+
+
+def test_what_a_comparison_says() -> None:
+    """Means over models of means over seeds, and how many times the least they are."""
+    rows = [
+        {"budget": 0.05, "name": name, "model": model, "rework": rework, "rework_raw": 2 * rework}
+        for name, reworks in (("LC run-length", (1, 3, 10)), ("SCAR", (5, 7, 50)))
+        for model, rework in zip(("a", "a", "b"), reworks)
+    ]
+    text = compared([*rows, rows[0] | {"budget": None, "name": "full"}])
+    assert "At 5%, on the trend: LC run-length 6.00; SCAR 28.00 (4.7 ×)." in text
+    assert "At 5%, without smoothing: LC run-length 12.00; SCAR 56.00 (4.7 ×)." in text
+    assert "full" not in text
 
 
 def test_resuming_something_else(capsys: pytest.CaptureFixture[str]) -> None:
