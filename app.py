@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from lcviz.pages import export, live
+from lcviz.pages import export, learn, live
 
 st.set_page_config(
     page_title="lcviz: LC-Checkpoint live",
@@ -14,6 +14,7 @@ st.set_page_config(
 st.navigation(
     [
         st.Page(live.page, title="Live", icon=":material/monitoring:", default=True),
+        st.Page(learn.page, title="Learn", icon=":material/school:", url_path="learn"),
         st.Page(export.page, title="Export", icon=":material/download:", url_path="export"),
     ],
     position="top",

@@ -39,6 +39,7 @@ from .snapshot import (
     RunError,
     Settings,
     Snapshot,
+    States,
 )
 
 WATCH_SECONDS = 20.0
@@ -80,6 +81,7 @@ class Run:
         self._removed: dict[int, RemovedBuckets] = {}
         self._removing = threading.Lock()
         self._start = self._live = self._track = self._arrays()
+        self._states = States(0, {}, self._live)
         self._save(float("nan"))
         self._thread = threading.Thread(target=self._work, name=f"run-{run_id}", daemon=True)
         self._thread.start()
@@ -114,6 +116,11 @@ class Run:
         """Seconds since the last sign of life."""
         with self._condition:
             return time.monotonic() - self._last_watched
+
+    def states(self) -> States:
+        """What the newest checkpoint's delta lies between."""
+        with self._condition:
+            return self._states
 
     def snapshot(self) -> Snapshot:
         """The run as it is now."""
@@ -286,7 +293,9 @@ class Run:
         """Save through the codec, take the delta apart, and measure if there is time."""
         started = time.perf_counter()
         self._live = self._arrays()
-        deltas = _deltas(self._live, self._checkpointer.tracker)  # the save moves the track
+        before = self._checkpointer.tracker
+        deltas = _deltas(self._live, before)  # the save moves the track
+        states = States(self._iteration, copy_arrays(before.state) if before else {}, self._live)
         prepared = time.perf_counter() - started
         saved = self._checkpointer.save(self._iteration, self.task.model.state_dict())
         started = time.perf_counter()
@@ -321,6 +330,7 @@ class Run:
             self._codec_seconds += saved.seconds
             self._measure_seconds += checkpoint.measure_seconds
             self._checkpoints.append(checkpoint)
+            self._states = states
             self._codes[saved.step] = codes
             self._codes_nbytes += sum(own.nbytes for own in codes)
             while self._codes_nbytes > CODES_BUDGET:

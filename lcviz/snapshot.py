@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from codec.state import Arrays
+
 from .lab.anatomy import Alphabet
 
 PAUSED, PLAYING, FINISHED, FAILED, CLOSED = "paused", "playing", "finished", "failed", "closed"
@@ -84,6 +86,18 @@ class Checkpoint:
     def measured(self) -> bool:
         """True if the losses of this step were measured."""
         return self.live_loss is not None
+
+
+@dataclass(frozen=True)
+class States:
+    """What the newest delta lies between: the track before it, and the model that was saved.
+
+    Arrays that nobody changes any more: name -> float32. before is empty for a base.
+    """
+
+    step: int
+    before: Arrays
+    live: Arrays
 
 
 @dataclass(frozen=True)

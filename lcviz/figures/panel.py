@@ -123,6 +123,7 @@ def inked(option: Option, theme: str) -> Option:
         if "label" in one:
             one["label"] = one["label"] | {"color": ink}
         if "markLine" in one:
-            one["markLine"] = one["markLine"] | {"label": {"color": ink}, "animation": False}
+            label = one["markLine"].get("label", {}) | {"color": ink}
+            one["markLine"] = one["markLine"] | {"label": label, "animation": False}
     result["series"] = series
     return result

@@ -223,7 +223,7 @@ def _kept() -> tuple[int | None, float | None]:
         "Bits x for priority promotion",
         BITS,
         2,
-        format_func=_bits_name,
+        format_func=bits_name,
         key="bits",
         bind="query-params",
         persist_state="session",
@@ -237,5 +237,5 @@ def _whole(label: str, low: int, high: int, value: int, key: str, text: str) -> 
     return int(st.number_input(label, low, high, value, key=key, help=text, bind="query-params"))
 
 
-def _bits_name(bits: Any) -> str:
+def bits_name(bits: Any) -> str:
     return "all" if bits is None else str(bits)

@@ -85,6 +85,8 @@ def server(
     command = [sys.executable, "-m", "streamlit", "run", "app.py"]
     command += ["--server.port", str(port), "--server.headless", "true"]
     environment = {k: v for k, v in os.environ.items() if k != "LCVIZ_DATA"}
+    # Tests write byte code and caches next to the sources: no reason to look at those again.
+    environment["STREAMLIT_SERVER_FILE_WATCHER_TYPE"] = "none"
     url = f"http://127.0.0.1:{port}"
     with (
         log.open("wb") as file,
@@ -144,6 +146,14 @@ class Tab:
         """Open a path of the dashboard."""
         self.page.goto(self.url + path)
         return self
+
+    @staticmethod
+    def expecting(what: Any) -> Any:
+        """Playwright's expect, as patient as everything here."""
+        from playwright.sync_api import expect
+
+        expect.set_options(timeout=PATIENCE)
+        return expect(what)
 
     def check(self) -> None:
         """Nothing went wrong: no error box, no console error, no foreign request."""

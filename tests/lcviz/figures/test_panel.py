@@ -81,7 +81,7 @@ def test_inked_colours_everything_readable_and_changes_nothing_else(theme: str, 
         "yAxis": [{"type": "value"}, {"type": "log"}],
         "series": [
             {"type": "tree", "label": {"position": "top"}},
-            {"type": "line", "markLine": {"data": [{"xAxis": 3}]}},
+            {"type": "line", "markLine": {"data": [{"xAxis": 3}], "label": {"show": False}}},
             {"type": "bar", "data": [1]},
         ],
     }
@@ -94,7 +94,7 @@ def test_inked_colours_everything_readable_and_changes_nothing_else(theme: str, 
     assert dyed["legend"] == before["legend"] | {"textStyle": {"color": ink}}
     tree, line, bar = dyed["series"]
     assert tree["label"] == {"position": "top", "color": ink}
-    assert line["markLine"]["label"] == {"color": ink}
+    assert line["markLine"]["label"] == {"show": False, "color": ink}
     assert line["markLine"]["animation"] is False  # else it grows anew at every tick
     assert line["markLine"]["data"] == [{"xAxis": 3}]
     assert bar == before["series"][2]

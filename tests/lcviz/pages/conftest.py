@@ -147,6 +147,12 @@ def _no_runs_left() -> Iterator[None]:
 
 
 @pytest.fixture
+def page_of() -> Callable[[AppTest], Page]:
+    """A session at any script."""
+    return Page
+
+
+@pytest.fixture
 def live() -> Callable[..., Page]:
     """The Live page, opened with these URL parameters: live(model="lenet5", bits="3")."""
 

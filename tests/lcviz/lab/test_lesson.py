@@ -1,0 +1,147 @@
+"""Numbers carried through the stages, against the paper's example and against the codec."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import codec
+from codec import huffman
+from lcviz.lab.anatomy import dissect
+from lcviz.lab.lesson import Lesson, fields, lesson, lesson_of_run, merges, spread
+
+TRACK = (0.5, -0.25, 1, 0.25, -0.5, 0.125, 0, -0.75, 0.25, 0.5)
+TRAINED = (1.26, -0.73, 1.2, 0.32, -0.32, 0.615, 0.14, -0.36, 1.07, 0.59)
+TENSORS = ["w"] * 6 + ["b"] * 4
+
+
+def example(bits: int | None = 2, scope: str = "model") -> Lesson:
+    return lesson(TRACK, TRAINED, TENSORS, bits, scope)
+
+
+def test_the_paper_s_example() -> None:
+    found = example()
+    rows = [
+        (round(n.delta, 6), round(n.after_e, 6), round(n.after_p, 6), n.word) for n in found.numbers
+    ]
+    assert rows == [
+        (0.76, 0.79, 0.79, "10"), (-0.48, -0.48, -0.48, "110"), (0.2, 0.17, 0, "0"),
+        (0.07, 0.08, 0, "0"), (0.18, 0.17, 0, "0"), (0.49, 0.44, 0.44, "111"),
+        (0.14, 0.17, 0, "0"), (0.39, 0.44, 0.44, "111"), (0.82, 0.79, 0.79, "10"),
+        (0.09, 0.08, 0, "0"),
+    ]  # fmt: skip
+    s = found.sizes
+    assert (s.float32, s.e, s.e_huffman, s.p, s.h) == (320, 30, 23, 20, 18)
+    assert s.entropy == pytest.approx(17.61, abs=0.005)
+    assert found.numbers[2].rebuilt == 1.0
+    assert found.parts[0].kept == 3
+
+
+def test_without_promotion_the_index_is_as_long_as_there_are_buckets() -> None:
+    s = example(bits=None).sizes
+    assert (s.e, s.p, s.h) == (30, 30, 23)
+
+
+def test_every_tensor_for_itself() -> None:
+    found = example(scope="tensor")
+    assert [p.name for p in found.parts] == ["w", "b"]
+    for part, own in zip(found.parts, (found.numbers[:6], found.numbers[6:])):
+        assert all(n.part is part for n in own)
+        delta = np.array([n.delta for n in own], np.float32)
+        expected = codec.dequantize(codec.quantize(delta, 2))
+        assert [n.after_p for n in own] == expected.tolist()
+    assert found.sizes.float32 == 320
+
+
+@given(
+    st.lists(
+        st.tuples(*[st.floats(-(2.0**99), 2.0**99, width=32)] * 2), min_size=1, max_size=16
+    ),
+    st.sampled_from([1, 2, 3, None]),
+)  # fmt: skip
+def test_what_the_codec_would_have_made(pairs: list[tuple[float, float]], bits: int | None) -> None:
+    """Also of zeros, subnormals and numbers that differ by their sign alone."""
+    track, live = (np.array(column, np.float32) for column in zip(*pairs))
+    found = lesson(track, live, ["w"] * len(pairs), bits, "model")
+    quantized = codec.quantize(live - track, bits)
+    assert [n.code for n in found.numbers] == quantized.codes.tolist()
+    assert [n.rebuilt for n in found.numbers] == (track + codec.dequantize(quantized)).tolist()
+    encoded = codec.encode(quantized, coder="huffman")
+    assert found.sizes.h == encoded.payload_bits
+    if encoded.table is not None:
+        words = huffman.code_words(encoded.table.lengths)
+        assert [n.word for n in found.numbers] == [words[n.code] for n in found.numbers]
+
+
+def test_weights_of_a_run_have_the_whole_model_s_buckets(make_case: Callable[..., object]) -> None:
+    for scope in ("model", "tensor"):
+        case = make_case(bits=2, scope=scope)
+        alphabets, _ = dissect(case.changes, case.step)
+        chosen = spread(case.changes, 16)
+        track, live = (
+            np.array([arrays[name].flat[i] for name, i in chosen], np.float32)
+            for arrays in (case.before, case.after)
+        )
+        letters, tensors = "abcdefghijklmnop", [name for name, _ in chosen]
+        found = lesson_of_run(alphabets, letters, tensors, track, live, 2)
+        record = {a.names: codes for a, codes in zip(alphabets, case.codes())}
+        for number, (name, i) in zip(found.numbers, chosen):
+            (alphabet,) = (a for a in alphabets if name in a.names)
+            before = sum(case.before[n].size for n in alphabet.names[: alphabet.names.index(name)])
+            assert number.code == record[alphabet.names][before + i]
+        assert found.sizes.float32 == 32 * sum(a.n for a in alphabets)
+        other = lesson_of_run(alphabets, letters, tensors, track, live, None)
+        assert all(n.after_p == n.after_e for n in other.numbers)
+
+
+@pytest.mark.parametrize(
+    ("value", "sign", "exponent", "mantissa", "bits"),
+    [
+        (1.0, 0, 0, 1.0, ("0", "01111111", "0" * 23)),
+        (-0.375, 1, -2, 1.5, ("1", "01111101", "1" + "0" * 22)),
+        (0.0, 0, -127, 0.0, ("0", "0" * 8, "0" * 23)),
+        (1e-40, 0, -127, 71362 / 2**23, ("0", "0" * 8, f"{71362:023b}")),
+    ],
+)
+def test_fields(
+    value: float, sign: int, exponent: int, mantissa: float, bits: tuple[str, str, str]
+) -> None:
+    found = fields(value)
+    assert (found.sign, found.exponent, found.mantissa) == (sign, exponent, mantissa)
+    assert found.bits == bits
+    scale = 2.0 ** max(exponent, -126)
+    assert (-1) ** sign * mantissa * scale == pytest.approx(value, rel=1e-6)
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=12))
+def test_merging_gives_the_codec_s_lengths(counts: list[int]) -> None:
+    every, k = merges(counts), len(counts)
+    above: dict[int, int] = {}
+    for i, m in enumerate(every):
+        above[m.rare] = above[m.rarer] = k + i
+    depths = []
+    for node in range(k):
+        depth = 0
+        while node in above:
+            node, depth = above[node], depth + 1
+        depths.append(depth)
+    assert depths == huffman.code_lengths(np.array(counts)).tolist()
+    assert sum(m.count for m in every) == sum(c * d for c, d in zip(counts, depths))
+
+
+def test_spread() -> None:
+    deltas = {"w": np.arange(1000, dtype=np.float32), "b": -np.ones((3, 3), np.float32)}
+    chosen = spread(deltas, 16)
+    assert len(set(chosen)) == 16
+    assert chosen == sorted(chosen, key=lambda c: (c[0] == "b", c[1]))
+    assert ("w", 999) in chosen
+    assert ("w", 0) in chosen  # the smallest
+    assert len(spread({"w": np.zeros((2, 2), np.float32)}, 16)) == 4
+    values = sorted((abs(float(deltas[n].flat[i])) for n, i in chosen), reverse=True)
+    assert sum(v > 900 for v in values) > 5
+    assert not any(math.isnan(v) for v in values)
