@@ -53,11 +53,12 @@ def _run(experiment: Experiment, options: argparse.Namespace) -> int:
     told = {"experiment": experiment.name} | asked | {"data": data_of(options)}
     asked = json.loads(json.dumps(told, default=str))
     path = options.keep or Path("lab") / f"{experiment.name}.jsonl"
-    kept = Kept(path, asked, resume=options.resume)
     trials = experiment.trials(options)
+    kept = Kept(path, asked, resume=options.resume)
     rows: list[Row] = []
     for i, trial in enumerate(trials, 1):
         if kept.rows(trial) is None:
+            kept.check_alike()
             what = f"{' '.join(map(str, trial))} ({i} of {len(trials)})"
             with tqdm(desc=what, leave=False, disable=None) as bar:
 
