@@ -19,7 +19,9 @@ from .base import (
     Tell,
     about,
     grouped,
-    shares,
+    listed,
+    share,
+    whole,
     workload_arguments,
     workload_keys,
     workload_of,
@@ -37,28 +39,28 @@ class Recovery:
         usual = Failure()
         parser.add_argument(
             "--shares",
-            type=shares,
+            type=listed(share),
             default=list(SHARES),
             metavar="S,…",
             help="of float32 that a checkpoint may take (default: .01,.02,.05,.1)",
         )
         parser.add_argument(
             "--fail-at",
-            type=int,
+            type=whole(1),
             default=usual.fail_at,
             metavar="T",
             help=f"last iteration before the failure (default: {usual.fail_at})",
         )
         parser.add_argument(
             "--interval",
-            type=int,
+            type=whole(1),
             default=usual.interval,
             metavar="K",
             help="iterations between checkpoints (default: 1)",
         )
         parser.add_argument(
             "--cap",
-            type=int,
+            type=whole(1),
             default=usual.cap,
             metavar="N",
             help=f"most rework that is looked for (default: {usual.cap})",
@@ -73,10 +75,10 @@ class Recovery:
         model, seed = trial
         failure = Failure(options.fail_at, options.interval, options.cap)
         methods = [Method("full")]
-        for share in options.shares:
+        for most in options.shares:
             methods += [
-                Method("scar", share), Method("topn", share),
-                Method("lc", share, coder="huffman"), Method("lc", share),
+                Method("scar", most), Method("topn", most),
+                Method("lc", most, coder="huffman"), Method("lc", most),
             ]  # fmt: skip
         methods += [Method("lc", bits=bits) for bits in (2, 3)]
         outcomes = fail_and_recover(workload_of(options, model), seed, methods, failure, tell)
@@ -100,12 +102,14 @@ class Repeated:
         """See `Experiment`."""
         workload_arguments(parser)
         parser.add_argument(
-            "--share", type=float, default=0.05, metavar="S",
+            "--share", type=share, default=0.05, metavar="S",
             help="of float32 that a checkpoint may take (default: 0.05)",
         )  # fmt: skip
-        parser.add_argument("--failures", type=int, default=10, help="of a training (default: 10)")
         parser.add_argument(
-            "--iterations", type=int, default=400, help="of each training (default: 400)"
+            "--failures", type=whole(1), default=10, help="of a training (default: 10)"
+        )
+        parser.add_argument(
+            "--iterations", type=whole(1), default=400, help="of each training (default: 400)"
         )
 
     def trials(self, options: argparse.Namespace) -> list[list[Any]]:

@@ -19,9 +19,9 @@ from .base import (
     Tell,
     about,
     bits,
-    bits_list,
     choice_arguments,
     grouped,
+    listed,
     series_arguments,
     series_keys,
     series_of,
@@ -41,7 +41,7 @@ class Breakdown:
         choice_arguments(parser)
         parser.add_argument(
             "--bits",
-            type=bits_list,
+            type=listed(bits),
             default=[None, 2, 3],
             metavar="X,…",
             help="of priority promotion; all: without it (default: all,2,3)",

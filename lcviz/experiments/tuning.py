@@ -30,14 +30,15 @@ from .base import (
     TITLES,
     Tell,
     about,
-    bits_list,
-    counts,
+    bits,
     grouped,
+    listed,
     series_arguments,
     series_keys,
     series_of,
-    shares,
+    share,
     some_of,
+    whole,
     workload_of,
 )
 
@@ -59,11 +60,11 @@ class Tune:
             "iterations (default: rework=3)",
         )  # fmt: skip
         parser.add_argument(
-            "--bits", type=bits_list, default=list(BITS), metavar="X,…",
+            "--bits", type=listed(bits), default=list(BITS), metavar="X,…",
             help="that are tried (default: 1 to 8, and all)",
         )  # fmt: skip
         parser.add_argument(
-            "--budgets", type=shares, default=list(SHARES), metavar="S,…",
+            "--budgets", type=listed(share), default=list(SHARES), metavar="S,…",
             help="of float32, that are tried (default: .01,.02,.05,.1)",
         )  # fmt: skip
         parser.add_argument(
@@ -75,11 +76,11 @@ class Tune:
             help=f"that are tried (default: {','.join(CODERS)})",
         )  # fmt: skip
         parser.add_argument(
-            "--intervals", type=counts, default=list(INTERVALS), metavar="K,…",
+            "--intervals", type=listed(whole(1)), default=list(INTERVALS), metavar="K,…",
             help="between checkpoints, that are tried (default: 1,2,5,10)",
         )  # fmt: skip
         parser.add_argument(
-            "--check", type=int, default=0, metavar="N",
+            "--check", type=whole(0), default=0, metavar="N",
             help="let N trainings of fresh seeds fail with the recommended setting (default: 0)",
         )  # fmt: skip
 

@@ -40,12 +40,22 @@ class Moment:
 
 @dataclass(frozen=True)
 class Trained:
-    """The states of a training: its begin, then every so many iterations. seed: of the task."""
+    """The states of a training: its begin, then every so many iterations. seed: of the task.
+
+    Raises codec.SettingsError if nothing follows the begin.
+    """
 
     workload: Workload
     seed: int = 0
     iterations: int = 100
     interval: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.interval <= self.iterations:
+            raise SettingsError(
+                f"a training is seen once at least after its begin; got {self.iterations} "
+                f"iterations, seen at an interval of {self.interval}"
+            )
 
     def __len__(self) -> int:
         return self.iterations // self.interval + 1

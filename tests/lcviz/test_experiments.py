@@ -129,8 +129,9 @@ def test_checkpoints_of_one_s_own(name: str, capsys: pytest.CaptureFixture[str])
         (["breakdown", "--bits", "9"], 2, "bits are 1 to 8, or all"),
         (["recovery", "--shares", "5"], 2, "0.05 is 5 %"),
         (["recovery", "--shares", "x"], 2, "shares"),
-        (["recovery", *MF, "--fail-at", "0"], 2, "saves at least once"),
-        (["repeated", *MF, "--failures", "0"], 2, "fails at least once"),
+        (["recovery", *MF, "--fail-at", "0"], 2, "1 or more"),
+        (["recovery", *MF, "--fail-at", "3", "--interval", "4"], 2, "saves at least once"),
+        (["repeated", *MF, "--failures", "0"], 2, "1 or more"),
         (["repeated", *MF, "--failures", "9", "--iterations", "9"], 2, "less often"),
         (["breakdown", "--own", "nowhere"], 2, "two checkpoints at least"),
         (["breakdown", "--own", "a.pt", "b.pt"], 1, "is not there"),
@@ -138,6 +139,24 @@ def test_checkpoints_of_one_s_own(name: str, capsys: pytest.CaptureFixture[str])
         (["breakdown", "--models", "lenet5", "--folder", "nowhere"], 1, "nowhere"),
         (["recovery", *MF, "--seed", "-1", "--seeds", "1"], 2, "seed is -1"),
         (["tune", *MF, "--intervals", "1,0"], 2, "1 or more"),
+        (["tune", *MF, "--intervals", ""], 2, "1 or more; got ''"),
+        (["tune", *MF, "--iterations", "-10"], 2, "1 or more; got '-10'"),
+        (["tune", *MF, "--check", "-1"], 2, "0 or more; got '-1'"),
+        (["breakdown", *MF, "--iterations", "0"], 2, "1 or more; got '0'"),
+        (["breakdown", *MF, "--iterations", "2", "--interval", "5"], 2, "once at least after"),
+        (["breakdown", *MF, "--seeds", "0"], 2, "1 to 1,000; got '0'"),
+        (["breakdown", *MF, "--seeds", "9999999999"], 2, "1 to 1,000"),
+        (["breakdown", *MF, "--data", "mnist"], 2, "cannot be trained on 'mnist'"),
+        (["removed-bucket", *MF, "--interval", "0"], 2, "1 or more"),
+        (["removed-bucket", *MF, "--interval", "x"], 2, "1 or more; got 'x'"),
+        (["recovery", "--shares", ""], 2, "0.05 is 5 %; got ''"),
+        (["recovery", "--shares", "nan"], 2, "0.05 is 5 %; got 'nan'"),
+        (["repeated", *MF, "--share", "-1"], 2, "0.05 is 5 %; got '-1'"),
+        (["repeated", *MF, "--share", "nan"], 2, "0.05 is 5 %"),
+        (["repeated", *MF, "--share", "2"], 2, "0.05 is 5 %"),
+        (["overhead", *MF, "--iterations", "0"], 2, "1 or more"),
+        (["overhead", *MF, "--fail-at", "-5"], 2, "1 or more"),
+        (["breakdown", *MF, "--keep", "."], 1, "is no file"),
         (["tune", *MF, "--coders", "huffman,zip"], 2, "choose of runlength, huffman"),
         ([], 2, "EXPERIMENT"),
     ],
@@ -179,3 +198,12 @@ def test_resuming_something_else(capsys: pytest.CaptureFixture[str]) -> None:
     asked(capsys, "breakdown")
     assert main(["breakdown", *QUICK["breakdown"], "--scope", "tensor", "--resume"]) == 1
     assert "another scope" in capsys.readouterr().err
+
+
+def test_what_is_said_twice_counts_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two rows of the same seed would pass for two seeds that agree."""
+    twice = ("--models", f"{MF[1]},{MF[1]}", "--shares", ".05,0.05", "--fail-at", "3", "--cap", "2")
+    assert main(["recovery", *twice, "--seeds", "1", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    names = [(row["name"], row["budget"]) for row in rows]
+    assert len(names) == len(set(names)) == 7
