@@ -23,7 +23,8 @@ from ..lab.workload import Workload, workload
 Value = TypeVar("Value")
 Tell = Callable[[int, int], None]
 MOST_SEEDS = 1000  # every one is a training or more
-TITLES = {name: card.title for name, card in MODELS.items()}
+OWN = "own"  # instead of a model's name
+TITLES = {name: card.title for name, card in MODELS.items()} | {OWN: "own"}
 
 
 class Experiment(Protocol):
@@ -106,8 +107,11 @@ def workload_keys(options: argparse.Namespace) -> Iterable[list[Any]]:
 
 
 def series_keys(options: argparse.Namespace) -> Iterable[list[Any]]:
-    """The same, or one of the user's own checkpoints."""
-    return [["own", None]] if options.own else workload_keys(options)
+    """The same, or one of the user's own checkpoints. Raises what `Found` does."""
+    if options.own:
+        Found(options.own)
+        return [[OWN, None]]
+    return workload_keys(options)
 
 
 def workload_of(options: argparse.Namespace, model: str) -> Workload:
@@ -125,8 +129,8 @@ def about(options: argparse.Namespace, model: str, seed: int | None) -> Row:
 
 def provenance(rows: Sequence[Row], on: Mapping[str, Any]) -> str:
     """A sentence to go below a table: what was trained, from which seeds, where and with what."""
-    trained = {r["model"]: DATASETS[r["data"]].title for r in rows if r["data"] in DATASETS}
-    own = list(dict.fromkeys(r["data"] for r in rows if r["data"] not in DATASETS))
+    trained = {r["model"]: DATASETS[r["data"]].title for r in rows if r["model"] != OWN}
+    own = list(dict.fromkeys(r["data"] for r in rows if r["model"] == OWN))
     what = [f"{TITLES[model]} on {data}" for model, data in trained.items()] + own
     seeds = sorted({r["seed"] for r in rows if r["seed"] is not None})
     if seeds:
@@ -136,6 +140,11 @@ def provenance(rows: Sequence[Row], on: Mapping[str, Any]) -> str:
         f"{'; '.join(what)}. {on['cpu']}, {on['cores']} cores, "
         f"one thread of torch; {versions}; {on['date']}."
     )
+
+
+def titled(model: str, seed: int | None) -> str:
+    """What a table of one trial is headed with."""
+    return TITLES[model] if seed is None else f"{TITLES[model]}, seed {seed}"
 
 
 def series_of(options: argparse.Namespace, model: str, seed: int) -> Series:

@@ -27,7 +27,6 @@ from ..lab.tuner import (
     tune,
 )
 from .base import (
-    TITLES,
     Tell,
     about,
     bits,
@@ -38,6 +37,7 @@ from .base import (
     series_of,
     share,
     some_of,
+    titled,
     whole,
     workload_of,
 )
@@ -121,8 +121,7 @@ class Tune:
                 ]
                 for r in sorted(frontier, key=lambda r: r["rate"])
             ]  # fmt: skip
-            title = f"{TITLES.get(model, model)}, seed {seed}" if seed is not None else "own"
-            parts.append(f"{title}. {own[0]['because']}\n\n{table(head, lines)}")
+            parts.append(f"{titled(model, seed)}. {own[0]['because']}\n\n{table(head, lines)}")
             if checks := [r for r in own if r["kind"] == "check"]:
                 met = sum(r["met"] for r in checks)
                 values = ", ".join(f"{r['reached']:.2f}" for r in checks)

@@ -112,14 +112,16 @@ def test_an_interrupt_loses_no_trial(
 @pytest.mark.parametrize("name", ["breakdown", "removed-bucket"])
 def test_checkpoints_of_one_s_own(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
-    Path("own").mkdir()
+    Path("digits").mkdir()  # the name of a dataset as well
     for i in range(4):
         state = {"w": torch.from_numpy(rng.normal(size=(30, 30)).astype(np.float32)) * i}
-        torch.save({"model": state, "epoch": i}, f"own/checkpoint-{i}.pt")
-    assert main([name, "--own", "own"]) == 0
+        torch.save({"model": state, "epoch": i}, f"digits/checkpoint-{i}.pt")
+    assert main([name, "--own", "digits"]) == 0
     text = capsys.readouterr().out
     assert "own" in text
+    assert "\ndigits. " in text
     assert "nan" not in text
+    assert "None" not in text
 
 
 @pytest.mark.parametrize(
