@@ -17,11 +17,11 @@ from codec.track import SCOPES
 from demo_models import DATASETS, MODELS, IncompatibleDataError
 
 from ..lab.kept import Row
+from ..lab.progress import Progress as Tell
 from ..lab.series import Found, Series, Trained
 from ..lab.workload import Workload, workload
 
 Value = TypeVar("Value")
-Tell = Callable[[int, int], None]
 MOST_SEEDS = 1000  # every one is a training or more
 OWN = "own"  # instead of a model's name
 TITLES = {name: card.title for name, card in MODELS.items()} | {OWN: "own"}

@@ -13,6 +13,7 @@ from codec.track import SCOPES
 
 from ..lab.kept import Row
 from ..lab.methods import SHARES
+from ..lab.progress import part
 from ..lab.recovery import Protocol as Failure
 from ..lab.recovery import fail_and_recover
 from ..lab.tuner import (
@@ -56,8 +57,8 @@ class Tune:
         series_arguments(parser, iterations=160)
         parser.add_argument(
             "--target", type=_target, default=["rework", 3.0], metavar="WHAT=MOST",
-            help="size: share of float32 a checkpoint may take; distance: relative; rework: "
-            "iterations (default: rework=3)",
+            help="size: mean share of float32 that checkpoints may take; distance: relative; "
+            "rework: iterations (default: rework=3)",
         )  # fmt: skip
         parser.add_argument(
             "--bits", type=listed(bits), default=list(BITS), metavar="X,…",
@@ -95,7 +96,8 @@ class Tune:
         tried = settings(
             options.bits, options.budgets, options.scopes, options.coders, options.intervals
         )
-        found = tune(series_of(options, model, seed), target, most, tried, tell)
+        series, parts = series_of(options, model, seed), 1 + options.check
+        found = tune(series, target, most, tried, part(tell, 0, parts))
         told = about(options, model, seed) | {"because": found.because}
         rows = [
             told | {"kind": "candidate"} | _row(c)
@@ -141,9 +143,14 @@ def _checked(
     points = failure_points(options.iterations)
     for i in range(options.check):
         fail_at = just_before_a_checkpoint(points[i % len(points)], setting.interval)
+        fail_at = max(fail_at, 2 * setting.interval - 1)  # something has to be saved before
         failure = Failure(fail_at, setting.interval, CAP)
         (outcome,) = fail_and_recover(
-            workload_of(options, model), seed + FRESH + i, [setting.method], failure, tell
+            workload_of(options, model),
+            seed + FRESH + i,
+            [setting.method],
+            failure,
+            part(tell, 1 + i, 1 + options.check),
         )
         reached = {
             "size": outcome.share, "distance": outcome.distance, "rework": outcome.rework,

@@ -17,6 +17,7 @@ from typing import Any
 import codec
 from codec.recorder import STAGES, Saved
 
+from .progress import Progress
 from .workload import Workload
 
 NONE, SYNCHRONOUS, ASYNCHRONOUS, SKIPPING = MODES = (
@@ -54,7 +55,7 @@ def round_of(
     seed: int,
     iterations: int,
     settings: Mapping[str, Any],
-    tell: Callable[[int, int], None] = lambda _done, _total: None,
+    tell: Progress = lambda _done, _total: None,
     folder: Path | None = None,
 ) -> list[Cost]:
     """Every mode once, each from the begin of the same training.

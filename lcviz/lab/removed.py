@@ -19,6 +19,7 @@ from codec.state import Arrays, copy_arrays
 
 from .anatomy import Alphabet, BucketTotal, changes, dissect, totals
 from .measures import distance
+from .progress import Progress, part
 from .series import Series, tracked
 
 
@@ -58,7 +59,7 @@ def removed_buckets(
     codes: Sequence[NDArray[np.unsignedinteger]],
     moved: float,
     loss_of: Callable[[Arrays], float],
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
     *,
     below: bool = False,
 ) -> RemovedBuckets:
@@ -114,7 +115,7 @@ def removed_of(
     series: Series,
     bits: int | None,
     scope: str = "model",
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = lambda _done, _total: None,
 ) -> RemovedBuckets:
     """The experiment on the last checkpoint of a series, with bits and scope up to there.
 
@@ -124,13 +125,15 @@ def removed_of(
     """
     first: Arrays = {}
     begun, found = None, None
-    for moment, tracker in tracked(series, bits, scope, "runlength"):
+    replayed, total = part(progress, 0, 2), len(series) - 1
+    for done, (moment, tracker) in enumerate(tracked(series, bits, scope, "runlength"), 1):
         if tracker is not begun:
             begun, first = tracker, copy_arrays(tracker.state)
         before = copy_arrays(tracker.state)
         step = tracker.prepare_arrays(moment.arrays)
         tracker.commit(step)
         found = moment, before, copy_arrays(moment.arrays), step
+        replayed(done, total)
     assert found is not None, "a series is followed at least once"
     moment, before, arrays, step = found
     deltas = changes(arrays, before, step)
@@ -142,6 +145,6 @@ def removed_of(
     moved = distance(arrays, first, deltas)
     loss_of = moment.loss_of or (lambda _state: math.nan)
     return removed_buckets(
-        moment.step, before | step.exact, alphabets, codes, moved, loss_of, progress,
-        below=True,
+        moment.step, before | step.exact, alphabets, codes, moved, loss_of,
+        part(progress, 1, 2), below=True,
     )  # fmt: skip

@@ -30,13 +30,14 @@ class Moment:
 
     arrays: of the layout's tensors, see `codec.state.to_arrays`; they may share memory with what
     made them, so whoever keeps them copies. loss_of: the loss of a state like this one, None
-    where nobody can tell.
+    where nobody can tell. values: what is no tensor, see `codec.tree`.
     """
 
     step: int
     layout: Layout
     arrays: Arrays
     loss_of: LossOf | None = None
+    values: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,8 @@ class Found:
                     f"checkpoint {step}: none of its {len(layout.tensors)} tensors is delta-coded: "
                     f"weights of {', '.join(LOSSY_DTYPES)} and {TINY_ELEMENTS} elements or more are"
                 )
-            yield Moment(step, layout, to_arrays(parts.tensors, layout))
+            arrays = to_arrays(parts.tensors, layout)
+            yield Moment(step, layout, arrays, values=parts.values)
 
     def _states(self) -> Iterator[tuple[int, Mapping[Any, Any]]]:
         if chain := self._chain():

@@ -15,6 +15,7 @@ import torch
 
 from lcviz.__main__ import main
 from lcviz.experiments.failures import Recovery, compared
+from lcviz.experiments.tuning import Tune
 
 MF = ("--models", "matrix-factorization")
 QUICK: dict[str, tuple[str, ...]] = {
@@ -209,3 +210,20 @@ def test_what_is_said_twice_counts_once(capsys: pytest.CaptureFixture[str]) -> N
     rows = json.loads(capsys.readouterr().out)["rows"]
     names = [(row["name"], row["budget"]) for row in rows]
     assert len(names) == len(set(names)) == 7
+
+
+def test_checks_go_on_with_the_same_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to the end, and never back; with long intervals something is saved before a failure."""
+    told: list[tuple[int, int]] = []
+    run = Tune.run
+
+    def telling(self: Any, options: Any, trial: Any, _tell: Any) -> Any:
+        return run(self, options, trial, lambda done, total: told.append((done, total)))
+
+    monkeypatch.setattr(Tune, "run", telling)
+    few = ("--iterations", "40", "--bits", "8", "--budgets", ".1", "--coders", "runlength")
+    asked = ("--intervals", "10", "--target", "distance=9", "--check", "2")
+    assert main(["tune", *MF, *few, *asked]) == 0
+    done = [n for n, _ in told]
+    assert done == sorted(done)
+    assert {total for _, total in told} == {done[-1]}

@@ -132,7 +132,12 @@ def test_on_the_last_checkpoint_of_a_series() -> None:
     for state in states[1:3]:
         tracker.step(state)
     before = {n: a.copy() for n, a in tracker.state.items()}
-    result = removed_of(series, 2)
+    calls: list[tuple[int, int]] = []
+    result = removed_of(series, 2, progress=lambda done, total: calls.append((done, total)))
+    n, total = len(result.buckets), calls[0][1]
+    assert calls == [(total * i // 6, total) for i in (1, 2, 3)] + [
+        (total // 2 + total // 2 * i // n, total) for i in range(1, n + 1)
+    ]
     assert result.step == 6
     moved = np.sqrt(sum(float(np.square(states[3][n] - states[0][n]).sum()) for n in before))
     assert result.distance < 0.3
