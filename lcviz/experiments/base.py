@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 from codec.track import SCOPES
 from demo_models import DATASETS, MODELS, IncompatibleDataError
 
+from ..lab.intervals import Mean
 from ..lab.kept import Row
 from ..lab.progress import Progress as Tell
 from ..lab.series import Found, Series, Trained
@@ -153,6 +154,17 @@ def series_of(options: argparse.Namespace, model: str, seed: int) -> Series:
         return Found(options.own)
     interval = getattr(options, "interval", 1)
     return Trained(workload_of(options, model), seed, options.iterations, interval)
+
+
+def with_interval(found: Mean, digits: int = 2, sign: str = "") -> str:
+    """A mean ± half of its interval; the mean alone where there is none, as of a single seed."""
+    text = f"{found.value:{sign}.{digits}f}"
+    return f"{text} ± {found.half:.{digits}f}" if math.isfinite(found.half) else text
+
+
+def percent(share: float) -> str:
+    """A share that was asked for, in as many digits as it has: up to three."""
+    return f"{100 * share:.3g}%"
 
 
 def grouped(rows: Sequence[Row], *keys: str) -> Iterable[tuple[list[Any], list[Row]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -173,13 +174,13 @@ def _row(c: Candidate) -> Row:
 def _number(value: float | None) -> str:
     if value is None:
         return "–"
-    return "not reached" if value == float("inf") else f"{value:.2f}"
+    return "not reached" if value == math.inf else f"{value:.2f}"
 
 
 def _target(text: str) -> list[Any]:
     what, found, most = text.partition("=")
     try:
-        if what not in TARGETS or not found or not float(most) > 0:
+        if what not in TARGETS or not found or not 0 < float(most) < math.inf:
             raise ValueError
     except ValueError:
         raise argparse.ArgumentTypeError(

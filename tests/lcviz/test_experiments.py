@@ -160,6 +160,7 @@ def test_checkpoints_of_one_s_own(name: str, capsys: pytest.CaptureFixture[str])
         (["overhead", *MF, "--iterations", "0"], 2, "1 or more"),
         (["overhead", *MF, "--fail-at", "-5"], 2, "1 or more"),
         (["breakdown", *MF, "--keep", "."], 1, "is no file"),
+        (["tune", *MF, "--target", "size=inf"], 2, "a number above 0"),
         (["tune", *MF, "--coders", "huffman,zip"], 2, "choose of runlength, huffman"),
         ([], 2, "EXPERIMENT"),
     ],
@@ -187,20 +188,55 @@ def test_other_data_are_something_else(capsys: pytest.CaptureFixture[str]) -> No
 def test_what_a_comparison_says() -> None:
     """Means over models of means over seeds, and how many times the least they are."""
     rows = [
-        {"budget": 0.05, "name": name, "model": model, "rework": rework, "rework_raw": 2 * rework}
+        {
+            "budget": 0.05,
+            "name": name,
+            "model": model,
+            "rework": rework,
+            "rework_raw": 2 * rework,
+            "cap": 60,
+        }
         for name, reworks in (("LC run-length", (1, 3, 10)), ("SCAR", (5, 7, 50)))
         for model, rework in zip(("a", "a", "b"), reworks)
     ]
     text = compared([*rows, rows[0] | {"budget": None, "name": "full"}])
     assert "At 5%, on the trend: LC run-length 6.00; SCAR 28.00 (4.7 ×)." in text
-    assert "At 5%, without smoothing: LC run-length 12.00; SCAR 56.00 (4.7 ×)." in text
+    assert "At 5%, without smoothing: LC run-length 12.00; SCAR ≥ 56.00 (≥ 4.7 ×)." in text
     assert "full" not in text
+    capped = [row | {"cap": 10, "budget": 0.015} for row in rows]
+    text = compared(capped)
+    assert "At 1.5%, on the trend: LC run-length ≥ 6.00; SCAR ≥ 28.00." in text
 
 
 def test_resuming_something_else(capsys: pytest.CaptureFixture[str]) -> None:
     asked(capsys, "breakdown")
     assert main(["breakdown", *QUICK["breakdown"], "--scope", "tensor", "--resume"]) == 1
     assert "another scope" in capsys.readouterr().err
+
+
+def test_a_single_seed_has_no_interval(capsys: pytest.CaptureFixture[str]) -> None:
+    few = ("--shares", ".015", "--fail-at", "3", "--cap", "3", "--seeds", "1")
+    assert main(["recovery", *MF, *few]) == 0
+    text = capsys.readouterr().out
+    assert "± inf" not in text
+    assert "| 1.5% " in text
+    assert main(["repeated", *MF, "--iterations", "3", "--failures", "1", "--seeds", "1"]) == 0
+    assert "±" not in capsys.readouterr().out
+
+
+def test_json_is_that_of_others(capsys: pytest.CaptureFixture[str]) -> None:
+    """Which has no NaN: the loss of checkpoints that come without a training, say."""
+    Path("own").mkdir()
+    for i in range(3):
+        torch.save({"w": torch.arange(20.0) * i}, f"own/{i}.pt")
+
+    def refused(word: str) -> None:
+        raise AssertionError(word)
+
+    assert main(["removed-bucket", "--own", "own", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out, parse_constant=refused)["rows"]
+    assert rows[0]["loss"] is None
+    assert rows[0]["distance"] > 0
 
 
 def test_what_is_said_twice_counts_once(capsys: pytest.CaptureFixture[str]) -> None:
