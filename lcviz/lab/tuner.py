@@ -8,8 +8,9 @@ on its trend, took to fall by as much (see recovery, whose protocol this predict
 restored training is above the undisturbed one is measured at every iteration, here it is taken to
 stay as it is at the failure). A failure is taken to come just before the next checkpoint.
 
-Sizes are of deltas, as `codec.Checkpointer` writes them of the same states; its bases, the first
-one and those that come now and then, are of one size with every setting and counted nowhere.
+Sizes are of deltas, as `codec.Checkpointer` writes them of the same states; its bases are
+counted nowhere: the first one, and those that it writes once deltas have outgrown the last, which
+is the sooner the larger they are.
 """
 
 from __future__ import annotations
