@@ -10,6 +10,8 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import math
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,9 +35,9 @@ NOT_ASKED = ("experiment", "resume", "keep", "json", "csv", "folder")  # what ch
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one experiment; returns the exit code, without a traceback for a user's mistake."""
     options = _parser().parse_args(arguments)
-    torch.set_num_threads(1)  # sums come out the same every time
-    codec.warm_up()
     try:
+        torch.set_num_threads(1)  # sums come out the same every time
+        codec.warm_up()
         return _run(options.experiment, options)
     except MISUSE as exc:
         print(f"error: {exc}", file=sys.stderr)
@@ -43,6 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (demo_models.DataError, codec.LccError, KeptError) as exc:
         print(f"error: {exc}", file=sys.stderr)
         return BAD_DATA
+    except BrokenPipeError:  # the reader, say `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
     except KeyboardInterrupt:
         print("interrupted; finished trials are kept: go on with --resume", file=sys.stderr)
         return INTERRUPTED
@@ -50,15 +55,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(experiment: Experiment, options: argparse.Namespace) -> int:
     asked = {k: v for k, v in sorted(vars(options).items()) if k not in NOT_ASKED}
-    told = {"experiment": experiment.name} | asked | {"data": data_of(options)}
-    asked = json.loads(json.dumps(told, default=str))
+    asked = {"experiment": experiment.name} | asked | {"data": data_of(options)}
+    asked = json.loads(json.dumps(asked, default=str))
     path = options.keep or Path("lab") / f"{experiment.name}.jsonl"
-    kept = Kept(path, asked, resume=options.resume)
     trials = experiment.trials(options)
+    kept = Kept(path, asked, resume=options.resume)
     rows: list[Row] = []
     for i, trial in enumerate(trials, 1):
         if kept.rows(trial) is None:
-            what = f"{' '.join(map(str, trial))} ({i} of {len(trials)})"
+            kept.check_alike()
+            what = (
+                f"{' '.join(str(key) for key in trial if key is not None)} ({i} of {len(trials)})"
+            )
             with tqdm(desc=what, leave=False, disable=None) as bar:
 
                 def tell(done: int, total: int, bar: tqdm = bar) -> None:
@@ -68,7 +76,8 @@ def _run(experiment: Experiment, options: argparse.Namespace) -> int:
                 kept.add(trial, experiment.run(options, trial, tell))
         rows += kept.rows(trial) or []
     if options.json:
-        print(json.dumps({"asked": asked, "on": kept.on, "rows": rows}))
+        told = {"asked": asked, "on": kept.on, "rows": [_as_json(row) for row in rows]}
+        print(json.dumps(told, allow_nan=False))
     elif options.csv:
         writer = csv.DictWriter(sys.stdout, list(dict.fromkeys(k for row in rows for k in row)))
         writer.writeheader()
@@ -78,6 +87,11 @@ def _run(experiment: Experiment, options: argparse.Namespace) -> int:
         print(provenance(rows, kept.on))
         print(f"{len(rows)} rows are kept in {path}.", file=sys.stderr)
     return OK
+
+
+def _as_json(row: Row) -> Row:
+    """JSON has no word for NaN and infinity: they are null."""
+    return {k: None if v in (math.inf, -math.inf) or v != v else v for k, v in row.items()}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -99,7 +113,11 @@ def _parser() -> argparse.ArgumentParser:
         )
         own.add_argument("--resume", action="store_true", help="go on with the trials in that file")
         shown = own.add_mutually_exclusive_group()
-        shown.add_argument("--json", action="store_true", help="all rows as one JSON object")
+        shown.add_argument(
+            "--json",
+            action="store_true",
+            help="all rows as one JSON object; what is not finite is null",
+        )
         shown.add_argument("--csv", action="store_true", help="all rows as CSV")
     return parser
 

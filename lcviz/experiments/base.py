@@ -7,19 +7,25 @@ into JSON and CSV; a table is made of them, and of nothing else.
 from __future__ import annotations
 
 import argparse
+import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from codec.track import SCOPES
-from demo_models import DATASETS, MODELS
+from demo_models import DATASETS, MODELS, IncompatibleDataError
 
+from ..lab.intervals import Mean
 from ..lab.kept import Row
+from ..lab.progress import Progress as Tell
 from ..lab.series import Found, Series, Trained
 from ..lab.workload import Workload, workload
 
-Tell = Callable[[int, int], None]
-TITLES = {name: card.title for name, card in MODELS.items()}
+Value = TypeVar("Value")
+MOST_SEEDS = 1000  # every one is a training or more
+OWN = "own"  # instead of a model's name
+TITLES = {name: card.title for name, card in MODELS.items()} | {OWN: "own"}
 
 
 class Experiment(Protocol):
@@ -56,7 +62,9 @@ def workload_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--folder", help="where MNIST, MovieLens or Jester files are")
     parser.add_argument("--seed", type=int, default=0, help="the first one (default: 0)")
-    parser.add_argument("--seeds", type=int, default=5, help="how many (default: 5)")
+    parser.add_argument(
+        "--seeds", type=whole(1, MOST_SEEDS), default=5, help="how many (default: 5)"
+    )
 
 
 def series_arguments(parser: argparse.ArgumentParser, iterations: int = 100) -> None:
@@ -68,7 +76,7 @@ def series_arguments(parser: argparse.ArgumentParser, iterations: int = 100) -> 
         help="instead of a training: checkpoints of your own, or a chain",
     )  # fmt: skip
     parser.add_argument(
-        "--iterations", type=int, default=iterations,
+        "--iterations", type=whole(1), default=iterations,
         help=f"of a training (default: {iterations})",
     )  # fmt: skip
 
@@ -76,7 +84,7 @@ def series_arguments(parser: argparse.ArgumentParser, iterations: int = 100) -> 
 def choice_arguments(parser: argparse.ArgumentParser) -> None:
     """What is chosen in advance, where an experiment does not try every setting."""
     parser.add_argument(
-        "--interval", type=int, default=1, metavar="K",
+        "--interval", type=whole(1), default=1, metavar="K",
         help="iterations between checkpoints (default: 1)",
     )  # fmt: skip
     parser.add_argument(
@@ -90,14 +98,21 @@ def data_of(options: argparse.Namespace) -> str | None:
 
 
 def workload_keys(options: argparse.Namespace) -> Iterable[list[Any]]:
-    """One trial a model and seed."""
+    """One trial a model and seed. Raises demo_models.IncompatibleDataError for data that none of
+    the models can take."""
+    can = [data for model in options.models for data in MODELS[model].data]
+    if options.data and options.data not in can:
+        raise IncompatibleDataError(", ".join(options.models), options.data, dict.fromkeys(can))
     seeds = range(options.seed, options.seed + options.seeds)
     return ([model, seed] for model in options.models for seed in seeds)
 
 
 def series_keys(options: argparse.Namespace) -> Iterable[list[Any]]:
-    """The same, or one of the user's own checkpoints."""
-    return [["own", None]] if options.own else workload_keys(options)
+    """The same, or one of the user's own checkpoints. Raises what `Found` does."""
+    if options.own:
+        Found(options.own)
+        return [[OWN, None]]
+    return workload_keys(options)
 
 
 def workload_of(options: argparse.Namespace, model: str) -> Workload:
@@ -115,8 +130,8 @@ def about(options: argparse.Namespace, model: str, seed: int | None) -> Row:
 
 def provenance(rows: Sequence[Row], on: Mapping[str, Any]) -> str:
     """A sentence to go below a table: what was trained, from which seeds, where and with what."""
-    trained = {r["model"]: DATASETS[r["data"]].title for r in rows if r["data"] in DATASETS}
-    own = list(dict.fromkeys(r["data"] for r in rows if r["data"] not in DATASETS))
+    trained = {r["model"]: DATASETS[r["data"]].title for r in rows if r["model"] != OWN}
+    own = list(dict.fromkeys(r["data"] for r in rows if r["model"] == OWN))
     what = [f"{TITLES[model]} on {data}" for model, data in trained.items()] + own
     seeds = sorted({r["seed"] for r in rows if r["seed"] is not None})
     if seeds:
@@ -128,12 +143,28 @@ def provenance(rows: Sequence[Row], on: Mapping[str, Any]) -> str:
     )
 
 
+def titled(model: str, seed: int | None) -> str:
+    """What a table of one trial is headed with."""
+    return TITLES[model] if seed is None else f"{TITLES[model]}, seed {seed}"
+
+
 def series_of(options: argparse.Namespace, model: str, seed: int) -> Series:
     """The states that an experiment looks at."""
     if options.own:
         return Found(options.own)
     interval = getattr(options, "interval", 1)
     return Trained(workload_of(options, model), seed, options.iterations, interval)
+
+
+def with_interval(found: Mean, digits: int = 2, sign: str = "") -> str:
+    """A mean ± half of its interval; the mean alone where there is none, as of a single seed."""
+    text = f"{found.value:{sign}.{digits}f}"
+    return f"{text} ± {found.half:.{digits}f}" if math.isfinite(found.half) else text
+
+
+def percent(share: float) -> str:
+    """A share that was asked for, in as many digits as it has: up to three."""
+    return f"{100 * share:.3g}%"
 
 
 def grouped(rows: Sequence[Row], *keys: str) -> Iterable[tuple[list[Any], list[Row]]]:
@@ -144,31 +175,49 @@ def grouped(rows: Sequence[Row], *keys: str) -> Iterable[tuple[list[Any], list[R
     return ((list(key), own) for key, own in groups.items())
 
 
+def listed(read: Callable[[str], Value]) -> Callable[[str], list[Value]]:
+    """A reader of values separated by commas. What is said twice counts once: as another seed's
+    it would make intervals narrower than they are."""
+    return lambda text: list(dict.fromkeys(map(read, text.split(","))))
+
+
 def some_of(names: Sequence[str]) -> Callable[[str], list[str]]:
     """A reader of some of these names, separated by commas."""
 
-    def read(text: str) -> list[str]:
-        found = text.split(",")
-        if not set(found) <= set(names):
+    def read(text: str) -> str:
+        if text not in names:
             raise argparse.ArgumentTypeError(f"choose of {', '.join(names)}; got {text!r}")
+        return text
+
+    return listed(read)
+
+
+def whole(least: int, most: int = sys.maxsize) -> Callable[[str], int]:
+    """A reader of whole numbers in this range."""
+
+    def read(text: str) -> int:
+        try:
+            found = int(text)
+        except ValueError:
+            found = least - 1
+        if not least <= found <= most:
+            upto = "or more" if most == sys.maxsize else f"to {most:,}"
+            raise argparse.ArgumentTypeError(f"whole numbers here are {least} {upto}; got {text!r}")
         return found
 
     return read
 
 
-def counts(text: str) -> list[int]:
-    """Numbers of iterations, separated by commas."""
-    found = [int(part) for part in text.split(",")]
-    if min(found) < 1:
-        raise argparse.ArgumentTypeError(f"numbers of iterations are 1 or more; got {text!r}")
-    return found
-
-
-def shares(text: str) -> list[float]:
-    """Shares of the float32 size, separated by commas."""
-    found = [float(part) for part in text.split(",")]
-    if not all(0 < share <= 1 for share in found):
-        raise argparse.ArgumentTypeError("shares lie above 0 and are at most 1: 0.05 is 5 %")
+def share(text: str) -> float:
+    """A share of the float32 size."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not 0 < found <= 1:
+        raise argparse.ArgumentTypeError(
+            f"shares lie above 0 and are at most 1: 0.05 is 5 %; got {text!r}"
+        )
     return found
 
 
@@ -179,8 +228,3 @@ def bits(text: str) -> int | None:
     if text not in tuple("12345678"):
         raise argparse.ArgumentTypeError(f"bits are 1 to 8, or all; got {text!r}")
     return int(text)
-
-
-def bits_list(text: str) -> list[int | None]:
-    """The same, separated by commas."""
-    return [bits(part) for part in text.split(",")]

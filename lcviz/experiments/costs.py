@@ -13,7 +13,17 @@ from codec.recorder import STAGES
 
 from ..lab.kept import Row
 from ..lab.overhead import NONE, SYNCHRONOUS, round_of
-from .base import TITLES, Tell, about, bits, grouped, workload_arguments, workload_keys, workload_of
+from .base import (
+    TITLES,
+    Tell,
+    about,
+    bits,
+    grouped,
+    whole,
+    workload_arguments,
+    workload_keys,
+    workload_of,
+)
 
 
 class Overhead:
@@ -25,13 +35,13 @@ class Overhead:
         """See `Experiment`."""
         workload_arguments(parser)
         parser.add_argument(
-            "--iterations", type=int, default=200, help="of each training (default: 200)"
+            "--iterations", type=whole(1), default=200, help="of each training (default: 200)"
         )
         parser.add_argument(
             "--bits", type=bits, default=2, metavar="X", help="1 to 8, or all (default: 2)"
         )
         parser.add_argument(
-            "--fail-at", type=int, default=7, metavar="T",
+            "--fail-at", type=whole(1), default=7, metavar="T",
             help="of the sum below the table (default: 7, the paper's)",
         )  # fmt: skip
 

@@ -19,11 +19,17 @@ from .base import (
     Tell,
     about,
     grouped,
-    shares,
+    listed,
+    percent,
+    share,
+    whole,
+    with_interval,
     workload_arguments,
     workload_keys,
     workload_of,
 )
+
+OURS = Method("lc", SHARES[0]).name  # what others are compared with
 
 
 class Recovery:
@@ -37,28 +43,28 @@ class Recovery:
         usual = Failure()
         parser.add_argument(
             "--shares",
-            type=shares,
+            type=listed(share),
             default=list(SHARES),
             metavar="S,…",
             help="of float32 that a checkpoint may take (default: .01,.02,.05,.1)",
         )
         parser.add_argument(
             "--fail-at",
-            type=int,
+            type=whole(1),
             default=usual.fail_at,
             metavar="T",
             help=f"last iteration before the failure (default: {usual.fail_at})",
         )
         parser.add_argument(
             "--interval",
-            type=int,
+            type=whole(1),
             default=usual.interval,
             metavar="K",
             help="iterations between checkpoints (default: 1)",
         )
         parser.add_argument(
             "--cap",
-            type=int,
+            type=whole(1),
             default=usual.cap,
             metavar="N",
             help=f"most rework that is looked for (default: {usual.cap})",
@@ -73,10 +79,10 @@ class Recovery:
         model, seed = trial
         failure = Failure(options.fail_at, options.interval, options.cap)
         methods = [Method("full")]
-        for share in options.shares:
+        for most in options.shares:
             methods += [
-                Method("scar", share), Method("topn", share),
-                Method("lc", share, coder="huffman"), Method("lc", share),
+                Method("scar", most), Method("topn", most),
+                Method("lc", most, coder="huffman"), Method("lc", most),
             ]  # fmt: skip
         methods += [Method("lc", bits=bits) for bits in (2, 3)]
         outcomes = fail_and_recover(workload_of(options, model), seed, methods, failure, tell)
@@ -100,12 +106,14 @@ class Repeated:
         """See `Experiment`."""
         workload_arguments(parser)
         parser.add_argument(
-            "--share", type=float, default=0.05, metavar="S",
+            "--share", type=share, default=0.05, metavar="S",
             help="of float32 that a checkpoint may take (default: 0.05)",
         )  # fmt: skip
-        parser.add_argument("--failures", type=int, default=10, help="of a training (default: 10)")
         parser.add_argument(
-            "--iterations", type=int, default=400, help="of each training (default: 400)"
+            "--failures", type=whole(1), default=10, help="of a training (default: 10)"
+        )
+        parser.add_argument(
+            "--iterations", type=whole(1), default=400, help="of each training (default: 400)"
         )
 
     def trials(self, options: argparse.Namespace) -> list[list[Any]]:
@@ -136,14 +144,10 @@ class Repeated:
             cells = []
             for model in models:
                 mine = [r for r in own if r["model"] == model]
-                change = mean([r["metric"] - r["undisturbed"] for r in mine])
-                unit = 100 if units[model] == "accuracy" else 1
-                digits = 2 if units[model] == "accuracy" else 4
+                unit, digits = (100, 2) if units[model] == "accuracy" else (1, 4)
+                change = mean([unit * (r["metric"] - r["undisturbed"]) for r in mine])
                 size = mean([r["share"] for r in mine]).value
-                cells.append(
-                    f"{unit * change.value:+.{digits}f} ± {unit * change.half:.{digits}f} "
-                    f"at {size:.2%}"
-                )
+                cells.append(f"{with_interval(change, digits, '+')} at {size:.2%}")
             lines.append([name, *cells])
         return table(head, lines)
 
@@ -164,14 +168,14 @@ def _by_model(
         if averaged:
             means = [mean([averaged(r) for r in mine]).value for mine in by_model]
             cells.append(f"{mean(means).value:.2f}")
-        lines.append([name, "–" if budget is None else f"{budget:.0%}", *cells])
+        lines.append([name, "–" if budget is None else percent(budget), *cells])
     return table(head, lines)
 
 
 def _rework(rows: Sequence[Row]) -> str:
     rework, size = (mean([r[key] for r in rows]) for key in ("rework", "share"))
     capped = sum(r["capped"] for r in rows)
-    text = f"{rework.value:.2f} ± {rework.half:.2f}"
+    text = with_interval(rework)
     text += f" ({capped} of {len(rows)} capped)" if capped else ""
     return f"{text} at {size.value:.2%}"
 
@@ -179,31 +183,39 @@ def _rework(rows: Sequence[Row]) -> str:
 def _work(rows: Sequence[Row]) -> str:
     lost = mean([1e3 * r["rework"] * r["seconds"] for r in rows])
     save = mean([1e3 * r["save_seconds"] for r in rows])
-    return f"{lost.value:.2f} ± {lost.half:.2f} ({save.value:.1f})"
+    return f"{with_interval(lost)} ({save.value:.1f})"
 
 
 def _after(rows: Sequence[Row]) -> str:
-    loss = mean([r["loss_restored"] / r["loss_before"] - 1 for r in rows])
+    loss = mean([100 * (r["loss_restored"] / r["loss_before"] - 1) for r in rows])
     far = mean([r["distance"] for r in rows])
-    return f"{100 * loss.value:+.2f} ± {100 * loss.half:.2f} % ({far.value:.3f})"
+    return f"{with_interval(loss, sign='+')} % ({far.value:.3f})"
 
 
 def compared(rows: Sequence[Row]) -> str:
-    """Mean rework over models, of every way at the same share, beside LC's."""
+    """Mean rework over models, of every way at the same share, beside LC's.
+
+    A mean that a cap went into is one of at least so many; where LC's is, nothing is known of how
+    many times as much the others' are.
+    """
     lines = []
     for (budget,), own in grouped([r for r in rows if r["budget"] is not None], "budget"):
         for key, words in (("rework", "on the trend"), ("rework_raw", "without smoothing")):
+            capped = {r["name"] for r in own if r[key] >= r["cap"]}
             means = {
                 name: mean([mean([r[key] for r in mine]).value
                             for _, mine in grouped(same, "model")]).value
                 for (name,), same in grouped(own, "name")
             }  # fmt: skip
-            least = means["LC run-length"]
-            others = ", ".join(
-                f"{name} {value:.2f}" + (f" ({value / least:.1f} ×)" if least else "")
-                for name, value in means.items() if name != "LC run-length"
-            )  # fmt: skip
-            lines.append(f"- At {budget:.0%}, {words}: LC run-length {least:.2f}; {others}.\n")
+            least = means[OURS]
+            told = {}
+            for name, value in means.items():
+                at_least = "≥ " if name in capped else ""
+                told[name] = f"{name} {at_least}{value:.2f}"
+                if least and name != OURS and OURS not in capped:
+                    told[name] += f" ({at_least}{value / least:.1f} ×)"
+            ours = told.pop(OURS)
+            lines.append(f"- At {percent(budget)}, {words}: {ours}; {', '.join(told.values())}.\n")
     return "".join(lines)
 
 

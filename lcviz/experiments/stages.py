@@ -19,12 +19,13 @@ from .base import (
     Tell,
     about,
     bits,
-    bits_list,
     choice_arguments,
     grouped,
+    listed,
     series_arguments,
     series_keys,
     series_of,
+    titled,
 )
 
 PAPER = ("85.47%", "93.73%", "95.87%")  # Chen, Liu, Ren, Jin, ICML 2020: E, E+P, E+P+H
@@ -41,7 +42,7 @@ class Breakdown:
         choice_arguments(parser)
         parser.add_argument(
             "--bits",
-            type=bits_list,
+            type=listed(bits),
             default=[None, 2, 3],
             metavar="X,…",
             help="of priority promotion; all: without it (default: all,2,3)",
@@ -55,10 +56,10 @@ class Breakdown:
         """See `Experiment`."""
         model, seed, bits = trial
         series = series_of(options, model, seed)
-        rows = []
+        rows, total = [], len(series) - 1
         for stages in breakdown(series, bits, options.scope):
             rows.append(about(options, model, seed) | asdict(stages))
-            tell(len(rows), len(series) - 1)
+            tell(len(rows), total)
         return rows
 
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
@@ -74,7 +75,7 @@ class Breakdown:
                 for stage in ("e", "ep", "huffman", "runlength", "entropy")
             ]
             of_models.setdefault(x, []).append([symbols, *saved])
-            lines.append([TITLES.get(model, model), *_saved(x, symbols, saved)])
+            lines.append([TITLES[model], *_saved(x, symbols, saved)])
         for x, several in of_models.items():
             if len(several) > 1:
                 symbols, *saved = (mean(column).value for column in zip(*several))
@@ -127,7 +128,7 @@ class RemovedBucket:
                 ]
                 for r in own
             ]  # fmt: skip
-            told = f"{TITLES.get(model, model)}, seed {seed}, step {first['step']}"
+            told = f"{titled(model, seed)}, step {first['step']}"
             told += f"; with every bucket: distance {first['distance_whole']:.4f}"
             if math.isfinite(first["loss_whole"]):
                 told += f", loss {first['loss_whole']:.5f}, to which losses below are relative"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -13,6 +14,7 @@ from codec.track import SCOPES
 
 from ..lab.kept import Row
 from ..lab.methods import SHARES
+from ..lab.progress import part
 from ..lab.recovery import Protocol as Failure
 from ..lab.recovery import fail_and_recover
 from ..lab.tuner import (
@@ -27,17 +29,18 @@ from ..lab.tuner import (
     tune,
 )
 from .base import (
-    TITLES,
     Tell,
     about,
-    bits_list,
-    counts,
+    bits,
     grouped,
+    listed,
     series_arguments,
     series_keys,
     series_of,
-    shares,
+    share,
     some_of,
+    titled,
+    whole,
     workload_of,
 )
 
@@ -55,15 +58,15 @@ class Tune:
         series_arguments(parser, iterations=160)
         parser.add_argument(
             "--target", type=_target, default=["rework", 3.0], metavar="WHAT=MOST",
-            help="size: share of float32 a checkpoint may take; distance: relative; rework: "
-            "iterations (default: rework=3)",
+            help="size: mean share of float32 that checkpoints may take; distance: relative; "
+            "rework: iterations (default: rework=3)",
         )  # fmt: skip
         parser.add_argument(
-            "--bits", type=bits_list, default=list(BITS), metavar="X,…",
+            "--bits", type=listed(bits), default=list(BITS), metavar="X,…",
             help="that are tried (default: 1 to 8, and all)",
         )  # fmt: skip
         parser.add_argument(
-            "--budgets", type=shares, default=list(SHARES), metavar="S,…",
+            "--budgets", type=listed(share), default=list(SHARES), metavar="S,…",
             help="of float32, that are tried (default: .01,.02,.05,.1)",
         )  # fmt: skip
         parser.add_argument(
@@ -75,11 +78,11 @@ class Tune:
             help=f"that are tried (default: {','.join(CODERS)})",
         )  # fmt: skip
         parser.add_argument(
-            "--intervals", type=counts, default=list(INTERVALS), metavar="K,…",
+            "--intervals", type=listed(whole(1)), default=list(INTERVALS), metavar="K,…",
             help="between checkpoints, that are tried (default: 1,2,5,10)",
         )  # fmt: skip
         parser.add_argument(
-            "--check", type=int, default=0, metavar="N",
+            "--check", type=whole(0), default=0, metavar="N",
             help="let N trainings of fresh seeds fail with the recommended setting (default: 0)",
         )  # fmt: skip
 
@@ -94,7 +97,8 @@ class Tune:
         tried = settings(
             options.bits, options.budgets, options.scopes, options.coders, options.intervals
         )
-        found = tune(series_of(options, model, seed), target, most, tried, tell)
+        series, parts = series_of(options, model, seed), 1 + options.check
+        found = tune(series, target, most, tried, part(tell, 0, parts))
         told = about(options, model, seed) | {"because": found.because}
         rows = [
             told | {"kind": "candidate"} | _row(c)
@@ -120,8 +124,7 @@ class Tune:
                 ]
                 for r in sorted(frontier, key=lambda r: r["rate"])
             ]  # fmt: skip
-            title = f"{TITLES.get(model, model)}, seed {seed}" if seed is not None else "own"
-            parts.append(f"{title}. {own[0]['because']}\n\n{table(head, lines)}")
+            parts.append(f"{titled(model, seed)}. {own[0]['because']}\n\n{table(head, lines)}")
             if checks := [r for r in own if r["kind"] == "check"]:
                 met = sum(r["met"] for r in checks)
                 values = ", ".join(f"{r['reached']:.2f}" for r in checks)
@@ -141,9 +144,14 @@ def _checked(
     points = failure_points(options.iterations)
     for i in range(options.check):
         fail_at = just_before_a_checkpoint(points[i % len(points)], setting.interval)
+        fail_at = max(fail_at, 2 * setting.interval - 1)  # something has to be saved before
         failure = Failure(fail_at, setting.interval, CAP)
         (outcome,) = fail_and_recover(
-            workload_of(options, model), seed + FRESH + i, [setting.method], failure, tell
+            workload_of(options, model),
+            seed + FRESH + i,
+            [setting.method],
+            failure,
+            part(tell, 1 + i, 1 + options.check),
         )
         reached = {
             "size": outcome.share, "distance": outcome.distance, "rework": outcome.rework,
@@ -166,13 +174,13 @@ def _row(c: Candidate) -> Row:
 def _number(value: float | None) -> str:
     if value is None:
         return "–"
-    return "not reached" if value == float("inf") else f"{value:.2f}"
+    return "not reached" if value == math.inf else f"{value:.2f}"
 
 
 def _target(text: str) -> list[Any]:
     what, found, most = text.partition("=")
     try:
-        if what not in TARGETS or not found or not float(most) > 0:
+        if what not in TARGETS or not found or not 0 < float(most) < math.inf:
             raise ValueError
     except ValueError:
         raise argparse.ArgumentTypeError(

@@ -99,6 +99,12 @@ class Choice:
     sizes: Sizes
 
 
+def changes(state: Arrays, track: Arrays, step: codec.Step) -> Arrays:
+    """Name -> float32, what a step encodes. Tensors with NaN or infinity, stored whole, are not
+    among them."""
+    return {t.name: state[t.name] - track[t.name] for group in step.groups for t in group.tensors}
+
+
 def dissect(deltas: Arrays, step: codec.Step) -> tuple[tuple[Alphabet, ...], list[Codes]]:
     """The alphabets of one step, and their codes of the exponent stage alone, each (n,).
 

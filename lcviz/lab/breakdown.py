@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from codec import huffman
+from codec.errors import SettingsError
 
-from .anatomy import Alphabet, dissect
+from .anatomy import Alphabet, changes, dissect
 from .series import Series, tracked
 from .sizes import huffman_nbytes, runlength_nbytes
 
@@ -46,17 +47,14 @@ class Stages:
 def breakdown(series: Series, bits: int | None, scope: str = "model") -> Iterator[Stages]:
     """Every checkpoint of a series but the first, which is stored whole.
 
-    Raises codec.LccError.
+    Raises codec.LccError, SettingsError among them if nothing can be quantized.
     """
+    found = False
     for moment, tracker in tracked(series, bits, scope, "runlength"):
-        deltas = {
-            t.name: moment.arrays[t.name] - tracker.state[t.name]
-            for t in moment.layout.tensors
-            if t.lossy
-        }
         step = tracker.prepare_arrays(moment.arrays)
-        alphabets, codes = dissect(deltas, step)
+        alphabets, codes = dissect(changes(moment.arrays, tracker.state, step), step)
         if alphabets:
+            found = True
             yield Stages(
                 moment.step, bits, sum(a.n for a in alphabets),
                 sum(_symbols(a, len(a.buckets)) for a in alphabets),
@@ -70,6 +68,8 @@ def breakdown(series: Series, bits: int | None, scope: str = "model") -> Iterato
                 sum(huffman.entropy(a.counts(a.kept)) for a in alphabets) / 8,
             )  # fmt: skip
         tracker.commit(step)
+    if not found:
+        raise SettingsError("nothing here can be quantized: every change holds NaN or infinity")
 
 
 def _symbols(alphabet: Alphabet, kept: int) -> int:

@@ -1,12 +1,15 @@
 """Results kept as they come, so that an interrupted experiment goes on where it stopped.
 
 One file: a line that says what was asked, on what, and with which versions, then one line a trial.
+It is begun with the first trial: what never comes so far leaves the file before it alone.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
 from datetime import date
 from itertools import count
@@ -35,51 +38,88 @@ class Kept:
     def __init__(self, path: Path, asked: Mapping[str, Any], *, resume: bool = False) -> None:
         self.path = path
         self._rows: dict[str, list[Row]] = {}
+        self._file: int | None = None  # its descriptor, once something was added
         self.on = machine(PACKAGES) | {"date": date.today().isoformat()}
-        head = {"asked": dict(asked), "on": self.on}
+        self._head = {"asked": dict(asked), "on": self.on}
+        self._resumes = False
         try:
+            if path.exists() and not path.is_file():
+                raise KeptError(f"{path}: is no file; name one that results can be kept in")
             path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=path.parent):  # found out now, not after a trial
+                pass
             if resume and path.exists():
-                self._read(head)
-            else:
-                if path.exists():
-                    path.rename(_free(path))
-                path.write_text(json.dumps(head) + "\n")
+                self._read()
         except OSError as exc:
-            raise KeptError(f"{path}: results cannot be kept here: {exc.strerror}") from exc
+            raise self._refused(exc) from exc
 
     def rows(self, key: Sequence[Any]) -> list[Row] | None:
         """What a trial gave; None if it was not finished."""
         return self._rows.get(json.dumps(key))
 
+    def check_alike(self) -> None:
+        """Raise KeptError if trials from here on would not be comparable with those kept before:
+        of other versions numbers differ, on another processor seconds do."""
+        here = self._head["on"]
+        for what in ("cpu", "versions"):
+            if self.on[what] != here[what]:
+                raise KeptError(
+                    f"{self.path}: was begun on {self.on[what]}, this is {here[what]}; its trials "
+                    "can be looked at, but not be mixed with others: leave --resume away"
+                )
+
     def add(self, key: Sequence[Any], rows: Sequence[Row]) -> None:
-        """Keep what a trial gave; when this returns it is on disk."""
+        """Keep what a trial gave; when this returns it is on disk. Raises KeptError."""
         line = json.dumps({"trial": key, "rows": rows})
-        with self.path.open("a") as file:
-            file.write(line + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            if self._file is None:
+                self._file = self._begun()
+                weakref.finalize(self, os.close, self._file)
+            _write(self._file, line)
+        except OSError as exc:
+            raise self._refused(exc) from exc
         self._rows[json.dumps(key)] = json.loads(line)["rows"]
 
-    def _read(self, head: Mapping[str, Any]) -> None:
+    def _begun(self) -> int:
+        """A descriptor of the file, which stays the own one even if another takes its name."""
+        how = os.O_WRONLY | os.O_APPEND
+        if self._resumes:
+            return os.open(self.path, how)
+        if self.path.exists():
+            self.path.rename(_free(self.path))
+        file = os.open(self.path, how | os.O_CREAT | os.O_EXCL, 0o666)
+        _write(file, json.dumps(self._head))
+        return file
+
+    def _refused(self, exc: OSError) -> KeptError:
+        return KeptError(f"{self.path}: results cannot be kept here: {exc.strerror}")
+
+    def _read(self) -> None:
         whole = self.path.read_bytes()
         *lines, rest = whole.split(b"\n")
         try:
             first, *trials = (json.loads(line) for line in lines)
-            asked, on = first["asked"], first["on"]
+            asked, on = dict(first["asked"]), dict(first["on"])
             self._rows = {json.dumps(t["trial"]): t["rows"] for t in trials}
         except (ValueError, KeyError, TypeError) as exc:
             raise KeptError(f"{self.path}: holds no results; name another file") from exc
-        wanted = json.loads(json.dumps(head["asked"]))
+        wanted = json.loads(json.dumps(self._head["asked"]))
         differing = sorted(k for k in asked.keys() | wanted if asked.get(k) != wanted.get(k))
         if differing:
             raise KeptError(
                 f"{self.path}: was begun with another {' and '.join(differing)}; ask for the "
                 "same, or leave --resume away"
             )
-        self.on = on
+        self.on, self._resumes = on, True
         if rest:  # a line that an interrupt cut off
             os.truncate(self.path, len(whole) - len(rest))
+
+
+def _write(file: int, line: str) -> None:
+    data = (line + "\n").encode()
+    while data:
+        data = data[os.write(file, data) :]
+    os.fsync(file)
 
 
 def _free(path: Path) -> Path:

@@ -17,6 +17,7 @@ from typing import Any
 import codec
 from codec.recorder import STAGES, Saved
 
+from .progress import Progress
 from .workload import Workload
 
 NONE, SYNCHRONOUS, ASYNCHRONOUS, SKIPPING = MODES = (
@@ -37,7 +38,7 @@ class Cost:
     iteration: seconds, the mean; the last save is waited for. above: what that is above the
     training without saving of the same round, as a share. call: seconds in `save`, the median.
     stages: seconds, medians of deltas, by `codec.recorder.STAGES`. nbytes: of a delta, the mean.
-    saved: share of the steps that were.
+    saved: share of the steps that were, as deltas or now and then as bases.
     """
 
     mode: str
@@ -54,7 +55,7 @@ def round_of(
     seed: int,
     iterations: int,
     settings: Mapping[str, Any],
-    tell: Callable[[int, int], None] = lambda _done, _total: None,
+    tell: Progress = lambda _done, _total: None,
     folder: Path | None = None,
 ) -> list[Cost]:
     """Every mode once, each from the begin of the same training.
@@ -76,15 +77,16 @@ def round_of(
             path, own = Path(place) / "run.lcc", dict(settings) | more
             with codec.Checkpointer(path, **own) as checkpoints:
                 iteration, call = train(workload, seed, iterations, save)
+                kinds = [saved.kind for saved in told[WARM_UP:]]
                 deltas = [saved for saved in told[WARM_UP:] if saved.kind == "delta"]
-                n = len(told[WARM_UP:])
+        share = 1 - kinds.count("skipped") / len(kinds)  # a base is a step that was saved, too
         stages = {
             name: statistics.median(saved.stages[name] for saved in deltas)
             for name in STAGES if deltas
         }  # fmt: skip
         nbytes = statistics.fmean(saved.nbytes for saved in deltas) if deltas else 0.0
         above = iteration / plain - 1
-        costs.append(Cost(mode, iteration, above, call, stages, nbytes, len(deltas) / n))
+        costs.append(Cost(mode, iteration, above, call, stages, nbytes, share))
         tell(len(costs), len(MODES))
     return costs
 

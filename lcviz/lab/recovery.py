@@ -30,9 +30,8 @@ from demo_models import Training
 
 from .measures import crossing, distance, smoothed
 from .methods import Method, Saver
+from .progress import Progress
 from .workload import Workload
-
-Progress = Callable[[int, int], None]
 
 
 class ProtocolError(ValueError):

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from codec.errors import SettingsError
 from codec.state import Arrays, copy_arrays
 
-from .anatomy import Alphabet, BucketTotal, dissect, totals
+from .anatomy import Alphabet, BucketTotal, changes, dissect, totals
 from .measures import distance
+from .progress import Progress, part
 from .series import Series, tracked
 
 
@@ -58,7 +59,7 @@ def removed_buckets(
     codes: Sequence[NDArray[np.unsignedinteger]],
     moved: float,
     loss_of: Callable[[Arrays], float],
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
     *,
     below: bool = False,
 ) -> RemovedBuckets:
@@ -114,29 +115,36 @@ def removed_of(
     series: Series,
     bits: int | None,
     scope: str = "model",
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = lambda _done, _total: None,
 ) -> RemovedBuckets:
     """The experiment on the last checkpoint of a series, with bits and scope up to there.
 
-    The loss is NaN where the series cannot tell one. Raises codec.LccError, SettingsError among
-    them for a series in which nothing follows anything.
+    The loss is NaN where the series cannot tell one. Distances are of the tensors that are
+    quantized, from where the series last began anew. Raises codec.LccError, SettingsError among
+    them for a series in which nothing follows anything, or nothing changed last.
     """
     first: Arrays = {}
-    found = None
-    for moment, tracker in tracked(series, bits, scope, "runlength"):
-        first = first or copy_arrays(tracker.state)
+    begun, found = None, None
+    replayed, total = part(progress, 0, 2), len(series) - 1
+    for done, (moment, tracker) in enumerate(tracked(series, bits, scope, "runlength"), 1):
+        if tracker is not begun:
+            begun, first = tracker, copy_arrays(tracker.state)
         before = copy_arrays(tracker.state)
         step = tracker.prepare_arrays(moment.arrays)
         tracker.commit(step)
         found = moment, before, copy_arrays(moment.arrays), step
-    if found is None:
-        raise SettingsError("no checkpoint of this series has the tensors of the one before it")
+        replayed(done, total)
+    assert found is not None, "a series is followed at least once"
     moment, before, arrays, step = found
-    lossy = [t.name for t in moment.layout.tensors if t.lossy]
-    alphabets, codes = dissect({name: arrays[name] - before[name] for name in lossy}, step)
-    moved = distance(arrays, first, lossy)
+    deltas = changes(arrays, before, step)
+    alphabets, codes = dissect(deltas, step)
+    if not totals(alphabets):
+        raise SettingsError(
+            f"checkpoint {moment.step}: nothing changed that can be quantized; end with another"
+        )
+    moved = distance(arrays, first, deltas)
     loss_of = moment.loss_of or (lambda _state: math.nan)
     return removed_buckets(
-        moment.step, before | step.exact, alphabets, codes, moved, loss_of, progress,
-        below=True,
+        moment.step, before | step.exact, alphabets, codes, moved, loss_of,
+        part(progress, 1, 2), below=True,
     )  # fmt: skip

@@ -12,10 +12,11 @@ from typing import Any
 
 from codec.chain import Chain
 from codec.checkpointer import Front
-from codec.errors import SettingsError
+from codec.errors import SettingsError, SourceError
 from codec.files import SUFFIXES, read_state, steps_of
 from codec.policy import Policy
-from codec.state import Arrays, Layout, copy_arrays, to_arrays
+from codec.source import entry_of
+from codec.state import LOSSY_DTYPES, TINY_ELEMENTS, Arrays, Layout, copy_arrays, to_arrays
 from codec.track import Tracker
 
 from .workload import Workload
@@ -29,23 +30,34 @@ class Moment:
 
     arrays: of the layout's tensors, see `codec.state.to_arrays`; they may share memory with what
     made them, so whoever keeps them copies. loss_of: the loss of a state like this one, None
-    where nobody can tell.
+    where nobody can tell. values: what is no tensor, see `codec.tree`.
     """
 
     step: int
     layout: Layout
     arrays: Arrays
     loss_of: LossOf | None = None
+    values: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Trained:
-    """The states of a training: its begin, then every so many iterations. seed: of the task."""
+    """The states of a training: its begin, then every so many iterations. seed: of the task.
+
+    Raises codec.SettingsError if nothing follows the begin.
+    """
 
     workload: Workload
     seed: int = 0
     iterations: int = 100
     interval: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.interval <= self.iterations:
+            raise SettingsError(
+                f"a training is seen once at least after its begin; got {self.iterations} "
+                f"iterations, seen at an interval of {self.interval}"
+            )
 
     def __len__(self) -> int:
         return self.iterations // self.interval + 1
@@ -68,10 +80,10 @@ class Trained:
 
 @dataclass(frozen=True)
 class Found:
-    """Checkpoints of somebody's own: files, a folder of them, a chain or its archive.
+    """Checkpoints of somebody's own: files, folders of them, or one chain or its archive.
 
-    policy: which tensors are lossy, see `codec.Checkpointer`.
-    Raises codec.SettingsError, codec.SourceError, codec.ChainError.
+    policy: which tensors are lossy, see `codec.Checkpointer`. Raises codec.SettingsError, also on
+    the way for a checkpoint without any; codec.SourceError, codec.ChainError.
     """
 
     paths: Sequence[Path]
@@ -92,7 +104,13 @@ class Found:
         front = Front(Policy(self.policy))
         for step, state in self._states():
             parts, layout = front.look_at(state)
-            yield Moment(step, layout, to_arrays(parts.tensors, layout))
+            if not any(t.lossy for t in layout.tensors):
+                raise SettingsError(
+                    f"checkpoint {step}: none of its {len(layout.tensors)} tensors is delta-coded: "
+                    f"weights of {', '.join(LOSSY_DTYPES)} and {TINY_ELEMENTS} elements or more are"
+                )
+            arrays = to_arrays(parts.tensors, layout)
+            yield Moment(step, layout, arrays, values=parts.values)
 
     def _states(self) -> Iterator[tuple[int, Mapping[Any, Any]]]:
         if chain := self._chain():
@@ -103,18 +121,26 @@ class Found:
                 yield step, read_state(path)
 
     def _chain(self) -> Chain | None:
-        (path, *more) = self.paths
-        is_chain = path.is_dir() and any(path.glob("*.base.safetensors"))
-        return Chain(path) if not more and (is_chain or path.name.endswith(".zip")) else None
+        for path in self.paths:
+            if path.suffix == ".zip" or any(entry_of(p.name, 0) for p in _inside(path)):
+                if len(self.paths) > 1:
+                    raise SettingsError(f"{path}: is a chain, a series of its own; name it alone")
+                return Chain(path)
+        return None
 
     def _files(self) -> list[tuple[int, Path]]:
         files: list[Path] = []
         for path in self.paths:
-            inside = (
-                sorted(p for p in path.iterdir() if p.suffix in SUFFIXES) if path.is_dir() else []
-            )
-            files += inside or [path]
+            files += [p for p in _inside(path) if p.suffix in SUFFIXES] or [path]
         return steps_of(files)
+
+
+def _inside(path: Path) -> list[Path]:
+    """What is in a folder, by name; nothing is in what is none."""
+    try:
+        return sorted(path.iterdir()) if path.is_dir() else []
+    except OSError as exc:
+        raise SourceError(f"{path}: cannot be listed: {exc.strerror}") from exc
 
 
 Series = Trained | Found
@@ -126,11 +152,16 @@ def tracked(
     """Every state but those that begin anew, with a tracker that has seen all before it.
 
     Who takes one says `tracker.commit(tracker.prepare_arrays(moment.arrays))` before the next.
+    Raises codec.SettingsError for a series in which nothing follows anything.
     """
     tracker: Tracker | None = None
+    followed = False
     for moment in series:
         if tracker is None or tracker.layout != moment.layout:
             first = copy_arrays(moment.arrays)
             tracker = Tracker.resume(moment.layout, first, {}, bits, scope, coder, budget)
         else:
+            followed = True
             yield moment, tracker
+    if not followed:
+        raise SettingsError("no checkpoint of this series has the tensors of the one before it")

@@ -7,12 +7,16 @@ was trained: the restored loss is above that before the failure. Rework is how l
 on its trend, took to fall by as much (see recovery, whose protocol this predicts: there, what a
 restored training is above the undisturbed one is measured at every iteration, here it is taken to
 stay as it is at the failure). A failure is taken to come just before the next checkpoint.
+
+Sizes are of deltas, as `codec.Checkpointer` writes them of the same states; its bases are
+counted nowhere: the first one, and those that it writes once deltas have outgrown the last, which
+is the sooner the larger they are.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -28,6 +32,7 @@ from codec.track import Step, Tracker
 from .intervals import Mean, mean, upper_bound
 from .measures import crossing, distance, smoothed
 from .methods import SHARES, Method
+from .progress import Progress
 from .series import Moment, Series
 
 TARGETS = ("size", "distance", "rework")
@@ -36,8 +41,6 @@ INTERVALS = (1, 2, 5, 10)
 FAILURES = 10  # that every setting is tried on
 SMOOTH = 5  # iterations on either side, as in recovery
 ROOM = 2**30  # bytes of tracks that are followed at once
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class Setting:
 class Candidate:
     """A setting, and what it made of one run.
 
-    share: of the float32 bytes, of a checkpoint on disk, the mean. rate: the same an iteration.
+    share: of the float32 bytes, of a delta on disk, the mean. rate: the same an iteration.
     distance: ||restored - u_T|| / ||u_T - u_0||, rework: iterations; both over the failures that
     were tried, with a bound that another failure stays below in 95 of 100 cases. rework is None
     where the series cannot tell a loss.
@@ -143,25 +146,26 @@ def tune(
 ) -> Tuned:
     """Try every setting on a series, and recommend one.
 
-    target: one of TARGETS. most: for "size" the share of the float32 bytes that a checkpoint may
-    take on disk; then the setting with the least rework (distance, where no loss is known) is
-    recommended. For "distance" and "rework" what `Candidate` says, at most; then the one with the
-    fewest bytes an iteration is.
+    target: one of TARGETS. most: for "size" the share of the float32 bytes that checkpoints may
+    take on disk, in the mean; then the setting with the least rework (distance, where no loss is
+    known) is recommended. For "distance" and "rework" what `Candidate` says, at most; then the one
+    with the fewest bytes an iteration is.
 
     Raises SettingsError for a target that is none, or rework without a loss, or a series too short
-    to fail in; codec.LccError.
+    to fail in or not finite where it fails; codec.LccError.
     """
     if target not in TARGETS or not most > 0:
         raise SettingsError(
             f"a target is one of {', '.join(TARGETS)}, and a number above 0; got {target!r}, {most}"
         )
     tried = settings() if tried is None else tried
-    candidates = tuple(_tried(series, tried, progress))
-    if target == "rework" and candidates[0].rework is None:
+    first = next(iter(series))
+    if target == "rework" and first.loss_of is None:
         raise SettingsError(
             "these checkpoints come without a training: their loss is not known, and rework "
             "neither; choose a target of size or distance"
         )
+    candidates = tuple(_tried(series, first, tried, progress))
     frontier = tuple(
         sorted(
             (c for c in candidates if not any(_beats(o, c) for o in candidates)),
@@ -205,46 +209,59 @@ def just_before_a_checkpoint(step: int, interval: int) -> int:
 class _Try:
     """One setting, on the way through a series."""
 
-    def __init__(self, setting: Setting, layout: Layout, first: Arrays) -> None:
+    def __init__(self, setting: Setting, begin: Moment, first: Arrays) -> None:
         s = self.setting = setting
+        self._values = begin.values
         self._tracker = Tracker.resume(
-            layout, copy_arrays(first), {}, s.bits, s.scope, s.coder, s.budget
+            begin.layout, copy_arrays(first), {}, s.bits, s.scope, s.coder, s.budget
         )
         self.sizes: list[int] = []
         self.distances: list[float] = []
         self.excesses: dict[int, float] = {}  # by the iteration of the failure
 
-    def save(self, number: int, moment: Moment) -> None:
-        tracker = self._tracker
-        step = tracker.prepare_arrays(moment.arrays, lambda exact: self._overhead(number, exact))
-        tracker.commit(step)
-        self.sizes.append(_nbytes(number, step))
+    def save(self, moment: Moment) -> None:
+        pairs = zip(moment.values, self._values, strict=True)
+        values = {i: new for i, (new, old) in enumerate(pairs) if new != old}
+        step = self._tracker.prepare_arrays(
+            moment.arrays, lambda exact: self._overhead(moment.step, exact, values)
+        )
+        self._tracker.commit(step)
+        self._values = moment.values
+        self.sizes.append(_nbytes(moment.step, replace(step, values=values)))
 
     def restored(self, moment: Moment) -> tuple[float, float | None]:
         """How far what a failure now restores is from the state, and its loss."""
         lossy = [t.name for t in moment.layout.tensors if t.lossy]
         off = distance(self._tracker.state, moment.arrays, lossy)
+        off = math.inf if math.isnan(off) else off  # what was saved holds NaN
         return off, moment.loss_of(self._tracker.state) if moment.loss_of else None
 
-    def _overhead(self, number: int, exact: Arrays) -> int:
+    def _overhead(self, step: int, exact: Arrays, values: Mapping[int, str]) -> int:
+        """What a budget pays for besides a step's own bytes, as `codec.recorder` counts it."""
         s = self.setting
         if s.budget is None:
             return 0
-        digits = len(str(number))
-        return records.overhead(digits, self._tracker.layout, exact, s.scope, s.coder, s.budget)
+        known = records.overhead(
+            len(str(step)), self._tracker.layout, exact, s.scope, s.coder, s.budget, bool(values)
+        )
+        return known + sum(len(text) + 12 for text in values.values())
 
 
-def _tried(series: Series, tried: Sequence[Setting], progress: Progress) -> Iterator[Candidate]:
+def _tried(
+    series: Series, first: Moment, tried: Sequence[Setting], progress: Progress
+) -> Iterator[Candidate]:
     """Every setting replayed; a few at a time where tracks are large."""
     n = len(series)
     points = failure_points(n - 1)
     fails = {s.interval: {just_before_a_checkpoint(t, s.interval) for t in points} for s in tried}
-    if min(min(own) for own in fails.values()) < 1:
+    every = sorted(set().union(*fails.values()))
+    seen = n - SMOOTH - every[-1] if first.loss_of else n  # of the trend, from the failure on
+    if every[0] < 1 or seen < 2:
         raise SettingsError(
             f"a series of {n} checkpoints is too short to fail in with an interval of "
             f"{max(fails)}; give it more"
         )
-    done, first = 0, next(iter(series))
+    done = 0
     together = max(1, ROOM // max(first.layout.nbytes, 1))
     total = n * -(-len(tried) // together)
     for begin in range(0, len(tried), together):
@@ -255,7 +272,7 @@ def _tried(series: Series, tried: Sequence[Setting], progress: Progress) -> Iter
             if not tries:
                 start = copy_arrays(moment.arrays)
                 own = tried[begin : begin + together]
-                tries = [_Try(s, moment.layout, start) for s in own]
+                tries = [_Try(s, moment, start) for s in own]
             elif moment.layout != first.layout:
                 raise SettingsError(
                     f"the tensors of checkpoint {moment.step} are not those of the first one; "
@@ -265,11 +282,16 @@ def _tried(series: Series, tried: Sequence[Setting], progress: Progress) -> Iter
                 losses.append(moment.loss_of(moment.arrays))
             lossy = [t.name for t in moment.layout.tensors if t.lossy]
             moved = distance(start, moment.arrays, lossy) or 1.0
+            if number in every and not math.isfinite(moved):
+                raise SettingsError(
+                    f"checkpoint {moment.step} holds NaN, infinity or values so large that "
+                    "nothing is near to it; name a series without it"
+                )
             restored: dict[Setting, tuple[float, float | None]] = {}
             for one in tries:
                 setting = one.setting
                 if number and number % setting.interval == 0:
-                    one.save(number, moment)
+                    one.save(moment)
                 if number in fails[setting.interval]:
                     if setting.restores not in restored:
                         restored[setting.restores] = one.restored(moment)
@@ -309,7 +331,7 @@ def _beats(one: Candidate, other: Candidate) -> bool:
 
 def _words(target: str) -> str:
     return {
-        "size": "a checkpoint's share of the float32 bytes",
+        "size": "a checkpoint's mean share of the float32 bytes",
         "distance": "the relative distance",
         "rework": "rework, in iterations,",
     }[target]

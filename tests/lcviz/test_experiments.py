@@ -15,6 +15,7 @@ import torch
 
 from lcviz.__main__ import main
 from lcviz.experiments.failures import Recovery, compared
+from lcviz.experiments.tuning import Tune
 
 MF = ("--models", "matrix-factorization")
 QUICK: dict[str, tuple[str, ...]] = {
@@ -112,14 +113,16 @@ def test_an_interrupt_loses_no_trial(
 @pytest.mark.parametrize("name", ["breakdown", "removed-bucket"])
 def test_checkpoints_of_one_s_own(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
-    Path("own").mkdir()
+    Path("digits").mkdir()  # the name of a dataset as well
     for i in range(4):
         state = {"w": torch.from_numpy(rng.normal(size=(30, 30)).astype(np.float32)) * i}
-        torch.save({"model": state, "epoch": i}, f"own/checkpoint-{i}.pt")
-    assert main([name, "--own", "own"]) == 0
+        torch.save({"model": state, "epoch": i}, f"digits/checkpoint-{i}.pt")
+    assert main([name, "--own", "digits"]) == 0
     text = capsys.readouterr().out
     assert "own" in text
+    assert "\ndigits. " in text
     assert "nan" not in text
+    assert "None" not in text
 
 
 @pytest.mark.parametrize(
@@ -129,8 +132,9 @@ def test_checkpoints_of_one_s_own(name: str, capsys: pytest.CaptureFixture[str])
         (["breakdown", "--bits", "9"], 2, "bits are 1 to 8, or all"),
         (["recovery", "--shares", "5"], 2, "0.05 is 5 %"),
         (["recovery", "--shares", "x"], 2, "shares"),
-        (["recovery", *MF, "--fail-at", "0"], 2, "saves at least once"),
-        (["repeated", *MF, "--failures", "0"], 2, "fails at least once"),
+        (["recovery", *MF, "--fail-at", "0"], 2, "1 or more"),
+        (["recovery", *MF, "--fail-at", "3", "--interval", "4"], 2, "saves at least once"),
+        (["repeated", *MF, "--failures", "0"], 2, "1 or more"),
         (["repeated", *MF, "--failures", "9", "--iterations", "9"], 2, "less often"),
         (["breakdown", "--own", "nowhere"], 2, "two checkpoints at least"),
         (["breakdown", "--own", "a.pt", "b.pt"], 1, "is not there"),
@@ -138,6 +142,25 @@ def test_checkpoints_of_one_s_own(name: str, capsys: pytest.CaptureFixture[str])
         (["breakdown", "--models", "lenet5", "--folder", "nowhere"], 1, "nowhere"),
         (["recovery", *MF, "--seed", "-1", "--seeds", "1"], 2, "seed is -1"),
         (["tune", *MF, "--intervals", "1,0"], 2, "1 or more"),
+        (["tune", *MF, "--intervals", ""], 2, "1 or more; got ''"),
+        (["tune", *MF, "--iterations", "-10"], 2, "1 or more; got '-10'"),
+        (["tune", *MF, "--check", "-1"], 2, "0 or more; got '-1'"),
+        (["breakdown", *MF, "--iterations", "0"], 2, "1 or more; got '0'"),
+        (["breakdown", *MF, "--iterations", "2", "--interval", "5"], 2, "once at least after"),
+        (["breakdown", *MF, "--seeds", "0"], 2, "1 to 1,000; got '0'"),
+        (["breakdown", *MF, "--seeds", "9999999999"], 2, "1 to 1,000"),
+        (["breakdown", *MF, "--data", "mnist"], 2, "cannot be trained on 'mnist'"),
+        (["removed-bucket", *MF, "--interval", "0"], 2, "1 or more"),
+        (["removed-bucket", *MF, "--interval", "x"], 2, "1 or more; got 'x'"),
+        (["recovery", "--shares", ""], 2, "0.05 is 5 %; got ''"),
+        (["recovery", "--shares", "nan"], 2, "0.05 is 5 %; got 'nan'"),
+        (["repeated", *MF, "--share", "-1"], 2, "0.05 is 5 %; got '-1'"),
+        (["repeated", *MF, "--share", "nan"], 2, "0.05 is 5 %"),
+        (["repeated", *MF, "--share", "2"], 2, "0.05 is 5 %"),
+        (["overhead", *MF, "--iterations", "0"], 2, "1 or more"),
+        (["overhead", *MF, "--fail-at", "-5"], 2, "1 or more"),
+        (["breakdown", *MF, "--keep", "."], 1, "is no file"),
+        (["tune", *MF, "--target", "size=inf"], 2, "a number above 0"),
         (["tune", *MF, "--coders", "huffman,zip"], 2, "choose of runlength, huffman"),
         ([], 2, "EXPERIMENT"),
     ],
@@ -165,17 +188,78 @@ def test_other_data_are_something_else(capsys: pytest.CaptureFixture[str]) -> No
 def test_what_a_comparison_says() -> None:
     """Means over models of means over seeds, and how many times the least they are."""
     rows = [
-        {"budget": 0.05, "name": name, "model": model, "rework": rework, "rework_raw": 2 * rework}
+        {
+            "budget": 0.05,
+            "name": name,
+            "model": model,
+            "rework": rework,
+            "rework_raw": 2 * rework,
+            "cap": 60,
+        }
         for name, reworks in (("LC run-length", (1, 3, 10)), ("SCAR", (5, 7, 50)))
         for model, rework in zip(("a", "a", "b"), reworks)
     ]
     text = compared([*rows, rows[0] | {"budget": None, "name": "full"}])
     assert "At 5%, on the trend: LC run-length 6.00; SCAR 28.00 (4.7 ×)." in text
-    assert "At 5%, without smoothing: LC run-length 12.00; SCAR 56.00 (4.7 ×)." in text
+    assert "At 5%, without smoothing: LC run-length 12.00; SCAR ≥ 56.00 (≥ 4.7 ×)." in text
     assert "full" not in text
+    capped = [row | {"cap": 10, "budget": 0.015} for row in rows]
+    text = compared(capped)
+    assert "At 1.5%, on the trend: LC run-length ≥ 6.00; SCAR ≥ 28.00." in text
 
 
 def test_resuming_something_else(capsys: pytest.CaptureFixture[str]) -> None:
     asked(capsys, "breakdown")
     assert main(["breakdown", *QUICK["breakdown"], "--scope", "tensor", "--resume"]) == 1
     assert "another scope" in capsys.readouterr().err
+
+
+def test_a_single_seed_has_no_interval(capsys: pytest.CaptureFixture[str]) -> None:
+    few = ("--shares", ".015", "--fail-at", "3", "--cap", "3", "--seeds", "1")
+    assert main(["recovery", *MF, *few]) == 0
+    text = capsys.readouterr().out
+    assert "± inf" not in text
+    assert "| 1.5% " in text
+    assert main(["repeated", *MF, "--iterations", "3", "--failures", "1", "--seeds", "1"]) == 0
+    assert "±" not in capsys.readouterr().out
+
+
+def test_json_is_that_of_others(capsys: pytest.CaptureFixture[str]) -> None:
+    """Which has no NaN: the loss of checkpoints that come without a training, say."""
+    Path("own").mkdir()
+    for i in range(3):
+        torch.save({"w": torch.arange(20.0) * i}, f"own/{i}.pt")
+
+    def refused(word: str) -> None:
+        raise AssertionError(word)
+
+    assert main(["removed-bucket", "--own", "own", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out, parse_constant=refused)["rows"]
+    assert rows[0]["loss"] is None
+    assert rows[0]["distance"] > 0
+
+
+def test_what_is_said_twice_counts_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two rows of the same seed would pass for two seeds that agree."""
+    twice = ("--models", f"{MF[1]},{MF[1]}", "--shares", ".05,0.05", "--fail-at", "3", "--cap", "2")
+    assert main(["recovery", *twice, "--seeds", "1", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    names = [(row["name"], row["budget"]) for row in rows]
+    assert len(names) == len(set(names)) == 7
+
+
+def test_checks_go_on_with_the_same_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to the end, and never back; with long intervals something is saved before a failure."""
+    told: list[tuple[int, int]] = []
+    run = Tune.run
+
+    def telling(self: Any, options: Any, trial: Any, _tell: Any) -> Any:
+        return run(self, options, trial, lambda done, total: told.append((done, total)))
+
+    monkeypatch.setattr(Tune, "run", telling)
+    few = ("--iterations", "40", "--bits", "8", "--budgets", ".1", "--coders", "runlength")
+    asked = ("--intervals", "10", "--target", "distance=9", "--check", "2")
+    assert main(["tune", *MF, *few, *asked]) == 0
+    done = [n for n, _ in told]
+    assert done == sorted(done)
+    assert {total for _, total in told} == {done[-1]}

@@ -73,3 +73,18 @@ def test_a_model_at_rest(tmp_path: Path) -> None:
     (still,) = breakdown(Found([tmp_path]), None)
     assert (still.symbols, still.e, still.huffman, still.entropy) == (1, 0, 0, 0)
     assert np.isfinite(still.saved(still.runlength))
+
+
+def test_nothing_to_quantize(tmp_path: Path) -> None:
+    """A tensor with infinity is stored whole; where there is no other, that is said."""
+    for i in range(3):
+        state = {"w": torch.ones(10) * i, "b": torch.full((10,), math.inf)}
+        torch.save(state, tmp_path / f"{i}.pt")
+    assert [stages.n for stages in breakdown(Found([tmp_path]), 2)] == [10, 10]
+    for i in range(3):
+        torch.save({"b": torch.full((10,), math.inf)}, tmp_path / f"{i}.pt")
+    with pytest.raises(codec.SettingsError, match="every change holds NaN or infinity"):
+        list(breakdown(Found([tmp_path]), 2))
+    torch.save({"c": torch.ones(10)}, tmp_path / "1.pt")
+    with pytest.raises(codec.SettingsError, match="has the tensors of the one before it"):
+        list(breakdown(Found([tmp_path]), 2))

@@ -14,7 +14,7 @@ from lcviz.lab.workload import workload
 def test_every_mode_once(tmp_path: Path) -> None:
     calls: list[tuple[int, int]] = []
     costs = round_of(
-        workload("matrix-factorization"), 0, 6, {"bits": 3},
+        workload("matrix-factorization"), 0, 6, {"bits": 3, "base_every": 3},
         lambda done, total: calls.append((done, total)), tmp_path,
     )  # fmt: skip
     assert tuple(cost.mode for cost in costs) == MODES

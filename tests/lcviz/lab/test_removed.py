@@ -132,7 +132,12 @@ def test_on_the_last_checkpoint_of_a_series() -> None:
     for state in states[1:3]:
         tracker.step(state)
     before = {n: a.copy() for n, a in tracker.state.items()}
-    result = removed_of(series, 2)
+    calls: list[tuple[int, int]] = []
+    result = removed_of(series, 2, progress=lambda done, total: calls.append((done, total)))
+    n, total = len(result.buckets), calls[0][1]
+    assert calls == [(total * i // 6, total) for i in (1, 2, 3)] + [
+        (total // 2 + total // 2 * i // n, total) for i in range(1, n + 1)
+    ]
     assert result.step == 6
     moved = np.sqrt(sum(float(np.square(states[3][n] - states[0][n]).sum()) for n in before))
     assert result.distance < 0.3
@@ -164,3 +169,31 @@ def test_exact_tensors_are_those_of_the_checkpoint(tmp_path: Path) -> None:
 
     removed_of(Telling([tmp_path]), 2)
     assert set(seen) == {2}
+
+
+def test_distances_are_of_what_is_quantized(tmp_path: Path) -> None:
+    """A tensor that is not finite, or that came later, changes nothing of the others'."""
+    rng, states = np.random.default_rng(3), []
+    for i in range(5):
+        states.append({"w": torch.from_numpy(rng.normal(size=50).astype(np.float32)) * i})
+        torch.save(states[i], tmp_path / f"{i}.pt")
+    alone = removed_of(Found([tmp_path]), 2)
+    assert alone.distance > 0
+    for i, state in enumerate(states):
+        torch.save(state | {"b": torch.full((9,), np.inf)}, tmp_path / f"{i}.pt")
+    beside = removed_of(Found([tmp_path]), 2)
+    assert beside.distance == alone.distance
+    for i in range(3):  # what is of another layout counts no more
+        torch.save({"w": torch.ones(2, 25), "a": torch.ones(9)}, tmp_path / f"{i}.pt")
+    torch.save(states[3], tmp_path / "3.pt")
+    torch.save(states[4], tmp_path / "4.pt")
+    anew = removed_of(Found([tmp_path]), None)
+    assert 0 < anew.distance < 0.3
+
+
+@pytest.mark.parametrize("last", [1.0, np.nan])
+def test_nothing_changed_last(tmp_path: Path, last: float) -> None:
+    for i in range(3):
+        torch.save({"w": torch.full((9,), last if i == 2 else 1.0)}, tmp_path / f"{i}.pt")
+    with pytest.raises(codec.SettingsError, match="checkpoint 2: nothing changed that can be"):
+        removed_of(Found([tmp_path]), 2)

@@ -91,8 +91,39 @@ def test_a_series_is_two_at_least(tmp_path: Path, states: list[dict[str, torch.T
     (tmp_path / "b.txt").write_text("")
     with pytest.raises(codec.SettingsError, match="must end with"):
         list(Found([tmp_path / "a.pt", tmp_path / "b.txt"]))
+    with pytest.raises(codec.SourceError, match="cannot be listed"):
+        Found([Path("a" * 300)])
     with pytest.raises(codec.SourceError, match="is not there"):
         list(Found([tmp_path / "a.pt", tmp_path / "c.pt"]))
+
+
+def test_a_chain_stands_alone(tmp_path: Path, states: list[dict[str, torch.Tensor]]) -> None:
+    """Its records are no checkpoints of their own, even where the base is missing."""
+    chain = tmp_path / "run.lcc"
+    with codec.Checkpointer(chain) as checkpoints:
+        for i, state in enumerate(states[:3]):
+            checkpoints.save(i, state)
+    torch.save(states[0], tmp_path / "a.pt")
+    for paths in ([chain, tmp_path / "a.pt"], [tmp_path / "a.pt", chain]):
+        with pytest.raises(codec.SettingsError, match=r"run\.lcc: is a chain.*name it alone"):
+            Found(paths)
+    (chain / "00000000.base.safetensors").unlink()
+    with pytest.raises(codec.ChainError, match="its parent"):
+        list(Found([chain]))
+
+
+@pytest.mark.parametrize("state", [{}, {"n": torch.arange(100)}, {"w": torch.ones(7)}])
+def test_checkpoints_without_weights(tmp_path: Path, state: dict[str, torch.Tensor]) -> None:
+    for i in range(2):
+        torch.save(state, tmp_path / f"{i}.pt")
+    with pytest.raises(codec.SettingsError, match=r"checkpoint 0: none of its . tensors is"):
+        list(Found([tmp_path]))
+
+
+def test_a_training_that_is_never_seen() -> None:
+    for iterations, interval in ((0, 1), (2, 3), (5, 0), (-1, -1)):
+        with pytest.raises(codec.SettingsError, match="once at least after its begin"):
+            Trained(workload("logistic-regression"), 0, iterations, interval)
 
 
 def test_tracked_begins_anew_where_the_tensors_change(

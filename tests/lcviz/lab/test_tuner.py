@@ -107,6 +107,24 @@ def test_sizes_and_distances_are_those_of_a_real_chain(
     assert c.distance.n == len(fails)
 
 
+@pytest.mark.parametrize("budget", [None, 0.1])
+def test_sizes_are_those_of_a_chain_with_values(budget: float | None, tmp_path: Path) -> None:
+    """What is no tensor takes bytes as well, and large steps take more digits."""
+    rng, w, states = np.random.default_rng(0), np.zeros(2000, np.float32), {}
+    for i in range(12):
+        w = w + (rng.normal(size=2000) * 2.0 ** rng.integers(-8, 0, 2000)).astype(np.float32)
+        states[1000 * i] = {"model": {"w": w}, "epoch": torch.tensor(i), "name": f"run at {i}"}
+        torch.save({**states[1000 * i], "model": {"w": torch.from_numpy(w)}},
+                   tmp_path / f"{1000 * i}.pt")  # fmt: skip
+    setting = Setting(None if budget else 2, budget, "model", "runlength", 1)
+    (c,) = tune(Found([tmp_path]), "size", 1, [setting]).candidates
+    with codec.Checkpointer(
+        tmp_path / "run.lcc", setting.bits, budget=budget, base_every=None
+    ) as checkpoints:
+        saved = [checkpoints.save(step, state) for step, state in states.items()]
+    assert c.share == np.mean([s.nbytes for s in saved[1:]]) / saved[0].full_nbytes
+
+
 def test_it_foresees_what_recovery_finds(tuned: Tuned) -> None:
     """The same failures, with trainings that do go on from what was restored."""
     for bits, interval in ((2, 1), (2, 4)):
@@ -139,8 +157,10 @@ def test_checkpoints_without_a_training(own: Found) -> None:
     assert found.recommended.distance_bound <= 0.2
     nearest = tune(own, "size", 0.2, FEW)
     assert "comes nearest to what was trained" in nearest.because
+    calls: list[tuple[int, int]] = []
     with pytest.raises(codec.SettingsError, match="their loss is not known"):
-        tune(own, "rework", 3, FEW)
+        tune(own, "rework", 3, FEW, lambda done, total: calls.append((done, total)))
+    assert not calls  # before anything is tried
 
 
 def test_nothing_meets_the_target() -> None:
@@ -168,9 +188,20 @@ def test_targets_that_are_none(target: str, most: float) -> None:
 def test_series_that_cannot_fail(own: Found, tmp_path: Path) -> None:
     with pytest.raises(codec.SettingsError, match="too short to fail in"):
         tune(replace(SERIES, iterations=8), "size", 0.1, settings(intervals=(10,)))
+    with pytest.raises(codec.SettingsError, match="too short to fail in"):  # and come back
+        tune(replace(SERIES, iterations=13), "size", 0.1, settings(intervals=(1,)))
     torch.save({"w": torch.ones(7, 7)}, own.paths[0] / "40.pt")
     with pytest.raises(codec.SettingsError, match="tensors of checkpoint 40 are not those"):
         tune(own, "size", 0.1, FEW)
+
+
+def test_a_series_that_is_not_finite(own: Found) -> None:
+    """It matters where it fails: there, no distance is known."""
+    torch.save({"w": torch.full((5000,), math.nan)}, own.paths[0] / "2.pt")
+    assert tune(own, "distance", 2, FEW[:1]).recommended is not None
+    torch.save({"w": torch.full((5000,), math.nan)}, own.paths[0] / "10.pt")
+    with pytest.raises(codec.SettingsError, match="checkpoint 10 holds NaN, infinity or"):
+        tune(own, "distance", 0.5, FEW[:1])
 
 
 def test_where_a_run_fails() -> None:
