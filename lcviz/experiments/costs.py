@@ -84,9 +84,10 @@ class Overhead:
         last = options.fail_at
         for model in dict.fromkeys(r["model"] for r in rows):
             plain, slow = (medians[model, mode]["iteration"] for mode in (NONE, SYNCHRONOUS))
-            gained, spent = 1e3 * (last - 1) * plain, 1e3 * last * (slow - plain)
+            gained, spent = ((last - 1) * 1e3 * s for s in (plain, slow - plain))
             sums.append(
-                f"- {TITLES[model]}: a failure in iteration {last} costs {gained:.1f} ms of work "
-                f"without checkpoints; saving {last} times in the loop takes {spent:.1f} ms.\n"
+                f"- {TITLES[model]}: a failure in iteration {last} costs the {last - 1} before it, "
+                f"{gained:.1f} ms of work, where nothing was saved; saving after each of them in "
+                f"the loop takes {spent:.1f} ms.\n"
             )
         return table(head, lines) + "\n" + "".join(sums)
