@@ -18,6 +18,7 @@ from .chain import Chain
 from .checkpointer import Checkpointer
 from .errors import SettingsError, WriteError
 from .files import kind_of, read_state, steps_of, write_state
+from .policy import rules
 from .upkeep import Change
 
 OK, BAD_DATA, WRONG_USE = 0, 1, 2
@@ -102,7 +103,7 @@ def compress(options: argparse.Namespace) -> int:
     settings = {"bits": options.bits, "scope": options.scope, "coder": options.coder}
     if options.budget is not None:
         settings["budget"] = options.budget
-    policy = dict(_pair(text) for text in options.policy)
+    policy = rules(options.policy)
     rows: list[dict[str, Any]] = []
     series, told = steps_of(options.files), Progress("compressing", "file")
     with Checkpointer(options.output, policy=policy, resume=options.resume, **settings) as chain:
@@ -186,13 +187,6 @@ def _tell(options: argparse.Namespace, answer: dict[str, Any], *lines: str) -> i
     else:
         print(*(line for line in lines if line), sep="\n")
     return OK
-
-
-def _pair(text: str) -> tuple[str, str]:
-    pattern, found, how = text.rpartition("=")
-    if not found:
-        raise SettingsError(f"a policy is PATTERN=lossy, =exact or =skip; got {text!r}")
-    return pattern, how
 
 
 Command = Callable[[argparse.Namespace], int]

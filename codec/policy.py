@@ -5,7 +5,7 @@ Names are those of tree: "model/conv1.weight", "optimizer/state/0/exp_avg".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
 from .errors import SettingsError
@@ -58,3 +58,14 @@ def family(name: str) -> str:
     """
     outermost, slash, _ = name.partition("/")
     return "" if not slash or outermost in MODELS else name.rpartition("/")[2]
+
+
+def rules(texts: Iterable[str]) -> dict[str, str]:
+    """Patterns and kinds as a command line has them, "PATTERN=KIND". Raises SettingsError."""
+    found = {}
+    for text in texts:
+        pattern, equals, kind = text.rpartition("=")
+        if not equals:
+            raise SettingsError(f"a policy is PATTERN=lossy, =exact or =skip; got {text!r}")
+        found[pattern] = kind
+    return found

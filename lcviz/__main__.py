@@ -23,7 +23,7 @@ import codec
 import demo_models
 
 from .experiments import EXPERIMENTS, Experiment
-from .experiments.base import data_of, provenance
+from .experiments.base import caution, data_of, provenance
 from .lab.kept import Kept, KeptError, Row
 from .lab.recovery import ProtocolError
 
@@ -48,8 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, say `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
-    except KeyboardInterrupt:
-        print("interrupted; finished trials are kept: go on with --resume", file=sys.stderr)
+    except KeyboardInterrupt as exc:
+        kept = f"; {exc}, go on with --resume" if str(exc) else ""
+        print(f"interrupted{kept}", file=sys.stderr)
         return INTERRUPTED
 
 
@@ -73,7 +74,13 @@ def _run(experiment: Experiment, options: argparse.Namespace) -> int:
                     bar.total = total
                     bar.update(done - bar.n)
 
-                kept.add(trial, experiment.run(options, trial, tell))
+                try:
+                    kept.add(trial, experiment.run(options, trial, tell))
+                except KeyboardInterrupt:
+                    bar.close()
+                    raise KeyboardInterrupt(
+                        f"{i - 1} of {len(trials)} trials are in {path}"
+                    ) from None
         rows += kept.rows(trial) or []
     if options.json:
         told = {"asked": asked, "on": kept.on, "rows": [_as_json(row) for row in rows]}
@@ -84,6 +91,8 @@ def _run(experiment: Experiment, options: argparse.Namespace) -> int:
         writer.writerows(rows)
     else:
         print(experiment.tables(options, rows))
+        if said := caution(options):
+            print(f"{said}\n")
         print(provenance(rows, kept.on))
         print(f"{len(rows)} rows are kept in {path}.", file=sys.stderr)
     return OK

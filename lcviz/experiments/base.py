@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from codec.policy import rules
 from codec.track import SCOPES
 from demo_models import DATASETS, MODELS, IncompatibleDataError
 
@@ -46,7 +47,7 @@ class Experiment(Protocol):
         """Markdown."""
 
 
-def workload_arguments(parser: argparse.ArgumentParser) -> None:
+def workload_arguments(parser: argparse.ArgumentParser, seeds: int = 5) -> None:
     """Which models, data and seeds."""
     parser.add_argument(
         "--models",
@@ -63,17 +64,20 @@ def workload_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--folder", help="where MNIST, MovieLens or Jester files are")
     parser.add_argument("--seed", type=int, default=0, help="the first one (default: 0)")
     parser.add_argument(
-        "--seeds", type=whole(1, MOST_SEEDS), default=5, help="how many (default: 5)"
+        "--seeds", type=whole(1, MOST_SEEDS), default=seeds, help=f"how many (default: {seeds})"
     )
 
 
 def series_arguments(parser: argparse.ArgumentParser, iterations: int = 100) -> None:
     """A training of one seed, or checkpoints of the user's own."""
-    workload_arguments(parser)
-    parser.set_defaults(seeds=1)
+    workload_arguments(parser, seeds=1)
     parser.add_argument(
         "--own", type=Path, nargs="+", metavar="PATH",
-        help="instead of a training: checkpoints of your own, or a chain",
+        help="instead of a training: a folder of your checkpoints, files, or a chain",
+    )  # fmt: skip
+    parser.add_argument(
+        "--policy", action="append", default=[], metavar="PATTERN=HOW",
+        help="lossy, exact or skip for names like this in your checkpoints; may be repeated",
     )  # fmt: skip
     parser.add_argument(
         "--iterations", type=whole(1), default=iterations,
@@ -110,9 +114,25 @@ def workload_keys(options: argparse.Namespace) -> Iterable[list[Any]]:
 def series_keys(options: argparse.Namespace) -> Iterable[list[Any]]:
     """The same, or one of the user's own checkpoints. Raises what `Found` does."""
     if options.own:
-        Found(options.own)
+        found_of(options)
         return [[OWN, None]]
     return workload_keys(options)
+
+
+def found_of(options: argparse.Namespace) -> Found:
+    """The user's own checkpoints."""
+    return Found(options.own, rules(options.policy))
+
+
+def caution(options: argparse.Namespace) -> str:
+    """What a reader has to know of the user's own series; nothing of any other."""
+    if not getattr(options, "own", None) or not found_of(options).is_chain:
+        return ""
+    return (
+        "A chain gives what a restart would have, not what was trained: what it has left out "
+        "cannot be judged any more, so small numbers here say little. Checkpoints of the training "
+        "itself tell more."
+    )
 
 
 def workload_of(options: argparse.Namespace, model: str) -> Workload:
@@ -124,8 +144,13 @@ def workload_of(options: argparse.Namespace, model: str) -> Workload:
 def about(options: argparse.Namespace, model: str, seed: int | None) -> Row:
     """What every row of a trial begins with."""
     own = getattr(options, "own", None)
-    data = ", ".join(map(str, own)) if own else workload_of(options, model).data
+    data = _named(own) if own else workload_of(options, model).data
     return {"model": model, "data": data, "seed": seed}
+
+
+def _named(paths: Sequence[Path]) -> str:
+    few = ", ".join(map(str, paths[:3]))
+    return few if len(paths) <= 3 else f"{paths[0]} and {len(paths) - 1} more"
 
 
 def provenance(rows: Sequence[Row], on: Mapping[str, Any]) -> str:
@@ -151,7 +176,7 @@ def titled(model: str, seed: int | None) -> str:
 def series_of(options: argparse.Namespace, model: str, seed: int) -> Series:
     """The states that an experiment looks at."""
     if options.own:
-        return Found(options.own)
+        return found_of(options)
     interval = getattr(options, "interval", 1)
     return Trained(workload_of(options, model), seed, options.iterations, interval)
 

@@ -31,6 +31,19 @@ from .base import (
 PAPER = ("85.47%", "93.73%", "95.87%")  # Chen, Liu, Ren, Jin, ICML 2020: E, E+P, E+P+H
 
 
+ABOUT_STAGES = (
+    "Means over checkpoints, of what is delta-coded, a record's header left out. x: bits of "
+    "priority promotion, all: none of it. Symbols: buckets and zero. E: an index of fixed length "
+    "for each value, and a level for each bucket. P: x bits. H: Huffman words of single values, "
+    "their table and levels. Run-length: of zeros together with the level after them; it may get "
+    "below the entropy, which is that of single values.\n"
+)
+ABOUT_BUCKETS = (
+    "Kept: by priority promotion with that many bits. Distance: ‖rebuilt − u‖ / ‖u − u₀‖; E's "
+    "rounding alone keeps it above 0. And smaller: the bucket and all below it are left out.\n"
+)
+
+
 class Breakdown:
     """What each stage of the codec saves."""
 
@@ -81,7 +94,7 @@ class Breakdown:
                 symbols, *saved = (mean(column).value for column in zip(*several))
                 lines.append([f"mean of {len(several)}", *_saved(x, symbols, saved)])
         lines.append(["the paper, averages", "2", "–", *PAPER, "–", "–"])
-        return table(head, lines)
+        return f"{table(head, lines)}\n{ABOUT_STAGES}"
 
 
 class RemovedBucket:
@@ -115,8 +128,8 @@ class RemovedBucket:
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
         """See `Experiment`."""
         parts = []
-        head = ["bucket", "members", "kept", "loss without it", "distance without it",
-                "loss without it and smaller ones", "distance so"]  # fmt: skip
+        head = ["without bucket", "members", "kept", "loss", "distance", "loss, and smaller",
+                "distance, and smaller"]  # fmt: skip
         for (model, seed), own in grouped(rows, "model", "seed"):
             first = own[0]
             lines = [
@@ -128,12 +141,19 @@ class RemovedBucket:
                 ]
                 for r in own
             ]  # fmt: skip
+            far = f"{first['distance_whole']:.4f}"
+            nothing = [_relative(first["loss_whole"], first["loss_whole"]), far] * 2
+            shown = 1 + max((i for i, line in enumerate(lines) if line[3:] != nothing), default=0)
+            rest = own[shown:]
             told = f"{titled(model, seed)}, step {first['step']}"
             told += f"; with every bucket: distance {first['distance_whole']:.4f}"
             if math.isfinite(first["loss_whole"]):
                 told += f", loss {first['loss_whole']:.5f}, to which losses below are relative"
-            parts.append(f"{told}\n\n{table(head, lines)}")
-        return "\n".join(parts)
+            parts.append(f"{told}\n\n{table(head, lines[:shown])}")
+            if rest:
+                n = sum(r["count"] for r in rest)
+                parts.append(f"Smaller ones change none of it: {len(rest)}, with {n:,} members.\n")
+        return "\n".join([*parts, ABOUT_BUCKETS])
 
 
 def _saved(x: int | None, symbols: float, saved: Sequence[float]) -> list[str]:
@@ -141,4 +161,4 @@ def _saved(x: int | None, symbols: float, saved: Sequence[float]) -> list[str]:
 
 
 def _relative(loss: float, whole: float) -> str:
-    return f"{loss / whole - 1:+.3%}" if math.isfinite(whole) else "–"
+    return f"{round(loss / whole - 1, 5) + 0.0:+.3%}" if math.isfinite(whole) else "–"

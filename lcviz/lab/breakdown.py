@@ -23,10 +23,11 @@ from .sizes import huffman_nbytes, runlength_nbytes
 class Stages:
     """One checkpoint's bytes after each stage.
 
-    bits: x, None for the exponent stage alone. n: elements. symbols: before promotion, zero among
-    them if it occurs, of all alphabets. e: fixed-length indices and a level for each bucket. ep:
-    the same of what is promoted; with bits None as e. huffman, runlength: with new code tables.
-    entropy: Shannon's bound for codes of single values, without tables and levels.
+    bits: x, None for the exponent stage alone. n: elements, those of tensors with NaN or infinity
+    among them: these are stored whole, and counted so in every stage. symbols: before promotion,
+    zero among them if it occurs, of all alphabets. e: fixed-length indices and a level for each
+    bucket. ep: the same of what is promoted; with bits None as e. huffman, runlength: with new code
+    tables. entropy: Shannon's bound for codes of single values, without tables and levels.
     """
 
     step: int
@@ -55,17 +56,19 @@ def breakdown(series: Series, bits: int | None, scope: str = "model") -> Iterato
         alphabets, codes = dissect(changes(moment.arrays, tracker.state, step), step)
         if alphabets:
             found = True
+            whole = sum(moment.arrays[name].size for name in step.non_finite)
+            runs = (
+                runlength_nbytes(own, a.buckets.keeping(a.kept))
+                for a, own in zip(alphabets, codes, strict=True)
+            )
             yield Stages(
-                moment.step, bits, sum(a.n for a in alphabets),
+                moment.step, bits, whole + sum(a.n for a in alphabets),
                 sum(_symbols(a, len(a.buckets)) for a in alphabets),
-                sum(_fixed(a, len(a.buckets), None) for a in alphabets),
-                sum(_fixed(a, a.kept, bits) for a in alphabets),
-                sum(huffman_nbytes(a.counts(a.kept)) for a in alphabets),
-                sum(
-                    runlength_nbytes(own, a.buckets.keeping(a.kept))
-                    for a, own in zip(alphabets, codes, strict=True)
-                ),
-                sum(huffman.entropy(a.counts(a.kept)) for a in alphabets) / 8,
+                4 * whole + sum(_fixed(a, len(a.buckets), None) for a in alphabets),
+                4 * whole + sum(_fixed(a, a.kept, bits) for a in alphabets),
+                4 * whole + sum(huffman_nbytes(a.counts(a.kept)) for a in alphabets),
+                4 * whole + sum(runs),
+                4 * whole + sum(huffman.entropy(a.counts(a.kept)) for a in alphabets) / 8,
             )  # fmt: skip
         tracker.commit(step)
     if not found:

@@ -5,6 +5,7 @@ A chain gives its track, for that is what it restores: with few bits not quite w
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,11 +91,21 @@ class Found:
     policy: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if len(self) < 2:
+        Policy(self.policy)
+        for path in self.paths:
+            if not os.path.exists(path):  # Path.exists raises for a name that is too long
+                raise SourceError(f"{path}: is not there")
+        if (n := len(self)) < 2:
             raise SettingsError(
-                f"{', '.join(map(str, self.paths))}: a series has two checkpoints at least; name "
-                f"the files, a folder of {', '.join(SUFFIXES)}, or a chain"
+                f"{', '.join(map(str, self.paths))}: a series has two checkpoints at least, here "
+                f"{'is one' if n else 'are none'}; name the files, a folder of "
+                f"{', '.join(SUFFIXES)}, or a chain"
             )
+
+    @property
+    def is_chain(self) -> bool:
+        """True if the states are what a chain restores."""
+        return self._chain() is not None
 
     def __len__(self) -> int:
         chain = self._chain()
@@ -131,7 +142,8 @@ class Found:
     def _files(self) -> list[tuple[int, Path]]:
         files: list[Path] = []
         for path in self.paths:
-            files += [p for p in _inside(path) if p.suffix in SUFFIXES] or [path]
+            inside = [p for p in _inside(path) if p.suffix in SUFFIXES]
+            files += inside if path.is_dir() else [path]
         return steps_of(files)
 
 

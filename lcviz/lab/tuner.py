@@ -53,12 +53,15 @@ class Setting:
     coder: str
     interval: int
 
-    @property
-    def text(self) -> str:
-        """In words."""
-        keeps = f"a budget of {self.budget:.3g} of float32" if self.budget else f"{self.bits} bits"
-        keeps = "all buckets" if (self.bits, self.budget) == (None, None) else keeps
-        every = "every iteration" if self.interval == 1 else f"every {self.interval} iterations"
+    def text(self, unit: str = "iteration") -> str:
+        """In words. unit: what intervals are counted in."""
+        if self.budget is not None:
+            keeps = f"a budget of {100 * self.budget:.3g} % of float32"
+        elif self.bits is None:
+            keeps = "all buckets"
+        else:
+            keeps = f"{self.bits} bit{'s' if self.bits > 1 else ''}"
+        every = f"every {unit}" if self.interval == 1 else f"every {self.interval} {unit}s"
         coder = "run-length" if self.coder == "runlength" else "Huffman"
         return f"{keeps}, one alphabet a {self.scope}, {coder}, saved {every}"
 
@@ -78,22 +81,24 @@ class Setting:
 class Candidate:
     """A setting, and what it made of one run.
 
-    share: of the float32 bytes, of a delta on disk, the mean. rate: the same an iteration.
-    distance: ||restored - u_T|| / ||u_T - u_0||, rework: iterations; both over the failures that
-    were tried, with a bound that another failure stays below in 95 of 100 cases. rework is None
-    where the series cannot tell a loss.
+    share: of the float32 bytes, of a delta on disk, the mean. exact_share: what of it are tensors
+    that are stored exactly, an optimizer's, say. rate: share for every iteration (checkpoint of the
+    series, where it comes without a training). distance: ||restored - u_T|| / ||u_T - u_0||,
+    rework: iterations; both over the failures that were tried, with a bound that another failure
+    stays below in 95 of 100 cases. rework and its bound are None where no loss is known.
     """
 
     setting: Setting
     share: float
+    exact_share: float
     distance: Mean
     distance_bound: float
     rework: Mean | None
-    rework_bound: float
+    rework_bound: float | None
 
     @property
     def rate(self) -> float:
-        """Share of the float32 bytes written for every iteration."""
+        """Share of the float32 bytes written for every iteration, or checkpoint of the series."""
         return self.share / self.setting.interval
 
     def meets(self, target: str, most: float) -> bool:
@@ -102,8 +107,10 @@ class Candidate:
 
     def reached(self, target: str) -> float:
         """What a target's number is compared with."""
-        found = {"size": self.share, "distance": self.distance_bound, "rework": self.rework_bound}
-        return found[target]
+        if target == "rework":
+            assert self.rework_bound is not None, "a series without a loss is refused before"
+            return self.rework_bound
+        return self.share if target == "size" else self.distance_bound
 
     @property
     def costs(self) -> tuple[float, float, float]:
@@ -114,7 +121,8 @@ class Candidate:
 @dataclass(frozen=True)
 class Tuned:
     """The answer. frontier: candidates that no other one beats in size, distance and rework at
-    once, by rising rate. recommended: None if no setting meets the target. because: a sentence."""
+    once, by rising rate, one of those that are alike in all three. recommended: None if no setting
+    meets the target. because: a sentence, or two."""
 
     candidates: tuple[Candidate, ...]
     frontier: tuple[Candidate, ...]
@@ -166,33 +174,34 @@ def tune(
             "neither; choose a target of size or distance"
         )
     candidates = tuple(_tried(series, first, tried, progress))
-    frontier = tuple(
-        sorted(
-            (c for c in candidates if not any(_beats(o, c) for o in candidates)),
-            key=lambda c: c.costs,
-        )
-    )
+    alike: dict[tuple[float, float, float], Candidate] = {}
+    for c in candidates:
+        if not any(_beats(o, c) for o in candidates):
+            alike.setdefault(c.costs, c)
+    frontier = tuple(alike[costs] for costs in sorted(alike))
+    unit = "iteration" if first.loss_of else "checkpoint"
     meeting = [c for c in candidates if c.meets(target, most)]
     if not meeting:
-        nearest = min(candidates, key=lambda c: c.reached(target))
+        nearest = min(candidates, key=lambda c: (c.reached(target), c.distance.value))
         because = (
             f"No setting of {len(candidates)} keeps {_words(target)} within {most:g}; the nearest "
-            f"is {nearest.setting.text}, with {nearest.reached(target):.3g}."
+            f"is {nearest.setting.text(unit)}, with {nearest.reached(target):.3g}."
         )
-        return Tuned(candidates, frontier, None, because)
+        return Tuned(candidates, frontier, None, because + _exact(nearest))
     if target == "size":
-        best = min(meeting, key=lambda c: (c.rework_bound, c.distance.value, c.rate))
+        best = min(meeting, key=lambda c: (c.rework_bound or 0.0, c.distance.value, c.rate))
         why = "has the least rework" if best.rework else "comes nearest to what was trained"
     else:
         best = min(meeting, key=lambda c: (c.rate, *c.costs))
-        why = "writes the fewest bytes an iteration"
+        why = f"writes the fewest bytes for every {unit}"
     rework = f", rework {best.rework.value:.2f} iterations" if best.rework else ""
+    words = best.setting.text(unit)
+    meet = "1 setting keeps" if len(meeting) == 1 else f"{len(meeting)} settings keep"
     because = (
-        f"{best.setting.text[0].upper()}{best.setting.text[1:]}: of {len(meeting)} settings that "
-        f"keep {_words(target)} within {most:g}, this one {why}: {best.rate:.2%} of float32, "
-        f"distance {best.distance.value:.3f}{rework}."
+        f"{words[0].upper()}{words[1:]}: {meet} {_words(target)} within {most:g}, and of them this "
+        f"one {why}: {best.rate:.2%} of float32, distance {best.distance.value:.3f}{rework}."
     )
-    return Tuned(candidates, frontier, best, because)
+    return Tuned(candidates, frontier, best, because + _exact(best))
 
 
 def failure_points(n: int) -> list[int]:
@@ -216,6 +225,7 @@ class _Try:
             begin.layout, copy_arrays(first), {}, s.bits, s.scope, s.coder, s.budget
         )
         self.sizes: list[int] = []
+        self.exact_sizes: list[int] = []
         self.distances: list[float] = []
         self.excesses: dict[int, float] = {}  # by the iteration of the failure
 
@@ -228,6 +238,7 @@ class _Try:
         self._tracker.commit(step)
         self._values = moment.values
         self.sizes.append(_nbytes(moment.step, replace(step, values=values)))
+        self.exact_sizes.append(sum(array.nbytes for array in step.exact.values()))
 
     def restored(self, moment: Moment) -> tuple[float, float | None]:
         """How far what a failure now restores is from the state, and its loss."""
@@ -259,7 +270,7 @@ def _tried(
     if every[0] < 1 or seen < 2:
         raise SettingsError(
             f"a series of {n} checkpoints is too short to fail in with an interval of "
-            f"{max(fails)}; give it more"
+            f"{max(fails)}: give it {8 * max(max(fails), SMOOTH)} or more, or try shorter intervals"
         )
     done = 0
     together = max(1, ROOM // max(first.layout.nbytes, 1))
@@ -313,8 +324,9 @@ def _candidate(one: _Try, layout: Layout, losses: Sequence[float]) -> Candidate:
         reworks.append(math.inf if found is None else found)
     return Candidate(
         one.setting, float(np.mean(one.sizes)) / layout.nbytes,
+        float(np.mean(one.exact_sizes)) / layout.nbytes,
         mean(one.distances), upper_bound(one.distances),
-        mean(reworks) if reworks else None, upper_bound(reworks) if reworks else 0.0,
+        mean(reworks) if reworks else None, upper_bound(reworks) if reworks else None,
     )  # fmt: skip
 
 
@@ -329,9 +341,19 @@ def _beats(one: Candidate, other: Candidate) -> bool:
     return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
 
 
+def _exact(candidate: Candidate) -> str:
+    """A second sentence, where most of a checkpoint is none of the codec's choice."""
+    if 2 * candidate.exact_share < candidate.share:
+        return ""
+    return (
+        f" Of {candidate.share:.1%} of float32 in a checkpoint, {candidate.exact_share:.1%} are "
+        "tensors stored exactly, as an optimizer's are unless a policy says otherwise."
+    )
+
+
 def _words(target: str) -> str:
     return {
         "size": "a checkpoint's mean share of the float32 bytes",
-        "distance": "the relative distance",
-        "rework": "rework, in iterations,",
+        "distance": "the relative distance, in 95 of 100 cases,",
+        "rework": "rework, in iterations and in 95 of 100 cases,",
     }[target]

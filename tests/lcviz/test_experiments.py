@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+import codec
 from lcviz.__main__ import main
 from lcviz.experiments.failures import Recovery, compared
 from lcviz.experiments.tuning import Tune
@@ -136,7 +137,11 @@ def test_checkpoints_of_one_s_own(name: str, capsys: pytest.CaptureFixture[str])
         (["recovery", *MF, "--fail-at", "3", "--interval", "4"], 2, "saves at least once"),
         (["repeated", *MF, "--failures", "0"], 2, "1 or more"),
         (["repeated", *MF, "--failures", "9", "--iterations", "9"], 2, "less often"),
-        (["breakdown", "--own", "nowhere"], 2, "two checkpoints at least"),
+        (["breakdown", "--own", "nowhere"], 1, "nowhere: is not there"),
+        (["breakdown", "--own", "."], 2, "here are none"),
+        (["tune", "--own", ".", "--policy", "w"], 2, "PATTERN=lossy"),
+        (["tune", *MF, "--target", "size=5"], 2, "0.05 is 5 %"),
+        (["tune", *MF, "--iterations", "20"], 2, "give it 80 or more, or try shorter"),
         (["breakdown", "--own", "a.pt", "b.pt"], 1, "is not there"),
         (["breakdown", "--models", "lenet5", "--data", "mnist"], 1, "LCVIZ_DATA"),
         (["breakdown", "--models", "lenet5", "--folder", "nowhere"], 1, "nowhere"),
@@ -183,6 +188,27 @@ def test_other_data_are_something_else(capsys: pytest.CaptureFixture[str]) -> No
     asked(capsys, "breakdown")
     assert main(["breakdown", *QUICK["breakdown"], "--folder", "images", "--resume"]) == 1
     assert "another data" in capsys.readouterr().err
+
+
+def test_a_chain_is_judged_with_caution(capsys: pytest.CaptureFixture[str]) -> None:
+    """What it left out is not in it. And its default target is one that it can have."""
+    with codec.Checkpointer("run.lcc") as checkpoints:
+        for step in range(40):
+            w = torch.arange(900, dtype=torch.float32) * step
+            checkpoints.save(step, {"w": w})
+            torch.save({"w": w}, f"{step}.pt")
+    few = ["--bits", "2", "--budgets", ".5", "--intervals", "1"]
+    assert main(["tune", "--own", "run.lcc", *few]) == 0
+    text = capsys.readouterr().out
+    assert "cannot be judged any more" in text
+    assert "within 0.1" in text
+    assert "rework, iterations" not in text
+    assert main(["tune", "--own", *(f"{step}.pt" for step in range(40)), *few]) == 0
+    text = capsys.readouterr().out
+    assert "cannot be judged" not in text
+    assert "0.pt and 39 more" in text
+    assert main(["tune", "--own", "run.lcc", *few, "--policy", "w=skip"]) == 2
+    assert "none of its" in capsys.readouterr().err
 
 
 def test_what_a_comparison_says() -> None:

@@ -91,10 +91,18 @@ def test_a_series_is_two_at_least(tmp_path: Path, states: list[dict[str, torch.T
     (tmp_path / "b.txt").write_text("")
     with pytest.raises(codec.SettingsError, match="must end with"):
         list(Found([tmp_path / "a.pt", tmp_path / "b.txt"]))
-    with pytest.raises(codec.SourceError, match="cannot be listed"):
-        Found([Path("a" * 300)])
-    with pytest.raises(codec.SourceError, match="is not there"):
-        list(Found([tmp_path / "a.pt", tmp_path / "c.pt"]))
+    for missing in (tmp_path / "c.pt", Path("a" * 300)):
+        with pytest.raises(codec.SourceError, match="is not there"):
+            Found([tmp_path / "a.pt", missing])
+
+
+def test_a_folder_that_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(codec.SourceError, match="cannot be listed: Permission denied"):
+        Found([tmp_path])
 
 
 def test_a_chain_stands_alone(tmp_path: Path, states: list[dict[str, torch.Tensor]]) -> None:

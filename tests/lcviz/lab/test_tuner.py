@@ -59,7 +59,7 @@ def test_what_is_recommended_meets_the_target_most_cheaply(tuned: Tuned) -> None
     for c in tuned.candidates:
         assert c.rate == c.share / c.setting.interval
         assert c.rate >= best.rate or c.rework_bound > 2
-    assert best.setting.text[1:] in tuned.because
+    assert best.setting.text()[1:] in tuned.because
     assert f"{best.rate:.2%} of float32" in tuned.because
 
 
@@ -163,10 +163,38 @@ def test_checkpoints_without_a_training(own: Found) -> None:
     assert not calls  # before anything is tried
 
 
+def test_settings_that_come_to_the_same_stand_there_once() -> None:
+    """All buckets are fewer than 8 bits can keep."""
+    tried = settings(bits=(8, None), budgets=(), coders=("runlength",), intervals=(1,))
+    found = tune(SERIES, "rework", 3.0, tried)
+    assert [c.setting.bits for c in found.candidates] == [8, 8, None, None]
+    assert len(found.frontier) == len({c.costs for c in found.frontier}) == 2
+    assert all(c.setting.bits == 8 for c in found.frontier)
+
+
+def test_what_is_stored_exactly_is_named(tmp_path: Path) -> None:
+    """An optimizer's state, which no bits of the codec make smaller, until a policy does."""
+    rng = np.random.default_rng(0)
+    for i in range(24):
+        w, m = (torch.from_numpy(rng.normal(size=500).astype(np.float32)) for _ in "wm")
+        torch.save({"model": {"w": w * (1 + i)}, "optimizer": {"m": m}}, tmp_path / f"{i}.pt")
+    few = settings(bits=(2,), budgets=(), scopes=("model",), coders=("runlength",), intervals=(1,))
+    (c,) = tune(Found([tmp_path]), "size", 1.0, few).candidates
+    assert c.exact_share == 0.5
+    assert c.share > 0.5
+    for most in (1.0, 0.1):
+        because = tune(Found([tmp_path]), "size", most, few).because
+        assert "50.0% are tensors stored exactly" in because
+    other = tune(Found([tmp_path], {"optimizer/*": "skip"}), "size", 1.0, few)
+    assert other.candidates[0].exact_share == 0
+    assert "exactly" not in other.because
+    assert "for every checkpoint" in tune(Found([tmp_path]), "distance", 9.0, few).because
+
+
 def test_nothing_meets_the_target() -> None:
     found = tune(SERIES, "rework", 1e-9, FEW[:4])
     assert found.recommended is None
-    assert found.because.startswith("No setting of 4 keeps rework, in iterations, within 1e-09")
+    assert found.because.startswith("No setting of 4 keeps rework, in iterations and in 95")
     assert found.frontier
 
 
