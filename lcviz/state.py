@@ -6,6 +6,8 @@ people with different links do not meet.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
@@ -118,6 +120,15 @@ def picture(panel: Panel, key: str) -> None:
             renderer="svg",
         )
     st.markdown(f":small[{panel.sentence}]")
+
+
+def main_button() -> Literal["primary", "secondary"]:
+    """The type of the button that most people press next.
+
+    Not "primary" on dark pages: the colour that can be read there as text is too light to write
+    on in white.
+    """
+    return "secondary" if st.context.theme.type == "dark" else "primary"
 
 
 def tables_toggle() -> None:

@@ -53,8 +53,8 @@ ABOUT = (
     "Only settings that no other one beats in bytes, distance and rework at once; --json has all. "
     "Bytes are shares of the float32 size of all that is saved, the base left out. Distance: "
     "‖restored − u‖ / ‖u − u₀‖, with u the state before the failure and u₀ the first one. It and "
-    "rework are means over 10 failures, each just before the next checkpoint; 95 %: another one "
-    "stays below in 95 of 100 cases.\n"
+    "rework are means over 10 failures, each just before the next checkpoint. 95 %: another failure "
+    "(checkpoint) stays below in 95 of 100 cases.\n"
 )
 
 
@@ -68,7 +68,7 @@ class Tune:
         series_arguments(parser, iterations=160)
         parser.add_argument(
             "--target", type=_target, metavar="WHAT=MOST",
-            help="size=.05: mean share of float32 that checkpoints may take; distance=.1: relative "
+            help="size=.05: share of float32 that a checkpoint may take; distance=.1: relative "
             "distance; rework=3: iterations (default: rework=3; with --own distance=.1)",
         )  # fmt: skip
         parser.add_argument(
@@ -126,7 +126,7 @@ class Tune:
         parts = []
         for (model, seed), own in grouped(rows, "model", "seed"):
             unit = "checkpoint" if model == OWN else "iteration"
-            head = ["", f"bytes for every {unit}", "of a saved one", "distance", "95 %"]
+            head = ["", f"bytes for every {unit}", "of a saved one", "95 %", "distance", "95 %"]
             head += [] if model == OWN else ["rework, iterations", "95 %"]
             shown = [
                 r for r in own
@@ -135,6 +135,7 @@ class Tune:
             lines = [
                 [
                     "→" if r["recommended"] else "", f"{r['rate']:.3%}", f"{r['share']:.2%}",
+                    f"{r['share_bound']:.2%}",
                     f"{r['distance']:.3f}", f"{r['distance_bound']:.3f}",
                     *([] if model == OWN else map(_number, (r["rework"], r["rework_bound"]))),
                     r["setting"],
@@ -145,7 +146,7 @@ class Tune:
             parts.append(f"→ {own[0]['because']}\n")
             if checks := [r for r in own if r["kind"] == "check"]:
                 met = sum(r["met"] for r in checks)
-                values = ", ".join(f"{r['reached']:.2f}" for r in checks)
+                values = ", ".join(f"{r['reached']:.3g}" for r in checks)
                 parts.append(
                     f"Checked by trainings of {len(checks)} fresh seeds that failed: {met} of "
                     f"{len(checks)} within {options.target[1]:g} ({values}).\n"
@@ -183,6 +184,7 @@ def _checked(
 def _row(c: Candidate, unit: str) -> Row:
     return asdict(c.setting) | {
         "setting": c.setting.text(unit), "share": c.share, "rate": c.rate,
+        "share_bound": c.share_bound,
         "exact_share": c.exact_share,
         "distance": c.distance.value, "distance_bound": c.distance_bound,
         "rework": c.rework.value if c.rework else None,

@@ -39,8 +39,8 @@ def _steps(counts: Sequence[int], labels: Sequence[str], place: str, ticking: bo
             on_click=go, args=(done - 1,),
         )  # fmt: skip
         st.button(
-            "Merge the two rarest", icon=":material/merge:", type="primary", key="tree-forward",
-            disabled=done == len(every), on_click=go, args=(done + 1,),
+            "Merge the two rarest", icon=":material/merge:", type=state.main_button(),
+            key="tree-forward", disabled=done == len(every), on_click=go, args=(done + 1,),
         )  # fmt: skip
         again = 0 if done == len(every) else done
         st.button(

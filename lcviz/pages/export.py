@@ -88,7 +88,7 @@ def _archive(run: Run, package: Package) -> None:
         "application/zip",
         key="download-chain",
         on_click="ignore",
-        type="primary",
+        type=state.main_button(),
         icon=":material/download:",
     )
     st.caption(f"The same checkpoints in full float32: {nbytes_text(full)}.")

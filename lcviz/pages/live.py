@@ -74,7 +74,11 @@ def _controls(run: Run, snapshot: Snapshot, settings: Settings) -> None:
         else:
             label, icon = ("Pause", "pause") if playing else ("Play", "play_arrow")
             if st.button(
-                label, type="primary", icon=f":material/{icon}:", disabled=over, key="play"
+                label,
+                type=state.main_button(),
+                icon=f":material/{icon}:",
+                disabled=over,
+                key="play",
             ):
                 run.pause() if playing else run.play()
                 run.wait(5 if playing else 0)  # the iteration under way, so that it is shown
@@ -113,7 +117,7 @@ def _start(settings: Settings) -> str | None:
     """The button that everybody presses first; says why the run cannot start, if it cannot."""
     wanted = st.button(
         "Start live training",
-        type="primary",
+        type=state.main_button(),
         icon=":material/play_arrow:",
         key="start",
         help="With the settings at the side.",

@@ -144,9 +144,9 @@ def test_it_foresees_what_recovery_finds(tuned: Tuned) -> None:
 def test_a_target_of_size_wants_the_least_rework() -> None:
     found = tune(SERIES, "size", 0.06, FEW)
     assert found.recommended is not None
-    assert found.recommended.share <= 0.06
+    assert found.recommended.share < found.recommended.share_bound <= 0.06
     for c in found.candidates:
-        assert c.share > 0.06 or c.rework_bound >= found.recommended.rework_bound
+        assert c.share_bound > 0.06 or c.rework_bound >= found.recommended.rework_bound
     assert "has the least rework" in found.because
 
 
@@ -170,6 +170,14 @@ def test_settings_that_come_to_the_same_stand_there_once() -> None:
     assert [c.setting.bits for c in found.candidates] == [8, 8, None, None]
     assert len(found.frontier) == len({c.costs for c in found.frontier}) == 2
     assert all(c.setting.bits == 8 for c in found.frontier)
+
+
+def test_a_budget_bounds_every_size(tuned: Tuned) -> None:
+    for c in tuned.candidates:
+        assert c.share <= c.share_bound
+        assert c.setting.budget is None or c.share_bound <= c.setting.budget
+        if c.setting.bits == 2 and c.setting.interval == 1:
+            assert c.share_bound > 1.02 * c.share  # sizes differ
 
 
 def test_what_is_stored_exactly_is_named(tmp_path: Path) -> None:
