@@ -15,8 +15,10 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 CHARTS = {
     "live": ".st-key-panel-removed .stEChartsChart svg",
+    "learn": ".st-key-panel-stages .stEChartsChart svg",
     "export": ".js-plotly-plot .main-svg",
 }
+PATHS = {"live": "/", "learn": "/learn?everything=true"}
 
 
 def shoot(browser: Browser, address: str, name: str, scheme: str, width: int, folder: Path) -> None:
@@ -26,7 +28,7 @@ def shoot(browser: Browser, address: str, name: str, scheme: str, width: int, fo
         viewport={"width": width, "height": 1000},
     )
     page = context.new_page()
-    page.goto(address if name == "live" else f"{address}/{name}")
+    page.goto(address + PATHS.get(name, f"/{name}"))
     page.locator(CHARTS[name]).first.wait_for(timeout=60_000)
     page.wait_for_timeout(1500)
     page.set_viewport_size({"width": width, "height": full_height(page)})
