@@ -104,8 +104,8 @@ class Jobs(Generic[T]):
                 given_up = any(set(j.seen) == {who} for j in self._line[1:])
                 if len(self._line) - given_up > MAX_WAITING:
                     raise CrowdedError(
-                        f"{MAX_WAITING} experiments are waiting in line already, the limit of this "
-                        "server. Try again in a minute or two."
+                        "The line of waiting experiments is full: this server's limit is "
+                        f"{MAX_WAITING}. Try again in a minute or two."
                     )
                 job = _Job(key, work)
                 self._line.append(job)

@@ -37,6 +37,7 @@ _STYLES = {
 _SPREAD = 12  # pixels over which the seeds of one method are set apart
 _LIFT = -17  # pixels that they stand above the mean
 _CALM = "did not fail"
+_DOTS = "path://M0,8L4,8L4,10L0,10ZM7,8L11,8L11,10L7,10ZM14,8L18,8L18,10L14,10Z"
 _CAPPED = {"symbol": "arrow", "symbolRotate": -90, "symbolSize": 11}
 
 
@@ -180,7 +181,7 @@ def race_panel(outcomes: Sequence[Outcome], fail_at: int, smooth: bool) -> Panel
     mark = {
         "symbol": "none", "silent": True, "lineStyle": {"color": GREY, "type": "dashed"},
         "data": [{"yAxis": plotted(level), "label": {
-            "formatter": "before\nthe failure", "position": "end"}}],
+            "formatter": "before\nthe failure", "position": "end", "lineHeight": 14}}],
     }  # fmt: skip
     calm_points = [(float(r), calm[r]) for r in range(until + 1)]
     series = [_line(_CALM, GREY, "none", "dotted", calm_points) | {"markLine": mark}]
@@ -188,7 +189,7 @@ def race_panel(outcomes: Sequence[Outcome], fail_at: int, smooth: bool) -> Panel
     option = base_option() | {
         "tooltip": {"show": False},
         "legend": base_option()["legend"] | {
-            "data": [{"name": _CALM, "icon": "none"}, *({"name": name} for name in lines)]
+            "data": [{"name": _CALM, "icon": _DOTS}, *({"name": name} for name in lines)]
         },
         "grid": [{"left": 72, "right": 76, "top": 64, "bottom": 48}],
         "xAxis": {

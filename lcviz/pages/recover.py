@@ -20,6 +20,7 @@ from ..lab.rework import Cost, Experiment, costs, times
 
 INTERVALS = (1, 2, 5, 10)
 MOST_SEEDS = 10
+NOTHING = 0.9995  # a distance from which on nothing was saved
 LOSSES = {"trend": "on the trend", "measured": "as measured"}
 METHODS = {
     "full": "Every value, exactly. What it loses is only what was trained since the checkpoint.",
@@ -240,6 +241,8 @@ def _results(key: Key, view: View[tuple[Outcome, ...]]) -> None:
     found = costs(by_seed)
     st.subheader(f"{MODELS[experiment.model].title}, {100 * experiment.share:g} %", anchor=False)
     st.markdown(summary(found, experiment.share))
+    if lost := nothing_saved(found):
+        st.warning(lost, icon=":material/data_loss_prevention:")
     state.tables_toggle()
     grid = st.grid(2, min_column_width=460, border=True, key="recover-panels")
     with grid.cell():
@@ -276,6 +279,18 @@ def summary(found: list[Cost], share: float) -> str:
     return (
         f"At {100 * share:g} %, a crash costs **{ours.method.name} {_amount(ours)} iterations** "
         f"of training; {', '.join(told)}. {'Mean of' if ours.rework.n > 1 else 'Of'} {n}."
+    )
+
+
+def nothing_saved(found: list[Cost]) -> str:
+    """Which methods could save no change at all, and why; nothing if all could."""
+    names = [c.method.name for c in found if c.distance > NOTHING]
+    if not names:
+        return ""
+    return (
+        f"{', '.join(names)}: saved nothing after the beginning, where the restart begins again. "
+        "So few bytes are used up by a record's header, or, with Huffman, by the one bit at least "
+        "that every value takes."
     )
 
 

@@ -199,7 +199,7 @@ def test_the_line_is_capped(line: Jobs[int], gate: Gate, monkeypatch: pytest.Mon
     monkeypatch.setattr(jobs, "MAX_WAITING", 2)
     for i in range(3):
         line.ask(i, 1, gate, f"visitor {i}")
-    with pytest.raises(CrowdedError, match="2 experiments are waiting in line already"):
+    with pytest.raises(CrowdedError, match="is full: this server's limit is 2"):
         line.ask("more", 1, gate, "visitor 3")
     line.ask(1, 1, gate, "visitor 3")  # sharing takes no room
     line.ask("more", 1, gate, "visitor 2")  # nor does changing one's mind
