@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from ..lab.intervals import Mean
 from ..lab.recovery import Outcome
 from ..lab.rework import Cost
 from .panel import (
@@ -53,15 +52,19 @@ def rework_panel(costs: Sequence[Cost]) -> Panel:
     means = [
         {
             "value": [round(c.rework.value, 4), row],
-            "label": {"formatter": "" if math.isfinite(c.rework.half) else _text(c)},
+            "label": {"formatter": "" if _bounded(c) else _text(c)},
         }
         for row, c in enumerate(costs)
     ]
     bars = [
         (row, max(c.rework.low, 0.0), c.rework.high, _text(c))
-        for row, c in enumerate(costs) if math.isfinite(c.rework.half)
-    ]  # fmt: skip
-    most = max(max(c.rework.value, *(v for v, _ in c.each), _high(c.rework)) for c in costs)
+        for row, c in enumerate(costs)
+        if _bounded(c)
+    ]
+    most = max(
+        max([c.rework.high if _bounded(c) else c.rework.value, *(v for v, _ in c.each)])
+        for c in costs
+    )
     grey = {"color": GREY}
     option = base_option() | {
         "tooltip": {"show": False},
@@ -110,14 +113,15 @@ def _point(value: float, row: int, capped: bool, i: int, n: int, name: str) -> O
     }
 
 
+def _bounded(cost: Cost) -> bool:
+    """Whether there is an interval: of more than one seed, and of none that was capped."""
+    return math.isfinite(cost.rework.half) and not cost.capped
+
+
 def _text(cost: Cost) -> str:
     at_least = "≥ " if cost.capped else ""
-    within = f" ± {cost.rework.half:.2f}" if math.isfinite(cost.rework.half) else ""
+    within = f" ± {cost.rework.half:.2f}" if _bounded(cost) else ""
     return f"{at_least}{cost.rework.value:.2f}{within}"
-
-
-def _high(mean: Mean) -> float:
-    return mean.high if math.isfinite(mean.high) else mean.value
 
 
 def _ceiling(most: float) -> float:
@@ -135,7 +139,10 @@ def _sentence(costs: Sequence[Cost]) -> str:
         else f"{n} seeds; the bar is the mean's 95 % interval, not the spread of the seeds."
     )  # fmt: skip
     if any(c.capped for c in costs):
-        text += " An arrow was not back when the cap was reached: its rework is that or more."
+        text += (
+            " An arrow was not back when the cap was reached: its rework is that or more, and the "
+            "mean has no interval."
+        )
     return f"{text} Below each name: bytes of one checkpoint on disk, and their share of float32."
 
 

@@ -12,11 +12,11 @@ from demo_models import DATASETS, MODELS
 
 from .. import state
 from ..figures.panel import plural
-from ..figures.recovery import race_panel, restored_table, rework_panel
 from ..jobs import ACTIVE, DONE, FAILED, STOPPED, WAITING, CrowdedError, Found, View
 from ..lab.methods import SHARES
 from ..lab.recovery import Outcome, Protocol
-from ..lab.rework import Cost, Experiment, costs, times
+from ..lab.rework import Experiment
+from .recovered import recovered
 
 INTERVALS = (1, 2, 5, 10)
 MOST_SEEDS = 10
@@ -65,7 +65,7 @@ def _parameters() -> Key:
                 format_func=lambda name: MODELS[name].title,
                 help="On data that is built in, with plain SGD and settings under which the loss "
                 "still falls clearly at the failure. Larger models take longer: a seed of logistic "
-                "regression takes seconds, one of AlexNet minutes.",
+                "regression takes seconds, one of AlexNet half a minute.",
             )  # fmt: skip
             st.caption(DATASETS[MODELS[model].default_data].sentence)
         with grid.cell():
@@ -79,7 +79,8 @@ def _parameters() -> Key:
             interval = st.segmented_control(
                 "Save every … iterations", INTERVALS, default=1, required=True,
                 key="recover_interval", bind="query-params",
-                help="Iterations since the last checkpoint are lost with every method.",
+                help="Iterations between two checkpoints. What was trained since the last one is "
+                "lost with every method.",
             )  # fmt: skip
         with grid.cell():
             fail_at = st.number_input(
@@ -100,7 +101,22 @@ def _parameters() -> Key:
                 "counted as so many: its true rework is that or more.",
             )  # fmt: skip
     protocol = Protocol(int(fail_at), int(interval), int(cap))
+    st.caption(_last_checkpoint(protocol))
     return Experiment(str(model), float(share), protocol), int(seeds)
+
+
+def _last_checkpoint(protocol: Protocol) -> str:
+    """How far before the failure it is, and how to see what an interval costs."""
+    last, interval = protocol.fail_at // protocol.interval * protocol.interval, protocol.interval
+    before = protocol.fail_at - last
+    if before:
+        n = plural(before, "iteration")
+        return f"The last checkpoint is that of iteration {last}: {n} before the failure."
+    text = f"The last checkpoint is that of iteration {last}, just before the failure."
+    if interval > 1:
+        worst = protocol.fail_at + interval - 1
+        text += f" To see what an interval of {interval} can cost, let it fail at {worst}."
+    return text
 
 
 def _explanation() -> None:
@@ -133,7 +149,7 @@ def _dashboard(key: Key, watching: bool) -> None:
         st.rerun()  # the whole page: polling begins or ends
     _controls(key, view, watching)
     if view.found:
-        _results(key, view)
+        recovered(*key, [one.value for one in view.found])
 
 
 def _controls(key: Key, view: View[tuple[Outcome, ...]], watching: bool) -> None:
@@ -230,90 +246,3 @@ def _age(key: Key, found: tuple[Found[tuple[Outcome, ...]], ...]) -> str:
     if asked is not None and asked[0] == key and last >= asked[1]:
         return f"{text}."
     return f"{text}, and kept: the same seeds would give the same numbers again."
-
-
-# What is shown of finished seeds.
-
-
-def _results(key: Key, view: View[tuple[Outcome, ...]]) -> None:
-    experiment, _ = key
-    by_seed = [one.value for one in view.found]
-    found = costs(by_seed)
-    st.subheader(f"{MODELS[experiment.model].title}, {100 * experiment.share:g} %", anchor=False)
-    st.markdown(summary(found, experiment.share))
-    if lost := nothing_saved(found):
-        st.warning(lost, icon=":material/data_loss_prevention:")
-    state.tables_toggle()
-    grid = st.grid(2, min_column_width=460, border=True, key="recover-panels")
-    with grid.cell():
-        state.show(rework_panel(found), "rework")
-    with grid.cell():
-        _race(key, by_seed)
-    with st.container(border=True, key="recover-restored"):
-        st.markdown(
-            f"**Right after restoring, mean of {plural(len(by_seed), 'seed')}**",
-            help="Loss: on fixed held-out examples. Distance: from the restored weights to those "
-            "at the failure, as a share of how far training had moved them from their beginning. "
-            "One save: median, in the training loop.",
-        )
-        st.table(restored_table(found), hide_index=True)
-    st.caption(
-        "The paper (LC-Checkpoint, ICML 2020) tells of 2.88 to 5.77 times less rework than SCAR, "
-        "and 2.17 to 4.06 times less than TOPN, at 5 %. The protocol here is ours, and so are "
-        "models, data and settings: compare which way is ahead, not digit by digit."
-    )
-
-
-def summary(found: list[Cost], share: float) -> str:
-    """What a crash costs with each way, in a sentence: ours first, then the others, full last."""
-    full, *others, ours = found
-    told = []
-    for cost in sorted(others, key=lambda c: c.rework.value):
-        text = f"{cost.method.name} {_amount(cost)}"
-        ratio = times(cost, ours)
-        if ratio is not None and ratio >= 1.05:
-            text += f" ({'at least ' if cost.capped else ''}{ratio:.3g} times as many)"
-        told.append(text)
-    told.append(f"full, at {100 * full.share:.0f} %, {_amount(full)}")
-    n = plural(ours.rework.n, "seed")
-    return (
-        f"At {100 * share:g} %, a crash costs **{ours.method.name} {_amount(ours)} iterations** "
-        f"of training; {', '.join(told)}. {'Mean of' if ours.rework.n > 1 else 'Of'} {n}."
-    )
-
-
-def nothing_saved(found: list[Cost]) -> str:
-    """Which methods could save no change at all, and why; nothing if all could."""
-    names = [c.method.name for c in found if c.distance > NOTHING]
-    if not names:
-        return ""
-    return (
-        f"{', '.join(names)}: saved nothing after the beginning, where the restart begins again. "
-        "So few bytes are used up by a record's header, or, with Huffman, by the one bit at least "
-        "that every value takes."
-    )
-
-
-def _amount(cost: Cost) -> str:
-    return f"{'at least ' if cost.capped else ''}{cost.rework.value:.2f}"
-
-
-def _race(key: Key, by_seed: list[tuple[Outcome, ...]]) -> None:
-    experiment, seeds = key
-    with st.container(horizontal=True, key="recover-race"):
-        seed = 0
-        if seeds > 1:
-            seed = st.segmented_control(
-                "Seed", range(seeds), default=0, required=True, key=f"recover_seed_{seeds}",
-                bind="query-params",
-            )  # fmt: skip
-        losses = st.segmented_control(
-            "Loss", list(LOSSES), default="trend", required=True, key="recover_loss",
-            format_func=LOSSES.__getitem__, bind="query-params",
-            help="Rework is counted on the trend, where jumps from batch to batch are averaged "
-            "out; as measured, whole iterations until the loss itself is back.",
-        )  # fmt: skip
-    if seed >= len(by_seed):
-        st.info(f"Seed {seed} is not finished yet.")
-        return
-    state.show(race_panel(by_seed[seed], experiment.protocol.fail_at, losses == "trend"), "race")

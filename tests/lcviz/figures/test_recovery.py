@@ -62,7 +62,8 @@ def test_a_point_for_every_seed_and_the_mean(check_option: Check) -> None:
     bars = option["series"][2]["data"]
     assert bars[1]["coords"] == [[0, 1], [pytest.approx(1.9 + half, abs=1e-3), 1]]
     texts = [one["label"]["formatter"] for one in option["series"][3]["data"]]
-    assert texts[1:3] == ["1.90 ± 6.35", "≥ 4.00 ± 0.00"]
+    assert texts == ["0.00 ± 0.00", "1.90 ± 6.35", "0.40 ± 0.00", "0.00 ± 0.00"]
+    assert [m["label"]["formatter"] for m in means] == ["", "", "≥ 4.00", "", ""]
     assert option["xAxis"]["max"] >= 1.9 + half
     assert [n.split("\n") for n in option["yAxis"]["data"]] == [
         [n, "1.23 kB, 4.99 %"] for n in NAMES

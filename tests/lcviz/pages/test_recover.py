@@ -15,7 +15,7 @@ from lcviz import jobs, state
 from lcviz.lab.progress import Progress
 from lcviz.lab.recovery import Outcome, Protocol
 from lcviz.lab.rework import Experiment, costs
-from lcviz.pages.recover import nothing_saved, summary
+from lcviz.pages.recovered import nothing_saved, summary
 
 SECONDS = 60
 QUICK = {"recover_model": "Matrix factorization", "recover_fail_at": "10", "recover_cap": "10"}
@@ -175,6 +175,18 @@ def test_other_parameters_meanwhile(recovering: Recovering, held: threading.Even
     page.set("segmented_control", "recover_interval", 1)
     assert "recover-stop" in buttons(page)
     assert not page.texts("info")
+
+
+def test_how_far_back_the_last_checkpoint_is(recovering: Recovering) -> None:
+    page = recovering()
+    told = "The last checkpoint is that of iteration 10, just before the failure."
+    assert page.texts("caption")[-1] == told
+    page.set("segmented_control", "recover_interval", 5)
+    told += " To see what an interval of 5 can cost, let it fail at 14."
+    assert page.texts("caption")[-1] == told
+    page.set("number_input", "recover_fail_at", 14)
+    told = "The last checkpoint is that of iteration 10: 4 iterations before the failure."
+    assert page.texts("caption")[-1] == told
 
 
 def test_a_failure_is_told(recovering: Recovering, monkeypatch: pytest.MonkeyPatch) -> None:
