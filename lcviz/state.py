@@ -6,13 +6,14 @@ people with different links do not meet.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
 from .figures.panel import INK, Panel, inked
+from .jobs import Jobs
 from .runs import EXAMPLE_ID, Runs
 from .session import Run
 from .snapshot import PLAYING
@@ -31,6 +32,12 @@ def all_runs() -> Runs:
     runs = Runs()
     runs.prepare()
     return runs
+
+
+@st.cache_resource(show_spinner=False)
+def all_jobs() -> Jobs[Any]:
+    """The one line of this server's experiments."""
+    return Jobs()
 
 
 def current_run() -> Run | None:

@@ -221,7 +221,7 @@ def compared(rows: Sequence[Row]) -> str:
 
 def _row(found: Outcome | Endured) -> Row:
     told = {"name": found.method.name, "budget": found.method.share}
-    return told | {key: value for key, value in asdict(found).items() if key != "method"}
+    return told | {k: v for k, v in asdict(found).items() if k not in ("method", "race")}
 
 
 def _metric(value: float, name: str) -> str:

@@ -62,6 +62,25 @@ class Protocol:
 
 
 @dataclass(frozen=True)
+class Race:
+    """Losses on the probe from the failure on, T first.
+
+    undisturbed, trend: of the training that did not fail, of T to T + cap, as measured and
+    averaged over 2w + 1 iterations. restored: of the restored one, at iterations T (right after
+    restoring), T + 1, ..., until it was back both on the trend and without smoothing.
+    """
+
+    undisturbed: tuple[float, ...]
+    trend: tuple[float, ...]
+    restored: tuple[float, ...]
+
+    @property
+    def on_trend(self) -> tuple[float, ...]:
+        """The trend plus what the restored training is above the undisturbed one."""
+        return tuple(t + r - u for t, r, u in zip(self.trend, self.restored, self.undisturbed))
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What one method made of one failure.
 
@@ -69,7 +88,8 @@ class Outcome:
     until the loss itself is at or below that before the failure, without any smoothing; the cap
     at most. loss_before, loss_restored: on the probe. distance: ||restored - u_T|| / ||u_T - u_0||
     of the model. nbytes: of a checkpoint after the first, on disk, the mean. share: of the float32
-    size. save_seconds: of one save, median; seconds: of an iteration of training, median.
+    size. save_seconds: of one save, median; seconds: of an iteration of training, median. race: the
+    losses that rework was counted on.
     """
 
     method: Method
@@ -84,6 +104,7 @@ class Outcome:
     share: float
     save_seconds: float
     seconds: float
+    race: Race
 
 
 def fail_and_recover(
@@ -96,7 +117,8 @@ def fail_and_recover(
     """One training, one failure, and what each method makes of it.
 
     progress(done, total) is called on the way, in iterations; fewer may be needed than total
-    says. Raises demo_models.DataError, codec.LccError.
+    says. What it raises ends the experiment, and leaves no file behind. Raises
+    demo_models.DataError, codec.LccError.
     """
     p = protocol
     total, done = p.fail_at + (1 + len(methods)) * (p.cap + p.smooth), 0
@@ -139,6 +161,7 @@ def fail_and_recover(
         losses[t] = training.task.probe_loss()
     around = [losses[t] for t in sorted(losses) if t >= p.fail_at - p.smooth]
     trend = smoothed(around, p.smooth)[min(p.smooth, p.fail_at) :]
+    undisturbed = tuple(losses[p.fail_at + r] for r in range(p.cap + 1))
     moved = distance(end, start)
     found = []
     for method, state, own, its in zip(methods, restored, sizes, spent):
@@ -159,6 +182,7 @@ def fail_and_recover(
             distance(_model(state), end) / moved if moved else 0.0,
             float(np.mean(own)), float(np.mean(own)) / sum(4 * a.size for a in end.values()),
             float(np.median(its)), float(np.median(seconds)),
+            Race(undisturbed, tuple(trend), tuple(after)),
         )  # fmt: skip
         found.append(outcome)
     progress(total, total)

@@ -1,0 +1,237 @@
+"""Experiments that visitors ask for: done one at a time, shared, kept, stopped when unwatched.
+
+An experiment comes in parts, say its seeds; each that is finished is kept, and who asks for the
+same again, or for more parts of it, gets what is there at once. Everybody who looks at a job
+keeps it alive; when the last one has left, or has not looked for WATCH_SECONDS, it stops at the
+next word of its progress. Nothing here knows a screen.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import threading
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import torch
+
+import codec
+import demo_models
+
+from .lab.progress import Progress
+
+IDLE, WAITING, WORKING, DONE, STOPPED, FAILED = (
+    "idle", "waiting", "working", "done", "stopped", "failed",
+)  # fmt: skip
+ACTIVE = (WAITING, WORKING)
+WATCH_SECONDS = 20.0
+MAX_WAITING = 6  # behind the one that is being done
+MAX_KEPT = 200  # experiments whose parts are kept
+
+T = TypeVar("T")
+Work = Callable[[int, Progress], T]  # the number of a part, from 0 -> what it gave
+_LOG = logging.getLogger(__name__)
+
+
+class CrowdedError(Exception):
+    """The line is full; the message is a sentence for the person at the screen."""
+
+
+class _Stopped(Exception):  # noqa: N818 - not an error
+    """Nobody wants the job any more."""
+
+
+@dataclass(frozen=True)
+class Found(Generic[T]):
+    """A finished part. at: seconds since the epoch, when it was."""
+
+    value: T
+    at: float
+
+
+@dataclass(frozen=True)
+class View(Generic[T]):
+    """A job as it is now.
+
+    status: IDLE if nobody has asked for it. message: why it stopped or failed, a sentence. found:
+    the finished parts, from the first on. share: of the part under way, 0 to 1. ahead: jobs that
+    come before it. watchers: who wants it, the one who looks included.
+    """
+
+    status: str
+    message: str
+    found: tuple[Found[T], ...]
+    share: float = 0.0
+    ahead: int = 0
+    watchers: int = 0
+
+
+@dataclass
+class _Job:
+    key: tuple[Hashable, int]
+    work: Callable[[int, Progress], Any]
+    seen: dict[str, float] = field(default_factory=dict)  # who -> when, monotonic
+    share: float = 0.0
+
+
+class Jobs(Generic[T]):
+    """The line of all jobs of this server; safe to use from every session's thread."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._line: list[_Job] = []  # the first is being done
+        self._kept: dict[Hashable, list[Found[T]]] = {}  # the newest last
+        self._ended: dict[tuple[Hashable, int], tuple[str, str]] = {}
+        self._thread: threading.Thread | None = None
+        atexit.register(self.close)
+
+    # What watchers call. who: an id of the session.
+
+    def ask(self, experiment: Hashable, parts: int, work: Work[T], who: str) -> None:
+        """Have the parts 0 to parts - 1 done that are not there; `who` leaves every other job.
+
+        experiment: what determines the parts. Raises CrowdedError; then nothing has changed.
+        """
+        key = experiment, parts
+        with self._condition:
+            self._sweep()
+            job = next((j for j in self._line if j.key == key), None)
+            if job is None and len(self._kept.get(experiment, ())) < parts:
+                # One who only changes his mind takes no more room than before.
+                given_up = any(set(j.seen) == {who} for j in self._line[1:])
+                if len(self._line) - given_up > MAX_WAITING:
+                    raise CrowdedError(
+                        "The line of waiting experiments is full: this server's limit is "
+                        f"{MAX_WAITING}. Try again in a minute or two."
+                    )
+                job = _Job(key, work)
+                self._line.append(job)
+                self._ended.pop(key, None)
+            if job is not None:
+                job.seen[who] = time.monotonic()
+            self._leave(who, job)
+            if self._line and self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="jobs", daemon=True)
+                self._thread.start()
+
+    def look(self, experiment: Hashable, parts: int, who: str | None = None) -> View[T]:
+        """The job as it is; with ``who``, also a sign of life that keeps it going."""
+        key = experiment, parts
+        with self._condition:
+            self._sweep()
+            found = tuple(self._kept.get(experiment, ())[:parts])
+            for ahead, job in enumerate(self._line):
+                if job.key == key:
+                    if who is not None:
+                        job.seen[who] = time.monotonic()
+                    if not job.seen:
+                        break  # it is about to stop
+                    status = WAITING if ahead else WORKING
+                    return View(status, "", found, job.share, ahead, len(job.seen))
+            if len(found) == parts:
+                return View(DONE, "", found)
+            status, message = self._ended.get(key, (IDLE, ""))
+            return View(status, message, found)
+
+    def leave(self, who: str) -> None:
+        """Want nothing any more; what nobody else wants stops."""
+        with self._condition:
+            self._leave(who, None)
+
+    def wait(self, experiment: Hashable, parts: int, timeout: float) -> View[T]:
+        """Block until the job is neither waited for nor under way, or so many seconds are over."""
+        key = experiment, parts
+        with self._condition:
+            self._condition.wait_for(lambda: all(j.key != key for j in self._line), timeout)
+        return self.look(experiment, parts)
+
+    def close(self) -> None:
+        """Stop all; returns when the part under way has been left."""
+        with self._condition:
+            for job in self._line:
+                job.seen.clear()
+            self._sweep()
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    # With the lock held.
+
+    def _leave(self, who: str, but: _Job | None) -> None:
+        for job in self._line:
+            if job is not but:
+                job.seen.pop(who, None)
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Forget who has not looked for long, and drop from the line what nobody wants."""
+        now = time.monotonic()
+        for i, job in reversed(list(enumerate(self._line))):
+            left = not job.seen
+            job.seen = {who: at for who, at in job.seen.items() if now - at < WATCH_SECONDS}
+            if not job.seen and job.key not in self._ended:
+                why = "Stopped." if left else "Stopped, because no page was watching."
+                self._ended[job.key] = STOPPED, why
+            elif job.seen and i == 0:
+                self._ended.pop(job.key, None)  # somebody has come in time
+            if not job.seen and i:
+                self._drop(job)
+
+    def _drop(self, job: _Job) -> None:
+        self._line.remove(job)
+        while len(self._ended) > MAX_KEPT:
+            del self._ended[next(iter(self._ended))]
+        self._condition.notify_all()
+
+    # What the thread does.
+
+    def _run(self) -> None:
+        torch.set_num_threads(1)  # as runs do: sums come out the same every time
+        while True:
+            with self._condition:
+                if not self._line:
+                    self._thread = None
+                    return
+                job = self._line[0]
+            ended, stopped = None, False
+            try:
+                self._do(job)
+            except _Stopped:
+                stopped = True  # why, is told where it was noticed
+            except (demo_models.DataError, codec.LccError, OSError) as exc:
+                ended = FAILED, f"The experiment failed. {str(exc).rstrip('.')}."
+            except Exception as exc:  # the next one in line must not suffer
+                _LOG.exception("an experiment failed")
+                ended = FAILED, f"The experiment stopped on an unexpected error: {exc!r}."
+            with self._condition:
+                if ended is not None:
+                    self._ended[job.key] = ended
+                if not (stopped and job.seen):  # else somebody has come in the last moment
+                    self._drop(job)
+
+    def _do(self, job: _Job) -> None:
+        experiment, parts = job.key
+
+        def tell(done: int, total: int) -> None:
+            with self._condition:
+                self._sweep()
+                if not job.seen:
+                    raise _Stopped
+                job.share = done / total
+
+        while True:
+            with self._condition:
+                part = len(self._kept.get(experiment, ()))
+            if part >= parts:
+                return
+            tell(0, 1)
+            value = job.work(part, tell)
+            with self._condition:
+                self._kept.setdefault(experiment, []).append(Found(value, time.time()))
+                while len(self._kept) > MAX_KEPT:
+                    del self._kept[next(iter(self._kept))]
+                job.share = 0.0
+                self._condition.notify_all()
