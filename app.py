@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from lcviz.pages import export, learn, live, recover
+from lcviz.pages import export, learn, live, recover, tune
 
 st.set_page_config(
     page_title="lcviz: LC-Checkpoint live",
@@ -15,6 +15,7 @@ st.navigation(
     [
         st.Page(live.page, title="Live", icon=":material/monitoring:", default=True),
         st.Page(learn.page, title="Learn", icon=":material/school:", url_path="learn"),
+        st.Page(tune.page, title="Tune", icon=":material/tune:", url_path="tune"),
         st.Page(recover.page, title="Recover", icon=":material/healing:", url_path="recover"),
         st.Page(export.page, title="Export", icon=":material/download:", url_path="export"),
     ],

@@ -154,34 +154,44 @@ def tune(
     tried: Sequence[Setting] | None = None,
     progress: Progress = lambda _done, _total: None,
 ) -> Tuned:
-    """Try every setting on a series, and recommend one.
+    """Try every setting on a series, and recommend one: `try_out`, then `choose`.
+
+    Raises what they raise, SettingsError before anything is tried.
+    """
+    _check_target(target, most, knows_loss=next(iter(series)).loss_of is not None)
+    return choose(try_out(series, settings() if tried is None else tried, progress), target, most)
+
+
+def try_out(
+    series: Series,
+    tried: Sequence[Setting],
+    progress: Progress = lambda _done, _total: None,
+) -> tuple[Candidate, ...]:
+    """Replay every setting on a series.
+
+    progress(done, total) is called on the way. Raises SettingsError for a series too short to fail
+    in or not finite where it fails; codec.LccError.
+    """
+    return tuple(_tried(series, next(iter(series)), tried, progress))
+
+
+def choose(candidates: Sequence[Candidate], target: str, most: float) -> Tuned:
+    """The best of what was tried out.
 
     target: one of TARGETS. most: for "size" the share of the float32 bytes that a checkpoint may
     take on disk, nearly always; then the setting with the least rework (distance, where no loss is
     known) is recommended. For "distance" and "rework" what `Candidate` says, at most; then the one
-    with the fewest bytes an iteration is.
-
-    Raises SettingsError for a target that is none, or rework without a loss, or a series too short
-    to fail in or not finite where it fails; codec.LccError.
+    with the fewest bytes an iteration is. Raises SettingsError for a target that is none, or rework
+    without a loss.
     """
-    if target not in TARGETS or not most > 0:
-        raise SettingsError(
-            f"a target is one of {', '.join(TARGETS)}, and a number above 0; got {target!r}, {most}"
-        )
-    tried = settings() if tried is None else tried
-    first = next(iter(series))
-    if target == "rework" and first.loss_of is None:
-        raise SettingsError(
-            "these checkpoints come without a training: their loss is not known, and rework "
-            "neither; choose a target of size or distance"
-        )
-    candidates = tuple(_tried(series, first, tried, progress))
+    knows_loss = candidates[0].rework is not None
+    _check_target(target, most, knows_loss=knows_loss)
     alike: dict[tuple[float, float, float], Candidate] = {}
     for c in candidates:
         if not any(_beats(o, c) for o in candidates):
             alike.setdefault(c.costs, c)
     frontier = tuple(alike[costs] for costs in sorted(alike))
-    unit = "iteration" if first.loss_of else "checkpoint"
+    unit = "iteration" if knows_loss else "checkpoint"
     meeting = [c for c in candidates if c.meets(target, most)]
     if not meeting:
         nearest = min(candidates, key=lambda c: (c.reached(target), c.distance.value))
@@ -189,7 +199,7 @@ def tune(
             f"No setting of {len(candidates)} keeps {_words(target)} within {most:g}; the nearest "
             f"is {nearest.setting.text(unit)}, with {nearest.reached(target):.3g}."
         )
-        return Tuned(candidates, frontier, None, because + _exact(nearest))
+        return Tuned(tuple(candidates), frontier, None, because + _exact(nearest))
     if target == "size":
         best = min(meeting, key=lambda c: (c.rework_bound or 0.0, c.distance.value, c.rate))
         why = "has the least rework" if best.rework else "comes nearest to what was trained"
@@ -203,7 +213,19 @@ def tune(
         f"{words[0].upper()}{words[1:]}: {meet} {_words(target)} within {most:g}, and of them this "
         f"one {why}: {best.rate:.2%} of float32, distance {best.distance.value:.3f}{rework}."
     )
-    return Tuned(candidates, frontier, best, because + _exact(best))
+    return Tuned(tuple(candidates), frontier, best, because + _exact(best))
+
+
+def _check_target(target: str, most: float, *, knows_loss: bool) -> None:
+    if target not in TARGETS or not most > 0:
+        raise SettingsError(
+            f"a target is one of {', '.join(TARGETS)}, and a number above 0; got {target!r}, {most}"
+        )
+    if target == "rework" and not knows_loss:
+        raise SettingsError(
+            "these checkpoints come without a training: their loss is not known, and rework "
+            "neither; choose a target of size or distance"
+        )
 
 
 def failure_points(n: int) -> list[int]:

@@ -1,0 +1,129 @@
+"""The Tune page as Streamlit runs it: tried out once, then every target at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from streamlit.testing.v1 import AppTest
+
+from lcviz import state
+from lcviz.lab import sweep as sweeps
+from lcviz.lab.sweep import Sweep, stamped
+from lcviz.lab.tuner import Setting, choose, settings
+
+SECONDS = 60
+Tuning = Callable[..., Any]
+FEW = settings((1, 2, 3), (), ("model",), ("runlength",), (1, 2))
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def tried(own: Sweep) -> list[Setting]:
+        return FEW[:2] if own.wide else FEW
+
+    monkeypatch.setattr(Sweep, "tried", property(tried))
+    monkeypatch.setattr(sweeps, "ITERATIONS", 48)
+    yield
+    state.all_jobs().close()
+    state.all_jobs.clear()
+
+
+@pytest.fixture
+def tuning(page_of: Callable[[AppTest], Any]) -> Tuning:
+    """The Tune page of a session of its own, opened with these URL parameters."""
+
+    def script() -> None:
+        from lcviz.pages import tune
+
+        tune.page()
+
+    def open_page(**parameters: str) -> Any:
+        at = AppTest.from_function(script, default_timeout=SECONDS)
+        for name, value in ({"tune_model": "Matrix factorization"} | parameters).items():
+            at.query_params[name] = value
+        return page_of(at).run()
+
+    return open_page
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    generator = torch.Generator().manual_seed(0)
+    w = torch.zeros(400)
+    for i in range(40):
+        w = w + torch.randn(400, generator=generator) * 2.0 ** -(i % 7)
+        torch.save({"w": w}, tmp_path / f"{i}.pt")
+    return tmp_path
+
+
+def finished(page: Any, sweep: Sweep) -> Any:
+    state.all_jobs().wait(sweep, 1, SECONDS)
+    return page.run()
+
+
+def test_nothing_runs_until_it_is_asked_for(tuning: Tuning) -> None:
+    page = tuning()
+    assert [b.label for b in page.at.button] == ["Try 6 settings out"]
+    assert not page.charts
+    assert not page.texts("error") + page.texts("warning")
+
+
+def test_tried_out_once_then_every_target(tuning: Tuning) -> None:
+    sweep = Sweep("matrix-factorization")
+    page = finished(tuning().click("tune-start"), sweep)
+    (found,) = state.all_jobs().look(sweep, 1).found
+    candidates = found.value
+    assert page.charts == {"frontier"}
+    assert page.texts("success") == [choose(candidates, "rework", 3.0).because]
+    page.set("number_input", "tune_rework", 0.1)
+    assert page.texts("warning") == [choose(candidates, "rework", 0.1).because]
+    page.set("segmented_control", "tune_want_True", "size")
+    assert page.texts("success") == [choose(candidates, "size", 0.05).because]
+    page.set("segmented_control", "tune_want_True", "distance")
+    page.set("number_input", "tune_distance", 0.3)
+    told = page.texts("success") + page.texts("warning")
+    assert told == [choose(candidates, "distance", 0.3).because]
+    assert not page.at.button  # nothing was done again
+    assert state.all_jobs().look(sweep, 1).found == (found,)
+
+
+def test_somebody_else_sees_it_too(tuning: Tuning) -> None:
+    finished(tuning().click("tune-start"), Sweep("matrix-factorization"))
+    assert tuning().charts == {"frontier"}
+    assert not tuning(tune_wide="2 settings").charts
+
+
+def test_checkpoints_of_one_s_own(tuning: Tuning, own: Path) -> None:
+    page = tuning(tune_source="Checkpoints of yours", tune_distance="0.2")
+    assert not page.at.button
+    page.set("text_input", "tune_own", f" {own} ").click("tune-start")
+    finished(page, stamped(str(own), wide=False))
+    assert "for every checkpoint" in page.texts("success")[0]
+    (table,) = (t.value for t in page.at.table)
+    assert "rework" not in table
+
+
+@pytest.mark.parametrize(("path", "told"), [("nowhere", "is not there"), (".", "here are none")])
+def test_what_cannot_be_tried_out(
+    path: str, told: str, tuning: Tuning, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = tuning(tune_source="Checkpoints of yours", tune_own=path).click("tune-start")
+    finished(page, stamped(path, wide=False))
+    (error,) = page.texts("error")
+    assert told in error
+    assert [b.key for b in page.at.button] == ["tune-start"]
+
+
+def test_stopped(tuning: Tuning) -> None:
+    page = tuning().click("tune-start")
+    if [b.key for b in page.at.button] == ["tune-stop"]:  # not done already
+        page.click("tune-stop")
+        state.all_jobs().wait(Sweep("matrix-factorization"), 1, SECONDS)
+        page.run()
+        assert [b.key for b in page.at.button] == ["tune-start"]
+        assert page.texts("info")
