@@ -12,6 +12,8 @@ MakeTab = Callable[..., Any]
 PAGES = {
     "Live": ".st-key-panel-removed .stEChartsChart svg",
     "Learn": ".st-key-panel-stages .stEChartsChart svg",
+    "Tune": ".st-key-tune-start button",
+    "Recover": ".st-key-recover-start button",
     "Export": ".js-plotly-plot .main-svg",
 }
 
