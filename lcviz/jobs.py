@@ -123,6 +123,8 @@ class Jobs(Generic[T]):
         with self._condition:
             self._sweep()
             found = tuple(self._kept.get(experiment, ())[:parts])
+            if len(found) == parts:
+                return View(DONE, "", found)
             for ahead, job in enumerate(self._line):
                 if job.key == key:
                     if who is not None:
@@ -131,8 +133,6 @@ class Jobs(Generic[T]):
                         break  # it is about to stop
                     status = WAITING if ahead else WORKING
                     return View(status, "", found, job.share, ahead, len(job.seen))
-            if len(found) == parts:
-                return View(DONE, "", found)
             status, message = self._ended.get(key, (IDLE, ""))
             return View(status, message, found)
 

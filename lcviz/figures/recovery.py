@@ -250,7 +250,8 @@ def _race_sentence(outcomes: Sequence[Outcome], level: float, ends: dict[str, fl
     if never:
         cap = len(outcomes[0].race.trend) - 1
         told.append(f"{' and '.join(never)} not within {plural(cap, 'iteration')}")
-    return f"{text}{', '.join(told)}. Each line ends where it is back."
+    ends_at = "it is back, or at the cap" if never else "it is back"
+    return f"{text}{', '.join(told)}. Each line ends where {ends_at}."
 
 
 def _race_table(

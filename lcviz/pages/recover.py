@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import secrets
-import time
 
 import streamlit as st
 
@@ -34,7 +33,7 @@ METHODS = {
     "our addition.",
 }
 _WHO = "recover-who"  # in the session: an id nobody else has
-_ASKED = "recover-asked"  # what this session has asked for last, and when
+_ASKED = "recover-asked"  # what this session has asked for last
 _LEFT = "recover-left"  # what it does not want to wait for any more
 Key = tuple[Experiment, int]
 
@@ -192,7 +191,7 @@ def _ask(key: Key) -> str:
     except CrowdedError as exc:
         problem = str(exc)
     else:
-        st.session_state[_ASKED] = key, time.time()
+        st.session_state[_ASKED] = key
         st.session_state.pop(_LEFT, None)
         st.rerun()
     return problem
@@ -218,11 +217,11 @@ def _ordinal(n: int) -> str:
 def _elsewhere(key: Key) -> None:
     """Tell of an experiment that this session has asked for and does not show."""
     asked = st.session_state.get(_ASKED)
-    if asked is None or asked[0] == key or st.session_state.get(_LEFT) == asked[0]:
+    if asked is None or key == asked or st.session_state.get(_LEFT) == asked:
         return
-    if state.all_jobs().look(*asked[0]).status in ACTIVE:
+    if state.all_jobs().look(*asked).status in ACTIVE:
         st.info(
-            f"The experiment that you started is another one, {_named(asked[0])}. It stops within "
+            f"The experiment that you started is another one, {_named(asked)}. It stops within "
             "20 seconds if no page shows it; choose its parameters again to see it go on.",
             icon=":material/swap_horiz:",
         )
@@ -238,11 +237,10 @@ def _named(key: Key) -> str:
 
 
 def _age(key: Key, found: tuple[Found[tuple[Outcome, ...]], ...]) -> str:
-    """When it was computed; if before this session asked, that nothing was done again."""
-    asked = st.session_state.get(_ASKED)
+    """When it was computed; if this session has not asked, that nothing was done again."""
     last = max(one.at for one in found)
     when = datetime.datetime.fromtimestamp(last, datetime.UTC)
     text = f"Finished on {when.day} {when:%B} at {when:%H:%M} UTC"
-    if asked is not None and asked[0] == key and last >= asked[1]:
+    if st.session_state.get(_ASKED) == key:
         return f"{text}."
     return f"{text}, and kept: the same seeds would give the same numbers again."

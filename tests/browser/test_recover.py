@@ -47,7 +47,7 @@ def test_asked_and_finished_by_itself(tab: MakeTab) -> None:
         page.set_viewport_size({"width": width, "height": 1000})
         expecting(charts.nth(1).get_by_text("SCAR", exact=True)).to_have_count(1)
         main = "() => { const m = document.querySelector('[data-testid=stMain]');"
-        assert page.evaluate(main + " return m.scrollWidth <= m.clientWidth }")
+        page.wait_for_function(main + " return m.scrollWidth <= m.clientWidth }")  # charts shrink
         cut = "nodes => nodes.filter(n => n.scrollWidth > n.clientWidth + 1).length"
         assert page.get_by_test_id("stTable").evaluate_all(cut) == 0
     visitor.check()

@@ -216,7 +216,7 @@ def test_the_line_is_capped(line: Jobs[int], gate: Gate, monkeypatch: pytest.Mon
     ],
 )
 def test_errors_are_told_and_the_next_one_is_done(
-    error: Exception, message: str, line: Jobs[int]
+    error: Exception, message: str, line: Jobs[int], gate: Gate
 ) -> None:
     def fails(part: int, _progress: Progress) -> int:
         if part:
@@ -230,7 +230,12 @@ def test_errors_are_told_and_the_next_one_is_done(
     assert view.message.endswith(message)
     assert values(line, "a", 2) == [0]
     assert line.wait("b", 1, SECONDS).status == DONE
+    line.ask("c", 1, gate, "you")
     line.ask("a", 2, quick, "me")  # once more, and the error is forgotten
+    line.leave("me")
+    assert line.look("a", 2).status == STOPPED
+    gate.let(2)
+    line.ask("a", 2, quick, "me")
     assert line.wait("a", 2, SECONDS).status == DONE
 
 

@@ -103,6 +103,7 @@ def test_the_race_on_the_trend_ends_at_the_rework(check_option: Check) -> None:
     assert marked == [True, False, False, False, True]
     assert "full at once, LC run-length at once, LC Huffman after 0.4" in panel.sentence
     assert "TOPN not within 4 iterations" in panel.sentence
+    assert panel.sentence.endswith("is back, or at the cap.")
     assert panel.table["SCAR"].tolist()[:3] == ["2.30000", "2.05000", ""]
 
 

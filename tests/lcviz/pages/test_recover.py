@@ -112,8 +112,9 @@ def test_asked_finished_and_given_to_the_next_at_once(recovering: Recovering) ->
     other = recovering(recover_seeds="2")
     assert other.charts == PANELS
     assert "and kept: the same seeds would give the same numbers" in said(other)
-    fewer = recovering(recover_seeds="1")
-    assert "Of 1 seed." in said(fewer)
+    page.set("slider", "recover_seeds", 1)
+    assert "Of 1 seed." in said(page)
+    assert "and kept" in said(page)  # it has asked for two
     more = recovering(recover_seeds="3")
     assert "Go on with seed 2" in [b.label for b in more.at.button]
 
@@ -135,8 +136,9 @@ def test_seed_by_seed_then_stopped(recovering: Recovering, held: threading.Event
     page.click("recover-stop")
     assert "Stopped. 1 of 3 seeds finished and kept." in page.texts("info")
     assert buttons(page) == {"recover-start"}
-    held.set()
     page.click("recover-start")
+    assert buttons(page) == {"recover-stop"}
+    held.set()
     finish(page, 3)
     assert len(page.chart("rework")["series"][0]["data"]) == 15
 
