@@ -156,7 +156,8 @@ def _controls(key: Key, view: View[tuple[Outcome, ...]], watching: bool) -> None
     done, problem = len(view.found), None
     with st.container(horizontal=True, vertical_alignment="center", key="recover-controls"):
         if watching:
-            if st.button("Stop", icon=":material/stop:", key="recover-stop", type="primary",
+            if st.button("Stop", icon=":material/stop:", key="recover-stop",
+                         type=state.main_button(),
                          help="Seeds that are finished are kept."):  # fmt: skip
                 st.session_state[_LEFT] = key
                 state.all_jobs().leave(_who())
@@ -164,7 +165,8 @@ def _controls(key: Key, view: View[tuple[Outcome, ...]], watching: bool) -> None
             st.markdown(_where(view, seeds), width="content")
         elif view.status != DONE:
             label = "Crash it" if not done else f"Go on with seed {done}"
-            if st.button(label, icon=":material/bolt:", key="recover-start", type="primary",
+            if st.button(label, icon=":material/bolt:", key="recover-start",
+                         type=state.main_button(),
                          help="Trains, fails and recovers once for every seed."):  # fmt: skip
                 problem = _ask(key)
         else:
