@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from lcviz.pages import export, learn, live
+from lcviz.pages import export, inspect, learn, live
 
 st.set_page_config(
     page_title="lcviz: LC-Checkpoint live",
@@ -15,6 +15,7 @@ st.navigation(
     [
         st.Page(live.page, title="Live", icon=":material/monitoring:", default=True),
         st.Page(learn.page, title="Learn", icon=":material/school:", url_path="learn"),
+        st.Page(inspect.page, title="Inspect", icon=":material/search:", url_path="inspect"),
         st.Page(export.page, title="Export", icon=":material/download:", url_path="export"),
     ],
     position="top",
