@@ -122,7 +122,9 @@ def _at(text: str) -> Source:
     path = Path(text)
     with suppress(RuntimeError):  # no such user: then there is no such path either
         path = path.expanduser()
-    folder = path if path.is_dir() else None
+    folder = None
+    with suppress(OSError, ValueError):  # a name that is too long: opening it will say so
+        folder = path if path.is_dir() else None
     key = (text, None if folder else _changed(path))
     return Source(key, f"**{plain(path.name or text)}**", path, folder)
 
