@@ -264,19 +264,25 @@ def exponents_over_steps(every: Sequence[Moved]) -> Panel:
             y=exponents,
             z=[[math.log10(c) if c else None for c in row] for row in counts],
             customdata=counts,
-            colorscale="Cividis",
-            zmin=0,
-            zmax=max(decades),
-            colorbar={
-                "title": {"text": "values"}, "thickness": 14,
-                "tickvals": list(decades), "ticktext": [f"{10**d:,}" for d in decades],
-            },
+            coloraxis="coloraxis",
             hovertemplate="step %{x}, 2^%{y}: %{customdata:,} values<extra></extra>",
         )
     )  # fmt: skip
     figure.update_layout(
         height=340,
         margin={"l": 72, "r": 12, "t": 12, "b": 48},
+        plot_bgcolor="rgba(128,128,128,0.25)",  # no values: on black as on white
+        coloraxis={
+            "colorscale": "Cividis",
+            "cmin": 0,
+            "cmax": max(decades),
+            "colorbar": {
+                "title": {"text": "values"},
+                "thickness": 14,
+                "tickvals": list(decades),
+                "ticktext": [f"{10**d:,}" for d in decades],
+            },
+        },
         xaxis={"title": {"text": "step (iterations)"}, "showgrid": False},
         yaxis={"title": {"text": "exponent e of the level"}, "showgrid": False, "zeroline": False},
     )

@@ -140,7 +140,7 @@ def test_exponents_by_step() -> None:
     assert heat["customdata"] == [[0, 10, 0], [0, 0, 0], [0, 1, 40]]
     assert heat["z"][0] == [None, 1.0, None]
     assert math.isclose(heat["z"][2][2], math.log10(40))
-    assert heat["colorbar"]["ticktext"] == ["1", "10", "100"]
+    assert figure["layout"]["coloraxis"]["colorbar"]["ticktext"] == ["1", "10", "100"]
     assert panel.sentence == (
         "Levels reach from 2⁻⁷ to 2⁻⁵. At step 0 0.00 % of 50 values got a level, at step 9 "
         "80.00 %."
