@@ -289,9 +289,9 @@ def exponents_over_steps(every: Sequence[Moved]) -> Panel:
     first, last = every[0], every[-1]
     sentence = (
         f"Levels reach from {exponent_text(min(present))} to {exponent_text(max(present))}. At "
-        f"step {first.step} {percent_text(1 - first.zeros / max(first.n, 1))} of {first.n:,} "
-        f"values got a level, at step {last.step} "
-        f"{percent_text(1 - last.zeros / max(last.n, 1))}."
+        f"step {first.step}, {percent_text(1 - first.zeros / max(first.n, 1))} of {first.n:,} "
+        f"values got a level; at step {last.step}, "
+        f"{percent_text(1 - last.zeros / max(last.n, 1))}. Grey: no values."
     )
     rows = [(m.step, e, c) for m in every for e, c in m.counts.items()]
     table = pd.DataFrame(

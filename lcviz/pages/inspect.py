@@ -170,7 +170,7 @@ def _problems(seen: Overview) -> None:
     if lost:
         st.warning(
             f"{plural(len(lost), 'step')} from {lost[0]} to {lost[-1]} cannot be restored, since "
-            "each record needs the one before it. All others can.",
+            "each record needs the one before it. For all others every record is there.",
             icon=":material/link_off:",
         )  # fmt: skip
 

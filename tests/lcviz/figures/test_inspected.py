@@ -142,8 +142,8 @@ def test_exponents_by_step() -> None:
     assert math.isclose(heat["z"][2][2], math.log10(40))
     assert figure["layout"]["coloraxis"]["colorbar"]["ticktext"] == ["1", "10", "100"]
     assert panel.sentence == (
-        "Levels reach from 2⁻⁷ to 2⁻⁵. At step 0 0.00 % of 50 values got a level, at step 9 "
-        "80.00 %."
+        "Levels reach from 2⁻⁷ to 2⁻⁵. At step 0, 0.00 % of 50 values got a level; at step 9, "
+        "80.00 %. Grey: no values."
     )
     assert panel.table.to_dict("list") == {
         "step": [3, 3, 9], "exponent": ["−7", "−5", "−5"], "values": [10, 1, 40]

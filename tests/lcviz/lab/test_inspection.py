@@ -181,9 +181,16 @@ def test_merged_and_compacted(tmp_path: Path) -> None:
     assert seen.kinds["merged"] >= 2
     assert seen.reached == codec.verify(path).steps
     codec.compact(path)
-    seen = overview(look(path, before))
+    write(path, 26, first=20)
+    for file in path.glob("*.safetensors"):
+        if int(file.name[:8]) < 57 or file.name.startswith("00000057.delta"):
+            file.unlink()  # older history, as a later compaction removes it
+    found = look(path, before)
+    seen = overview(found)
     assert seen.problems == ()
-    assert seen.reached == codec.verify(path).steps
+    assert seen.reached == codec.verify(path).steps == tuple(range(57, 78, 3))
+    (first,) = (f for f in found.facts if f.entry.step == 60)
+    assert (first.entry.kind, first.again) == ("delta", 1)  # a table that the base tells of
 
 
 def test_records_that_overlap(tmp_path: Path) -> None:
