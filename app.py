@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from lcviz.pages import export, learn, live, recover, tune
+from lcviz.pages import export, inspect, learn, live, recover, tune
 
 st.set_page_config(
     page_title="lcviz: LC-Checkpoint live",
@@ -17,6 +17,7 @@ st.navigation(
         st.Page(learn.page, title="Learn", icon=":material/school:", url_path="learn"),
         st.Page(tune.page, title="Tune", icon=":material/tune:", url_path="tune"),
         st.Page(recover.page, title="Recover", icon=":material/healing:", url_path="recover"),
+        st.Page(inspect.page, title="Inspect", icon=":material/search:", url_path="inspect"),
         st.Page(export.page, title="Export", icon=":material/download:", url_path="export"),
     ],
     position="top",

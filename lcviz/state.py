@@ -115,7 +115,7 @@ def picture(panel: Panel, key: str) -> None:
     st.markdown(f"**{panel.title}**")
     if isinstance(panel.chart, go.Figure):
         ink = {"tickfont": {"color": INK[theme]}, "title": {"font": {"color": INK[theme]}}}
-        figure = panel.chart.update_xaxes(ink).update_yaxes(ink)
+        figure = panel.chart.update_xaxes(ink).update_yaxes(ink).update_coloraxes(colorbar=ink)
         st.plotly_chart(figure, key=f"panel-{key}", alt=panel.alt, config={"displayModeBar": False})
     else:
         # SVG is crisp at any zoom, and its texts can be read by people and by tests.

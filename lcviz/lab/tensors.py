@@ -1,0 +1,215 @@
+"""One step of a chain, tensor by tensor: what its record changes, and what is restored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+import codec
+from codec import runlength
+from codec.coding import Encoded
+from codec.merged import merged_of
+from codec.state import Arrays, TensorSpec
+from codec.track import Group
+from codec.walk import Position
+
+_AS_NUMBERS = ("F64", "F32", "F16", "BF16", "BOOL")
+
+
+@dataclass(frozen=True)
+class TensorFacts:
+    """One tensor at one step.
+
+    dtype: safetensors' name. stored: "base", "codes", "whole" or "unchanged", how the record has
+    it. changed: values whose level is not 0; None if it has no codes. bits: a parameter, of the
+    code words that end in it, or of the values stored whole; None where words stand for several
+    steps. largest: magnitude of its largest level that occurs. low, high, mean, std: of the finite
+    values that a restart gets, None if there are none or they are no real numbers. odd: how many
+    of them are not finite.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    n: int
+    stored: str
+    changed: int | None
+    bits: float | None
+    largest: float | None
+    low: float | None
+    high: float | None
+    mean: float | None
+    std: float | None
+    odd: int
+
+
+@dataclass(frozen=True, eq=False)
+class StepFacts:
+    """A restored step.
+
+    name: file name of the record that tells of it. moments: how many steps that record tells of.
+    groups: its alphabets, of a merged record those of the layer with this step; column: which
+    column of their levels is this step's, None for a plain delta. state: the restored track.
+    """
+
+    step: int
+    name: str
+    kind: str
+    moments: int
+    tensors: tuple[TensorFacts, ...]
+    groups: tuple[Group, ...]
+    column: int | None
+    state: Arrays
+
+
+def restored(
+    chain: codec.Chain, step: int, progress: Callable[[int], None] | None = None
+) -> StepFacts:
+    """Rebuild a step from the last base before it, and look at all of its tensors.
+
+    progress(step just rebuilt) is called on the way. Raises what `Chain.replay` does.
+    """
+    position: Position | None = None
+    for position in chain.replay(step):
+        if progress:
+            progress(position.step)
+    if position is None or position.step != step:
+        raise codec.StepNotFoundError(f"{chain.where}: no record leads to step {step}")
+    return _facts(position)
+
+
+def _facts(position: Position) -> StepFacts:
+    record, delta, column, moments = position.record, position.delta, None, 1
+    groups: tuple[Group, ...] = ()
+    whole: Arrays = {}
+    if delta is not None:
+        groups, whole = delta.groups, delta.exact
+    elif record.kind == "merged":
+        merged = merged_of(record, position.layout)
+        moments = len(merged.moments)
+        for layer in merged.layers:
+            for i, moment in enumerate(layer.moments):
+                if moment.step == position.step:
+                    groups, whole, column = layer.groups, moment.exact, i
+    coded = {name: found for group in groups for name, found in _of_group(group, column).items()}
+    tensors = []
+    for spec in position.layout.tensors:
+        array = position.state[spec.name]
+        bits = 8 * array.nbytes / spec.size if spec.size else None
+        how: tuple[str, int | None, float | None, float | None] = ("unchanged", 0, 0.0, None)
+        if record.kind == "base":
+            how = ("base", None, bits, None)
+        elif spec.name in coded:
+            how = ("codes", *coded[spec.name])
+        elif spec.name in whole:
+            how = ("whole", None, bits, None)
+        (stored, changed, bits, largest), summary = how, _summary(array, spec)
+        tensors.append(
+            TensorFacts(
+                spec.name, spec.shape, spec.dtype, spec.size, stored, changed, bits, largest,
+                *summary,
+            )
+        )  # fmt: skip
+    state = {name: array.copy() for name, array in position.state.items()}
+    return StepFacts(
+        position.step, position.entry.name, record.kind, moments, tuple(tensors), groups, column,
+        state,
+    )  # fmt: skip
+
+
+def _of_group(
+    group: Group, column: int | None
+) -> dict[str, tuple[int, float | None, float | None]]:
+    """Name -> values changed, bits a parameter, largest magnitude, of tensors with codes."""
+    e = group.encoded
+    codes = codec.decode(e).codes
+    levels = e.levels if column is None else e.levels[:, column]
+    bits = word_bits(e, codes, [t.size for t in group.tensors]) if column is None else None
+    found, begin = {}, 0
+    for i, spec in enumerate(group.tensors):
+        counts = np.bincount(codes[begin : begin + spec.size], minlength=e.k)
+        present = np.abs(levels[(counts > 0) & (levels != 0)])
+        found[spec.name] = (
+            int(counts[levels != 0].sum()),
+            None if bits is None else float(bits[i]) / spec.size,
+            float(present.max()) if present.size else None,
+        )
+        begin += spec.size
+    return found
+
+
+def word_bits(
+    e: Encoded, codes: NDArray[np.unsignedinteger], sizes: Sequence[int]
+) -> NDArray[np.int64]:
+    """Bits of the code words that end in each of the tensors: int64, as many as ``sizes``.
+
+    codes: (n,), decoded. A run of zeros counts where the value after it is. They add up to
+    ``e.payload_bits``.
+    """
+    borders = np.cumsum([0, *sizes])
+    if e.table is None:
+        return np.zeros(len(sizes), np.int64)
+    if e.table.classes == 1:
+        each = np.concatenate(([0], np.cumsum(e.table.lengths[codes], dtype=np.int64)))
+        return np.diff(each[borders])
+    at = np.flatnonzero(codes)
+    begin = np.zeros_like(at)
+    begin[1:] = at[:-1] + 1
+    runs = at - np.maximum(begin, at // e.stream_elements * e.stream_elements)
+    kinds = np.searchsorted(runlength.FIRST_RUN, runs, side="right") - 1
+    escape = int(e.table.lengths[0]) + runlength.CLASS_BITS + runlength.symbol_bits(e.k - 1)
+    symbols = codes[at].astype(np.int64) - 1
+    tokens = 1 + symbols * e.table.classes + kinds
+    known = (kinds < e.table.classes) & (symbols < e.table.n_symbols)
+    own = np.where(known, e.table.lengths[np.where(known, tokens, 0)], 0).astype(np.int64)
+    words = np.where(own > 0, own, escape) + runlength.OPEN_BITS[kinds]
+    each = np.concatenate(([0], np.cumsum(words)))
+    return np.diff(each[np.searchsorted(at, borders)])
+
+
+def numbers(array: NDArray[np.generic], spec: TensorSpec) -> NDArray[np.generic] | None:
+    """The values a restart gets, as an array of real numbers; None for complex and float8.
+
+    array: of the track. What is lossy is rounded to its own dtype, to nearest, ties to even.
+    """
+    if spec.dtype not in _AS_NUMBERS and spec.dtype[0] not in "IU":
+        return None
+    if spec.dtype == "F16":
+        with np.errstate(over="ignore"):  # beyond 65504 it becomes infinite
+            return array.astype(np.float16)
+    if spec.dtype == "BF16" and spec.lossy:
+        return _rounded(array.astype(np.float32))
+    if spec.dtype == "BF16":
+        return (array.astype(np.uint32) << 16).view(np.float32)
+    return array
+
+
+def _rounded(array: NDArray[np.float32]) -> NDArray[np.float32]:
+    """float32 to the nearest bfloat16, ties to even."""
+    bits = array.reshape(-1).view(np.uint32)
+    kept = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+    kept = np.where(np.isnan(array.reshape(-1)), bits, kept).astype(np.uint32)
+    return kept.view(np.float32).reshape(array.shape)
+
+
+def _summary(
+    array: NDArray[np.generic], spec: TensorSpec
+) -> tuple[float | None, float | None, float | None, float | None, int]:
+    """Minimum, maximum, mean and standard deviation of the finite values; how many are not."""
+    values = numbers(array, spec)
+    if values is None or not values.size:
+        return None, None, None, None, 0
+    finite = values.astype(np.float64)
+    here = np.isfinite(finite)
+    odd = int(finite.size - np.count_nonzero(here))
+    finite = finite[here]
+    if not finite.size:
+        return None, None, None, None, odd
+    with np.errstate(over="ignore"):  # float64 tensors may hold anything
+        return (
+            float(finite.min()), float(finite.max()), float(finite.mean()), float(finite.std()),
+            odd,
+        )  # fmt: skip

@@ -1,0 +1,191 @@
+"""What Inspect looks at: the run on Live, a path on this machine, or an uploaded archive."""
+
+from __future__ import annotations
+
+import tempfile
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import streamlit as st
+
+import codec
+
+from .. import state
+from ..figures.inspected import plain
+from ..figures.panel import nbytes_text
+from ..lab.exponents import Moved
+from ..lab.inspection import AT_ONCE, Catalogue, read_on, stamps
+from ..lab.tensors import StepFacts
+from ..session import Run
+
+UPLOAD_MIB = 200  # as server.maxUploadSize, which is what stops larger ones on their way
+_WIDGET = "inspect_upload"
+_UPLOAD = "inspect-upload"  # in the session: the file that was uploaded
+_HELD = "inspect-held"  # in the session: what was found out about the chain being looked at
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Where a chain is.
+
+    key: tells it from others. what: in words. target: its path, or an open archive. folder: where
+    records may still come, None of an archive. run: whose chain it is, if it is one of this server.
+    """
+
+    key: object
+    what: str
+    target: Path | IO[bytes]
+    folder: Path | None = None
+    run: Run | None = None
+
+    def chain(self) -> codec.Chain:
+        """As it is now. Raises ChainError."""
+        return codec.Chain(self.target)
+
+
+@dataclass(eq=False)
+class Held:
+    """What is known of the chain being looked at, so that nothing is read or decoded twice.
+
+    moved: by record, see `Read.key`. undecoded: why the first one that does not decode does not.
+    step: the last one that was rebuilt, with its record's key.
+    report: what verifying found, and how many records there were.
+    """
+
+    key: object
+    catalogue: Catalogue = field(default_factory=Catalogue)
+    moved: dict[object, tuple[Moved, ...]] = field(default_factory=dict)
+    undecoded: str = ""
+    step: tuple[object, StepFacts] | None = None
+    report: tuple[codec.Report, int] | None = None
+
+
+class Upload:
+    """An archive that came through the browser, in a file without a name: it is gone as soon as
+    it is closed, at the latest with the session. Raises OSError if the disk does not take it."""
+
+    def __init__(self, name: str, content: memoryview) -> None:
+        self.name = name
+        self.file = tempfile.TemporaryFile()  # noqa: SIM115
+        self.close = weakref.finalize(self, self.file.close)
+        try:
+            self.file.write(content)
+            self.file.flush()
+        except OSError:
+            self.close()
+            raise
+
+
+def choose() -> Source | None:
+    """The widgets that say where; None, and why, if there is nothing to look at."""
+    with st.container(border=True, key="inspect-where"):
+        grid = st.grid(2, min_column_width=320, key="inspect-places")
+        with grid.cell():
+            path = st.text_input(
+                "Path on this machine", key="inspect_path", bind="query-params",
+                persist_state="session", placeholder="the chain of the run on Live",
+                help="Of a chain's directory, run.lcc, or of an archive, .lcc.zip. Another "
+                "process may be writing to it: nothing is locked or changed. Empty: the run on "
+                "Live.",
+            )  # fmt: skip
+        with grid.cell():
+            st.file_uploader(
+                "Or an archive of your own, .lcc.zip", type=["zip"], key=_WIDGET,
+                on_change=_received, max_upload_size=UPLOAD_MIB,
+                help="It is kept for this browser tab alone, and deleted with it.",
+            )  # fmt: skip
+        upload = st.session_state.get(_UPLOAD)
+        if isinstance(upload, str):
+            st.error(upload, icon=":material/error:")
+            upload = None
+        if upload is not None and st.session_state.get(_WIDGET) is None:
+            st.button(
+                f"Close the upload {upload.name}", icon=":material/close:", on_click=_received
+            )
+    if upload is not None:
+        return Source(upload, f"the uploaded archive **{plain(upload.name)}**", upload.file)
+    if path.strip():
+        return _at(path.strip())
+    run = state.current_run()
+    if run is None:
+        state.await_example()
+        return None
+    whose = "the example run" if state.is_example(run) else "the run on Live"
+    return Source(run.id, f"the chain of {whose}, **{run.task.title}**", run.path, run.path, run)
+
+
+def _at(text: str) -> Source:
+    path = Path(text)
+    with suppress(RuntimeError):  # no such user: then there is no such path either
+        path = path.expanduser()
+    folder = None
+    with suppress(OSError, ValueError):  # a name that is too long: opening it will say so
+        folder = path if path.is_dir() else None
+    key = (text, None if folder else _changed(path))
+    return Source(key, f"**{plain(path.name or text)}**", path, folder)
+
+
+def _changed(path: Path) -> int | None:
+    """When an archive was last changed, ns."""
+    try:
+        return path.stat().st_ctime_ns
+    except (OSError, ValueError):
+        return None
+
+
+def _received() -> None:
+    """Put what was uploaded into a file, or drop what was removed."""
+    before = st.session_state.pop(_UPLOAD, None)
+    if isinstance(before, Upload):
+        before.close()
+    given: Any = st.session_state.get(_WIDGET)
+    if given is None:
+        return
+    if given.size > UPLOAD_MIB * 2**20:
+        st.session_state[_UPLOAD] = (
+            f"{plain(given.name)} has {nbytes_text(given.size)}; up to "
+            f"{nbytes_text(UPLOAD_MIB * 2**20)} can be uploaded. Give its path on this machine."
+        )
+        return
+    try:
+        st.session_state[_UPLOAD] = Upload(given.name, given.getbuffer())
+    except OSError as exc:
+        st.session_state[_UPLOAD] = f"The upload cannot be kept on disk: {exc}. Give its path."
+
+
+def read(source: Source) -> Held:
+    """The records, of which only those are read that are not known yet.
+
+    What was read stays known if the visitor does not wait. Raises ChainError.
+    """
+    held: Held | None = st.session_state.get(_HELD)
+    if held is None or held.key != source.key:
+        held = st.session_state[_HELD] = Held(source.key)
+    chain = source.chain()
+    listed = stamps(chain, source.folder)
+    known, bar = len(held.catalogue.records), st.empty()
+    for catalogue in read_on(chain, listed, held.catalogue):
+        held.catalogue, done = catalogue, len(catalogue.records)
+        if len(listed) - known > AT_ONCE:
+            bar.progress(done / len(listed), f"Read {done:,} of {len(listed):,} records")
+    bar.empty()
+    return held
+
+
+def reader(text: str, total: int) -> tuple[Callable[[int], None], Callable[[], object]]:
+    """A bar for what takes long: (done of total is shown, the bar goes)."""
+    bar = st.empty()
+
+    def progress(done: int) -> None:
+        bar.progress(min(done / max(total, 1), 1.0), f"{text} {done:,} of {total:,}")
+
+    return progress, bar.empty
+
+
+def sentence(exc: Exception) -> str:
+    """An error of the codec as a sentence in Markdown."""
+    return plain(str(exc).rstrip(".")) + "."
