@@ -16,6 +16,9 @@ from playwright.sync_api import Browser, Page, sync_playwright
 CHARTS = {
     "live": ".st-key-panel-removed .stEChartsChart svg",
     "learn": ".st-key-panel-stages .stEChartsChart svg",
+    "tune": ".st-key-tune-start button",
+    "recover": ".st-key-recover-start button",
+    "inspect": ".js-plotly-plot .main-svg",
     "export": ".js-plotly-plot .main-svg",
 }
 PATHS = {"live": "/", "learn": "/learn?everything=true"}

@@ -124,6 +124,8 @@ def inked(option: Option, theme: str) -> Option:
             one["label"] = one["label"] | {"color": ink}
         if "markLine" in one:
             label = one["markLine"].get("label", {}) | {"color": ink}
-            one["markLine"] = one["markLine"] | {"label": label, "animation": False}
+            # Else it is drawn where the value is once rounded to two digits.
+            own = {"label": label, "animation": False, "precision": 9}
+            one["markLine"] = one["markLine"] | own
     result["series"] = series
     return result

@@ -182,7 +182,9 @@ def _verification(source: Source, held: Held) -> None:
         "state with the digest that was taken when it was saved."
     )
     with st.container(horizontal=True, vertical_alignment="center", key="inspect-verifying"):
-        wanted = st.button("Verify", type="primary", icon=":material/verified:", key="verify")
+        wanted = st.button(
+            "Verify", type=state.main_button(), icon=":material/verified:", key="verify"
+        )
         stop, bar = st.empty(), st.empty()
     if wanted:
         stop.button("Stop", icon=":material/stop:", key="stop")  # any click ends this run

@@ -14,6 +14,7 @@ PAGES = {
     "Learn": ".st-key-panel-stages .stEChartsChart svg",
     "Tune": ".st-key-tune-start button",
     "Recover": ".st-key-recover-start button",
+    "Inspect": ".st-key-verify button",
     "Export": ".js-plotly-plot .main-svg",
 }
 

@@ -97,6 +97,7 @@ def test_inked_colours_everything_readable_and_changes_nothing_else(theme: str, 
     assert line["markLine"]["label"] == {"show": False, "color": ink}
     assert line["markLine"]["animation"] is False  # else it grows anew at every tick
     assert line["markLine"]["data"] == [{"xAxis": 3}]
+    assert line["markLine"]["precision"] > 6  # else a loss of 0.5724 is marked at 0.57
     assert bar == before["series"][2]
 
 
