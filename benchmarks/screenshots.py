@@ -2,7 +2,7 @@
 
     python benchmarks/screenshots.py FOLDER [--chromium /usr/bin/chromium]
 
-docs/img holds two of them, for the README.
+docs/img holds parts of some of them, for the README.
 """
 
 from __future__ import annotations
