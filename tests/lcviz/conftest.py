@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from demo_models import MODELS
 from lcviz.session import Run, Settings
@@ -70,3 +71,14 @@ def finished_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable
     yield finished
     for run in made.values():
         run.close()
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """A folder of forty checkpoints of one tensor that wanders."""
+    generator = torch.Generator().manual_seed(0)
+    w = torch.zeros(400)
+    for i in range(40):
+        w = w + torch.randn(400, generator=generator) * 2.0 ** -(i % 7)
+        torch.save({"w": w}, tmp_path / f"{i}.pt")
+    return tmp_path

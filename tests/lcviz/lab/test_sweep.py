@@ -6,21 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-import torch
 
 import codec
 from lcviz.lab.sweep import Sweep, stamped
 from lcviz.lab.tuner import choose, settings, tune
-
-
-@pytest.fixture
-def own(tmp_path: Path) -> Path:
-    generator = torch.Generator().manual_seed(0)
-    w = torch.zeros(400)
-    for i in range(40):
-        w = w + torch.randn(400, generator=generator) * 2.0 ** -(i % 7)
-        torch.save({"w": w}, tmp_path / f"{i}.pt")
-    return tmp_path
 
 
 def test_a_choice_or_every_setting() -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from streamlit.testing.v1 import AppTest
 
 from lcviz import state
@@ -48,16 +47,6 @@ def tuning(page_of: Callable[[AppTest], Any]) -> Tuning:
         return page_of(at).run()
 
     return open_page
-
-
-@pytest.fixture
-def own(tmp_path: Path) -> Path:
-    generator = torch.Generator().manual_seed(0)
-    w = torch.zeros(400)
-    for i in range(40):
-        w = w + torch.randn(400, generator=generator) * 2.0 ** -(i % 7)
-        torch.save({"w": w}, tmp_path / f"{i}.pt")
-    return tmp_path
 
 
 def finished(page: Any, sweep: Sweep) -> Any:
