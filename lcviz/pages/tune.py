@@ -22,6 +22,7 @@ TARGETS = {
     "size": "fit into a size",
 }
 _WHO = "tune-who"  # in the session: an id nobody else has
+_LEFT = "tune-left"  # what this session does not want to wait for any more
 
 
 def page() -> None:
@@ -38,7 +39,7 @@ def page() -> None:
     if sweep is None:
         return
     # Only the whole page can change the pace, so what is watched is decided here.
-    watching = state.all_jobs().look(sweep, 1).status in ACTIVE
+    watching = _watched(sweep)
     pace = state.POLL_SECONDS if watching else None
     st.fragment(_dashboard, run_every=pace)(sweep, watching)
 
@@ -84,7 +85,7 @@ def _sweep() -> Sweep | None:
 
 def _dashboard(sweep: Sweep, watching: bool) -> None:
     view: View[Any] = state.all_jobs().look(sweep, 1, _who() if watching else None)
-    if watching != (view.status in ACTIVE):
+    if watching != _watched(sweep):
         st.rerun()  # the whole page: polling begins or ends
     if view.found:
         _answer(sweep, view.found[0].value)
@@ -96,6 +97,7 @@ def _controls(sweep: Sweep, view: View[Any], watching: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="tune-controls"):
         if watching:
             if st.button("Stop", icon=":material/stop:", key="tune-stop"):
+                st.session_state[_LEFT] = sweep
                 state.all_jobs().leave(_who())
                 st.rerun()
             ahead = "one experiment runs at a time on this server; in line before this one"
@@ -111,11 +113,14 @@ def _controls(sweep: Sweep, view: View[Any], watching: bool) -> None:
             except CrowdedError as exc:
                 st.error(str(exc), icon=":material/hourglass_disabled:")
             else:
+                st.session_state.pop(_LEFT, None)
                 st.rerun()
     if watching:
         st.progress(view.share)
     elif view.status == FAILED:
         st.error(view.message, icon=":material/error:")
+    elif view.status in ACTIVE:
+        st.info("Somebody else has asked for this one: it goes on for them.")
     elif view.status == STOPPED:
         st.info(view.message, icon=":material/stop_circle:")
 
@@ -167,6 +172,12 @@ def _most(target: str) -> float:
         "Iterations of rework at most", 0.1, 100.0, 3.0, 0.5, format="%g", key="tune_rework",
         bind="query-params",
     )  # fmt: skip
+
+
+def _watched(sweep: Sweep) -> bool:
+    """Whether this session follows what is under way: also what others have asked for."""
+    active = state.all_jobs().look(sweep, 1).status in ACTIVE
+    return active and st.session_state.get(_LEFT) != sweep
 
 
 def _who() -> str:

@@ -19,9 +19,11 @@ from lcviz.lab.tuner import (
     Candidate,
     Setting,
     Tuned,
+    choose,
     failure_points,
     just_before_a_checkpoint,
     settings,
+    try_out,
     tune,
 )
 from lcviz.lab.workload import workload
@@ -197,6 +199,11 @@ def test_what_is_stored_exactly_is_named(tmp_path: Path) -> None:
     assert other.candidates[0].exact_share == 0
     assert "exactly" not in other.because
     assert "for every checkpoint" in tune(Found([tmp_path]), "distance", 9.0, few).because
+
+
+def test_what_was_tried_without_a_loss_knows_no_rework(own: Found) -> None:
+    with pytest.raises(codec.SettingsError, match="their loss is not known"):
+        choose(try_out(own, FEW[:2]), "rework", 3)
 
 
 def test_nothing_meets_the_target() -> None:

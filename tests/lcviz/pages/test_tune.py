@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from lcviz import state
 from lcviz.lab import sweep as sweeps
+from lcviz.lab.progress import Progress
 from lcviz.lab.sweep import Sweep, stamped
 from lcviz.lab.tuner import Setting, choose, settings
 
@@ -108,11 +110,45 @@ def test_what_cannot_be_tried_out(
     assert [b.key for b in page.at.button] == ["tune-start"]
 
 
-def test_stopped(tuning: Tuning) -> None:
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Nothing is tried out before this event."""
+    try_out, go_on = Sweep.try_out, threading.Event()
+
+    def slow(own: Sweep, progress: Progress) -> Any:
+        while not go_on.wait(0.02):
+            progress(1, 4)
+        return try_out(own, progress)
+
+    monkeypatch.setattr(Sweep, "try_out", slow)
+    yield go_on
+    go_on.set()
+
+
+def keys(page: Any) -> list[str]:
+    return [b.key for b in page.at.button]
+
+
+def test_stopped(tuning: Tuning, held: threading.Event) -> None:
     page = tuning().click("tune-start")
-    if [b.key for b in page.at.button] == ["tune-stop"]:  # not done already
-        page.click("tune-stop")
-        state.all_jobs().wait(Sweep("matrix-factorization"), 1, SECONDS)
-        page.run()
-        assert [b.key for b in page.at.button] == ["tune-start"]
-        assert page.texts("info")
+    assert keys(page) == ["tune-stop"]
+    page.click("tune-stop")
+    finished(page, Sweep("matrix-factorization"))
+    assert keys(page) == ["tune-start"]
+    assert page.texts("info") == ["Stopped."]
+    held.set()
+    finished(page.click("tune-start"), Sweep("matrix-factorization"))
+    assert page.charts == {"frontier"}
+
+
+def test_one_stops_and_the_other_goes_on(tuning: Tuning, held: threading.Event) -> None:
+    one = tuning().click("tune-start")
+    other = tuning()
+    assert keys(other) == ["tune-stop"]
+    one.click("tune-stop")
+    assert keys(one) == ["tune-start"]
+    assert one.texts("info") == ["Somebody else has asked for this one: it goes on for them."]
+    assert keys(other.run()) == ["tune-stop"]
+    held.set()
+    assert finished(other, Sweep("matrix-factorization")).charts == {"frontier"}
+    assert one.run().charts == {"frontier"}
