@@ -215,10 +215,10 @@ def _delta(story: Story, quiz: Quiz) -> bool:
         f"The restart has {_text(n.track)} already: it only needs the difference, "
         f"{_text(n.live)} − {_text(n.track, bracket=True)} = {_text(n.delta)}.",
     )
-    rows = {"u": [_text(m.live) for m in story.lesson.numbers],
-               "ũ": [_text(m.track) for m in story.lesson.numbers]}  # fmt: skip
+    numbers = story.lesson.numbers
+    rows = {"u": [_text(m.live) for m in numbers], "ũ": [_text(m.track) for m in numbers]}
     if shown:
-        rows["δ = u − ũ"] = [_text(m.delta) for m in story.lesson.numbers]
+        rows["δ = u − ũ"] = [_text(m.delta) for m in numbers]
     _table(story, rows)
     if shown:
         st.markdown(
