@@ -29,6 +29,7 @@ from demo_models import Task
 from .lab.anatomy import dissect
 from .lab.measures import distance
 from .lab.removed import RemovedBuckets, removed_buckets
+from .newest import Newest
 from .snapshot import (
     CLOSED,
     FAILED,
@@ -44,6 +45,7 @@ from .snapshot import (
 
 WATCH_SECONDS = 20.0
 CODES_BUDGET = 64 * 2**20  # bytes of exponent-stage codes kept for "removed bucket"
+STATES_BUDGET = 64 * 2**20  # bytes of the states that the newest deltas lie between
 
 
 class Run:
@@ -76,12 +78,11 @@ class Run:
         self._checkpoints: list[Checkpoint] = []
         self._train_seconds = self._codec_seconds = self._measure_seconds = 0.0
         self._loss_seconds = self._wall_seconds = self._train_seconds_saved = 0.0
-        self._codes: dict[int, list[Codes]] = {}
-        self._codes_nbytes = 0
+        self._codes: Newest[list[Codes]] = Newest(CODES_BUDGET)
         self._removed: dict[int, RemovedBuckets] = {}
         self._removing = threading.Lock()
         self._start = self._live = self._track = self._arrays()
-        self._states = States(0, {}, self._live)
+        self._states: Newest[States] = Newest(STATES_BUDGET)
         self._save(float("nan"))
         self._thread = threading.Thread(target=self._work, name=f"run-{run_id}", daemon=True)
         self._thread.start()
@@ -117,10 +118,18 @@ class Run:
         with self._condition:
             return time.monotonic() - self._last_watched
 
-    def states(self) -> States:
-        """What the newest checkpoint's delta lies between."""
+    def states(self, step: int | None = None) -> States | None:
+        """What a saved step's delta lies between, the newest one's unless a step is given.
+
+        None once they are let go: the newest STATES_BUDGET bytes are kept, at least one step's.
+        """
         with self._condition:
-            return self._states
+            return self._states.get(self._checkpoints[-1].step if step is None else step)
+
+    def steps_held(self) -> tuple[int, ...]:
+        """The steps that `states` still knows, rising."""
+        with self._condition:
+            return self._states.steps
 
     def snapshot(self) -> Snapshot:
         """The run as it is now."""
@@ -330,12 +339,8 @@ class Run:
             self._codec_seconds += saved.seconds
             self._measure_seconds += checkpoint.measure_seconds
             self._checkpoints.append(checkpoint)
-            self._states = states
-            self._codes[saved.step] = codes
-            self._codes_nbytes += sum(own.nbytes for own in codes)
-            while self._codes_nbytes > CODES_BUDGET:
-                oldest = self._codes.pop(next(iter(self._codes)))
-                self._codes_nbytes -= sum(own.nbytes for own in oldest)
+            self._states.add(saved.step, states, states.nbytes)
+            self._codes.add(saved.step, codes, sum(own.nbytes for own in codes))
         share = self.settings.loss_share
         if share is None or self._loss_seconds <= share * self._wall_seconds:
             self._measure_losses()

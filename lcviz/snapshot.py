@@ -90,7 +90,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class States:
-    """What the newest delta lies between: the track before it, and the model that was saved.
+    """What a delta lies between: the track before it, and the model that was saved.
 
     Arrays that nobody changes any more: name -> float32. before is empty for a base.
     """
@@ -98,6 +98,11 @@ class States:
     step: int
     before: Arrays
     live: Arrays
+
+    @property
+    def nbytes(self) -> int:
+        """What both take in memory."""
+        return sum(a.nbytes for arrays in (self.before, self.live) for a in arrays.values())
 
 
 @dataclass(frozen=True)

@@ -155,6 +155,7 @@ def read_numbers(text: str) -> list[float]:
 def _of_run(run: Run, bits: int | None) -> Lesson | None:
     held = st.session_state.get(_HELD)
     newest = run.states()
+    assert newest is not None, "a run always holds its newest states"
     if (
         held is None
         or held[0] != run.id

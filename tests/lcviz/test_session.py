@@ -686,6 +686,31 @@ def test_only_the_newest_codes_are_kept(make_run: MakeRun, monkeypatch: pytest.M
     assert run.removed_buckets(4).step == 4
 
 
+def test_states_of_every_step_held(
+    make_run: MakeRun, saves: dict[int, SimpleNamespace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a delta lies between: the track before it, and what was handed to the codec."""
+    run = make_run(stop_after=4)
+    played(run)
+    assert run.steps_held() == (0, 1, 2, 3, 4)
+    base = run.states(0)
+    assert base is not None
+    assert base.before == {}
+    for step in (1, 2, 3, 4):
+        states = run.states(step)
+        assert states is not None
+        assert states.step == step
+        for name, live in saves[step].live.items():
+            assert bits_of(states.live[name]) == bits_of(live)
+            assert bits_of(states.before[name]) == bits_of(saves[step - 1].track[name])
+    assert run.states() is run.states(4)
+    assert run.states(5) is None
+    monkeypatch.setattr(session, "STATES_BUDGET", 150_000)  # 62,800 bytes a step
+    few = make_run(stop_after=4)
+    played(few)
+    assert few.steps_held() == (3, 4)
+
+
 # The figures that the project promises.
 
 

@@ -142,6 +142,7 @@ def test_weights_of_the_run(learning: Learning) -> None:
                 and "written" not in t.value)  # fmt: skip
     run = page.the_run
     states = run.states()
+    assert states is not None
     assert len(found) == 16
     assert any(f"of step {states.step}." in text for text in page.texts("caption"))
     biggest = max(float(abs(states.live[n] - states.before[n]).max()) for n in states.live)
