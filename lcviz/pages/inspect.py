@@ -14,6 +14,7 @@ import codec
 from .. import state
 from ..figures.inspected import exponents_over_steps, records_table, sizes_over_steps
 from ..figures.panel import CODER_NAMES, nbytes_text, percent_text, plural
+from ..glossary import explained
 from ..lab.exponents import moved
 from ..lab.inspection import Keep, Overview, overview
 from .onestep import one_step
@@ -31,9 +32,11 @@ def page() -> None:
     """The whole page."""
     st.title("Inspect a chain", anchor=False)
     st.markdown(
-        "A chain is a folder of **records**: a base holds the whole state, each delta one step. "
-        "Open any of them: what every record takes and says of itself, whether all are there, and "
-        "what each step did to each tensor."
+        explained(
+            "A [[chain]] is a folder of [[records|record]]: a [[base]] holds the whole state, each "
+            "[[delta]] one [[step]]. Open any of them: what every record takes and says of itself, "
+            "whether all are there, and what each step did to each tensor."
+        )
     )
     source = choose()
     if source is None:
