@@ -201,7 +201,7 @@ def _numbers(
     found = []
     for name, part, before, after in zip(names, parts, track, live, strict=True):
         delta = after - before
-        i = _bucket(part.buckets, float(delta))
+        i = bucket_of(part.buckets, float(delta))
         code = 0 if i is None else int(part.buckets.level[i])
         level = part.levels[code]
         found.append(
@@ -214,7 +214,8 @@ def _numbers(
     return tuple(found)
 
 
-def _bucket(buckets: codec.Buckets, delta: float) -> int | None:
+def bucket_of(buckets: codec.Buckets, delta: float) -> int | None:
+    """The index of the bucket that a change falls into, None for 0."""
     if delta == 0:
         return None
     own = fields(delta)
