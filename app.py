@@ -4,7 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from lcviz.pages import export, glossary, inspect, learn, live, recover, tune
+from lcviz.pages import export, glossary, inspect, learn, live, recover, traced, tune
 
 st.set_page_config(
     page_title="lcviz: LC-Checkpoint live",
@@ -23,4 +23,6 @@ pages = [
         title="Glossary", icon=":material/menu_book:", url_path="glossary",
     ),
 ]  # fmt: skip
-st.navigation(pages, position="top").run()
+page = st.navigation(pages, position="top")
+traced.toolbar()
+page.run()

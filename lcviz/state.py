@@ -6,6 +6,7 @@ people with different links do not meet.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import pandas as pd
@@ -24,6 +25,7 @@ STARTING_POLL_SECONDS = 0.3
 PLAIN_TABLE_ROWS = 10  # longer ones scroll
 TABLE_HEIGHT = 300  # pixels
 _RUN = "run"
+Select = Literal["ignore"] | Callable[[], None]
 
 
 @st.cache_resource(show_spinner=False)
@@ -45,8 +47,7 @@ def current_run() -> Run | None:
 
     None while a server that was just started still trains its example: see `await_example`.
     """
-    # Going to another page drops the URL's parameters: the session remembers the last run.
-    run_id = st.query_params.get(_RUN, st.session_state.get(_RUN))
+    run_id = remembered(_RUN)
     run = all_runs().get(run_id)
     if run is None and run_id not in (None, EXAMPLE_ID):
         st.warning(
@@ -79,11 +80,30 @@ def _look_for_example() -> None:
 
 def look_at(run: Run) -> None:
     """Make a run the one this session, and this URL, shows."""
-    st.session_state[_RUN] = run.id
-    if is_example(run):
-        st.query_params.pop(_RUN, None)
-    elif st.query_params.get(_RUN) != run.id:
-        st.query_params[_RUN] = run.id
+    remember(_RUN, None if is_example(run) else run.id)
+
+
+def known_run() -> Run | None:
+    """The run that `current_run` would show; says nothing, and None while there is none."""
+    return all_runs().get(remembered(_RUN)) or all_runs().get(EXAMPLE_ID)
+
+
+def remembered(name: str) -> str | None:
+    """A part of the view that all pages share: from the URL, else as it was last.
+
+    Going to another page drops the URL's parameters, so the session remembers them.
+    """
+    value = st.query_params.get(name, st.session_state.get(f"remembered-{name}"))
+    return None if value is None else str(value)
+
+
+def remember(name: str, value: str | None) -> None:
+    """Put it into this session and this URL, or, if None, take it from both."""
+    st.session_state[f"remembered-{name}"] = value
+    if value is None:
+        st.query_params.pop(name, None)
+    elif st.query_params.get(name) != value:
+        st.query_params[name] = value
 
 
 def is_example(run: Run) -> bool:
@@ -102,29 +122,39 @@ def poll_interval(run: Run) -> float | None:
     return POLL_SECONDS if run.snapshot().status == PLAYING else RESTING_POLL_SECONDS
 
 
-def show(panel: Panel, key: str) -> None:
-    """A panel: title, picture, sentence, and its table if tables are switched on."""
-    picture(panel, key)
+def show(panel: Panel, key: str, on_select: Select = "ignore") -> None:
+    """A panel: title, picture, sentence, and its table if tables are switched on.
+
+    on_select: called when a part of an ECharts panel is clicked that can be selected; which one
+    is in the session then, under `panel_key`.
+    """
+    picture(panel, key, on_select)
     if st.session_state.get("tables"):
         show_table(panel.table, key)
 
 
-def picture(panel: Panel, key: str) -> None:
+def panel_key(key: str) -> str:
+    """The key of a panel's chart."""
+    return f"panel-{key}"
+
+
+def picture(panel: Panel, key: str, on_select: Select = "ignore") -> None:
     """A panel without its table."""
     theme = st.context.theme.type or "light"
     st.markdown(f"**{panel.title}**")
     if isinstance(panel.chart, go.Figure):
         ink = {"tickfont": {"color": INK[theme]}, "title": {"font": {"color": INK[theme]}}}
         figure = panel.chart.update_xaxes(ink).update_yaxes(ink).update_coloraxes(colorbar=ink)
-        st.plotly_chart(figure, key=f"panel-{key}", alt=panel.alt, config={"displayModeBar": False})
+        st.plotly_chart(figure, key=panel_key(key), alt=panel.alt, config={"displayModeBar": False})
     else:
         # SVG is crisp at any zoom, and its texts can be read by people and by tests.
         st.echarts_chart(
             inked(panel.chart, theme),
-            key=f"panel-{key}",
+            key=panel_key(key),
             height=panel.height,
             alt=panel.alt,
             renderer="svg",
+            on_select=on_select,
         )
     st.markdown(f":small[{panel.sentence}]")
 

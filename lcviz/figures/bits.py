@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..lab.anatomy import Choice
+from ..lab.anatomy import BucketKey, Choice
 from .panel import (
     BLUE,
     CODER_NAMES,
@@ -19,6 +19,7 @@ from .panel import (
     Option,
     Panel,
     base_option,
+    exponent_text,
     nbytes_text,
     percent_text,
 )
@@ -27,11 +28,18 @@ FLOOR = 100 / 32  # percent of float32: one bit a parameter
 COLOURS = {"runlength": BLUE, "huffman": VERMILION}
 
 
-def bit_choices(choices: Sequence[Choice], now: int, coder: str) -> Panel:
+def bit_choices(
+    choices: Sequence[Choice],
+    now: int,
+    coder: str,
+    marked: BucketKey | None = None,
+    keeps: int | None = None,
+) -> Panel:
     """Size with both coders and kept energy for every x.
 
     choices: from `lab.anatomy.choices`. now: the index of what the record keeps. coder: the
-    one that it was written with.
+    one that it was written with. marked: the bucket that is highlighted; keeps: the index of
+    the first choice that keeps it.
     """
     names = [_name(c) for c in choices]
     mine = choices[now]
@@ -84,7 +92,8 @@ def bit_choices(choices: Sequence[Choice], now: int, coder: str) -> Panel:
                 "symbolSize": 10,
                 "itemStyle": {"color": PURPLE},
                 "data": [round(100 * c.sizes.share(c.sizes.entropy), 3) for c in choices],
-            },
+            }
+            | _keeping(marked, keeps, names),
             {
                 "name": "1 bit a parameter",
                 "type": "line",
@@ -117,11 +126,34 @@ def bit_choices(choices: Sequence[Choice], now: int, coder: str) -> Panel:
             },
         ],
     }
+    sentence = _sentence(mine)
+    if marked is not None and keeps is not None:
+        from_on = f"from x = {names[keeps]} on" if names[keeps] != "all" else "by x = all only"
+        sentence += f" Highlighted: {exponent_text(*marked)} is kept {from_on}."
     alt = "Size with both coders and kept energy for x from 1 to 8 bits, and for all buckets."
     return Panel(
-        "Priority promotion: what x bits keep and cost", _sentence(mine), option, alt,
+        "Priority promotion: what x bits keep and cost", sentence, option, alt,
         _table(choices, names),
     )  # fmt: skip
+
+
+def _keeping(marked: BucketKey | None, keeps: int | None, names: Sequence[str]) -> dict[str, Any]:
+    """The area of the choices that keep the highlighted bucket."""
+    if marked is None or keeps is None:
+        return {}
+    last = len(names) - 1 - (names[-1] not in ("all",))  # a budget is no more bits
+    area = [
+        {"name": f"keep {exponent_text(*marked)}", "xAxis": names[keeps]},
+        {"xAxis": names[last]},
+    ]
+    return {
+        "markArea": {
+            "silent": True,
+            "itemStyle": {"color": "rgba(204,121,167,0.18)"},
+            "label": {"show": True, "position": "insideTopLeft"},
+            "data": [area],
+        }
+    }
 
 
 def _bars(choices: Sequence[Choice], now: int, coder: str) -> dict[str, Any]:

@@ -6,25 +6,37 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from ..lab.anatomy import BucketTotal
+from ..lab.anatomy import BucketKey, BucketTotal
 from .panel import (
     HATCH,
+    PURPLE,
     SIGN_COLOURS,
     SIGN_NAMES,
     Option,
     Panel,
     base_option,
     exponent_text,
+    highlighted,
     minus,
     plural,
 )
 
 
-def bucket_histogram(totals: Sequence[BucketTotal], n: int, shared: bool) -> Panel:
+def bucket_clicked(totals: Sequence[BucketTotal], series: int, index: int) -> BucketKey | None:
+    """Which bucket a bar of the histogram of these totals stands for; None if there is none."""
+    exponents = [b.exponent for b in totals]
+    key = (min(exponents, default=0) + index, series // 2)
+    return key if any((b.exponent, b.sign) == key for b in totals) else None
+
+
+def bucket_histogram(
+    totals: Sequence[BucketTotal], n: int, shared: bool, marked: BucketKey | None = None
+) -> Panel:
     """How many values of the delta fall into each bucket, and which buckets survive.
 
     totals: from `lab.anatomy.totals`. n: elements of the delta. shared: one alphabet for
     the whole model; with one a tensor a bucket may be kept in one and dropped in another.
+    marked: the bucket that is highlighted.
     """
     present = [b.exponent for b in totals] or [0]
     exponents = list(range(min(present), max(present) + 1))
@@ -43,7 +55,16 @@ def bucket_histogram(totals: Sequence[BucketTotal], n: int, shared: bool) -> Pan
                     "barWidth": width,
                     "itemStyle": {"color": SIGN_COLOURS[sign]}
                     | ({"opacity": 0.55, "decal": HATCH} if what == "dropped" else {}),
-                    "data": [count.get(e) or None for e in exponents],
+                    "label": {"show": False},
+                    # A click highlights a bucket, in all charts; which one, `data` itself shows.
+                    "selectedMode": "single",
+                    "select": {"itemStyle": {"borderColor": PURPLE}},
+                    "data": [
+                        highlighted({"value": count[e]}, down=sign == 1)
+                        if (e, sign) == marked and count.get(e)
+                        else count.get(e) or None
+                        for e in exponents
+                    ],
                 }
             )
     labels = [minus(e) for e in exponents]
@@ -114,6 +135,12 @@ def bucket_histogram(totals: Sequence[BucketTotal], n: int, shared: bool) -> Pan
             f"Every tensor keeps its own largest buckets, down to {exponent_text(smallest)}: "
             f"{kept_values:,} of {n:,} values. A bucket may be kept in one tensor (narrow solid "
             "bar) and dropped in another (hatched). What is dropped is seen again in the next δ."
+        )
+    here = next((b for b in totals if (b.exponent, b.sign) == marked), None)
+    if here is not None:
+        sentence += (
+            f" Highlighted: {exponent_text(here.exponent, here.sign)} with "
+            f"{plural(here.kept + here.dropped, 'value')}."
         )
     table = pd.DataFrame(
         {

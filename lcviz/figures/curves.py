@@ -32,7 +32,7 @@ def loss_curve(
 
     viewed: the step the other panels show, marked by a line.
     """
-    option = _lines(
+    option = lines_option(
         steps,
         {
             "live model": (BLUE, "solid", live),
@@ -74,7 +74,7 @@ def size_curve(
     }
     if budget is not None:
         lines["budget"] = (VERMILION, "dotted", [round(100 * budget, 3)] * len(share[1:]))
-    option = _lines(
+    option = lines_option(
         steps[1:],
         lines,
         "record, % of float32",
@@ -102,12 +102,10 @@ def _thinned(points: list[tuple[int, float]]) -> list[tuple[int, float]]:
     return points[::-1][::stride][::-1]
 
 
-def _lines(
-    steps: Sequence[int],
-    series: Lines,
-    y_name: str,
-    viewed: int,
+def lines_option(
+    steps: Sequence[int], series: Lines, y_name: str, viewed: int, digits: int = 6
 ) -> Option:
+    """Lines over steps, with a mark at the one looked into. digits: after the point."""
     mark = {
         "symbol": "none",
         "silent": True,
@@ -142,7 +140,7 @@ def _lines(
                 "showSymbol": len(steps) < 2,
                 "lineStyle": {"color": colour, "type": dash, "width": 2},
                 "itemStyle": {"color": colour},
-                "data": [[s, plotted(v)] for s, v in _thinned(list(zip(steps, values)))],
+                "data": [[s, plotted(v, digits)] for s, v in _thinned(list(zip(steps, values)))],
             }
             | ({"markLine": mark} if i == 0 else {})
             for i, (name, (colour, dash, values)) in enumerate(series.items())

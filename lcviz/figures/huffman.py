@@ -9,22 +9,28 @@ import pandas as pd
 
 from codec import huffman
 
-from ..lab.anatomy import Alphabet
+from ..lab.anatomy import Alphabet, BucketKey
 from ..lab.codes import CodeRow, TokenRow
-from .panel import Option, Panel, exponent_text, minus, nbytes_text, plural
+from .panel import POINTER, Option, Panel, exponent_text, minus, nbytes_text, plural
 from .tree import tree_option
 
 
-def code_panel(rows: Sequence[CodeRow], alphabet: Alphabet, name: str) -> Panel:
+def code_panel(
+    rows: Sequence[CodeRow], alphabet: Alphabet, name: str, marked: BucketKey | None = None
+) -> Panel:
     """The code of single values: levels, counts, code words, and their tree.
 
-    rows: from `lab.codes.code_table`. name: whose alphabet it is, for the sentence.
+    rows: from `lab.codes.code_table`. name: whose alphabet it is, for the sentence. marked: the
+    bucket that is highlighted.
     """
     counts = np.array([r.count for r in rows], np.int64)
     lengths = np.array([len(r.word) for r in rows], np.uint8)
     n, words = int(counts.sum()), huffman.n_bits(counts, lengths)
     option, n_leaves = tree_option(
-        huffman.tree(lengths), lambda s: (_level_text(rows[s].level), rows[s].sign), "level", 150
+        huffman.tree(lengths),
+        lambda s: (_pointed(rows[s], marked) + _level_text(rows[s].level), rows[s].sign),
+        "level",
+        150,
     )
     if not lengths.any():
         sentence = f"{name}: a single symbol, so no bits are needed at all."
@@ -45,7 +51,10 @@ def code_panel(rows: Sequence[CodeRow], alphabet: Alphabet, name: str) -> Panel:
         {
             "symbol": [r.symbol for r in rows],
             "bucket": [
-                "zero" if r.exponent is None else exponent_text(r.exponent, r.sign) for r in rows
+                "zero"
+                if r.exponent is None
+                else _pointed(r, marked) + exponent_text(r.exponent, r.sign)
+                for r in rows
             ],
             "level": [minus(f"{r.level:.6g}") for r in rows],
             "count": [r.count for r in rows],
@@ -59,16 +68,18 @@ def code_panel(rows: Sequence[CodeRow], alphabet: Alphabet, name: str) -> Panel:
     )
 
 
-def token_panel(rows: Sequence[TokenRow], alphabet: Alphabet, name: str) -> Panel:
+def token_panel(
+    rows: Sequence[TokenRow], alphabet: Alphabet, name: str, marked: BucketKey | None = None
+) -> Panel:
     """The code of tokens, each a run of zeros and the level that ends it.
 
-    rows: from `lab.codes.token_table`. name: as for `code_panel`.
+    rows: from `lab.codes.token_table`. name, marked: as for `code_panel`.
     """
     assert alphabet.table is not None, "tokens have a table"
     by_token = {r.token: r for r in rows}
     option, n_leaves = tree_option(
         huffman.tree(alphabet.table.lengths),
-        lambda t: (token_text(by_token[t]), by_token[t].sign),
+        lambda t: (_pointed(by_token[t], marked) + token_text(by_token[t]), by_token[t].sign),
         "token",
         230,
     )
@@ -83,7 +94,7 @@ def token_panel(rows: Sequence[TokenRow], alphabet: Alphabet, name: str) -> Pane
     if escaped:
         sentence += f" {plural(escaped, 'run')} without a word took the escape's."
     columns: dict[str, list[object]] = {
-        "token": [token_text(r) for r in rows],
+        "token": [_pointed(r, marked) + token_text(r) for r in rows],
         "code word": [r.word for r in rows],
         "bits": [len(r.word) for r in rows],
         "open bits": [f"{'≥ ' if r.symbol is None else ''}{r.open_bits}" for r in rows],
@@ -124,6 +135,12 @@ def _cost(alphabet: Alphabet) -> str:
         saved = nbytes_text(alphabet.saved_bits / 8)
         return f"The table is the one sent last, which saved {saved}: only {words} of words."
     return f"The table is new: {plural(alphabet.table_nbytes, 'byte')}, beside {words} of words."
+
+
+def _pointed(row: CodeRow | TokenRow, marked: BucketKey | None) -> str:
+    """What stands in front of a row of the highlighted bucket."""
+    here = row.exponent is not None and (row.exponent, row.sign) == marked
+    return f"{POINTER} " if here else ""
 
 
 def _level_text(level: float) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
+from ..lab.anatomy import BucketKey
 from ..lab.exponents import Moved
 from ..lab.inspection import Facts
 from ..lab.tensors import StepFacts, TensorFacts
@@ -248,10 +249,11 @@ def _short(name: str) -> str:
     return name if len(name) <= NAME_LENGTH else "…" + name[1 - NAME_LENGTH :]
 
 
-def exponents_over_steps(every: Sequence[Moved]) -> Panel:
+def exponents_over_steps(every: Sequence[Moved], marked: BucketKey | None = None) -> Panel:
     """Heatmap of how many values of each step got a level of each exponent.
 
-    every: by rising step; one of them has a value that changed.
+    every: by rising step; one of them has a value that changed. marked: the bucket whose exponent
+    is highlighted.
     """
     present = {e for m in every for e in m.counts}
     exponents = list(range(min(present), max(present) + 1))
@@ -286,6 +288,13 @@ def exponents_over_steps(every: Sequence[Moved]) -> Panel:
         xaxis={"title": {"text": "step (iterations)"}, "showgrid": False},
         yaxis={"title": {"text": "exponent e of the level"}, "showgrid": False, "zeroline": False},
     )
+    if marked is not None and exponents[0] <= marked[0] <= exponents[-1]:
+        figure.add_hrect(
+            marked[0] - 0.5,
+            marked[0] + 0.5,
+            line={"color": PURPLE, "width": 3},
+            fillcolor="rgba(0,0,0,0)",
+        )
     first, last = every[0], every[-1]
     sentence = (
         f"Levels reach from {exponent_text(min(present))} to {exponent_text(max(present))}. At "

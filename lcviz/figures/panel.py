@@ -25,6 +25,10 @@ HATCH = {
     "color": "rgba(128,128,128,0.85)",
 }
 
+POINTER = "▶"  # in front of what is highlighted, in texts
+# A highlighted bar: a rim that shows on both backgrounds, and a sign beside it.
+RIM = {"borderColor": PURPLE, "borderWidth": 3}
+
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 INK = {"light": "#31333f", "dark": "#fafafa"}  # the library's own axis grey is too faint
 
@@ -98,6 +102,16 @@ def base_option() -> Option:
     return {"animation": False, "tooltip": {"confine": True}, "legend": legend}
 
 
+def highlighted(item: dict[str, Any], *, down: bool = False) -> dict[str, Any]:
+    """A bar that stands out. down: it grows downwards. Its series needs a label, hidden."""
+    label = {
+        "show": True,
+        "position": "bottom" if down else "top",
+        "formatter": "▲" if down else "▼",
+    }
+    return item | {"itemStyle": item.get("itemStyle", {}) | RIM, "label": label}
+
+
 def plotted(value: float, digits: int = 6) -> float | None:
     """A number as a chart takes it: rounded, and a gap where it is not finite."""
     return round(value, digits) if math.isfinite(value) else None
@@ -122,6 +136,9 @@ def inked(option: Option, theme: str) -> Option:
     for one in series:
         if "label" in one:
             one["label"] = one["label"] | {"color": ink}
+        if "markArea" in one:
+            label = one["markArea"].get("label", {}) | {"color": ink}
+            one["markArea"] = one["markArea"] | {"label": label, "animation": False}
         if "markLine" in one:
             label = one["markLine"].get("label", {}) | {"color": ink}
             # Else it is drawn where the value is once rounded to two digits.

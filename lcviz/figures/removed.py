@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from ..lab.anatomy import BucketKey
 from ..lab.removed import Removed, RemovedBuckets
 from .panel import (
     HATCH,
@@ -16,14 +17,15 @@ from .panel import (
     Panel,
     base_option,
     exponent_text,
+    highlighted,
     loss_text,
     minus,
     plotted,
 )
 
 
-def removed_bucket_panel(result: RemovedBuckets) -> Panel:
-    """How far the loss moves when one bucket of the delta is left out."""
+def removed_bucket_panel(result: RemovedBuckets, marked: BucketKey | None = None) -> Panel:
+    """How far the loss moves when one bucket of the delta is left out. marked: highlighted."""
     exponents = [b.exponent for b in result.buckets] or [0]
     axis = list(range(min(exponents), max(exponents) + 1))
     series = []
@@ -36,7 +38,8 @@ def removed_bucket_panel(result: RemovedBuckets) -> Panel:
                 "barGap": "0%",
                 "barCategoryGap": "20%",
                 "itemStyle": {"color": SIGN_COLOURS[sign]},
-                "data": [_bar(rows.get(e), result.loss) for e in axis],
+                "label": {"show": False},
+                "data": [_bar(rows.get(e), result.loss, (e, sign) == marked) for e in axis],
             }
         )
     option: Option = base_option() | {
@@ -59,6 +62,12 @@ def removed_bucket_panel(result: RemovedBuckets) -> Panel:
         "series": series,
     }
     sentence = _sentence(result)
+    here = next((b for b in result.buckets if (b.exponent, b.sign) == marked), None)
+    if here is not None:
+        sentence += (
+            f" Highlighted: without {exponent_text(here.exponent, here.sign)} it is "
+            f"{loss_text(here.loss, 4)}."
+        )
     table = pd.DataFrame(
         {
             "exponent": [b.exponent for b in result.buckets],
@@ -94,9 +103,10 @@ def _sentence(result: RemovedBuckets) -> str:
     return text if all(b.kept for b in result.buckets) else text + hatched
 
 
-def _bar(bucket: Removed | None, loss: float) -> dict[str, Any] | None:
+def _bar(bucket: Removed | None, loss: float, marked: bool) -> dict[str, Any] | None:
     """One bar: hatched where priority promotion dropped the bucket anyway."""
     if bucket is None:
         return None
     dropped = {} if bucket.kept else {"itemStyle": {"opacity": 0.55, "decal": HATCH}}
-    return {"value": plotted(bucket.loss - loss)} | dropped
+    bar = {"value": plotted(bucket.loss - loss)} | dropped
+    return highlighted(bar, down=bucket.loss < loss) if marked else bar

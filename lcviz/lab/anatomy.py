@@ -23,6 +23,7 @@ from codec.tables import CodeTable
 from .sizes import Sizes, Tables, coded_nbytes, huffman_nbytes, runlength_nbytes
 
 EVERY_BITS = (*range(1, 9), None)  # x of priority promotion; None: the exponent stage alone
+BucketKey = tuple[int, int]  # exponent and sign: the same bucket in every alphabet and step
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,20 @@ def n_kept(bits: int | None, n_buckets: int) -> int:
     """How many of so many buckets x bits promote."""
     most = n_promoted(bits)
     return n_buckets if most is None else min(most, n_buckets)
+
+
+def first_to_keep(alphabets: Sequence[Alphabet], key: BucketKey) -> int | None:
+    """The index in EVERY_BITS of the fewest bits that keep a bucket, in one alphabet at least.
+
+    None if no alphabet has such a bucket.
+    """
+    exponent, sign = key
+    found = [
+        next(j for j, x in enumerate(EVERY_BITS) if int(at[0]) < n_kept(x, len(a.buckets)))
+        for a in alphabets
+        if (at := np.flatnonzero((a.buckets.exponent == exponent) & (a.buckets.sign == sign))).size
+    ]
+    return min(found, default=None)
 
 
 def totals(alphabets: Sequence[Alphabet]) -> tuple[BucketTotal, ...]:

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
 import streamlit as st
 
 from codec.quantize import Codes
 
 from .. import state
 from ..figures.bits import bit_choices
-from ..figures.buckets import bucket_histogram
+from ..figures.buckets import bucket_clicked, bucket_histogram
 from ..figures.huffman import code_panel, token_panel
 from ..figures.panel import CODER_NAMES, Panel, nbytes_text, percent_text
 from ..figures.removed import removed_bucket_panel
-from ..lab.anatomy import EVERY_BITS, Alphabet, choices, tables, totals, written
+from ..lab.anatomy import (
+    EVERY_BITS,
+    Alphabet,
+    BucketKey,
+    BucketTotal,
+    choices,
+    first_to_keep,
+    tables,
+    totals,
+    written,
+)
 from ..lab.codes import code_table, token_table
 from ..lab.removed import RemovedBuckets
 from ..session import Run
 from ..snapshot import PLAYING, Checkpoint, RunError, Snapshot
+from . import traced
 
+_SELECTED = "buckets-selected"  # in the session: the bars of the histogram that were clicked
 CODER_HELP = {
     "runlength": "One code word for a run of zeros and the value after it.",
     "huffman": "One code word for every single value, as in the paper: at least 1 bit each.",
@@ -55,30 +71,49 @@ def inside(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
         st.info("In this step every tensor was stored exactly, so there is nothing to take apart.")
         return
     settings, codes = run.settings, run.codes(viewed.step)
+    marked = traced.marked(run, viewed)
     if settings.budget is not None and not any(a.kept for a in viewed.alphabets):
         st.warning(_nothing_kept(viewed, settings.budget), icon=":material/warning:")
     _sizes(viewed, settings.coder)
     whole_model = settings.scope == "model"
     grid = st.grid(2, min_column_width=420, border=True, key="inside")
     with grid.cell():
-        n = sum(a.n for a in viewed.alphabets)
-        state.show(bucket_histogram(totals(viewed.alphabets), n, whole_model), "buckets")
+        n, every_bucket = sum(a.n for a in viewed.alphabets), totals(viewed.alphabets)
+        panel = bucket_histogram(every_bucket, n, whole_model, marked)
+        state.show(panel, "buckets", partial(_clicked, every_bucket))
     with grid.cell():
         every = choices(viewed.alphabets, codes, settings.budget)
         now = EVERY_BITS.index(settings.bits) if settings.budget is None else len(every) - 1
-        state.show(bit_choices(every, now, settings.coder), "bits")
+        keeps = None if marked is None else first_to_keep(viewed.alphabets, marked)
+        state.show(bit_choices(every, now, settings.coder, marked, keeps), "bits")
     with grid.cell():
         i = _alphabet(viewed)
         alphabet = viewed.alphabets[i]
         name = "The whole model" if whole_model else alphabet.names[0]
-        panel, columns = _code(alphabet, codes[i] if codes else None, name)
+        panel, columns = _code(alphabet, codes[i] if codes else None, name, marked)
         state.picture(panel, "huffman")
     with grid.cell():  # the code's table belongs to it, always
         st.markdown("**The same code as a table**")
         state.show_table(panel.table, "huffman", max(state.TABLE_HEIGHT, panel.height))
         st.markdown(f":small[{columns}]")
     with grid.cell(column_span="all"):
-        _removed(run, snapshot, viewed)
+        _removed(run, snapshot, viewed, marked)
+    if traced.weight_followed() is not None:
+        with grid.cell(column_span="all"):
+            traced.history(run, viewed)
+
+
+def _clicked(every: Sequence[BucketTotal]) -> None:
+    """A bar of the histogram was clicked: highlight its bucket, or no longer."""
+    chart: Any = st.session_state[state.panel_key("buckets")]
+    selected = {
+        (group["series_index"], index)
+        for group in chart.selection.selected
+        for index in group["data_indices"]
+    }
+    new = selected - st.session_state.get(_SELECTED, set())
+    st.session_state[_SELECTED] = selected
+    traced.mark(bucket_clicked(every, *new.pop()) if new else None)
 
 
 def _nothing_kept(viewed: Checkpoint, budget: float) -> str:
@@ -138,13 +173,15 @@ def _alphabet(viewed: Checkpoint) -> int:
     return names.index(name)
 
 
-def _code(alphabet: Alphabet, codes: Codes | None, name: str) -> tuple[Panel, str]:
+def _code(
+    alphabet: Alphabet, codes: Codes | None, name: str, marked: BucketKey | None
+) -> tuple[Panel, str]:
     """The code that the record was written with, or the paper's, which it could have been.
 
     With it what its columns mean.
     """
     if alphabet.table is None or alphabet.table.classes == 1:
-        return code_panel(code_table(alphabet), alphabet, name), VALUE_COLUMNS
+        return code_panel(code_table(alphabet), alphabet, name, marked), VALUE_COLUMNS
     paper = st.toggle(
         "Show the paper's code of single values instead",
         key="paper",
@@ -153,11 +190,11 @@ def _code(alphabet: Alphabet, codes: Codes | None, name: str) -> tuple[Panel, st
         "gives every single value a word of its own.",
     )
     if paper:
-        return code_panel(code_table(alphabet), alphabet, name), VALUE_COLUMNS
-    return token_panel(token_table(alphabet, codes), alphabet, name), TOKEN_COLUMNS
+        return code_panel(code_table(alphabet), alphabet, name, marked), VALUE_COLUMNS
+    return token_panel(token_table(alphabet, codes), alphabet, name, marked), TOKEN_COLUMNS
 
 
-def _removed(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
+def _removed(run: Run, snapshot: Snapshot, viewed: Checkpoint, marked: BucketKey | None) -> None:
     """The experiment evaluates the model once a bucket, so while the run plays it waits."""
     playing = snapshot.status == PLAYING
     held = st.session_state.get("removed")
@@ -174,7 +211,7 @@ def _removed(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
         result = _measure(run, viewed.step)
         st.session_state["removed"] = (run.id, result) if result else None
     if result is not None:
-        state.show(removed_bucket_panel(result), "removed")
+        state.show(removed_bucket_panel(result, marked), "removed")
     elif playing:
         st.markdown("**Error when one bucket is removed**")
         st.caption("Each bucket of δ is left out in turn, the model rebuilt, its loss measured.")

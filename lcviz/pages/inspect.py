@@ -17,6 +17,7 @@ from ..figures.panel import CODER_NAMES, nbytes_text, percent_text, plural
 from ..glossary import explained
 from ..lab.exponents import moved
 from ..lab.inspection import Keep, Overview, overview
+from . import traced
 from .onestep import one_step
 from .opening import Held, Source, choose, read, reader, sentence
 from .settings import SCOPES
@@ -271,4 +272,5 @@ def _exponents(source: Source, held: Held) -> None:
     if not any(one.counts for one in every):
         st.info("There is no step yet in which any value changed.")
         return
-    state.show(exponents_over_steps(every), "exponents")
+    marked = None if source.run is None else traced.marked(source.run, source.run.snapshot().newest)
+    state.show(exponents_over_steps(every, marked), "exponents")

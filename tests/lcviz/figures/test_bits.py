@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lcviz.figures.bits import bit_choices
-from lcviz.figures.panel import CODER_NAMES, Panel
+from lcviz.figures.panel import CODER_NAMES, INK, Panel, inked
 from lcviz.lab.anatomy import EVERY_BITS, Choice
 from lcviz.lab.sizes import Sizes
 
@@ -136,3 +136,29 @@ def test_alt_is_the_same_at_every_step() -> None:
     first, second = bit_choices(made(), 1, "huffman"), bit_choices(made(5000), 2, "runlength")
     assert first.alt == second.alt
     assert first.sentence != second.sentence
+
+
+@pytest.mark.parametrize(("keeps", "where"), [(2, "from x = 3 on"), (8, "by x = all only")])
+def test_the_choices_that_keep_a_highlighted_bucket(
+    check_option: Check, keeps: int, where: str
+) -> None:
+    panel = bit_choices(made(), 1, "runlength", (-5, 1), keeps)
+    option = check_option(panel)
+    ((begin, end),) = series(option)["entropy"]["markArea"]["data"]
+    assert (begin["xAxis"], end["xAxis"]) == (NAMES[keeps], "all")
+    assert begin["name"] == "keep −2⁻⁵"
+    assert panel.sentence.endswith(f"Highlighted: −2⁻⁵ is kept {where}.")
+    assert inked(option, "dark")["series"][2]["markArea"]["label"]["color"] == INK["dark"]
+
+
+def test_a_budget_is_not_among_the_bits_that_keep_a_bucket(check_option: Check) -> None:
+    every = [*made(), replace(made()[2], bits=None, budget=0.05)]
+    option = check_option(bit_choices(every, 9, "runlength", (-5, 1), 2))
+    ((_, end),) = series(option)["entropy"]["markArea"]["data"]
+    assert end["xAxis"] == "all"
+
+
+def test_a_bucket_that_this_delta_has_not() -> None:
+    plain = bit_choices(made(), 1, "huffman")
+    other = bit_choices(made(), 1, "huffman", (-5, 1), None)
+    assert (other.chart, other.sentence) == (plain.chart, plain.sentence)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lcviz.figures.buckets import bucket_histogram
+from lcviz.figures.buckets import bucket_clicked, bucket_histogram
 from lcviz.figures.panel import Panel
 from lcviz.lab.anatomy import BucketTotal
 
@@ -98,3 +98,38 @@ def test_alt_is_the_same_at_every_step() -> None:
     first, second = bucket_histogram(TOTALS, 2000, True), bucket_histogram(TOTALS[:1], 500, True)
     assert first.alt == second.alt
     assert first.sentence != second.sentence
+
+
+def test_a_highlighted_bucket_has_a_rim_and_a_sign(check_option: Check) -> None:
+    panel = bucket_histogram(TOTALS, 2000, True, (-6, 1))
+    option = check_option(panel)
+    found = [
+        (series["name"], value)
+        for series in option["series"]
+        for value in series["data"]
+        if isinstance(value, dict)
+    ]
+    ((name, bar),) = found
+    assert name == "negative, dropped"
+    assert bar["value"] == 1500
+    assert bar["itemStyle"]["borderWidth"] > 0
+    assert bar["label"]["show"] is True
+    assert bar["label"]["position"] == "bottom"  # these bars grow downwards
+    assert panel.sentence.endswith("Highlighted: −2⁻⁶ with 1,500 values.")
+    plain = bucket_histogram(TOTALS, 2000, True)
+    other = bucket_histogram(TOTALS, 2000, True, (5, 0))  # it is not among them
+    assert (other.chart, other.sentence) == (plain.chart, plain.sentence)
+
+
+def test_which_bucket_a_bar_stands_for() -> None:
+    """Back from where it is drawn to the bucket, for every bar there is."""
+    option = bucket_histogram(TOTALS, 2000, True).chart
+    drawn = {
+        bucket_clicked(TOTALS, i, at): value
+        for i, series in enumerate(option["series"])
+        for at, value in enumerate(series["data"])
+        if value is not None
+    }
+    assert drawn == {(b.exponent, b.sign): b.kept + b.dropped for b in TOTALS}
+    assert bucket_clicked(TOTALS, 0, 3) is None
+    assert bucket_clicked((), 0, 0) is None

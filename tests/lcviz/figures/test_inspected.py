@@ -154,3 +154,11 @@ def test_foreign_text_is_no_markdown() -> None:
     assert plain("![a](http://b) :red[x] `c` w_1.weight") == (
         "\\!\\[a\\](http\\://b) \\:red\\[x\\] \\`c\\` w\\_1.weight"
     )
+
+
+def test_a_highlighted_exponent_has_a_rim() -> None:
+    every = [Moved(step, {-3: 4, -5: 6}, 90, 100) for step in (1, 2)]
+    (rim,) = exponents_over_steps(every, (-4, 1)).chart.layout.shapes
+    assert (rim.y0, rim.y1) == (-4.5, -3.5)
+    assert not exponents_over_steps(every, (-6, 1)).chart.layout.shapes
+    assert not exponents_over_steps(every).chart.layout.shapes

@@ -91,3 +91,17 @@ def test_alt_is_the_same_at_every_step() -> None:
     second = removed_bucket_panel(RemovedBuckets(13, 1.4, 0.02, RESULT.buckets[:2]))
     assert first.alt == second.alt
     assert first.sentence != second.sentence
+
+
+def test_a_highlighted_bucket(check_option: Check) -> None:
+    panel = removed_bucket_panel(RESULT, (-3, 1))
+    found = bars(check_option(panel))
+    rimmed = {key for key, bar in found.items() if "label" in bar}
+    assert rimmed == {(-3, "negative")}
+    assert found[-3, "negative"]["label"]["position"] == "bottom"  # the loss falls without it
+    assert panel.sentence.endswith("Highlighted: without −2⁻³ it is 1.2000.")
+    up = bars(check_option(removed_bucket_panel(RESULT, (-5, 0))))[-5, "positive"]
+    assert up["label"]["position"] == "top"
+    assert "decal" in up["itemStyle"]  # it is still one that was dropped
+    plain, other = removed_bucket_panel(RESULT), removed_bucket_panel(RESULT, (4, 0))
+    assert (other.chart, other.sentence) == (plain.chart, plain.sentence)

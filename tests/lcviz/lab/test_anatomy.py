@@ -11,7 +11,16 @@ import pytest
 import codec
 from codec import huffman
 from codec.tables import CODERS
-from lcviz.lab.anatomy import EVERY_BITS, choices, dissect, n_kept, tables, totals, written
+from lcviz.lab.anatomy import (
+    EVERY_BITS,
+    choices,
+    dissect,
+    first_to_keep,
+    n_kept,
+    tables,
+    totals,
+    written,
+)
 
 MakeCase = Callable[..., Any]
 SCOPES = ("model", "tensor")
@@ -242,3 +251,24 @@ def test_one_bucket_holds_everything(coder: str) -> None:
 )
 def test_n_kept(bits: int | None, n: int, kept: int) -> None:
     assert n_kept(bits, n) == kept
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_the_fewest_bits_that_keep_a_bucket(make_case: MakeCase, scope: str) -> None:
+    """Found again by quantizing with every x and looking which buckets have a level."""
+    case = make_case(4, None, scope)
+    alphabets, _ = dissect(case.changes, case.step)
+    for b in totals(alphabets):
+        expected = next(
+            i
+            for i, x in enumerate(EVERY_BITS)
+            if any(
+                row.level and (row.exponent, row.sign) == (b.exponent, b.sign)
+                for a in alphabets
+                for row in codec.quantize(
+                    np.concatenate([case.changes[name].reshape(-1) for name in a.names]), x
+                ).buckets
+            )
+        )
+        assert first_to_keep(alphabets, (b.exponent, b.sign)) == expected
+    assert first_to_keep(alphabets, (99, 0)) is None
