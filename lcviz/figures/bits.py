@@ -150,7 +150,7 @@ def _keeping(marked: BucketKey | None, keeps: int | None, names: Sequence[str]) 
         "markArea": {
             "silent": True,
             "itemStyle": {"color": "rgba(204,121,167,0.18)"},
-            "label": {"show": True, "position": "insideTopLeft"},
+            "label": {"show": True, "position": "top"},
             "data": [area],
         }
     }

@@ -9,7 +9,6 @@ import pandas as pd
 from ..lab.anatomy import BucketKey, BucketTotal
 from .panel import (
     HATCH,
-    PURPLE,
     SIGN_COLOURS,
     SIGN_NAMES,
     Option,
@@ -58,7 +57,7 @@ def bucket_histogram(
                     "label": {"show": False},
                     # A click highlights a bucket, in all charts; which one, `data` itself shows.
                     "selectedMode": "single",
-                    "select": {"itemStyle": {"borderColor": PURPLE}},
+                    "select": {"itemStyle": {"borderWidth": 0}},
                     "data": [
                         highlighted({"value": count[e]}, down=sign == 1)
                         if (e, sign) == marked and count.get(e)

@@ -109,7 +109,8 @@ def highlighted(item: dict[str, Any], *, down: bool = False) -> dict[str, Any]:
         "position": "bottom" if down else "top",
         "formatter": "▲" if down else "▼",
     }
-    return item | {"itemStyle": item.get("itemStyle", {}) | RIM, "label": label}
+    look = {"itemStyle": item.get("itemStyle", {}) | RIM, "select": {"itemStyle": RIM}}
+    return item | look | {"label": label}
 
 
 def plotted(value: float, digits: int = 6) -> float | None:
