@@ -71,9 +71,13 @@ class Asking(Generic[T]):
     def follow(self, show: Callable[[View[T], bool], None]) -> None:
         """show(view, watching), again every second while this session follows what is under way."""
         # Only the whole page can change the pace, so what is watched is decided here.
-        watching = self._watched()
+        watching = self.watched
         pace = state.POLL_SECONDS if watching else None
         st.fragment(self._look, run_every=pace)(show, watching)
+
+    def look(self, watching: bool) -> View[T]:
+        """The job as it is; watching is a sign of life that keeps it going."""
+        return state.all_jobs().look(*self.key, self._who() if watching else None)
 
     def controls(self, view: View[T], watching: bool, words: Words) -> None:
         """The button that starts or stops it, how far it is, and what became of it."""
@@ -106,12 +110,13 @@ class Asking(Generic[T]):
             st.info(f"{view.message}{words.kept}", icon=":material/stop_circle:")
 
     def _look(self, show: Callable[[View[T], bool], None], watching: bool) -> None:
-        view = state.all_jobs().look(*self.key, self._who() if watching else None)
-        if watching != self._watched():
+        view = self.look(watching)
+        if watching != self.watched:
             st.rerun()  # the whole page: polling begins or ends
         show(view, watching)
 
-    def _watched(self) -> bool:
+    @property
+    def watched(self) -> bool:
         """Whether this session follows what is under way: also what others have asked for."""
         return state.all_jobs().look(*self.key).status in ACTIVE and self._left != self.key
 
