@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import shutil
+import statistics
 import threading
 import time
 from collections.abc import Callable
@@ -22,21 +23,26 @@ import codec
 import demo_models
 from codec.quantize import Codes
 from codec.record import track_digest
-from codec.state import Arrays, copy_arrays, layout_of, to_arrays
+from codec.state import Arrays, copy_arrays
 from codec.track import Tracker, digest_sums
 from demo_models import Task
 
 from .lab.anatomy import dissect
+from .lab.killed import Pace, fingerprint
 from .lab.measures import distance
-from .lab.removed import RemovedBuckets, removed_buckets
+from .lab.removed import RemovedBuckets
+from .living import arrays_of, begun, bury, restarted
 from .newest import Newest
+from .removal import Removal
 from .snapshot import (
     CLOSED,
     FAILED,
     FINISHED,
+    KILLED,
     PAUSED,
     PLAYING,
     Checkpoint,
+    Kill,
     RunError,
     Settings,
     Snapshot,
@@ -62,30 +68,25 @@ class Run:
         self.task: Task = demo_models.make_task(
             settings.model, settings.data, seed=settings.seed, folder=settings.folder
         )
-        self._training = demo_models.Training(
-            self.task, settings.optimizer, settings.lr, settings.momentum, settings.batch_size
-        )
-        self._checkpointer = codec.Checkpointer(
-            path, settings.bits, settings.scope, settings.coder, budget=settings.budget,
-            base_every=None,  # what is shown are deltas
-        )  # fmt: skip
+        # These, and the two states below, are gone while the run is KILLED.
+        self._training, self._checkpointer, self._start = begun(self.task, settings, path)
         self._condition = threading.Condition()
         self._status, self._message = PAUSED, ""
         self._single_steps = 0
-        self._working = False
+        self._working = self._dying = False
+        self._steering = threading.Lock()  # for what ends the thread, or begins another
         self._last_watched = time.monotonic()
         self._iteration = 0
+        self._kills: list[Kill] = []
         self._checkpoints: list[Checkpoint] = []
         self._train_seconds = self._codec_seconds = self._measure_seconds = 0.0
         self._loss_seconds = self._wall_seconds = self._train_seconds_saved = 0.0
         self._codes: Newest[list[Codes]] = Newest(CODES_BUDGET)
-        self._removed: dict[int, RemovedBuckets] = {}
-        self._removing = threading.Lock()
-        self._start = self._live = self._track = self._arrays()
+        self._removal = Removal(self.task, path)
+        self._live = self._track = self._start
         self._states: Newest[States] = Newest(STATES_BUDGET)
         self._save(float("nan"))
-        self._thread = threading.Thread(target=self._work, name=f"run-{run_id}", daemon=True)
-        self._thread.start()
+        self._thread = self._started()
 
     # What watchers call.
 
@@ -145,6 +146,7 @@ class Run:
                 self._codec_seconds,
                 self._measure_seconds,
                 self._wall_seconds,
+                tuple(self._kills),
             )
 
     def wait(self, timeout: float | None = None) -> Snapshot:
@@ -169,39 +171,67 @@ class Run:
 
         Raises RunError for the base, and for a step whose small buckets are no longer held.
         """
-        with self._removing:
-            if step in self._removed:
-                return self._removed[step]
-            checkpoints = self.snapshot().checkpoints
-            at = next((i for i, c in enumerate(checkpoints) if c.step == step), None)
+        with self._condition:
+            codes, closed = self._codes.get(step), self._status == CLOSED
+            checkpoints = tuple(self._checkpoints)
+        if closed:
+            raise RunError("This run was reset or closed; its chain is gone.")
+        return self._removal.of(step, checkpoints, codes, progress)
+
+    def kill(self) -> None:
+        """Crash: the thread ends after the iteration under way, and its save if it has one, and
+        what lives in memory alone is gone. The chain on disk stays as it is.
+
+        What was shown stays, too. Once more does nothing. Raises RunError if there is no delta
+        yet, or the run has failed or is closed.
+        """
+        with self._steering:
             with self._condition:
-                codes, closed = self._codes.get(step), self._status == CLOSED
-            if closed:
-                raise RunError("This run was reset or closed; its chain is gone.")
-            if at is None:
-                raise RunError(f"Step {step} was not saved.")
-            if at == 0:
-                raise RunError("The base is stored exactly: it has no buckets to remove.")
-            if codes is None:
-                raise RunError(
-                    f"The dropped values of step {step} are no longer in memory (the newest "
-                    f"{CODES_BUDGET // 2**20} MB are kept): choose a later step."
-                )
-            before: Arrays = {}
+                if self._status == KILLED:
+                    return
+                if self._status in (CLOSED, FAILED):
+                    raise RunError("This run is over already: there is nothing left to kill.")
+                if len(self._checkpoints) < 2:
+                    raise RunError("Nothing but the base is saved yet: go to the next checkpoint.")
+                self._dying = True
+                self._condition.notify_all()
+            self._thread.join()
+            with self._condition:
+                self._dying = self._working = False
+                if self._status not in (CLOSED, FAILED):  # or it has failed in the last moment
+                    self._kills.append(self._last_words())
+                    bury(self.task)
+                    del self._training, self._checkpointer, self._start, self._live, self._track
+                    self._status, self._message, self._single_steps = KILLED, "", 0
+                self._condition.notify_all()
+
+    def go_on(self) -> None:
+        """Restart a killed run from the newest step of its chain, paused.
+
+        Raises RunError if it is not killed, or if its chain cannot be read; it stays as it is.
+        """
+        with self._steering:
+            if self.snapshot().status != KILLED:
+                raise RunError("Only a run that was killed goes on from its checkpoint.")
             try:
-                for position in codec.Chain(self.path).replay(step):
-                    if position.step == checkpoints[at - 1].step:
-                        before = copy_arrays(position.state)
-            except codec.LccError as exc:
+                living = restarted(self.task, self.settings, self.path)
+            except (codec.LccError, OSError) as exc:
                 raise RunError(f"The chain of this run cannot be read. {exc}") from exc
-            if position.delta is not None:  # exact tensors have no buckets: they are the new ones
-                before.update(position.delta.exact)
-            c = checkpoints[at]
-            result = removed_buckets(
-                step, before, c.alphabets, codes, c.moved, self.task.probe_loss, progress
-            )
-            self._removed[step] = result
-            return result
+            newest = self._checkpoints[-1].step
+            if living.checkpointer.step != newest:
+                living.checkpointer.close()
+                bury(self.task)
+                raise RunError(
+                    f"The record of step {newest} on disk is damaged: this run cannot go on. "
+                    "Export what is left of its chain, then Reset."
+                )
+            self._training, self._checkpointer, self._start = living
+            self._live = self._track = arrays_of(self.task)
+            with self._condition:
+                self._iteration = newest
+                if self._status == KILLED:  # else closed just now: the thread ends at once
+                    self._status, self._last_watched = PAUSED, time.monotonic()
+                self._thread = self._started()
 
     def stop(self) -> None:
         """Ask the thread to end after the iteration under way; `close` waits for that."""
@@ -212,11 +242,28 @@ class Run:
     def close(self) -> None:
         """End the thread, which may take as long as one iteration, and delete the chain."""
         self.stop()
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
+        with self._steering:
+            if threading.current_thread() is not self._thread:
+                self._thread.join()
         shutil.rmtree(self.path, ignore_errors=True)
 
+    def _last_words(self) -> Kill:
+        """What is known of a run that dies now."""
+        probed = 2 * sum(c.measured for c in self._checkpoints) - 1  # the base is one state, not 2
+        pace = Pace(
+            self._train_seconds / self.snapshot().trained,
+            self._loss_seconds / probed,
+            statistics.median(c.codec_seconds for c in self._checkpoints),
+        )
+        died_as = fingerprint(self.task.model.state_dict())
+        return Kill(self._iteration, self._checkpoints[-1].step, died_as, pace)
+
     # What the thread does.
+
+    def _started(self) -> threading.Thread:
+        thread = threading.Thread(target=self._work, name=f"run-{self.id}", daemon=True)
+        thread.start()
+        return thread
 
     def _switch(self, status: str) -> None:
         with self._condition:
@@ -232,6 +279,8 @@ class Run:
         try:
             while self._may_iterate():
                 self._iterate()
+            if self._dying:
+                self._measure_losses()
         except codec.LccError as exc:
             self._end(FAILED, f"Saving failed: {exc}. Every earlier checkpoint still restores.")
         except Exception as exc:  # shown on the page: a thread has nobody else to tell
@@ -244,7 +293,7 @@ class Run:
         """Wait for work; False when the run is over. At rest the newest losses are known."""
         while True:
             with self._condition:
-                if self._status in (CLOSED, FAILED):
+                if self._status in (CLOSED, FAILED) or self._dying:
                     return False
                 over = self._iteration >= self.settings.stop_after
                 if self._wanted() and self._watched() and not over:
@@ -301,7 +350,7 @@ class Run:
     def _save(self, train_loss: float) -> None:
         """Save through the codec, take the delta apart, and measure if there is time."""
         started = time.perf_counter()
-        self._live = self._arrays()
+        self._live = arrays_of(self.task)
         before = self._checkpointer.tracker
         deltas = _deltas(self._live, before)  # the save moves the track
         states = States(self._iteration, copy_arrays(before.state) if before else {}, self._live)
@@ -363,11 +412,6 @@ class Run:
             )
             self._loss_seconds += seconds
             self._measure_seconds += seconds
-
-    def _arrays(self) -> Arrays:
-        """The live model's state as float32 arrays, copied."""
-        state = self.task.model.state_dict()
-        return copy_arrays(to_arrays(state, layout_of(state)))
 
     def _end(self, status: str, message: str) -> None:
         with self._condition:

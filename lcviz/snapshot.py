@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from codec.state import Arrays
 
 from .lab.anatomy import Alphabet
+from .lab.killed import Pace
 
 PAUSED, PLAYING, FINISHED, FAILED, CLOSED = "paused", "playing", "finished", "failed", "closed"
+KILLED = "killed"
 
 
 class RunError(Exception):
@@ -106,11 +108,31 @@ class States:
 
 
 @dataclass(frozen=True)
+class Kill:
+    """A crash that somebody asked for.
+
+    iteration: T, the last that was trained. step: the newest on disk. died_as: the fingerprint of
+    the model at T. pace: how fast the run was.
+    """
+
+    iteration: int
+    step: int
+    died_as: str
+    pace: Pace
+
+    @property
+    def lost(self) -> int:
+        """Iterations that no checkpoint has seen."""
+        return self.iteration - self.step
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """A run at one moment; safe to keep and to share between threads.
 
     message: a sentence where the status needs one. checkpoints: the base first. The seconds
-    are sums over the run; wall_seconds leaves out the pauses.
+    are sums over the run; wall_seconds leaves out the pauses. kills: the run went on from every
+    one, but for the last one of a run that is KILLED.
     """
 
     status: str
@@ -121,11 +143,18 @@ class Snapshot:
     codec_seconds: float
     measure_seconds: float
     wall_seconds: float
+    kills: tuple[Kill, ...] = ()
+
+    @property
+    def trained(self) -> int:
+        """Iterations, those included that were lost and had to be trained again."""
+        again = self.kills[:-1] if self.status == KILLED else self.kills
+        return self.iteration + sum(kill.lost for kill in again)
 
     @property
     def rate(self) -> float:
         """Iterations a second of wall-clock time, saving and measuring included."""
-        return self.iteration / self.wall_seconds if self.wall_seconds else 0.0
+        return self.trained / self.wall_seconds if self.wall_seconds else 0.0
 
     @property
     def newest(self) -> Checkpoint:

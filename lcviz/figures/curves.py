@@ -26,11 +26,16 @@ Lines = dict[str, tuple[str, str, Sequence[float]]]  # name -> colour, dash, val
 
 
 def loss_curve(
-    steps: Sequence[int], live: Sequence[float], restored: Sequence[float], viewed: int
+    steps: Sequence[int],
+    live: Sequence[float],
+    restored: Sequence[float],
+    viewed: int,
+    killed: Sequence[int] = (),
 ) -> Panel:
     """Probe loss of the live model and of what a restart would begin with, by step.
 
-    viewed: the step the other panels show, marked by a line.
+    viewed: the step the other panels show, marked by a line. killed: iterations at which the run
+    was, marked too.
     """
     option = lines_option(
         steps,
@@ -41,6 +46,15 @@ def loss_curve(
         "loss on held-out examples",
         viewed,
     )
+    option["series"][0]["markLine"]["data"] += [
+        {
+            "xAxis": iteration,
+            "label": {"formatter": f"killed at {iteration}", "position": "insideEndTop"},
+            "lineStyle": {"color": VERMILION, "type": "dashed"},
+        }
+        for iteration in killed
+    ]
+    option["xAxis"]["max"] = max([option["xAxis"]["max"], *killed])
     seen = [v for v in (*live, *restored) if math.isfinite(v)]
     if seen and min(seen) > 0 and max(seen) > 1e4 * min(seen):  # exploding: keep the rest visible
         option["yAxis"]["type"] = "log"

@@ -26,13 +26,14 @@ from .panel import (
 )
 
 # Of each method: colour, symbol, dash.
-_STYLES = {
+STYLES = {
     "full": (GREY, "rect", "solid"),
     "SCAR": (VERMILION, "circle", "dashed"),
     "TOPN": (PURPLE, "triangle", "dotted"),
     "LC Huffman": (GREEN, "diamond", "dashed"),
     "LC run-length": (BLUE, "roundRect", "solid"),
 }
+Points = list[tuple[float, float]]  # iterations after the failure, loss
 _SPREAD = 12  # pixels over which the seeds of one method are set apart
 _LIFT = -17  # pixels that they stand above the mean
 _CALM = "did not fail"
@@ -102,7 +103,7 @@ def rework_panel(costs: Sequence[Cost]) -> Panel:
 
 
 def _point(value: float, row: int, capped: bool, i: int, n: int, name: str) -> Option:
-    colour, symbol, _ = _STYLES[name]
+    colour, symbol, _ = STYLES[name]
     lift = _LIFT + (_SPREAD * (i / (n - 1) - 0.5) if n > 1 else 0)
     style = _CAPPED if capped else {"symbol": symbol}
     return {
@@ -171,15 +172,7 @@ def race_panel(outcomes: Sequence[Outcome], fail_at: int, smooth: bool) -> Panel
     """
     lines, ends = {}, {}
     for o in outcomes:
-        values = o.race.on_trend if smooth else o.race.restored
-        rework, capped = (o.rework, o.capped) if smooth else (o.rework_raw, _raw_capped(o))
-        whole = [(float(r), v) for r, v in enumerate(values) if r < rework or r == 0 or capped]
-        if not capped and smooth and rework > 0:
-            whole.append((rework, o.race.trend[0]))
-        elif not capped and rework > 0:
-            whole.append((float(rework), values[int(rework)]))
-        lines[o.method.name] = whole
-        ends[o.method.name] = None if capped else whole[-1][0]
+        lines[o.method.name], ends[o.method.name] = way_back(o, smooth)
     first = outcomes[0].race
     calm = first.trend if smooth else first.undisturbed
     level = calm[0]
@@ -191,8 +184,8 @@ def race_panel(outcomes: Sequence[Outcome], fail_at: int, smooth: bool) -> Panel
             "formatter": "before\nthe failure", "position": "end", "lineHeight": 14}}],
     }  # fmt: skip
     calm_points = [(float(r), calm[r]) for r in range(until + 1)]
-    series = [_line(_CALM, GREY, "none", "dotted", calm_points) | {"markLine": mark}]
-    series += [_line(name, *_STYLES[name], points) for name, points in lines.items()]
+    series = [race_line(_CALM, GREY, "none", "dotted", calm_points) | {"markLine": mark}]
+    series += [race_line(name, *STYLES[name], points) for name, points in lines.items()]
     option = base_option() | {
         "tooltip": {"show": False},
         "legend": base_option()["legend"] | {
@@ -212,7 +205,7 @@ def race_panel(outcomes: Sequence[Outcome], fail_at: int, smooth: bool) -> Panel
     where = "on the trend" if smooth else "as measured"
     return Panel(
         f"The race back: loss after the failure, {where}",
-        _race_sentence(outcomes, level, ends),
+        race_sentence(outcomes, level, ends),
         option,
         "Loss after the failure by iteration, of each method and of the undisturbed training.",
         _race_table(lines, calm_points),
@@ -220,11 +213,26 @@ def race_panel(outcomes: Sequence[Outcome], fail_at: int, smooth: bool) -> Panel
     )
 
 
+def way_back(o: Outcome, smooth: bool) -> tuple[Points, float | None]:
+    """The line of one method, whose last point is where it is back, and when that is.
+
+    None if it never is. smooth: on the trend.
+    """
+    values = o.race.on_trend if smooth else o.race.restored
+    rework, capped = (o.rework, o.capped) if smooth else (o.rework_raw, _raw_capped(o))
+    whole = [(float(r), v) for r, v in enumerate(values) if r < rework or r == 0 or capped]
+    if not capped and smooth and rework > 0:
+        whole.append((rework, o.race.trend[0]))
+    elif not capped and rework > 0:
+        whole.append((float(rework), values[int(rework)]))
+    return whole, None if capped else whole[-1][0]
+
+
 def _raw_capped(outcome: Outcome) -> bool:
     return min(outcome.race.restored) > outcome.loss_before
 
 
-def _line(
+def race_line(
     name: str, colour: str, symbol: str, dash: str, points: Sequence[tuple[float, float]]
 ) -> Option:
     """A line whose first and last points are marked."""
@@ -239,7 +247,8 @@ def _line(
     }  # fmt: skip
 
 
-def _race_sentence(outcomes: Sequence[Outcome], level: float, ends: dict[str, float | None]) -> str:
+def race_sentence(outcomes: Sequence[Outcome], level: float, ends: dict[str, float | None]) -> str:
+    """Who is back when. level: the loss before. ends: by name of the method, see `way_back`."""
     back = {name: end for name, end in ends.items() if end is not None}
     text = f"Before the failure the loss was {loss_text(level, 4)}. Back there: "
     told = [

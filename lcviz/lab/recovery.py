@@ -43,22 +43,31 @@ class Protocol:
     """When a training fails, and how rework is counted.
 
     fail_at: T, the last iteration before the failure. interval: iterations between checkpoints.
-    cap: more rework than this is not looked for. smooth: w, iterations on either side. Raises
-    ProtocolError.
+    cap: more rework than this is not looked for. smooth: w, iterations on either side. optimizer:
+    whether a checkpoint holds what the optimizer remembers; else that begins anew after a failure.
+    before: of so many iterations before the failure losses are told, too. Raises ProtocolError.
     """
 
     fail_at: int = 80
     interval: int = 1
     cap: int = 100
     smooth: int = 5
+    optimizer: bool = True
+    before: int = 0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.interval <= self.fail_at or self.cap < 1 or self.smooth < 0:
+        sound = 1 <= self.interval <= self.fail_at and self.cap >= 1
+        if not sound or self.smooth < 0 or self.before < 0:
             raise ProtocolError(
                 f"a training saves at least once before it fails, and looks for some rework; got "
                 f"fail_at {self.fail_at}, interval {self.interval}, cap {self.cap}, smooth "
-                f"{self.smooth}"
+                f"{self.smooth}, before {self.before}"
             )
+
+    def iterations(self, methods: int) -> tuple[int, ...]:
+        """What is trained with so many methods, at most: up to the failure, on without one, and
+        after each restore."""
+        return self.fail_at, *(methods + 1) * [self.cap + self.smooth]
 
 
 @dataclass(frozen=True)
@@ -68,11 +77,16 @@ class Race:
     undisturbed, trend: of the training that did not fail, of T to T + cap, as measured and
     averaged over 2w + 1 iterations. restored: of the restored one, at iterations T (right after
     restoring), T + 1, ..., until it was back both on the trend and without smoothing.
+
+    before, trend_before: as measured and averaged, of the iterations before T that the protocol
+    asks for, T last; fewer if it failed early.
     """
 
     undisturbed: tuple[float, ...]
     trend: tuple[float, ...]
     restored: tuple[float, ...]
+    before: tuple[float, ...] = ()
+    trend_before: tuple[float, ...] = ()
 
     @property
     def on_trend(self) -> tuple[float, ...]:
@@ -113,15 +127,19 @@ def fail_and_recover(
     methods: Sequence[Method],
     protocol: Protocol,
     progress: Progress = lambda _done, _total: None,
+    after: Callable[[int, Training], None] = lambda _iteration, _training: None,
 ) -> list[Outcome]:
     """One training, one failure, and what each method makes of it.
 
-    progress(done, total) is called on the way, in iterations; fewer may be needed than total
-    says. What it raises ends the experiment, and leaves no file behind. Raises
-    demo_models.DataError, codec.LccError.
+    progress(done, total) is called on the way, in iterations as `Protocol.iterations` counts them;
+    what is not needed is passed over. What it raises ends the experiment, and leaves no file
+    behind. after(iteration, training) is called once each iteration up to the failure is trained
+    and saved; what it loads, the training goes on from. Raises demo_models.DataError,
+    codec.LccError.
     """
     p = protocol
-    total, done = p.fail_at + (1 + len(methods)) * (p.cap + p.smooth), 0
+    plan = p.iterations(len(methods))
+    total, done = sum(plan), 0
     training = workload.training(seed)
     start = _model(training.state())
     losses = {0: training.task.probe_loss()}
@@ -135,6 +153,11 @@ def fail_and_recover(
         done += 1
         progress(min(done, total), total)
 
+    def state() -> Mapping[str, Any]:
+        whole = training.state()
+        return whole if p.optimizer else {"model": whole["model"]}
+
+    first = max(p.fail_at - p.before - p.smooth, 0)  # whose loss is of interest
     with ExitStack() as stack:
         savers = []
         for method in methods:
@@ -143,46 +166,53 @@ def fail_and_recover(
         sizes: list[list[int]] = [[] for _ in methods]
         spent: list[list[float]] = [[] for _ in methods]
         for saver in savers:
-            saver.save(0, training.state())
+            saver.save(0, state())
         for t in range(1, p.fail_at + 1):
             iterate(t)
-            if t >= p.fail_at - p.smooth:
-                losses[t] = training.task.probe_loss()
             if t % p.interval == 0:
-                state = training.state()
+                now = state()
                 for saver, own, its in zip(savers, sizes, spent):
                     began = time.perf_counter()
-                    own.append(saver.save(t, state))
+                    own.append(saver.save(t, now))
                     its.append(time.perf_counter() - began)
+            after(t, training)
+            if t >= first:
+                losses[t] = training.task.probe_loss()
         restored = [saver.restore() for saver in savers]
     end = _model(training.state())
     for t in range(p.fail_at + 1, p.fail_at + p.cap + p.smooth + 1):
         iterate(t)
         losses[t] = training.task.probe_loss()
-    around = [losses[t] for t in sorted(losses) if t >= p.fail_at - p.smooth]
-    trend = smoothed(around, p.smooth)[min(p.smooth, p.fail_at) :]
+    whole = smoothed([losses[t] for t in sorted(losses) if t >= first], p.smooth)
+    trend = whole[p.fail_at - first :]
+    told = range(max(p.fail_at - p.before, 0), p.fail_at + 1) if p.before else range(0)
     undisturbed = tuple(losses[p.fail_at + r] for r in range(p.cap + 1))
     moved = distance(end, start)
     found = []
-    for method, state, own, its in zip(methods, restored, sizes, spent):
-        training.load(state)
-        after = [training.task.probe_loss()]
-        excess = [after[0] - losses[p.fail_at]]
+    for i, (method, saved, own, its) in enumerate(zip(methods, restored, sizes, spent)):
+        done = sum(plan[: 2 + i])
+        progress(done, total)
+        training.load(saved)
+        race = [training.task.probe_loss()]
+        excess = [race[0] - losses[p.fail_at]]
         while (rework := crossing(trend, excess)) is None and len(excess) <= p.cap:
             iterate(p.fail_at + len(excess))
-            after.append(training.task.probe_loss())
-            excess.append(after[-1] - losses[p.fail_at + len(excess)])
-        while min(after) > losses[p.fail_at] and len(after) <= p.cap:
-            iterate(p.fail_at + len(after))
-            after.append(training.task.probe_loss())
-        raw = [r for r, loss in enumerate(after) if loss <= losses[p.fail_at]]
+            race.append(training.task.probe_loss())
+            excess.append(race[-1] - losses[p.fail_at + len(excess)])
+        while min(race) > losses[p.fail_at] and len(race) <= p.cap:
+            iterate(p.fail_at + len(race))
+            race.append(training.task.probe_loss())
+        raw = [r for r, loss in enumerate(race) if loss <= losses[p.fail_at]]
         outcome = Outcome(
             method, seed, p.cap if rework is None else rework, rework is None,
-            raw[0] if raw else p.cap, losses[p.fail_at], after[0],
-            distance(_model(state), end) / moved if moved else 0.0,
+            raw[0] if raw else p.cap, losses[p.fail_at], race[0],
+            distance(_model(saved), end) / moved if moved else 0.0,
             float(np.mean(own)), float(np.mean(own)) / sum(4 * a.size for a in end.values()),
             float(np.median(its)), float(np.median(seconds)),
-            Race(undisturbed, tuple(trend), tuple(after)),
+            Race(
+                undisturbed, tuple(trend), tuple(race), tuple(losses[t] for t in told),
+                tuple(whole[t - first] for t in told),
+            ),
         )  # fmt: skip
         found.append(outcome)
     progress(total, total)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import datetime
-import secrets
+from collections.abc import Hashable
 
 import streamlit as st
 
 from demo_models import DATASETS, MODELS
 
-from .. import state
 from ..figures.panel import plural
-from ..jobs import ACTIVE, DONE, FAILED, STOPPED, WAITING, CrowdedError, Found, View
+from ..jobs import Found, View
 from ..lab.methods import SHARES
 from ..lab.recovery import Outcome, Protocol
 from ..lab.rework import Experiment
+from .asking import Asking, Words
 from .recovered import recovered
 
 INTERVALS = (1, 2, 5, 10)
@@ -32,10 +32,8 @@ METHODS = {
     "LC run-length": "The same with one code word for a run of zeros and the value after it: "
     "our addition.",
 }
-_WHO = "recover-who"  # in the session: an id nobody else has
-_ASKED = "recover-asked"  # what this session has asked for last
-_LEFT = "recover-left"  # what it does not want to wait for any more
 Key = tuple[Experiment, int]
+Outcomes = tuple[Outcome, ...]
 
 
 def page() -> None:
@@ -49,10 +47,17 @@ def page() -> None:
     )
     key = _parameters()
     _explanation()
-    # Only the whole page can change the pace, so what is watched is decided here.
-    watching = _watched(key)
-    pace = state.POLL_SECONDS if watching else None
-    st.fragment(_dashboard, run_every=pace)(key, watching)
+    experiment, seeds = key
+    asking = Asking("recover", experiment, seeds, experiment.fail)
+
+    def dashboard(view: View[Outcomes], watching: bool) -> None:
+        asking.controls(view, watching, _words(asking, view))
+        if (asked := asking.elsewhere) is not None:
+            _elsewhere(asked)
+        if view.found:
+            recovered(experiment, seeds, [one.value for one in view.found])
+
+    asking.follow(dashboard)
 
 
 def _parameters() -> Key:
@@ -132,83 +137,16 @@ def _explanation() -> None:
             st.markdown(f"**{name}**", width="content", help=text)
 
 
-def _who() -> str:
-    return str(st.session_state.setdefault(_WHO, secrets.token_hex(8)))
-
-
-def _watched(key: Key) -> bool:
-    """Whether this session follows what is under way: also what others have asked for."""
-    view = state.all_jobs().look(*key)
-    return view.status in ACTIVE and st.session_state.get(_LEFT) != key
-
-
-def _dashboard(key: Key, watching: bool) -> None:
-    view: View[tuple[Outcome, ...]] = state.all_jobs().look(*key, _who() if watching else None)
-    if watching != _watched(key):
-        st.rerun()  # the whole page: polling begins or ends
-    _controls(key, view, watching)
-    if view.found:
-        recovered(*key, [one.value for one in view.found])
-
-
-def _controls(key: Key, view: View[tuple[Outcome, ...]], watching: bool) -> None:
-    _, seeds = key
-    done, problem = len(view.found), None
-    with st.container(horizontal=True, vertical_alignment="center", key="recover-controls"):
-        if watching:
-            if st.button("Stop", icon=":material/stop:", key="recover-stop",
-                         type=state.main_button(),
-                         help="Seeds that are finished are kept."):  # fmt: skip
-                st.session_state[_LEFT] = key
-                state.all_jobs().leave(_who())
-                st.rerun()
-            st.markdown(_where(view, seeds), width="content")
-        elif view.status != DONE:
-            label = "Crash it" if not done else f"Go on with seed {done}"
-            if st.button(label, icon=":material/bolt:", key="recover-start",
-                         type=state.main_button(),
-                         help="Trains, fails and recovers once for every seed."):  # fmt: skip
-                problem = _ask(key)
-        else:
-            st.markdown(_age(key, view.found), width="content")
-    if watching and view.status != WAITING:
-        st.progress((done + view.share) / seeds)
-    if problem:
-        st.error(problem, icon=":material/hourglass_disabled:")
-    elif view.status == FAILED:
-        st.error(view.message, icon=":material/error:")
-    elif not watching and view.status in ACTIVE:
-        st.info("Somebody else has asked for this one: it goes on for them.")
-    elif view.status == STOPPED:
-        kept = f" {done} of {plural(seeds, 'seed')} finished and kept." if done else ""
-        st.info(f"{view.message}{kept}", icon=":material/stop_circle:")
-    _elsewhere(key)
-
-
-def _ask(key: Key) -> str:
-    """Get in line; returns why that is not possible, if it is not."""
-    experiment, seeds = key
-    try:
-        state.all_jobs().ask(experiment, seeds, experiment.fail, _who())
-    except CrowdedError as exc:
-        problem = str(exc)
-    else:
-        st.session_state[_ASKED] = key
-        st.session_state.pop(_LEFT, None)
-        st.rerun()
-    return problem
-
-
-def _where(view: View[tuple[Outcome, ...]], seeds: int) -> str:
-    others = f" Shared with {plural(view.watchers - 1, 'other page')}." if view.watchers > 1 else ""
-    if view.status == WAITING:
-        return (
-            "Waiting: one experiment trains at a time on this server. In line before this one: "
-            f"{view.ahead}.{others}"
-        )
-    return (
-        f"Seed {len(view.found)}, the {_ordinal(len(view.found) + 1)} of {seeds}: "
-        f"{100 * view.share:.0f} %.{others}"
+def _words(asking: Asking[Outcomes], view: View[Outcomes]) -> Words:
+    seeds, done = asking.parts, len(view.found)
+    return Words(
+        start="Crash it" if not done else f"Go on with seed {done}",
+        icon=":material/bolt:",
+        help="Trains, fails and recovers once for every seed.",
+        stop_help="Seeds that are finished are kept.",
+        working=f"Seed {done}, the {_ordinal(done + 1)} of {seeds}: {100 * view.share:.0f} %.",
+        done=_age(view.found, own=asking.asked == asking.key) if done == seeds else "",
+        kept=f" {done} of {plural(seeds, 'seed')} finished and kept." if done else "",
     )
 
 
@@ -216,17 +154,15 @@ def _ordinal(n: int) -> str:
     return {1: "1st", 2: "2nd", 3: "3rd"}.get(n, f"{n}th")
 
 
-def _elsewhere(key: Key) -> None:
+def _elsewhere(asked: tuple[Hashable, int]) -> None:
     """Tell of an experiment that this session has asked for and does not show."""
-    asked = st.session_state.get(_ASKED)
-    if asked is None or key == asked or st.session_state.get(_LEFT) == asked:
-        return
-    if state.all_jobs().look(*asked).status in ACTIVE:
-        st.info(
-            f"The experiment that you started is another one, {_named(asked)}. It stops within "
-            "20 seconds if no page shows it; choose its parameters again to see it go on.",
-            icon=":material/swap_horiz:",
-        )
+    experiment, seeds = asked
+    assert isinstance(experiment, Experiment), "nothing else is asked for on this page"
+    st.info(
+        f"The experiment that you started is another one, {_named((experiment, seeds))}. It stops "
+        "within 20 seconds if no page shows it; choose its parameters again to see it go on.",
+        icon=":material/swap_horiz:",
+    )
 
 
 def _named(key: Key) -> str:
@@ -238,11 +174,11 @@ def _named(key: Key) -> str:
     )
 
 
-def _age(key: Key, found: tuple[Found[tuple[Outcome, ...]], ...]) -> str:
+def _age(found: tuple[Found[Outcomes], ...], *, own: bool) -> str:
     """When it was computed; if this session has not asked, that nothing was done again."""
     last = max(one.at for one in found)
     when = datetime.datetime.fromtimestamp(last, datetime.UTC)
     text = f"Finished on {when.day} {when:%B} at {when:%H:%M} UTC"
-    if st.session_state.get(_ASKED) == key:
+    if own:
         return f"{text}."
     return f"{text}, and kept: the same seeds would give the same numbers again."

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import secrets
-from typing import Any
-
 import streamlit as st
 
 from demo_models import DATASETS, MODELS
 
 from .. import state
 from ..figures.frontier import frontier_panel
-from ..jobs import ACTIVE, FAILED, STOPPED, WAITING, CrowdedError, View
+from ..jobs import View
 from ..lab.sweep import ITERATIONS, Sweep, stamped
 from ..lab.tuner import Candidate, choose
+from .asking import Asking, Words
 
 SOURCES = {"trained": "A training on this server", "own": "Checkpoints of yours"}
 TARGETS = {
@@ -21,8 +19,7 @@ TARGETS = {
     "distance": "stay close",
     "size": "fit into a size",
 }
-_WHO = "tune-who"  # in the session: an id nobody else has
-_LEFT = "tune-left"  # what this session does not want to wait for any more
+Candidates = tuple[Candidate, ...]
 
 
 def page() -> None:
@@ -38,10 +35,15 @@ def page() -> None:
     sweep = _sweep()
     if sweep is None:
         return
-    # Only the whole page can change the pace, so what is watched is decided here.
-    watching = _watched(sweep)
-    pace = state.POLL_SECONDS if watching else None
-    st.fragment(_dashboard, run_every=pace)(sweep, watching)
+    asking = Asking("tune", sweep, 1, lambda _, progress: sweep.try_out(progress))
+
+    def dashboard(view: View[Candidates], watching: bool) -> None:
+        if view.found:
+            _answer(sweep, view.found[0].value)
+        else:
+            asking.controls(view, watching, _words(sweep, view))
+
+    asking.follow(dashboard)
 
 
 def _sweep() -> Sweep | None:
@@ -83,49 +85,15 @@ def _sweep() -> Sweep | None:
     return Sweep(str(model), wide=bool(wide))
 
 
-def _dashboard(sweep: Sweep, watching: bool) -> None:
-    view: View[Any] = state.all_jobs().look(sweep, 1, _who() if watching else None)
-    if watching != _watched(sweep):
-        st.rerun()  # the whole page: polling begins or ends
-    if view.found:
-        _answer(sweep, view.found[0].value)
-    else:
-        _controls(sweep, view, watching)
+def _words(sweep: Sweep, view: View[Candidates]) -> Words:
+    return Words(
+        start=f"Try {len(sweep.tried)} settings out",
+        icon=":material/tune:",
+        working=f"{100 * view.share:.0f} % tried out",
+    )
 
 
-def _controls(sweep: Sweep, view: View[Any], watching: bool) -> None:
-    with st.container(horizontal=True, vertical_alignment="center", key="tune-controls"):
-        if watching:
-            if st.button("Stop", icon=":material/stop:", key="tune-stop"):
-                st.session_state[_LEFT] = sweep
-                state.all_jobs().leave(_who())
-                st.rerun()
-            ahead = "one experiment runs at a time on this server; in line before this one"
-            waiting = f"Waiting: {ahead}: {view.ahead}."
-            done = f"{100 * view.share:.0f} % tried out"
-            st.markdown(waiting if view.status == WAITING else done, width="content")
-        elif st.button(
-            f"Try {len(sweep.tried)} settings out", icon=":material/tune:", key="tune-start",
-            type=state.main_button(),
-        ):  # fmt: skip
-            try:
-                state.all_jobs().ask(sweep, 1, lambda _, progress: sweep.try_out(progress), _who())
-            except CrowdedError as exc:
-                st.error(str(exc), icon=":material/hourglass_disabled:")
-            else:
-                st.session_state.pop(_LEFT, None)
-                st.rerun()
-    if watching:
-        st.progress(view.share)
-    elif view.status == FAILED:
-        st.error(view.message, icon=":material/error:")
-    elif view.status in ACTIVE:
-        st.info("Somebody else has asked for this one: it goes on for them.")
-    elif view.status == STOPPED:
-        st.info(view.message, icon=":material/stop_circle:")
-
-
-def _answer(sweep: Sweep, candidates: tuple[Candidate, ...]) -> None:
+def _answer(sweep: Sweep, candidates: Candidates) -> None:
     knows_loss = candidates[0].rework is not None
     targets = [t for t in TARGETS if t != "rework" or knows_loss]
     with st.container(border=True, key="tune-target"):
@@ -172,13 +140,3 @@ def _most(target: str) -> float:
         "Iterations of rework at most", 0.1, 100.0, 3.0, 0.5, format="%g", key="tune_rework",
         bind="query-params",
     )  # fmt: skip
-
-
-def _watched(sweep: Sweep) -> bool:
-    """Whether this session follows what is under way: also what others have asked for."""
-    active = state.all_jobs().look(sweep, 1).status in ACTIVE
-    return active and st.session_state.get(_LEFT) != sweep
-
-
-def _who() -> str:
-    return str(st.session_state.setdefault(_WHO, secrets.token_hex(8)))

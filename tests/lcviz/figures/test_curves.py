@@ -38,6 +38,16 @@ def test_the_mark_is_inside_where_no_loss_was_measured(check_option: Check) -> N
     assert check_option(size_curve([0], [4100], [4000], 100, 0))["xAxis"]["max"] == 1
 
 
+def test_crashes_are_marked(check_option: Check) -> None:
+    option = check_option(loss_curve([0, 7, 14], [2.5, 1.5, 1.2], [2.5, 1.7, 1.3], 7, [9, 16]))
+    viewed, *crashes = option["series"][0]["markLine"]["data"]
+    assert viewed["xAxis"] == 7
+    assert [c["xAxis"] for c in crashes] == [9, 16]
+    assert [c["label"]["formatter"] for c in crashes] == ["killed at 9", "killed at 16"]
+    assert {c["lineStyle"]["type"] for c in crashes} == {"dashed"}
+    assert option["xAxis"]["max"] == 16
+
+
 def test_a_diverged_loss_is_a_gap(check_option: Check) -> None:
     """JSON has neither NaN nor infinity."""
     panel = loss_curve([0, 1, 2, 3], [2.0, -math.inf, math.inf, math.nan], [2.0, 1.0, 1.0, 1.0], 0)

@@ -22,7 +22,7 @@ from lcviz.figures.huffman import token_text
 from lcviz.figures.panel import CODER_NAMES, nbytes_text, percent_text
 from lcviz.lab.anatomy import choices, tables, totals, written
 from lcviz.lab.codes import code_table, token_table
-from lcviz.pages import live as live_page
+from lcviz.pages.headline import lost
 from lcviz.pages.settings import LOSS_SHARE
 from lcviz.session import Run
 
@@ -733,4 +733,4 @@ def test_losses_that_lag_behind_cost_nothing(
         replace(c, live_loss=loss, restored_loss=None if loss is None else 2.5)
         for c, loss in zip(snapshot.checkpoints, measured, strict=True)
     )
-    assert live_page._lost(replace(snapshot, checkpoints=every, iteration=iteration)) == said
+    assert lost(replace(snapshot, checkpoints=every, iteration=iteration)) == said

@@ -1,0 +1,65 @@
+"""A visitor kills a run, sees the race back, and goes on; another tab sees it all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+MakeTab = Callable[..., Any]
+SETTINGS = "/?model=Logistic+regression&iterations=20000&interval=5"
+
+
+def test_killed_raced_and_gone_on(tab: MakeTab) -> None:
+    visitor = tab().open(SETTINGS)
+    page, expecting = visitor.page, visitor.expecting
+    page.get_by_role("button", name="Start live training").click()
+    kill = page.get_by_role("button", name="Kill it now")
+    expecting(kill).to_be_enabled()
+    kill.click()
+    dead = page.get_by_role("heading", name=re.compile(r"Killed at iteration \d+"))
+    expecting(dead).to_be_visible()
+    for name in ("Kill it now", "Play", "Step"):
+        expecting(page.get_by_role("button", name=name, exact=True)).to_be_disabled()
+    iteration = re.sub(r"\D", "", dead.inner_text())
+    other = tab(color_scheme="dark", width=800).open(f"/?run={visitor.run_id}")
+    expecting(other.page.get_by_text(f"Killed at iteration {iteration}")).to_be_visible()
+
+    page.get_by_role("button", name="Race back").click()
+    chart = page.locator(".st-key-panel-killed").get_by_role("img").locator("svg").first
+    expecting(chart).to_be_visible()
+    for name in ("before the crash", "did not crash", "crash"):
+        expecting(chart.get_by_text(name, exact=True)).to_have_count(1)
+    for name in ("full", "SCAR", "TOPN", "LC"):
+        expecting(chart.get_by_text(re.compile(rf"^{name} \("))).to_have_count(1)
+    expecting(page.get_by_role("row").filter(has_text="LC")).to_have_count(1)
+    page.get_by_role("radio", name="as measured").press("Space")
+    expecting(page.get_by_text("loss around the crash, as measured")).to_be_visible()
+    expecting(page).to_have_url(re.compile("killed_loss=as"))
+    for width in (1400, 800):
+        page.set_viewport_size({"width": width, "height": 1000})
+        main = "() => { const m = document.querySelector('[data-testid=stMain]');"
+        page.wait_for_function(main + " return m.scrollWidth <= m.clientWidth }")  # charts shrink
+
+    expecting(page.get_by_test_id("stApp")).to_have_attribute(
+        "data-test-script-state", "notRunning"
+    )
+    accessible(page)
+    page.get_by_role("button", name="Go on from the checkpoint").click()
+    expecting(page.get_by_role("button", name="Pause")).to_be_visible()
+    expecting(page.get_by_text(f"The crash at iteration {iteration}")).to_be_visible()
+    loss = page.locator(".st-key-panel-loss").get_by_role("img").locator("svg").first
+    expecting(loss.get_by_text(f"killed at {iteration}", exact=True)).to_have_count(1)
+    page.get_by_role("button", name="Pause").click()
+    expecting(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
+    visitor.check()
+    other.check()
+
+
+def accessible(page: Any) -> None:
+    """What axe-core looks for, on what the tests of accessibility do not come to."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page, context={"include": ["[data-testid=stMain]"]})
+    bad = [v for v in found.response["violations"] if v["impact"] in ("critical", "serious")]
+    assert [(v["id"], n["html"][:200], n["failureSummary"]) for v in bad for n in v["nodes"]] == []
