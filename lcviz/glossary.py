@@ -16,11 +16,15 @@ _MARKED = re.compile(r"\[\[([^\[\]|]+)(?:\|([^\[\]|]+))?\]\]")
 
 @dataclass(frozen=True)
 class Term:
-    """A word: what it means, and the pages (their paths) where it can be seen at work."""
+    """A word: what it means, the pages (their paths) where it can be seen at work, and other forms.
+
+    Its plural in -s need not be told.
+    """
 
     name: str
     text: str
     seen: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
 
 
 GROUPS: dict[str, tuple[Term, ...]] = {
@@ -35,6 +39,7 @@ GROUPS: dict[str, tuple[Term, ...]] = {
             "One of the numbers that training changes, also called a weight; here a float32 of "
             "32 bits. A tensor is an array of them.",
             ("inspect",),
+            ("weight",),
         ),
         Term(
             "u",
@@ -52,6 +57,7 @@ GROUPS: dict[str, tuple[Term, ...]] = {
             "δ = u − ũ, what has to be saved: the difference between the live model and the track, "
             "not between two live models. What one checkpoint drops is in the next delta again.",
             ("learn", ""),
+            ("δ",),
         ),
         Term(
             "step",
@@ -100,12 +106,14 @@ GROUPS: dict[str, tuple[Term, ...]] = {
             "P: with x bits for each value only 2ˣ − 1 buckets are kept, those of largest "
             "magnitude; all other values become 0 now and are seen again in the next δ.",
             ("learn", "", "tune"),
+            ("promotion",),
         ),
         Term(
             "bits x",
             "How many bits priority promotion leaves to each value before the Huffman stage: "
             "2ˣ − 1 buckets and zero.",
             ("learn", "tune"),
+            ("x bits",),
         ),
         Term(
             "budget",
@@ -135,12 +143,14 @@ GROUPS: dict[str, tuple[Term, ...]] = {
             "H: the code with the shortest words on average, made from how often each symbol "
             "occurs (Huffman 1952). A symbol takes 1 bit at least.",
             ("learn", ""),
+            ("Huffman",),
         ),
         Term(
             "run-length coder",
             "Our addition to the paper: one code word for a run of zeros together with the value "
             "after it, so that zeros may cost far less than 1 bit.",
             ("", "inspect"),
+            ("run-length Huffman", "run-length"),
         ),
         Term(
             "code table",
@@ -158,6 +168,7 @@ GROUPS: dict[str, tuple[Term, ...]] = {
             "bits per parameter",
             "Bits of what is meant, divided by the number of parameters; float32 has 32.",
             ("", "tune", "inspect"),
+            ("bits a parameter",),
         ),
     ),
     "What it costs, and what it keeps": (
@@ -166,11 +177,13 @@ GROUPS: dict[str, tuple[Term, ...]] = {
             "‖ũ − u‖ / ‖u − u₀‖: how far the restored parameters are from the live ones, as a "
             "share of the way that training has come from its start u₀.",
             ("", "tune"),
+            ("distance",),
         ),
         Term(
             "share of energy",
             "The part of ‖δ‖², the sum of squares, that the kept buckets hold.",
             ("",),
+            ("energy",),
         ),
         Term(
             "loss",
@@ -245,16 +258,29 @@ GROUPS: dict[str, tuple[Term, ...]] = {
             "merged record",
             "Many deltas in one file: fewer files to read, and old steps thinned out.",
             ("recover", "inspect"),
+            ("merged",),
         ),
         Term(
             "asynchronous saving",
             "Training only waits until the state is copied; another process encodes and writes it.",
             ("recover",),
+            ("asynchronous",),
         ),
     ),
 }  # fmt: skip
 
 TERMS = {term.name: term for group in GROUPS.values() for term in group}
+_FORMS = {
+    form + end: term.name
+    for term in TERMS.values()
+    for form in (term.name, *term.also)
+    for end in ("", "s")
+    if len(form) > 1 or form == "δ"  # not u, which is a letter of many words' formulas
+}
+_KNOWN = re.compile(  # longer forms first: "code word" before "code"
+    rf"\b({'|'.join(re.escape(form) for form in sorted(_FORMS, key=len, reverse=True))})\b", re.I
+)
+_BY_CASE = {form.casefold(): name for form, name in _FORMS.items()}
 
 
 def explained(text: str) -> str:
@@ -263,12 +289,25 @@ def explained(text: str) -> str:
     Raises KeyError for a word that the glossary does not have.
     """
 
-    def link(found: re.Match[str]) -> str:
-        shown, name = found[1], found[2] or found[1]
-        text = TERMS[name].text.replace('"', "″")
-        return f'[{shown}]({address(name)} "{text}")'
+    return _MARKED.sub(lambda found: _link(found[1], TERMS[found[2] or found[1]]), text)
 
-    return _MARKED.sub(link, text)
+
+def linked(title: str) -> str:
+    """A title for st.markdown in which every known word is a link, where it first stands."""
+    seen = set()
+
+    def link(found: re.Match[str]) -> str:
+        name = _BY_CASE[found[1].casefold()]
+        if name in seen:
+            return found[1]
+        seen.add(name)
+        return _link(found[1], TERMS[name])
+
+    return _KNOWN.sub(link, title)
+
+
+def _link(shown: str, term: Term) -> str:
+    return f'[{shown}]({address(term.name)} "{term.text}")'
 
 
 def unmarked(text: str) -> str:

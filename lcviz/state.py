@@ -14,6 +14,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from .figures.panel import INK, Panel, inked
+from .glossary import linked
 from .jobs import Jobs
 from .runs import EXAMPLE_ID, Runs
 from .session import Run
@@ -141,7 +142,7 @@ def panel_key(key: str) -> str:
 def picture(panel: Panel, key: str, on_select: Select = "ignore") -> None:
     """A panel without its table."""
     theme = st.context.theme.type or "light"
-    st.markdown(f"**{panel.title}**")
+    st.markdown(f"**{linked(panel.title)}**")
     if isinstance(panel.chart, go.Figure):
         ink = {"tickfont": {"color": INK[theme]}, "title": {"font": {"color": INK[theme]}}}
         figure = panel.chart.update_xaxes(ink).update_yaxes(ink).update_coloraxes(colorbar=ink)

@@ -14,6 +14,7 @@ import demo_models
 from .. import state
 from ..figures.curves import loss_curve, size_curve
 from ..figures.panel import nbytes_text
+from ..glossary import explained
 from ..session import Run
 from ..snapshot import (
     CLOSED,
@@ -38,11 +39,14 @@ def page() -> None:
     settings = settings_form()
     st.title("LC-Checkpoint, live", anchor=False)
     st.markdown(
-        "A checkpoint is a copy of the model, saved so that training can go on after a crash. "
-        "LC-Checkpoint saves only the **difference δ** between the model and what a restart "
-        "would have (the **track**), keeps of it only the largest power-of-two **buckets**, and "
-        "writes those with a **Huffman** code, runs of zeros included. What one checkpoint drops, "
-        "the next one sees again."
+        explained(
+            "A [[checkpoint]] is a copy of the model, saved so that training can go on after a "
+            "crash. LC-Checkpoint saves only the **difference [[δ|delta]]** between the model and "
+            "what a restart would have (the **[[track]]**), keeps of it only the largest "
+            "power-of-two **[[buckets|bucket]]**, and writes those with a "
+            "**[[Huffman|Huffman code]]** code, [[runs of zeros|run-length coder]] included. What "
+            "one checkpoint drops, the next one sees again."
+        )
     )
     run = state.current_run()
     if run is None:

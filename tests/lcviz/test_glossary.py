@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
-from lcviz.glossary import GROUPS, TERMS, address, explained, unmarked
+from lcviz.glossary import GROUPS, TERMS, address, explained, linked, unmarked
 
 LCVIZ = Path(__file__).resolve().parents[2] / "lcviz"
 MARK = re.compile(r"\[\[([^\]|]+)(?:\|([^\]|]+))?\]\]")
@@ -31,6 +32,23 @@ def test_other_brackets_stay() -> None:
 def test_an_unknown_word_is_an_error() -> None:
     with pytest.raises(KeyError):
         explained("[[phlogiston]]")
+
+
+@pytest.mark.parametrize(
+    ("title", "words"),
+    [
+        ("Exponent buckets of δ (number of values)", ["exponent", "bucket", "delta"]),
+        ("Loss: live and restored", ["loss"]),
+        ("Size of each checkpoint; a checkpoint", ["checkpoint"]),
+        ("The very code words", ["code word"]),
+        ("Run-length Huffman code: zeros", ["run-length coder"]),
+        ("Nothing of the kind, u or xs", []),
+    ],
+)
+def test_words_of_a_title_are_links(title: str, words: list[str]) -> None:
+    text = linked(title)
+    assert [unquote(w) for w in re.findall(r"\?term=([^ ]+) ", text)] == words
+    assert re.sub(r'\[([^\]]+)\]\([^"]+"[^"]+"\)', r"\1", text) == title
 
 
 def test_an_address_has_no_spaces() -> None:

@@ -16,6 +16,7 @@ from lcviz import runs, state
 from lcviz.runs import EXAMPLE_ID
 from lcviz.session import Run, Settings, Snapshot
 
+EXPLAINED = re.compile(r'\[([^\]]+)\]\(glossary[^"]+"[^"]+"\)')
 SECONDS = 60  # for one script run
 APP = str(Path(__file__).resolve().parents[3] / "app.py")
 
@@ -35,7 +36,8 @@ class Page:
     def run(self) -> Page:
         """Run the script; an exception in it fails the test."""
         self.at.run()
-        assert not list(self.at.exception), self.at.exception[0].stack_trace
+        told = [(e.message, e.stack_trace) for e in self.at.exception]
+        assert told == []
         return self
 
     def click(self, key: str) -> Page:
@@ -101,8 +103,8 @@ class Page:
         }
 
     def texts(self, kind: str) -> list[str]:
-        """What all elements of a kind say: subheader, error, caption, ..."""
-        return [element.value for element in getattr(self.at, kind)]
+        """What all elements of a kind say: subheader, error, caption, ...; links as their words."""
+        return [EXPLAINED.sub(r"\1", element.value) for element in getattr(self.at, kind)]
 
     @property
     def sentences(self) -> list[str]:
