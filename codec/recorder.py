@@ -56,8 +56,9 @@ class Saved:
     with NaN or infinity in their delta, stored whole. delta: what was encoded; None on a base, and
     where another process did it. stages: seconds of "encode" (all up to the record's bytes),
     "check" (decoding them again), "write" (until they are on disk) and "advance" (of the track).
-    commit: what of "write" came last, when the file, fsynced already, got its name and the directory
-    was fsynced. began: when, by `time.perf_counter`, a clock that all processes of a machine share.
+    commit: what of "write" came last, when the file, fsynced already, got its name and the
+    directory was fsynced. began: when, by `time.perf_counter`, a clock that all processes of a
+    machine share.
     """
 
     step: int

@@ -62,7 +62,7 @@ class Directory:
         self._nameless = _opened_for_nameless(path)
 
     def publish(self, name: str, data: bytes) -> float:
-        """Add a file. Returns what `publish` does, raises StepOrderError if it exists, WriteError."""
+        """Add a file, as `publish` does. Raises StepOrderError if it exists, WriteError."""
         try:
             while self._left:
                 self._left[-1].unlink(missing_ok=True)
@@ -124,8 +124,8 @@ def publish(
     directory, if files without a name can be made in it: fewer calls, and nothing that a kill
     could leave behind. Returns when its bytes had been fsynced, by `time.perf_counter`: what
     follows is only its name. Raises StepOrderError if the name exists, WriteError for whatever the
-    disk refuses; both leave no trace, but for a file already replaced when the directory's fsync fails,
-    or one that has its name then and cannot be unlinked either (the cause is a _LeftError).
+    disk refuses; both leave no trace, but for a file already replaced when the directory's fsync
+    fails, or one that has its name then and cannot be unlinked either (the cause is a _LeftError).
     """
     temporary = None
     linked = False

@@ -1,9 +1,9 @@
 """What the training loop and the saver do at every moment, measured in three ways to save.
 
 The same training runs three times: saved in the loop, saved beside it by a process of its own, and
-saved in the loop with deltas merged now and then. All times are of `time.perf_counter`, a clock that
-both processes share; nothing is drawn that was not measured. A chain has one writer, so for merging
-the loop closes its Checkpointer, merges, and opens it again.
+saved in the loop with deltas merged now and then. All times are of `time.perf_counter`, a clock
+that both processes share. A chain has one writer, so for merging the loop closes its Checkpointer,
+merges, and opens it again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -173,8 +174,9 @@ class Drill:
         for i, way in enumerate(WAYS):
             with tempfile.TemporaryDirectory() as folder:
                 run = _Run(self, way, Path(folder) / "run.lcc")
-                for done in run.train():
-                    progress(i * n + done, len(WAYS) * n)
+                with closing(run.train()) as steps:
+                    for done in steps:
+                        progress(i * n + done, len(WAYS) * n)
                 found.append(run.timeline())
         return tuple(found)
 
@@ -226,7 +228,7 @@ class _Run:
         self._asked: list[_Asked] = []
         self._checkpoints: codec.Checkpointer | None = None
 
-    def train(self) -> Iterator[int]:
+    def train(self) -> Generator[int, None, None]:
         """Yields how many iterations are done."""
         d = self._drill
         training = d.workload.training(d.seed)
