@@ -84,7 +84,7 @@ def left(page: Any) -> list[list[str]]:
     return [list(row) for row in page.at.table[0].value.to_numpy()]
 
 
-def test_measured_when_asked_for(showing: Showing) -> None:
+def test_measured_when_asked_for(showing: Showing, kept: list[int], measured: Any) -> None:
     page = showing()
     assert not page.charts
     assert not page.at.table
@@ -92,12 +92,12 @@ def test_measured_when_asked_for(showing: Showing) -> None:
     assert "saved every iteration, once in each way" in page.texts("markdown")[0]
     measure(page)
     assert page.charts == {"here-timelines"}
-    found = state.all_jobs().look((DRILL, 0), 1).found[0].value
-    assert tuple(line.way for line in found) == WAYS
+    assert kept == [0]
+    assert tuple(line.way for line in measured) == WAYS
     assert [b.label for b in page.at.button] == ["Measure again"]
     told = "\n".join(page.texts("markdown"))
     assert "All three restore the same weights to the last bit." in told
-    assert f"{found[2].records} records merged" in told
+    assert f"{measured[2].records} records merged" in told
     assert "medians of the 16 checkpoints" in page.texts("caption")[-1]
 
 
