@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from lcviz.pages.learn import TRACK, TRAINED, read_numbers
+from lcviz.pages.learn_story import TRACK, TRAINED, read_numbers
 
 STEPS = ["1 · δ", "2 · E", "3 · P", "4 · H", "5 · A"]
 DELTA = ["0.76", "−0.48", "0.2", "0.07", "0.18", "0.49", "0.14", "0.39", "0.82", "0.09"]
