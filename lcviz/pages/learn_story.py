@@ -15,6 +15,7 @@ import codec
 from .. import state
 from ..lab.lesson import Lesson, Number, lesson, lesson_of_run, spread
 from ..session import Run
+from ..snapshot import States
 from .settings import BITS, SCOPES, bits_name
 
 TRACK = "0.5 -0.25 1 0.25 -0.5 0.125 0 -0.75 0.25 0.5"
@@ -23,6 +24,7 @@ SOURCES = {"ten": "Ten numbers", "run": "16 weights of this run"}
 MOST = 16
 LARGEST = 1e30
 _HELD = "learn-run"  # in the session: the run's id and the checkpoint that is taken apart
+_STEP = "learn_step"  # in the URL: that checkpoint's step
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,9 @@ def choose_story() -> Story | None:
         names = [n.name for n in found.numbers]
         with st.container(horizontal=True, vertical_alignment="bottom", key="looking"):
             name = st.selectbox(
-                "Follow one number", names, min(2, len(names) - 1), key=f"follow-{source}",
-                persist_state="session", help="Every step below shows what becomes of it.",
-                width=220,
+                "Follow one number", names, min(2, len(names) - 1), key=f"learn_follow_{source}",
+                bind="query-params", persist_state="session", width=220,
+                help="Every step below shows what becomes of it.",
             )  # fmt: skip
             st.toggle("Open all steps at once", key="everything", bind="query-params")
         followed = found.numbers[names.index(name)]
@@ -124,28 +126,15 @@ def read_numbers(text: str) -> list[float]:
 
 
 def _of_run(run: Run, bits: int | None) -> Lesson | None:
-    held = st.session_state.get(_HELD)
-    newest = run.states()
-    assert newest is not None, "a run always holds its newest states"
-    if (
-        held is None
-        or held[0] != run.id
-        or (
-            held[1].step != newest.step
-            and st.button(
-                f"Take the newest checkpoint, step {newest.step}", icon=":material/refresh:"
-            )
-        )
-    ):
-        held = (run.id, newest, run.snapshot().at(newest.step))
-    _, states, checkpoint = held
+    states = _taken_apart(run)
+    checkpoint = run.snapshot().at(states.step)
     if not checkpoint.alphabets:
         st.info(
             f"Step {states.step} has no δ to take apart: it is the base, or all of it was stored "
             "exactly. Train on the Live page up to the next checkpoint, and come back."
         )
         return None
-    st.session_state[_HELD] = held
+    _keep(run, states)
     lossy = [name for a in checkpoint.alphabets for name in a.names]
     chosen = spread({name: states.live[name] - states.before[name] for name in lossy}, MOST)
     before, live = (
@@ -161,6 +150,41 @@ def _of_run(run: Run, bits: int | None) -> Lesson | None:
     )
     tensors = [name for name, _ in chosen]
     return lesson_of_run(checkpoint.alphabets, letters, tensors, before, live, bits)
+
+
+def _taken_apart(run: Run) -> States:
+    """The checkpoint that is looked at: it stays until another one is asked for."""
+    newest = run.states()
+    assert newest is not None, "a run always holds its newest states"
+    held: tuple[str, States] | None = st.session_state.get(_HELD)
+    states = newest
+    if held is None:
+        states = _of_link(run) or newest
+    elif held[0] == run.id:
+        states = held[1]
+    if states.step != newest.step and st.button(
+        f"Take the newest checkpoint, step {newest.step}", icon=":material/refresh:"
+    ):
+        return newest
+    return states
+
+
+def _of_link(run: Run) -> States | None:
+    """The checkpoint that the URL names, while the run still holds it."""
+    named = st.query_params.get(_STEP, "")
+    states = run.states(int(named)) if named.isdecimal() and len(named) < 10 else None
+    if named and states is None:
+        st.info(
+            f"Step {named} of this link is no longer in memory: below is the newest checkpoint."
+        )
+    return states
+
+
+def _keep(run: Run, states: States) -> None:
+    """Look at this checkpoint from now on, and whoever opens a link to it too."""
+    st.session_state[_HELD] = run.id, states
+    if st.query_params.get(_STEP) != str(states.step):
+        st.query_params[_STEP] = str(states.step)
 
 
 def _weight_name(tensor: str, index: int, shape: tuple[int, ...]) -> str:

@@ -106,7 +106,8 @@ def _stream(story: Story) -> None:
     """The words one after the other."""
     numbers = story.lesson.numbers
     n = st.slider(
-        "Numbers written", 0, len(numbers), len(numbers), key=f"written-{len(numbers)}",
+        "Numbers written", 0, len(numbers), len(numbers), key=f"learn_written_{len(numbers)}",
+        bind="query-params", persist_state="session",
         help="Move it to see the bit string grow.",
     )  # fmt: skip
     words = [m.word for m in numbers[:n]]
