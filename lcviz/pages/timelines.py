@@ -44,6 +44,16 @@ SHOWS = {"all": "all of it", "part": "a sixth of it, around the crash"}
 CRASHES = {"machine": "the whole machine", "training": "the training alone"}
 
 
+def timelines_of_run(place: str, settings: Settings) -> None:
+    """The section for a run of these settings, whatever the run does meanwhile."""
+    timelines(place, drill_of_run(settings))
+    if settings.interval > MOST_INTERVAL:
+        st.caption(
+            f"The run saves every {settings.interval:,} iterations; measured is every "
+            f"{MOST_INTERVAL}, for it would take too long."
+        )
+
+
 def drill_of_run(settings: Settings) -> Drill:
     """What a run of these settings does, measured."""
     s = settings

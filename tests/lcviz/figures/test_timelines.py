@@ -141,12 +141,15 @@ def test_a_crash_beside_it(ms: float, machine: bool, expected: list[str]) -> Non
     assert table["saved"].tolist() == ["**in the loop**", "**beside it**", "**merged**"]
 
 
-def test_each_way_in_a_row() -> None:
+def test_each_way_in_a_column() -> None:
     table = ways_table(FOUND)
-    assert list(table.iloc[0]) == [
-        "**in the loop**", "10 ms", "4 ms", "40 %", "21 %", "4 ms", "1.00 kB", "10", "11",
+    assert table.columns.tolist()[1:] == [LOOP, BESIDE, MERGED]
+    assert table[LOOP].tolist() == [
+        "10 ms", "4 ms", "40 %", "21 %", "4 ms", "1.00 kB", "10", "11",
     ]  # fmt: skip
-    assert table["records"].tolist() == ["10", "10", "2"]
+    assert table[MERGED].tolist() == [
+        "10 ms", "20 ms", "200 %", "57 %", "4 ms", "900 B", "2", "11",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -171,3 +171,15 @@ def test_on_recover_with_its_model_share_and_interval(page_of: Callable[[AppTest
     page.click("recover-timelines-start")
     asked = Drill(workload("matrix-factorization"), 0, 5, None, 0.05, "model", "runlength")
     assert state.all_jobs().look((asked, 0), 1).status in jobs.ACTIVE
+
+
+def test_a_run_that_saves_seldom(page_of: Callable[[AppTest], Any]) -> None:
+    def script() -> None:
+        from lcviz.pages.timelines import timelines_of_run
+        from lcviz.snapshot import Settings
+
+        timelines_of_run("live", Settings("lenet5", interval=1000))
+
+    page = page_of(AppTest.from_function(script, default_timeout=SECONDS)).run()
+    assert "saved every 20 iterations" in page.texts("markdown")[0]
+    assert page.texts("caption")[0].startswith("The run saves every 1,000 iterations; measured")
