@@ -70,6 +70,7 @@ def test_a_reader_s_walk(tab: MakeTab) -> None:
     found = re.search(r"= (\d+) things apart", told)
     assert found
     answer(visitor, place, str(int(found[1]) - 1))
+    expecting(place.get_by_role("row").filter(has_text="after P")).to_be_visible()
     promoted = row(place, "after P")
     assert len(promoted) == 10
 
@@ -102,6 +103,7 @@ def test_a_reader_s_walk(tab: MakeTab) -> None:
 
     # What was left out: the row says what is still missing.
     place = step(page, "restart")
+    expecting(place.get_by_role("row").filter(has_text="still missing")).to_be_visible()
     missing = row(place, "still missing")
     question = place.get_by_text("was not written").inner_text()
     found = re.search(r"The change of (\S+), ", question)
