@@ -56,6 +56,9 @@ class Saved:
     with NaN or infinity in their delta, stored whole. delta: what was encoded; None on a base, and
     where another process did it. stages: seconds of "encode" (all up to the record's bytes),
     "check" (decoding them again), "write" (until they are on disk) and "advance" (of the track).
+    commit: what of "write" came last, when the file, fsynced already, got its name and the
+    directory was fsynced. began: when, by `time.perf_counter`, a clock that all processes of a
+    machine share.
     """
 
     step: int
@@ -68,6 +71,8 @@ class Saved:
     non_finite: tuple[str, ...] = ()
     delta: Step | None = None
     stages: Mapping[str, float] = field(default_factory=dict)
+    commit: float = 0.0
+    began: float = 0.0
 
     @property
     def ratio(self) -> float:
@@ -172,7 +177,7 @@ class Recorder:
         self.tracker = None  # should what follows be interrupted, the next save is a base
         self._begun = name
         try:
-            self._directory.publish(name, data)
+            synced = self._directory.publish(name, data)
         except Exception:
             self.tracker, self._begun = before, None
             raise
@@ -185,7 +190,7 @@ class Recorder:
         if kind == "base":
             self._forget()
         ends = started, encoded, checked, written, time.perf_counter()
-        return _told(step, kind, len(data), layout, ends, delta)
+        return _told(step, kind, len(data), layout, ends, delta, written - synced)
 
     def _take_back(self) -> None:
         """Remove the record of a save that was interrupted before anybody could be told: another
@@ -320,7 +325,13 @@ def check_step(step: Any, newest: int | None) -> int:
 
 
 def _told(
-    step: int, kind: str, nbytes: int, layout: Layout, ends: Sequence[float], delta: Step | None
+    step: int,
+    kind: str,
+    nbytes: int,
+    layout: Layout,
+    ends: Sequence[float],
+    delta: Step | None,
+    commit: float,
 ) -> Saved:
     coded = [group.encoded for group in delta.groups] if delta else []
     tables = [e.cached for e in coded if e.table]
@@ -332,5 +343,5 @@ def _told(
     return Saved(
         step, kind, nbytes, layout.nbytes, ends[-1] - ends[0],
         sum(e.levels.size - 1 for e in coded), (tables.count(False), tables.count(True)),
-        non_finite, delta, stages,
+        non_finite, delta, stages, commit, ends[0],
     )  # fmt: skip

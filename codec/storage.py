@@ -13,6 +13,7 @@ import contextlib
 import itertools
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, NoReturn
@@ -60,8 +61,8 @@ class Directory:
                 leftover.unlink()
         self._nameless = _opened_for_nameless(path)
 
-    def publish(self, name: str, data: bytes) -> None:
-        """Add a file. Raises StepOrderError if it exists, WriteError."""
+    def publish(self, name: str, data: bytes) -> float:
+        """Add a file, as `publish` does. Raises StepOrderError if it exists, WriteError."""
         try:
             while self._left:
                 self._left[-1].unlink(missing_ok=True)
@@ -69,7 +70,7 @@ class Directory:
         except OSError as exc:
             raise WriteError(f"{self._left[-1]}: could not be removed: {exc}") from exc
         try:
-            publish(self.path / name, lambda file: file.write(data), nameless=self._nameless)
+            return publish(self.path / name, lambda file: file.write(data), nameless=self._nameless)
         except WriteError as exc:
             if isinstance(exc.__cause__, _LeftError):
                 self._left.append(self.path / name)
@@ -115,15 +116,16 @@ def publish(
     *,
     overwrite: bool = False,
     nameless: int | None = None,
-) -> None:
+) -> float:
     """Write a file so that it is either whole and durable or not there.
 
     Temporary file in the same directory, flush, fsync, then link (which fails if the name
     exists) or, with overwrite, replace; then fsync of the directory. nameless: descriptor of the
     directory, if files without a name can be made in it: fewer calls, and nothing that a kill
-    could leave behind. Raises StepOrderError if the name exists, WriteError for whatever the disk
-    refuses; both leave no trace, but for a file already replaced when the directory's fsync fails,
-    or one that has its name then and cannot be unlinked either (the cause is a _LeftError).
+    could leave behind. Returns when its bytes had been fsynced, by `time.perf_counter`: what
+    follows is only its name. Raises StepOrderError if the name exists, WriteError for whatever the
+    disk refuses; both leave no trace, but for a file already replaced when the directory's fsync
+    fails, or one that has its name then and cannot be unlinked either (the cause is a _LeftError).
     """
     temporary = None
     linked = False
@@ -138,6 +140,7 @@ def publish(
             if temporary is not None:
                 os.fchmod(file.fileno(), 0o644)  # mkstemp makes files only their owner can read
             os.fsync(file.fileno())
+            synced = time.perf_counter()
             if nameless is not None:
                 _name(file.fileno(), path.name, nameless)
                 linked = True
@@ -148,6 +151,7 @@ def publish(
             os.link(temporary, path)
             linked = True
         _fsync_directory(path.parent if nameless is None else nameless)
+        return synced
     except BaseException as exc:
         # A record that is there though its save failed would be the parent of nothing: the next
         # save would name the record before it, and no reader could follow. So whatever happened

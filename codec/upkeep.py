@@ -59,12 +59,15 @@ class Change:
         return cls(*zip(before, after))  # type: ignore[arg-type]
 
 
-def merge(path: str | Path, steps: int = 8, progress: Progress | None = None) -> Change:
+def merge(
+    path: str | Path, steps: int = 8, progress: Progress | None = None, *, quick: bool = False
+) -> Change:
     """Replace every ``steps`` consecutive deltas by one record that restores all their steps.
 
     path: the chain's directory; nobody else may write there. Fewer deltas at the end of the chain
     stay as they are. Where one record would be too long for its header there are several.
-    progress(records looked at, records in all) is called after each.
+    progress(records looked at, records in all) is called after each. quick: how long restoring
+    takes is measured once before and after, not a few times: a training waits meanwhile.
 
     Records that are damaged, and what cannot be restored without them, stay as they are, with
     SkippedRecordWarning. Raises SettingsError, LockedError, ChainNotFoundError, RecordError or
@@ -76,7 +79,7 @@ def merge(path: str | Path, steps: int = 8, progress: Progress | None = None) ->
     Chain(path)
     with Directory(Path(path)) as directory:
         chain = Chain(path)
-        before = _measured(chain)[0]
+        before = _measured(chain, quick)[0]
         gathering = Gathering(directory, chain, steps)
         damaged: list[RecordError | ParentError] = []
         walk = Walk()
@@ -97,7 +100,8 @@ def merge(path: str | Path, steps: int = 8, progress: Progress | None = None) ->
                 f"one that is; put back a copy of it, or rename it if no step needs it (verify "
                 f"tells): {damaged[0]}"
             )
-        return Change.of(before, _measured(Chain(path))[0] if gathering.has_changed else before)
+        changed = gathering.has_changed
+        return Change.of(before, _measured(Chain(path), quick)[0] if changed else before)
 
 
 def compact(path: str | Path, keep: int = KEEP, progress: Progress | None = None) -> Change:
@@ -178,11 +182,12 @@ def intact(chain: Chain, n: int) -> list[Entry]:
     return [e for e in chain.entries if e not in gone]
 
 
-def _measured(chain: Chain) -> tuple[tuple[int, int, float], Position]:
-    """Records, their bytes, and seconds to restore the newest step: once where that takes long,
-    else the fastest of a few times. And where it led."""
+def _measured(chain: Chain, quick: bool = False) -> tuple[tuple[int, int, float], Position]:
+    """Records, their bytes, and seconds to restore the newest step: once where that takes long, or
+    if one is in a hurry, else the fastest of a few times. And where it led."""
     times: list[float] = []
-    while not times or (sum(times) < MEASURED_SECONDS and len(times) < MEASURED_TIMES):
+    most = 1 if quick else MEASURED_TIMES
+    while not times or (sum(times) < MEASURED_SECONDS and len(times) < most):
         with warnings.catch_warnings(action="ignore" if times else None):  # once is enough
             started = time.perf_counter()
             position = chain.at()

@@ -1,10 +1,13 @@
-"""Questions before what they ask about is shown."""
+"""Questions before what they ask about is shown. What was answered or opened stands in the URL."""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 
 import streamlit as st
+
+_OPENED = "learn_opened"  # in the URL and in the session: keys of questions, between commas
 
 
 class Quiz:
@@ -15,6 +18,10 @@ class Quiz:
 
     def __init__(self, everything: bool) -> None:
         self._everything = everything
+        # Going to another page drops the URL's parameters: the session remembers.
+        told = st.session_state.get(_OPENED, st.query_params.get(_OPENED, ""))
+        self._opened = [key for key in told.split(",") if key]
+        self._tell()
 
     def ask(
         self, key: str, question: str, options: Sequence[str], right: str | Sequence[str], why: str
@@ -26,20 +33,31 @@ class Quiz:
         options = list(dict.fromkeys(options))
         accepted = [right] if isinstance(right, str) else list(right)
         # Another question is another widget: the old answer means nothing to it.
+        asked = zlib.crc32("\n".join((question, *options)).encode())
         answer = st.radio(
             f"**{question}**", options, index=None, horizontal=True,
-            key=f"answer-{key}-{hash((question, *options))}",
+            key=f"learn_{key}_{asked:08x}", bind="query-params", persist_state="session",
         )  # fmt: skip
-        opened = f"opened-{key}"
         if answer is not None:
-            st.session_state[opened] = True
+            self._open(key)
             if answer in accepted:
                 st.success(f"Right. {why}", icon=":material/check:")
             else:
                 st.warning(f"Not {answer}. {why}", icon=":material/lightbulb:")
-        elif self._everything or st.session_state.get(opened):
+        elif self._everything or key in self._opened:
             st.markdown(why)
         elif st.button("Show me", key=f"show-{key}", type="tertiary"):
-            st.session_state[opened] = True
+            self._open(key)
             st.rerun()
-        return answer is not None or self._everything or bool(st.session_state.get(opened))
+        return self._everything or key in self._opened
+
+    def _open(self, key: str) -> None:
+        if key not in self._opened:
+            self._opened.append(key)
+            self._tell()
+
+    def _tell(self) -> None:
+        told = ",".join(self._opened)
+        st.session_state[_OPENED] = told
+        if told and st.query_params.get(_OPENED) != told:
+            st.query_params[_OPENED] = told

@@ -14,8 +14,11 @@ from ..jobs import Found, View
 from ..lab.methods import SHARES
 from ..lab.recovery import Outcome, Protocol
 from ..lab.rework import Experiment
+from ..lab.timelines import Drill
+from ..lab.workload import workload
 from .asking import Asking, Words
 from .recovered import recovered
+from .timelines import timelines
 
 INTERVALS = (1, 2, 5, 10)
 MOST_SEEDS = 10
@@ -58,6 +61,14 @@ def page() -> None:
             recovered(experiment, seeds, [one.value for one in view.found])
 
     asking.follow(dashboard)
+    timelines("recover", _drill(experiment))
+
+
+def _drill(experiment: Experiment) -> Drill:
+    """The page's model, interval and share, to be measured."""
+    interval = experiment.protocol.interval
+    own = workload(experiment.model)
+    return Drill(own, 0, interval, None, experiment.share, "model", "runlength")
 
 
 def _parameters() -> Key:

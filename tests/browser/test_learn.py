@@ -70,6 +70,7 @@ def test_a_reader_s_walk(tab: MakeTab) -> None:
     found = re.search(r"= (\d+) things apart", told)
     assert found
     answer(visitor, place, str(int(found[1]) - 1))
+    expecting(place.get_by_role("row").filter(has_text="after P")).to_be_visible()
     promoted = row(place, "after P")
     assert len(promoted) == 10
 
@@ -102,6 +103,7 @@ def test_a_reader_s_walk(tab: MakeTab) -> None:
 
     # What was left out: the row says what is still missing.
     place = step(page, "restart")
+    expecting(place.get_by_role("row").filter(has_text="still missing")).to_be_visible()
     missing = row(place, "still missing")
     question = place.get_by_text("was not written").inner_text()
     found = re.search(r"The change of (\S+), ", question)
@@ -145,3 +147,35 @@ def test_nothing_scrolls_sideways(tab: MakeTab, theme: str, width: int) -> None:
     cut = "nodes => nodes.filter(n => n.scrollWidth > n.clientWidth + 1).length"
     assert tables.evaluate_all(cut) == 0
     visitor.check()
+
+
+def test_a_link_opens_it_as_it_was(tab: MakeTab) -> None:
+    """An answer, a step opened, the tree half built, some numbers written: all in the URL."""
+    visitor = learn(tab)
+    page, expecting = visitor.page, visitor.expecting
+    answer(visitor, step(page, "delta"), "0.2")
+    step(page, "exponents").get_by_role("button", name="Show me").click()
+    step(page, "promotion").get_by_role("button", name="Show me").click()
+    place = step(page, "huffman")
+    place.get_by_role("button", name="Show me").click()
+    place.get_by_role("button", name="Merge the two rarest").click()
+    expecting(place.get_by_text("merge 1 of 3")).to_be_visible()
+    place.get_by_role("slider", name="Numbers written").press("Home")
+    expecting(place.get_by_text("0 bits for 0 numbers")).to_be_visible()
+    for told in (r"learn_delta_\w+=0\.2", "learn_opened=delta", "learn_merges=1", "written_10=0"):
+        expecting(page).to_have_url(re.compile(told))
+    visitor.check()
+
+    again = tab().open(page.url.removeprefix(visitor.url)).page
+    place = step(again, "huffman")
+    expecting(place.get_by_text("merge 1 of 3")).to_be_visible()
+    expecting(place.get_by_text("0 bits for 0 numbers")).to_be_visible()
+    expecting(step(again, "delta").get_by_role("radio", name="0.2", exact=True)).to_be_checked()
+    expecting(again.get_by_text(re.compile("^Right"))).to_have_count(1)
+    expecting(step(again, "restart")).to_be_visible()
+    again.get_by_role("link", name="Live").click()
+    expecting(again.get_by_role("heading", name="LC-Checkpoint, live")).to_be_visible()
+    again.get_by_role("link", name="Learn").click()
+    expecting(step(again, "huffman").get_by_text("merge 1 of 3")).to_be_visible()
+    expecting(again.get_by_text(re.compile("^Right"))).to_have_count(1)
+    expecting(again).to_have_url(re.compile("learn_opened=delta"))

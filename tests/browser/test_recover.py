@@ -32,7 +32,7 @@ def test_asked_and_finished_by_itself(tab: MakeTab) -> None:
     begin.click()
     expecting(page.get_by_text("Finished on")).to_be_visible()
     expecting(begin).to_have_count(0)
-    charts = page.locator(".stEChartsChart svg")
+    charts = page.locator(".st-key-recover-panels .stEChartsChart svg")
     expecting(charts).to_have_count(2)
     for name in ("full", "SCAR", "TOPN", "LC Huffman", "LC run-length"):
         expecting(charts.nth(0).get_by_text(name, exact=True)).to_have_count(1)

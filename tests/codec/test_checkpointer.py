@@ -7,6 +7,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -1073,7 +1074,11 @@ def test_settings_of_history(tmp_path: Path, setting: dict[str, Any], message: s
 def test_every_stage_is_timed(tmp_path: Path, asynchronous: bool) -> None:
     with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=asynchronous) as checkpoints:
         for step in range(3):
+            before = time.perf_counter()
             saved = checkpoints.save(step, {"w": np.arange(5000, dtype=np.float32) * step})
             assert tuple(saved.stages) == ("encode", "check", "write", "advance")
             assert sum(saved.stages.values()) == pytest.approx(saved.seconds)
             assert min(saved.stages.values()) > 0
+            assert 0 < saved.commit < saved.stages["write"]
+            # Whichever process it was, by the clock of this one.
+            assert before < saved.began < saved.began + saved.seconds < time.perf_counter()

@@ -891,6 +891,23 @@ def test_each_is_restored_once(chain: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert len(calls) == expected
 
 
+def test_each_is_restored_a_few_times_unless_in_a_hurry(
+    chain: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "MEASURED_TIMES", 5)
+    monkeypatch.setattr(upkeep, "MEASURED_SECONDS", 3600)
+    restored: list[str | None] = []
+    real = codec.Chain.at
+    monkeypatch.setattr(codec.Chain, "at", lambda *a: restored.append(None) or real(*a))
+    other = chain.parent / "other"
+    shutil.copytree(chain, other)
+    usual = codec.merge(chain, 4)
+    assert len(restored) == 2 * 5
+    assert codec.merge(other, 4, quick=True).records == usual.records
+    assert len(restored) == 2 * 5 + 2
+    assert files(chain) == files(other)
+
+
 def test_leftovers_that_tell_more_stay(
     chain: Path, jumping_states: States, all_steps: Look
 ) -> None:

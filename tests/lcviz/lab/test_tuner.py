@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import codec
-from lcviz.lab import tuner
+from lcviz.lab import replayed
 from lcviz.lab.intervals import mean
 from lcviz.lab.recovery import Protocol, fail_and_recover
 from lcviz.lab.series import Found, Trained
@@ -214,7 +214,7 @@ def test_nothing_meets_the_target() -> None:
 
 
 def test_a_few_at_a_time_is_the_same(tuned: Tuned, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuner, "ROOM", 3 * 4 * 7850)
+    monkeypatch.setattr(replayed, "ROOM", 3 * 4 * 7850)
     calls: list[tuple[int, int]] = []
     again = tune(SERIES, "rework", 2.0, FEW, lambda done, total: calls.append((done, total)))
     assert again == tuned

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from lcviz.pages.learn import TRACK, TRAINED, read_numbers
+from lcviz.pages.learn_story import TRACK, TRAINED, read_numbers
 
 STEPS = ["1 · δ", "2 · E", "3 · P", "4 · H", "5 · A"]
 DELTA = ["0.76", "−0.48", "0.2", "0.07", "0.18", "0.49", "0.14", "0.39", "0.82", "0.09"]
@@ -110,13 +110,13 @@ def test_numbers_of_one_s_own(learning: Learning) -> None:
 
 
 def test_following_another_number(learning: Learning) -> None:
-    page = learning(everything="true").set("selectbox", "follow-ten", "b")
+    page = learning(everything="true").set("selectbox", "learn_follow_ten", "b")
     assert "−0.73 − (−0.25) = −0.48" in said(page)
     assert "b is in a bucket that is kept: −0.48 is written" in said(page)
 
 
 def test_the_bit_string_grows(learning: Learning) -> None:
-    page = learning(everything="true").set("slider", "written-10", 3)
+    page = learning(everything="true").set("slider", "learn_written_10", 3)
     assert ":blue-background[10]:orange-background[110]:blue-background[0]" in said(page)
     assert "6 bits for 3 numbers" in said(page)
 
@@ -166,6 +166,76 @@ def test_a_run_that_has_only_its_base(learning: Learning, create: Callable[..., 
     button.click()
     page.run()
     assert "step 2" in page.texts("caption")[0]
+
+
+def link(page: Any, **widgets: str) -> dict[str, str]:
+    """The URL's parameters: those that the page has set, and widgets' own, which a browser sets."""
+    told = {k: v[0] if isinstance(v, list) else v for k, v in page.at.query_params.items()}
+    return told | widgets
+
+
+def test_a_link_has_the_answers(learning: Learning) -> None:
+    page = learning()
+    answer(page, *RIGHT[:2], "2")
+    given = {str(r.key): str(r.value) for r in page.at.radio if r.value is not None}
+    assert len(given) == 3
+    again = learning(**link(page, **given))
+    assert [r.value for r in again.at.radio] == [*RIGHT[:2], "2", None]
+    assert titles(again) == STEPS[:4]
+    assert len(again.texts("success")) == 2
+    assert "Not 2" in again.texts("warning")[0]
+    other = learning(**link(page, **given, learn_bits="1"))  # P's question is another one
+    assert [r.value for r in other.at.radio] == [*RIGHT[:2], None, None]
+
+
+def test_a_link_has_what_was_opened(learning: Learning) -> None:
+    page = learning().click("show-delta")
+    page.click("show-exponents")
+    assert link(page) == {"learn_opened": "delta,exponents"}
+    again = learning(**link(page))
+    assert titles(again) == STEPS[:3]
+    assert not again.texts("success")
+    assert titles(learning(learn_opened="huffman,nonsense,<b>")) == STEPS[:1]
+
+
+def test_a_link_has_the_number_and_the_bits_written(learning: Learning) -> None:
+    page = learning(everything="true", learn_follow_ten="b", learn_written_10="3")
+    assert "b is in a bucket that is kept: −0.48 is written" in said(page)
+    assert "6 bits for 3 numbers" in said(page)
+
+
+def test_a_link_has_the_tree_as_far_as_it_was_built(learning: Learning) -> None:
+    page = learning(everything="true").click("tree-forward").click("tree-forward")
+    assert link(page)["learn_merges"] == "2"
+    again = learning(**link(page))
+    assert "merge 2 of 3" in said(again)
+    again.set("select_slider", "learn_bits", 1)  # another tree begins at its leaves
+    assert "merge 0 of 1" in said(again)
+    assert "learn_merges" not in link(again)
+    for told in ("99", "-1", "x", "²"):
+        assert f"merge {3 if told == '99' else 0} of 3" in said(
+            learning(everything="true", learn_merges=told)
+        )
+
+
+def test_a_link_has_the_checkpoint(learning: Learning, create: Callable[..., Any]) -> None:
+    run = create()
+    for _ in range(3):
+        run.step()
+        run.wait(30)
+    parameters = {"run": run.id, "carry": "16 weights of this run"}
+    page = learning(**parameters, learn_step="2")
+    assert "The checkpoint of step 2." in page.texts("caption")[-1]
+    assert "Take the newest checkpoint, step 3" in [b.label for b in page.at.button]
+    assert link(page)["learn_step"] == "2"
+    newest = learning(**parameters)
+    assert "The checkpoint of step 3." in newest.texts("caption")[-1]
+    assert link(newest)["learn_step"] == "3"
+    gone = learning(**parameters, learn_step="77")
+    assert "Step 77 of this link is no longer in memory" in gone.texts("info")[0]
+    assert "The checkpoint of step 3." in gone.texts("caption")[-1]
+    assert "The checkpoint of step 3." in gone.run().texts("caption")[-1]
+    assert not gone.texts("info")
 
 
 def test_reading_numbers() -> None:

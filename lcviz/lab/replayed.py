@@ -1,0 +1,184 @@
+"""Every setting tried out on the states of one run, which do not depend on it: they are replayed.
+
+A failure at iteration T costs what was not saved yet, and what was saved is not quite what
+was trained: the restored loss is above that before the failure. Rework is how long the run itself,
+on its trend, took to fall by as much (see recovery, whose protocol this predicts: there, what a
+restored training is above the undisturbed one is measured at every iteration, here it is taken to
+stay as it is at the failure). A failure is taken to come just before the next checkpoint.
+
+Sizes are of deltas, as `codec.Checkpointer` writes them of the same states; its bases are
+counted nowhere: the first one, and those that it writes once deltas have outgrown the last, which
+is the sooner the larger they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from codec import record as records
+from codec.errors import SettingsError
+from codec.metadata import DIGEST
+from codec.record import RUN, Place
+from codec.state import Arrays, Layout, copy_arrays
+from codec.track import Step, Tracker
+
+from .candidates import Candidate, Setting
+from .intervals import mean, upper_bound
+from .measures import crossing, distance, smoothed
+from .progress import Progress
+from .series import Moment, Series
+
+FAILURES = 10  # that every setting is tried on
+SMOOTH = 5  # iterations on either side, as in recovery
+ROOM = 2**30  # bytes of tracks that are followed at once
+
+
+def try_out(
+    series: Series,
+    tried: Sequence[Setting],
+    progress: Progress = lambda _done, _total: None,
+) -> tuple[Candidate, ...]:
+    """Replay every setting on a series.
+
+    progress(done, total) is called on the way. Raises SettingsError for a series too short to fail
+    in or not finite where it fails; codec.LccError.
+    """
+    return tuple(_tried(series, next(iter(series)), tried, progress))
+
+
+def failure_points(n: int) -> list[int]:
+    """Where a run of n iterations is made to fail: late enough to have moved, early enough to see
+    what comes after."""
+    return sorted({round(n / 4 + i * n * 3 / 8 / (FAILURES - 1)) for i in range(FAILURES)})
+
+
+def just_before_a_checkpoint(step: int, interval: int) -> int:
+    """The last iteration up to ``step`` after which the next one would be saved."""
+    return (step + 1) // interval * interval - 1
+
+
+class _Try:
+    """One setting, on the way through a series."""
+
+    def __init__(self, setting: Setting, begin: Moment, first: Arrays) -> None:
+        s = self.setting = setting
+        self._values = begin.values
+        self._tracker = Tracker.resume(
+            begin.layout, copy_arrays(first), {}, s.bits, s.scope, s.coder, s.budget
+        )
+        self.sizes: list[int] = []
+        self.exact_sizes: list[int] = []
+        self.distances: list[float] = []
+        self.excesses: dict[int, float] = {}  # by the iteration of the failure
+
+    def save(self, moment: Moment) -> None:
+        pairs = zip(moment.values, self._values, strict=True)
+        values = {i: new for i, (new, old) in enumerate(pairs) if new != old}
+        step = self._tracker.prepare_arrays(
+            moment.arrays, lambda exact: self._overhead(moment.step, exact, values)
+        )
+        self._tracker.commit(step)
+        self._values = moment.values
+        self.sizes.append(_nbytes(moment.step, replace(step, values=values)))
+        self.exact_sizes.append(sum(array.nbytes for array in step.exact.values()))
+
+    def restored(self, moment: Moment) -> tuple[float, float | None]:
+        """How far what a failure now restores is from the state, and its loss."""
+        lossy = [t.name for t in moment.layout.tensors if t.lossy]
+        off = distance(self._tracker.state, moment.arrays, lossy)
+        off = math.inf if math.isnan(off) else off  # what was saved holds NaN
+        return off, moment.loss_of(self._tracker.state) if moment.loss_of else None
+
+    def _overhead(self, step: int, exact: Arrays, values: Mapping[int, str]) -> int:
+        """What a budget pays for besides a step's own bytes, as `codec.recorder` counts it."""
+        s = self.setting
+        if s.budget is None:
+            return 0
+        known = records.overhead(
+            len(str(step)), self._tracker.layout, exact, s.scope, s.coder, s.budget, bool(values)
+        )
+        return known + sum(len(text) + 12 for text in values.values())
+
+
+def _tried(
+    series: Series, first: Moment, tried: Sequence[Setting], progress: Progress
+) -> Iterator[Candidate]:
+    """Every setting replayed; a few at a time where tracks are large."""
+    n = len(series)
+    points = failure_points(n - 1)
+    fails = {s.interval: {just_before_a_checkpoint(t, s.interval) for t in points} for s in tried}
+    every = sorted(set().union(*fails.values()))
+    seen = n - SMOOTH - every[-1] if first.loss_of else n  # of the trend, from the failure on
+    if every[0] < 1 or seen < 2:
+        raise SettingsError(
+            f"a series of {n} checkpoints is too short to fail in with an interval of "
+            f"{max(fails)}: give it {8 * max(max(fails), SMOOTH)} or more, or try shorter intervals"
+        )
+    done = 0
+    together = max(1, ROOM // max(first.layout.nbytes, 1))
+    total = n * -(-len(tried) // together)
+    for begin in range(0, len(tried), together):
+        tries: list[_Try] = []
+        start: Arrays = {}
+        losses: list[float] = []
+        for number, moment in enumerate(series):
+            if not tries:
+                start = copy_arrays(moment.arrays)
+                own = tried[begin : begin + together]
+                tries = [_Try(s, moment, start) for s in own]
+            elif moment.layout != first.layout:
+                raise SettingsError(
+                    f"the tensors of checkpoint {moment.step} are not those of the first one; "
+                    "name a series without that change"
+                )
+            if moment.loss_of is not None:
+                losses.append(moment.loss_of(moment.arrays))
+            lossy = [t.name for t in moment.layout.tensors if t.lossy]
+            moved = distance(start, moment.arrays, lossy) or 1.0
+            if number in every and not math.isfinite(moved):
+                raise SettingsError(
+                    f"checkpoint {moment.step} holds NaN, infinity or values so large that "
+                    "nothing is near to it; name a series without it"
+                )
+            restored: dict[Setting, tuple[float, float | None]] = {}
+            for one in tries:
+                setting = one.setting
+                if number and number % setting.interval == 0:
+                    one.save(moment)
+                if number in fails[setting.interval]:
+                    if setting.restores not in restored:
+                        restored[setting.restores] = one.restored(moment)
+                    off, loss = restored[setting.restores]
+                    one.distances.append(off / moved)
+                    if loss is not None:
+                        one.excesses[number] = loss - losses[-1]
+            done += 1
+            progress(done, total)
+        yield from (_candidate(one, first.layout, losses) for one in tries)
+
+
+def _candidate(one: _Try, layout: Layout, losses: Sequence[float]) -> Candidate:
+    trend = smoothed(losses, SMOOTH)
+    reworks = []
+    for number, excess in one.excesses.items():
+        after = trend[number:]
+        found = crossing(after, [excess] * len(after))
+        reworks.append(math.inf if found is None else found)
+    share, share_bound = (f(one.sizes) / layout.nbytes for f in (np.mean, upper_bound))
+    if one.setting.budget is not None:
+        share_bound = min(share_bound, max(one.setting.budget, share))
+    return Candidate(
+        one.setting, float(share), float(share_bound),
+        float(np.mean(one.exact_sizes)) / layout.nbytes,
+        mean(one.distances), upper_bound(one.distances),
+        mean(reworks) if reworks else None, upper_bound(reworks) if reworks else None,
+    )  # fmt: skip
+
+
+def _nbytes(number: int, step: Step) -> int:
+    """On disk, as `codec.Checkpointer` writes it."""
+    return len(records.dump_delta(Place(number, "0" * RUN, "0" * DIGEST), "0" * 32, step))

@@ -1,0 +1,48 @@
+"""A visitor at the timelines: measured, stepped through by keyboard, opened again by its link."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+MakeTab = Callable[..., Any]
+
+
+def test_a_crash_by_the_millisecond(tab: MakeTab) -> None:
+    visitor = tab().open()
+    page, expecting = visitor.page, visitor.expecting
+    page.get_by_role("link", name="Recover").click()
+    page.get_by_role("button", name="Measure it").click()
+    expecting(page.get_by_role("button", name="Measure again")).to_be_visible()
+    chart = page.locator(".st-key-panel-recover-timelines .stEChartsChart svg")
+    for name in ("trains", "stands still", "encodes", "writes", "merges", "beside it: training"):
+        expecting(chart.get_by_text(name, exact=True)).to_have_count(1)
+    expecting(chart.get_by_text("crash", exact=True)).to_have_count(1)
+    expecting(page.get_by_text("restore the same weights to the last bit")).to_be_visible()
+
+    # To the very end by keyboard: nothing is under way any more, nothing lost.
+    slider = page.get_by_role("slider", name="A crash at t")
+    slider.press("End")
+    ends = page.get_by_role("row").filter(has_text=re.compile("^merged.*is done"))
+    expecting(ends).to_contain_text("0 iterations")
+    slider.press("Home")
+    expecting(ends).to_have_count(0)
+    expecting(page.get_by_role("row").filter(has_text="trains (25)")).to_have_count(3)
+    page.get_by_role("radio", name="a sixth of it").press("Space")
+    page.get_by_role("radio", name="the training alone").press("Space")
+    expecting(page.get_by_text("A crash of the training alone at the worst")).to_be_visible()
+    expecting(page).to_have_url(re.compile(r"recover_crash_[\d.]+=0(\.0)?(&|$)"))
+    expecting(page).to_have_url(re.compile("recover_shows=a"))
+
+    for width in (1400, 800):
+        page.set_viewport_size({"width": width, "height": 1000})
+        main = "() => { const m = document.querySelector('[data-testid=stMain]');"
+        page.wait_for_function(main + " return m.scrollWidth <= m.clientWidth }")
+        cut = "nodes => nodes.filter(n => n.scrollWidth > n.clientWidth + 1).length"
+        assert page.get_by_test_id("stTable").evaluate_all(cut) == 0
+    visitor.check()
+
+    again = tab().open(page.url.removeprefix(visitor.url))
+    expecting(again.page.get_by_text("A crash of the training alone at the worst")).to_be_visible()
+    expecting(again.page.get_by_role("row").filter(has_text="trains (25)")).to_have_count(3)
