@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from safetensors.torch import load
@@ -131,6 +131,8 @@ def open_own(named: Named, place: Place, tell: Tell) -> Opened:
         raise SourceError(
             f"{chains[0][0]}: is a chain, a series of its own; open it alone, or the others"
         )
+    # Names never become paths, but they are shown, and ordered by.
+    named = [(PurePosixPath(name.replace("\\", "/")).name or "unnamed", p) for name, p in named]
     taken: list[OwnFile] = []
     refused: list[str] = []
     twice = {name for name, n in Counter(name for name, _ in named).items() if n > 1}

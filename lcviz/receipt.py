@@ -99,6 +99,17 @@ def of_files(package: Package, what: str, settings: Mapping[str, Any], more: Rec
     }
 
 
+def of_archive(package: Package, nbytes: int, kept: Mapping[str, Any]) -> Receipt:
+    """The receipt of a chain that somebody brought. kept: bits, budget, scope, coder of its newest
+    delta. nbytes: of its steps in float32."""
+    return _common("archive", package, nbytes) | {
+        "what": "A chain that was opened",
+        "settings": dict(kept),
+        "reproducible": "Not from here: what the chain was made from is not known. That the "
+        "archive is the one told of, can be checked.",
+    }
+
+
 def _common(of: str, package: Package, full_nbytes: int) -> Receipt:
     on = machine(PACKAGES)
     records = [
@@ -227,16 +238,16 @@ def rows(receipt: Receipt) -> list[tuple[str, str]]:
     found = [("What", receipt["what"])]
     if receipt["of"] == "run":
         momentum = f", momentum {s['momentum']:g}" if s["momentum"] else ""
-        data = receipt["data"]
+        data, k = receipt["data"], s["interval"]
+        every = "every iteration" if k == 1 else f"every {k} iterations"
         found += [
             ("Training", f"{s['optimizer']}, learning rate {s['lr']:g}{momentum}, batch size "
-             f"{s['batch_size']}, seed {s['seed']}, saved every {s['interval']} up to iteration "
-             f"{s['last_step']}"),
+             f"{s['batch_size']}, seed {s['seed']}, saved {every} up to {s['last_step']}"),
             ("Data", f"{data['title']}: {data['examples'][0]:,} examples to train on, "
              f"{data['examples'][1]:,} held out; SHA-256 {data['sha256']}"),
             ("Model", f"{receipt['model']['parameters']:,} parameters"),
         ]  # fmt: skip
-    else:
+    elif receipt["of"] == "files":
         found += [("Files", f"{len(receipt['files'])}, the SHA-256 of each in the file")]
     versions = ", ".join(f"{k} {v[:16] if 'SHA' in k else v}" for k, v in
                          ((k, str(v)) for k, v in receipt["versions"].items()))  # fmt: skip

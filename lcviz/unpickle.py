@@ -98,8 +98,8 @@ def _reason(exc: Exception) -> str:
     refused = re.search(r"nsupported (?:global: )?GLOBAL ([\w.]+)", str(exc))
     if refused:
         return (
-            f"it asks to run {refused[1][:80]}, and no code of a file is run here; save the weights "
-            "alone: torch.save(model.state_dict(), …)"
+            f"it asks to run {refused[1][:80]}, and no code of a file is run here; save the "
+            "weights alone: torch.save(model.state_dict(), …)"
         )
     telling = [line for line in lines if "WeightsUnpickler" in line]
     return (telling or lines or [type(exc).__name__])[0].rstrip(".")[:200]

@@ -212,7 +212,7 @@ def test_one_that_never_ends_is_ended(
 def test_who_stops_ends_the_process_and_leaves_nothing(place: Place, tmp_path: Path) -> None:
     torch.save({"w": W}, tmp_path / "1.pt")
 
-    class Enough(Exception):
+    class EnoughError(Exception):
         """The visitor has gone."""
 
     seen = []
@@ -220,9 +220,9 @@ def test_who_stops_ends_the_process_and_leaves_nothing(place: Place, tmp_path: P
     def tell(*told: Any) -> None:
         seen.append(told)
         if len(seen) > 1:
-            raise Enough
+            raise EnoughError
 
-    with pytest.raises(Enough):
+    with pytest.raises(EnoughError):
         open_own([("1.pt", tmp_path / "1.pt")], place, tell)
     assert list(place.path.iterdir()) == []
 
@@ -289,8 +289,9 @@ def test_a_chain_is_opened_alone(place: Place, tmp_path: Path) -> None:
 
 
 def test_nested_weights_are_found_and_the_rest_is_said(place: Place, tmp_path: Path) -> None:
-    torch.save({"state_dict": {"model": {"b": W[0], "a": W.T, "n": 3}}, "epoch": 1,
-                "optimizer": {"state": {}}, "loss": torch.tensor(0.5)}, tmp_path / "n.pt")  # fmt: skip
+    weights = {"state_dict": {"model": {"b": W[0], "a": W.T, "n": 3}}}
+    more = {"epoch": 1, "optimizer": {"state": {}}, "loss": torch.tensor(0.5)}
+    torch.save(weights | more, tmp_path / "n.pt")
     save_file({"b": W.bfloat16()}, tmp_path / "m.safetensors")
     found = opened(place, tmp_path / "m.safetensors", tmp_path / "n.pt")
     half, nested = found.files

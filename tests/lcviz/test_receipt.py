@@ -6,7 +6,6 @@ import hashlib
 import io
 import json
 import os
-import runpy
 import subprocess
 import sys
 import zipfile
@@ -37,25 +36,6 @@ def run_script(path: Path, *arguments: str | Path) -> tuple[int, str]:
     )  # fmt: skip
     assert done.stderr == ""
     return done.returncode, done.stdout
-
-
-@pytest.fixture
-def run_here(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str]]:
-    """The same in this process, which saves its start."""
-
-    def run(path: Path, *arguments: str) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", [str(path), *arguments])
-        monkeypatch.chdir(path.parent)
-        code: Any = 0
-        try:
-            runpy.run_path(str(path), run_name="__main__")
-        except SystemExit as exc:
-            code = exc.code
-        return code, capsys.readouterr().out
-
-    return run
 
 
 def lay_down(folder: Path, package: export.Package, told: dict[str, Any]) -> Path:
