@@ -82,10 +82,10 @@ def _named(text: str) -> Opened | None:
 
 def _open(named: Named, key: object, place: Place | None) -> Opened | None:
     """Look at the files, unless that is done. key: another one is another series."""
+    bar = st.empty()  # always there: what comes below keeps its place, and its clicks
     held = st.session_state.get(_OPENED)
     if held is None or held[0] != key:
         st.session_state.pop(_OPENED, None)
-        bar = st.empty()
 
         def tell(done: int, total: int, name: str) -> None:
             bar.progress(done / total, f"Looking at {plain(name)}, {done + 1} of {total}")

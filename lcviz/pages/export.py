@@ -57,9 +57,10 @@ def _run_on_live() -> None:
 
 def _package(run: Run) -> tuple[Package, Receipt]:
     """The verified archive: packed once, and anew when newer checkpoints are asked for."""
+    bar = st.empty()  # always there: what comes below keeps its place, and its clicks
     held = st.session_state.get(_HELD)
     if held is None or held[0] != run.id:
-        bar = st.progress(0.0, "Packing the chain…")
+        bar.progress(0.0, "Packing the chain…")
 
         def progress(done: int, total: int) -> None:
             run.watch()

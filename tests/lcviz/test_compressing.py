@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +49,8 @@ def series(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def shelf() -> Iterator[Shelf]:
-    yield Shelf(50 * 2**20)
+def shelf() -> Shelf:
+    return Shelf(50 * 2**20)
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_a_chain_that_is_too_large(
     found: Opened, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compressing, "MOST_ARCHIVE", 14_000)
-    with pytest.raises(FullError, match="archives of 14.0 kB at most"):
+    with pytest.raises(FullError, match=r"archives of 14\.0 kB at most"):
         compress(found, How(), place, nothing)
     assert list(place.path.iterdir()) == []
 
