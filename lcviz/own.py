@@ -149,17 +149,22 @@ def open_own(named: Named, place: Place, tell: Tell) -> Opened:
                     tell(i, len(named), name)
 
                 taken.append(_file(name, path, place, reader, look))
-            except SourceError as exc:
-                refused.append(f"{name}: {str(exc).rstrip('.')}.")
-            except (codec.ChainError, codec.RecordError) as exc:
-                refused.append(f"{name}: is no chain: {str(exc).rstrip('.')}.")
-            except MemoryError:
-                refused.append(f"{name}: does not fit into this machine's memory.")
+            except (SourceError, codec.ChainError, codec.RecordError, MemoryError) as exc:
+                refused.append(_sentence(name, exc))
+                if path.parent == place.path:  # an upload
+                    place.remove(path)
     try:
         files, order = _in_order(taken)
     except SourceError as exc:
         return Opened(place, refused=(*refused, f"{exc}."))
     return Opened(place, files, order, tuple(refused), _odd(files))
+
+
+def _sentence(name: str, exc: Exception) -> str:
+    if isinstance(exc, MemoryError):
+        return f"{name}: does not fit into this machine's memory."
+    what = "" if isinstance(exc, SourceError) else "is no chain: "
+    return f"{name}: {what}{str(exc).rstrip('.')}."
 
 
 def _regular(path: Path) -> int:
@@ -194,14 +199,18 @@ def _file(name: str, path: Path, place: Place, reader: Reader, look: Callable[[]
     with path.open("rb") as file:
         check_torch_zip(file, nbytes)
     target = place.path / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.safetensors"
+    place.remove(target)  # of an attempt that was left
     place.take(2 * nbytes)  # what it may become at most
-    answer = reader.convert(path, target, look)
-    if "error" in answer:
+    try:
+        answer = reader.convert(path, target, look)
+        if "error" in answer:
+            raise SourceError(answer["error"])
+        tensors = tensors_of(target.read_bytes())
+    except BaseException:
         target.unlink(missing_ok=True)
         place.take(-2 * nbytes)
-        raise SourceError(answer["error"])
+        raise
     place.take(target.stat().st_size - 2 * nbytes)
-    tensors = tensors_of(target.read_bytes())
     under, left_out = tuple(answer["under"]), tuple(answer["left_out"])
     return OwnFile(name, nbytes, digest, path, target, tensors, under, left_out)
 

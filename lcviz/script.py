@@ -16,7 +16,7 @@ _HEAD = '''"""@WHAT@
 
 Run it where `codec` and `demo_models` can be imported: in the root of the project. It compares
 what it makes with @RECEIPT@, which lies beside it unless --receipt says otherwise. Exit code 0:
-the same bytes. 1: others, or something was missing; a sentence says what.
+the same bytes. 1: others, or something was missing; a sentence says what. 2: wrong use.
 """
 
 import argparse

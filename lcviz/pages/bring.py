@@ -28,7 +28,7 @@ from ..snapshot import RunError
 from . import offered
 from .asking import Asking, Words
 from .bringing import opened
-from .compressed import own_step, results
+from .compressed import HELD, own_step, results
 from .settings import BITS, CODERS, KEEP, SCOPES, bits_name
 
 MOST_KEPT = 3  # chains of one session, the newest
@@ -61,6 +61,8 @@ def own() -> None:
     )
     found = opened()
     if found is None:
+        for held in (_MADE, _AS_IS, *HELD):  # and with it what lies on disk
+            st.session_state.pop(held, None)
         return
     _contents(found)
     if found.archive is None and not found.files:

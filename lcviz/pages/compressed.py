@@ -17,6 +17,8 @@ from ..snapshot import RunError
 from . import offered
 from .settings import SCOPES
 
+HELD = ("export-loaded", offered.RESTORED)  # in the session: a package, and a step of it
+
 
 def results(made: Compressed) -> None:
     """Cards, pictures, downloads."""
@@ -85,9 +87,10 @@ def _cards(made: Compressed) -> None:
 
 def _loaded(made: Compressed) -> Package:
     """The package, read from disk once for as long as it is looked at."""
-    held = st.session_state.get("export-loaded")
+    loaded, _ = HELD
+    held = st.session_state.get(loaded)
     if held is None or held[0] != (made.archive, made.sha256):
-        held = st.session_state["export-loaded"] = (made.archive, made.sha256), made.loaded()
+        held = st.session_state[loaded] = (made.archive, made.sha256), made.loaded()
     package: Package = held[1]
     return package
 

@@ -14,6 +14,7 @@ from ..receipt import Receipt, dumped, rows
 from ..script import NAME, RECEIPT, reproducing
 
 _STEP = "export_step"
+RESTORED = "export-restored"  # in the session: a step as a plain file
 
 
 def archive(package: Package, full: int, like: str) -> None:
@@ -133,8 +134,8 @@ def restoring(package: Package, step: int) -> None:
 
 def plain_step(package: Package, step: int) -> Restored:
     """One step of a package of a visitor's own; restored once for as long as it is looked at."""
-    key, held = (package.sha256, step), st.session_state.get("export-restored")
+    key, held = (package.sha256, step), st.session_state.get(RESTORED)
     if held is None or held[0] != key:
-        held = st.session_state["export-restored"] = key, export.plain(package, step)
+        held = st.session_state[RESTORED] = key, export.plain(package, step)
     restored: Restored = held[1]
     return restored

@@ -177,7 +177,7 @@ PICKLES: dict[str, tuple[Callable[[], bytes], str]] = {
 }  # fmt: skip
 
 
-def test_hostile_pickles(place: Place, tmp_path: Path) -> None:
+def test_hostile_pickles(place: Place, shelf: Shelf, tmp_path: Path) -> None:
     """All at once: one process reads them one after another."""
     paths = []
     for i, (make, _) in enumerate(PICKLES.values()):
@@ -194,7 +194,8 @@ def test_hostile_pickles(place: Place, tmp_path: Path) -> None:
         assert len(sentence) < 400, name
         assert "\n" not in sentence, name
     assert not Path("/tmp/lcviz-was-run").exists()
-    assert len(list(place.path.iterdir())) == 1
+    (kept,) = place.path.iterdir()
+    assert shelf.nbytes == kept.stat().st_size
 
 
 def test_one_that_never_ends_is_ended(
@@ -209,7 +210,9 @@ def test_one_that_never_ends_is_ended(
     assert [file.name for file in found.files] == ["1.pt"]
 
 
-def test_who_stops_ends_the_process_and_leaves_nothing(place: Place, tmp_path: Path) -> None:
+def test_who_stops_ends_the_process_and_leaves_nothing(
+    place: Place, shelf: Shelf, tmp_path: Path
+) -> None:
     torch.save({"w": W}, tmp_path / "1.pt")
 
     class EnoughError(Exception):
@@ -225,6 +228,7 @@ def test_who_stops_ends_the_process_and_leaves_nothing(place: Place, tmp_path: P
     with pytest.raises(EnoughError):
         open_own([("1.pt", tmp_path / "1.pt")], place, tell)
     assert list(place.path.iterdir()) == []
+    assert shelf.nbytes == 0
 
 
 def chain(tmp_path: Path) -> Path:
@@ -353,6 +357,17 @@ def test_names_and_kinds_that_are_not_taken(place: Place, tmp_path: Path) -> Non
     assert "x.npy: is none of .safetensors, .pt" in kind
     assert pipe == "pipe.pt: is no file."
     assert first == second == "1.safetensors: has the name of another one; rename it."
+
+
+def test_a_refused_upload_is_deleted_at_once(place: Place, shelf: Shelf) -> None:
+    for name, data in (("upload0.pt", b"evil"), ("upload1.safetensors", HOSTILE["overlap"][0])):
+        place.take(len(data))
+        (place.path / name).write_bytes(data)
+    uploads = sorted(place.path.iterdir())
+    found = open_own([("../../a.pt", uploads[0]), ("C:\\b.safetensors", uploads[1])], place, quiet)
+    assert [r.partition(":")[0] for r in found.refused] == ["a.pt", "b.safetensors"]
+    assert list(place.path.iterdir()) == []
+    assert shelf.nbytes == 0
 
 
 def test_too_many_and_too_large(

@@ -90,8 +90,9 @@ def test_opened_compressed_compared_and_offered(bringing: Bringing, series: Path
     made = state.all_jobs().look(*page.at.session_state["export-asked"]).found[0].value
     assert made.how == compressing.How(bits=3, coder="huffman")
     package = made.loaded()
-    assert f"all 4 steps, 0 to 15, were rebuilt from the {len(package.data):,} bytes" in (
-        page.texts("success")[0]
+    assert (
+        f"all 4 steps, 0 to 15, were rebuilt from the {len(package.data):,} bytes"
+        in (page.texts("success")[0])
     )
     assert "own-4steps-bits3-model-huffman.lcc.zip" in labels(page)[0]
     assert "-step15.safetensors" in labels(page)[1]
