@@ -170,6 +170,16 @@ def test_the_script_says_what_differs(
     assert f"Here is numpy {np.__version__} instead of 1.0." in said
 
 
+def test_the_script_compares_the_archive_itself(
+    told: Told, tmp_path: Path, run_here: Callable[..., Any]
+) -> None:
+    package, about = told
+    other = about | {"archive": about["archive"] | {"sha256": "0" * 64}}
+    code, said = run_here(lay_down(tmp_path, package, other))
+    assert code == 1
+    assert "NOT THE SAME: The archive differs from the receipt's. The versions are the s" in said
+
+
 def test_the_script_refuses_other_data(
     told: Told, tmp_path: Path, run_here: Callable[..., Any]
 ) -> None:
