@@ -104,6 +104,11 @@ def of_archive(package: Package, nbytes: int, kept: Mapping[str, Any]) -> Receip
     delta. nbytes: of its steps in float32."""
     return _common("archive", package, nbytes) | {
         "what": "A chain that was opened",
+        "verified": {
+            "at": told_at(package.at),
+            "what": f"All {len(package.steps)} steps were rebuilt from the bytes of the archive; "
+            "each has the digest that its own record gives.",
+        },
         "settings": dict(kept),
         "reproducible": "Not from here: what the chain was made from is not known. That the "
         "archive is the one told of, can be checked.",

@@ -112,5 +112,6 @@ def _code(run: Run, package: Package, step: int) -> None:
         "task.model.load_state_dict(state)\n"
         "print(task.probe_loss())",
         language="python",
+        wrap_lines=True,
     )
     offered.restoring(package, step)

@@ -108,7 +108,7 @@ def papers(package: Package, receipt: Receipt) -> None:
         lines += f"\npython {NAME} FILES-OR-THEIR-FOLDER"
     elif receipt["of"] == "run":
         lines += f"\npython {NAME}" + (" FOLDER" if receipt["data"]["from_folder"] else "")
-    st.code(lines, language="bash")
+    st.code(lines, language="bash", wrap_lines=True)
     if receipt["of"] != "archive":
         st.caption(
             "Byte for byte on this machine and with these versions; elsewhere sums may come out in "
@@ -123,12 +123,14 @@ def restoring(package: Package, step: int) -> None:
         f"python -m codec verify {package.file}\n"
         f"python -m codec restore {package.file} --step {step} -o step{step}.safetensors",
         language="bash",
+        wrap_lines=True,
     )
     st.markdown("The restored file needs nothing of ours:")
     st.code(
         "from safetensors.torch import load_file\n\n"
         f'state = load_file("{package.name}-step{step}.safetensors")  # name -> tensor',
         language="python",
+        wrap_lines=True,
     )
 
 
