@@ -48,7 +48,7 @@ def of_run(run: Run, package: Package) -> Receipt:
     snapshot, dataset = run.snapshot(), run.task.dataset
     settings = {k: v for k, v in asdict(run.settings).items() if k in _DECIDES}
     last = package.steps[-1]
-    resumed_at = [step for step in snapshot.resumed_at if step <= last]
+    resumed_at = _restarts(snapshot, last)
     tensors = [[n, str(p.dtype), list(p.shape)] for n, p in run.task.model.named_parameters()]
     full = sum(snapshot.at(step).full_nbytes for step in package.steps)
     return _common("run", package, full) | {
@@ -73,7 +73,7 @@ def of_run(run: Run, package: Package) -> Receipt:
 def reproducible(snapshot: Snapshot, last: int) -> str:
     """Which part of a run its script makes again, and how: one or two sentences."""
     same = "All of it: the training has one seed, and pausing, stepping or watching changes no byte"
-    restarts = [str(step) for step in snapshot.resumed_at if step <= last]
+    restarts = [str(step) for step in _restarts(snapshot, last)]
     if not restarts:
         return f"{same}."
     return (
@@ -83,6 +83,11 @@ def reproducible(snapshot: Snapshot, last: int) -> str:
         "away, restores the step from its own chain, and goes on with a new optimizer, as the run "
         "did."
     )
+
+
+def _restarts(snapshot: Snapshot, last: int) -> list[int]:
+    """The steps a run went on from, as far as they matter: after the last one nothing follows."""
+    return [step for step in snapshot.resumed_at if step < last]
 
 
 def of_files(package: Package, what: str, settings: Mapping[str, Any], more: Receipt) -> Receipt:

@@ -232,6 +232,8 @@ def test_a_run_that_was_killed_is_made_again_with_its_restart(
     monkeypatch.setattr(run, "snapshot", lambda: snapshot)
     about = receipt.of_run(run, package)
     assert "went on from step 4" in about["reproducible"]
+    assert about["settings"]["resumed_at"] == [4]
+    assert receipt.reproducible(replace(straight, resumed_at=(8,)), 8).endswith("no byte.")
     assert run_here(lay_down(tmp_path, package, about))[0] == 0
 
 
