@@ -228,9 +228,23 @@ def test_a_run_that_was_killed_is_made_again_with_its_restarts(
     assert export.pack(straight).data != package.data
 
 
-def test_data_of_a_folder_are_asked_for(told: Told) -> None:
-    about = told[1]
-    own = about | {"data": about["data"] | {"from_folder": True}}
-    assert '"folder", type=Path' in script.reproducing(own)
-    assert '"folder", type=Path' not in script.reproducing(about)
-    compile(script.reproducing(own), script.NAME, "exec")
+def test_data_of_a_folder_are_asked_for(
+    make_run: MakeRun, tmp_path: Path, run_here: Callable[..., Any]
+) -> None:
+    for name, step in (("ml", 1), ("other", 2)):
+        rows = [f"{i % 20},{i % 33},{i * step % 5 + 1}.0,0" for i in range(300)]
+        (tmp_path / name).mkdir()
+        text = "\n".join(["userId,movieId,rating,timestamp", *rows])
+        (tmp_path / name / "ratings.csv").write_text(text + "\n")
+    run = make_run("matrix-factorization", data="movielens", folder=str(tmp_path / "ml"))
+    run.play()
+    assert run.wait(60).status == "finished"
+    package = export.pack(run)
+    about = receipt.of_run(run, package)
+    assert str(tmp_path) not in json.dumps(about)  # where it lay is nobody's business
+    path = lay_down(tmp_path, package, about)
+    assert run_here(path, tmp_path / "ml")[0] == 0
+    code, said = run_here(path, tmp_path / "other")
+    assert (code, "another SHA-256" in said) == (1, True)
+    code, said = run_here(path, tmp_path / "nowhere")
+    assert (code, "There is no folder" in said) == (1, True)
