@@ -42,6 +42,7 @@ from .storage import publish
 from .walk import Position, Walk
 
 WAYS = 16  # to a step, tried one after another where records are damaged
+UNIX = 3  # what an archive says it was made on
 
 
 @dataclass(frozen=True)
@@ -375,7 +376,8 @@ class Chain:
     def pack(self, path: str | Path) -> int:
         """Write all records into one archive of stored members; returns its bytes.
 
-        The same records give the same bytes. Raises WriteError, ChainError.
+        The same records give the same bytes, on every system and at any time. Raises WriteError,
+        ChainError.
         """
 
         nbytes = 0
@@ -384,7 +386,9 @@ class Chain:
             nonlocal nbytes
             with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
                 for entry in self.entries:
-                    archive.writestr(zipfile.ZipInfo(entry.name), self._bytes(entry))
+                    info = zipfile.ZipInfo(entry.name)  # of 1980: no clock
+                    info.create_system = UNIX
+                    archive.writestr(info, self._bytes(entry))
             nbytes = file.tell()
 
         for retries in range(RETRIES, 0, -1):

@@ -6,6 +6,7 @@ held out to see how well it does on examples it never saw. The rest of this file
 LCVIZ_DATA names, or in a few usual subfolders of it.
 """
 
+import hashlib
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -46,6 +47,14 @@ class Dataset:
     def n_train(self) -> int:
         """Number of training examples."""
         return len(self.train[0])
+
+    def digest(self) -> str:
+        """Give the SHA-256, in hex, of every example: dtype, shape and bytes of each tensor."""
+        found = hashlib.sha256()
+        for tensor in (*self.train, *self.held_out):
+            found.update(f"{tensor.dtype} {tuple(tensor.shape)} ".encode())
+            found.update(tensor.contiguous().numpy().data)
+        return found.hexdigest()
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Command line of the lab: python -m lcviz EXPERIMENT …; with --help it says more.
 
+`python -m lcviz receipt FILE` checks a receipt of the dashboard against the archive it is of.
 Tables go to standard output, progress to standard error. What a trial gave is kept in a file as
 soon as it is finished; an interrupted experiment goes on with --resume. Exit code 0: done; 1: the
 data or the disk does not allow it; 2: wrong use; 130: interrupted.
@@ -22,6 +23,7 @@ from tqdm import tqdm
 import codec
 import demo_models
 
+from . import receipt
 from .experiments import EXPERIMENTS, Experiment
 from .experiments.base import caution, data_of, provenance
 from .lab.kept import Kept, KeptError, Row
@@ -38,11 +40,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         torch.set_num_threads(1)  # sums come out the same every time
         codec.warm_up()
+        if options.experiment is None:
+            return _check_receipt(options)
         return _run(options.experiment, options)
     except MISUSE as exc:
         print(f"error: {exc}", file=sys.stderr)
         return WRONG_USE
-    except (demo_models.DataError, codec.LccError, KeptError) as exc:
+    except (demo_models.DataError, codec.LccError, KeptError, receipt.ReceiptError) as exc:
         print(f"error: {exc}", file=sys.stderr)
         return BAD_DATA
     except BrokenPipeError:  # the reader, say `head`, has seen enough
@@ -98,6 +102,32 @@ def _run(experiment: Experiment, options: argparse.Namespace) -> int:
     return OK
 
 
+def _check_receipt(options: argparse.Namespace) -> int:
+    """Hash and rebuild everything that a receipt tells of."""
+    try:
+        told = receipt.load(options.receipt.read_bytes())
+        archive = options.archive or options.receipt.with_name(told["archive"]["file"])
+        data = archive.read_bytes()
+    except OSError as exc:
+        raise receipt.ReceiptError(f"{exc.filename} cannot be read: {exc.strerror}.") from exc
+    with tqdm(desc="checking", unit="step", leave=False, disable=None) as bar:
+
+        def tell(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        problems = receipt.problems(told, data, tell)
+    if options.json:
+        print(json.dumps({"ok": not problems, "archive": str(archive), "problems": problems}))
+    else:
+        for problem in problems:
+            print(f"problem: {problem}")
+        steps, records = len(told["tracks"]), len(told["records"])
+        verdict = "DIFFERENT" if problems else "ok"
+        print(f"{verdict}: {archive}, {len(data):,} bytes, {records} records, {steps} steps")
+    return BAD_DATA if problems else OK
+
+
 def _as_json(row: Row) -> Row:
     """JSON has no word for NaN and infinity: they are null."""
     return {k: None if v in (math.inf, -math.inf) or v != v else v for k, v in row.items()}
@@ -128,6 +158,18 @@ def _parser() -> argparse.ArgumentParser:
             help="all rows as one JSON object; what is not finite is null",
         )
         shown.add_argument("--csv", action="store_true", help="all rows as CSV")
+    check = sub.add_parser(
+        "receipt", help="check a receipt of the dashboard against its archive",
+        description="Hashes the archive and every record of it, rebuilds every step, and compares "
+        "all that with the receipt.",
+    )  # fmt: skip
+    check.set_defaults(experiment=None)
+    check.add_argument("receipt", type=Path, metavar="FILE", help="the receipt, a .json")
+    check.add_argument(
+        "archive", type=Path, nargs="?", metavar="ARCHIVE",
+        help="the .lcc.zip (default: the one it names, in the same folder)",
+    )  # fmt: skip
+    check.add_argument("--json", action="store_true", help="answer as one JSON object")
     return parser
 
 

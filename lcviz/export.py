@@ -6,22 +6,25 @@ the digest of the encoder's track before anybody may download it.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from safetensors.numpy import load
+from safetensors.torch import load
 
 import codec
 from codec.files import to_safetensors
 from codec.record import track_digest
 from codec.source import Entry
+from codec.state import Arrays, Layout, is_tensor, layout_of, to_arrays
 from codec.track import digest_sums
-from codec.walk import Position
+from codec.tree import leaves
 
 from .session import Run
 from .snapshot import RunError, Snapshot
@@ -29,32 +32,52 @@ from .snapshot import RunError, Snapshot
 
 @dataclass(frozen=True)
 class Package:
-    """A verified archive of a run's chain.
+    """A verified archive of a chain.
 
-    name: file name without ending. data: the .lcc.zip. entries: its records. tables: of each
-    record how many code tables it needed, and how many of them are ones sent before. steps:
-    those that were rebuilt from data and compared. track: xxh3-128 of the newest step's track.
+    name: file name without ending. data: the .lcc.zip. entries: its records, digests: SHA-256 of
+    their files. tables: of each record how many code tables it needed, and how many of them are
+    ones sent before. steps: those that were rebuilt from data and compared. tracks: xxh3-128 of
+    the tensors of each of them. at: seconds since the epoch, when that was.
     """
 
     name: str
     data: bytes
     entries: tuple[Entry, ...]
+    digests: tuple[str, ...]
     tables: tuple[tuple[int, int], ...]
     steps: tuple[int, ...]
-    track: str
+    tracks: tuple[str, ...]
+    at: float
+
+    @property
+    def file(self) -> str:
+        """Name of the archive."""
+        return f"{self.name}.lcc.zip"
+
+    @property
+    def track(self) -> str:
+        """Of the newest step."""
+        return self.tracks[-1]
+
+    @property
+    def sha256(self) -> str:
+        """Of the archive."""
+        return hashlib.sha256(self.data).hexdigest()
 
 
 @dataclass(frozen=True)
 class Restored:
     """One step as a plain .safetensors file.
 
-    data: the file. loss: of the state read back from data, on the run's probe.
+    data: the file. loss: of the state read back from data, on the run's probe; None where there
+    is no run. left_out: how many values are no tensors, which the file cannot hold.
     """
 
     step: int
     name: str
     data: bytes
-    loss: float
+    loss: float | None = None
+    left_out: int = 0
 
 
 def pack(run: Run, progress: Callable[[int, int], None] | None = None) -> Package:
@@ -70,32 +93,56 @@ def pack(run: Run, progress: Callable[[int, int], None] | None = None) -> Packag
         path = Path(folder) / "run.lcc.zip"
         chain.pack(path)
         data = path.read_bytes()
-    steps, tables = [], []
+    s = run.settings
+    name = f"{s.model}-{s.data}-{kept_name(s.bits, s.budget)}-{s.scope}-{s.coder}-seed{s.seed}"
+    package = check(name, data, tracks, progress)
+    if missing := set(saved) - set(package.steps):
+        raise RunError(f"The chain on disk has lost its records of steps {sorted(missing)}.")
+    return package
+
+
+def check(
+    name: str,
+    data: bytes,
+    tracks: Mapping[int, str] | None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Package:
+    """Rebuild every step from an archive's bytes and compare it with the digests of ``tracks``,
+    or, if nobody has them, with those in its own records alone.
+
+    progress(steps done, steps in all). Raises RunError if anything does not restore or differs.
+    """
+    steps, tables, found = [], [], []
     try:
-        for position in codec.Chain(io.BytesIO(data)).replay():
+        chain = codec.Chain(io.BytesIO(data))
+        digests = tuple(hashlib.sha256(chain.read_bytes(e)).hexdigest() for e in chain.entries)
+        for position in chain.every_step():
             step = position.step
-            if _digest(position) != tracks.get(step):
+            digest = digest_of(position.layout, position.state)
+            if tracks is not None and digest != tracks.get(step):
                 raise RunError(f"Step {step} of the packed chain is not the track the run had.")
             steps.append(step)
+            found.append(digest)
             tables.append(_tables(position.delta))
             if progress:
                 progress(len(steps), len(chain.entries))
     except codec.LccError as exc:
         raise RunError(f"The packed chain does not restore. {exc}") from exc
-    if missing := set(saved) - set(steps):
-        raise RunError(f"The chain on disk has lost its records of steps {sorted(missing)}.")
-    s = run.settings
-    kept = f"bits{'all' if s.bits is None else s.bits}"
-    if s.budget is not None:
-        kept = f"budget{100 * s.budget:g}"
-    name = f"{s.model}-{s.data}-{kept}-{s.scope}-{s.coder}-seed{s.seed}"
-    return Package(name, data, chain.entries, tuple(tables), tuple(steps), tracks[steps[-1]])
+    return Package(
+        name, data, chain.entries, digests, tuple(tables), tuple(steps), tuple(found), time.time()
+    )
 
 
-def _digest(position: Position) -> str:
-    """Of the rebuilt track, from all of its values."""
-    sums = digest_sums(position.layout, position.state)
-    return track_digest(position.layout, position.state, sums)
+def digest_of(layout: Layout, state: Arrays) -> str:
+    """xxh3-128 of a track's tensors, from all of their values."""
+    return track_digest(layout, state, digest_sums(layout, state))
+
+
+def kept_name(bits: int | None, budget: float | None) -> str:
+    """How much is kept, as a part of file names."""
+    if budget is not None:
+        return f"budget{100 * budget:g}"
+    return f"bits{'all' if bits is None else bits}"
 
 
 def _tables(delta: codec.Step | None) -> tuple[int, int]:
@@ -113,18 +160,30 @@ def _snapshot_with(run: Run, step: int) -> Snapshot:
 
 
 def restore(run: Run, package: Package, step: int) -> Restored:
+    """One step of a run's package, and its loss; see `plain`."""
+    restored = plain(package, step)
+    return replace(restored, loss=run.task.probe_loss(load(restored.data)))
+
+
+def plain(package: Package, step: int) -> Restored:
     """One step of a package as .safetensors, read back and compared bit for bit.
 
-    Raises codec.LccError if the step cannot be restored, RunError if the file differs.
+    Raises codec.LccError if the step cannot be restored or not be held by such a file, RunError if
+    the file differs.
     """
     state = codec.restore(io.BytesIO(package.data), step)
-    data = to_safetensors(state)
-    back = load(data)
-    for name, tensor in state.items():
-        expected = tensor.numpy()
-        if not np.array_equal(_bits(back[name]), _bits(expected)):
+    every: dict[str, Any] = state
+    if not all(is_tensor(value) for value in state.values()):
+        every = dict(leaves(state))
+    tensors = {name: value for name, value in every.items() if is_tensor(value)}
+    data = to_safetensors(tensors)
+    layout, back = layout_of(tensors), load(data)
+    expected, found = to_arrays(tensors, layout), to_arrays(back, layout)
+    for name in tensors:
+        if not np.array_equal(_bits(found[name]), _bits(expected[name])):
             raise RunError(f"Tensor {name!r} of the written file differs from the restored state.")
-    return Restored(step, f"{package.name}-step{step}", data, run.task.probe_loss(back))
+    left_out = len(every) - len(tensors)
+    return Restored(step, f"{package.name}-step{step}", data, left_out=left_out)
 
 
 def _bits(array: np.ndarray) -> np.ndarray:

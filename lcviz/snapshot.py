@@ -146,6 +146,12 @@ class Snapshot:
     kills: tuple[Kill, ...] = ()
 
     @property
+    def resumed_at(self) -> tuple[int, ...]:
+        """Of every time that the run went on after a kill, the step it was restored from."""
+        went_on = self.kills[:-1] if self.status == KILLED else self.kills
+        return tuple(kill.step for kill in went_on)
+
+    @property
     def trained(self) -> int:
         """Iterations, those included that were lost and had to be trained again."""
         again = self.kills[:-1] if self.status == KILLED else self.kills

@@ -18,6 +18,7 @@ from .glossary import linked
 from .jobs import Jobs
 from .runs import EXAMPLE_ID, Runs
 from .session import Run
+from .shelf import Shelf
 from .snapshot import PLAYING
 
 POLL_SECONDS = 1.0
@@ -41,6 +42,12 @@ def all_runs() -> Runs:
 def all_jobs() -> Jobs[Any]:
     """The one line of this server's experiments."""
     return Jobs()
+
+
+@st.cache_resource(show_spinner=False)
+def shelf() -> Shelf:
+    """The disk space of this server for what visitors bring."""
+    return Shelf()
 
 
 def current_run() -> Run | None:

@@ -303,7 +303,7 @@ def test_export_gives_what_it_says(tab: MakeTab, tmp_path: Path) -> None:
     run_id = visitor.run_id
     assert run_id
     page.get_by_role("link", name="Export").click()
-    expecting(page.get_by_role("heading", name="Export the compressed chain")).to_be_visible()
+    expecting(page.get_by_role("heading", name="Open and export")).to_be_visible()
     expecting(page.get_by_text("LeNet-5 on Digits 8x8").first).to_be_visible()
     newest = shown_loss(page, 12)
     assert visitor.run_id == run_id

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
 import os
 import shutil
@@ -572,6 +573,38 @@ def test_pack(run: Path, tmp_path: Path) -> None:
             assert info.date_time == (1980, 1, 1, 0, 0, 0)
             assert archive.read(info) == (run / info.filename).read_bytes()
     assert names(tmp_path) == ["one.lcc.zip", "run.lcc", "two.lcc.zip"]
+
+
+def test_the_same_records_give_the_same_archive(
+    golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whenever they were written, in whatever order a directory lists them, on whatever system."""
+    copy, first, second = tmp_path / "run.lcc", tmp_path / "1.zip", tmp_path / "2.zip"
+    copy.mkdir()
+    for path in sorted((golden / "run.lcc").iterdir(), reverse=True):
+        (copy / path.name).write_bytes(path.read_bytes())
+        os.utime(copy / path.name, (2e9, 2e9))
+        (copy / path.name).chmod(0o600)
+    codec.Chain(golden / "run.lcc").pack(first)
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: Backwards(list(scandir(path))))
+    monkeypatch.setattr("sys.platform", "win32")
+    codec.Chain(copy).pack(second)
+    assert first.read_bytes() == second.read_bytes()
+    assert hashlib.sha256(first.read_bytes()).hexdigest() == PACKED
+
+
+PACKED = "78a621875b12c2b8741ce8929c049b8bd0a11a42f8a35bc8090e388f42f24a3b"
+
+
+class Backwards(list):  # type: ignore[type-arg]
+    """What os.scandir gives, the last one first."""
+
+    def __enter__(self) -> Any:
+        return reversed(self)
+
+    def __exit__(self, *_error: object) -> None:
+        pass
 
 
 BAD = {

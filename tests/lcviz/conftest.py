@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -71,6 +73,25 @@ def finished_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable
     yield finished
     for run in made.values():
         run.close()
+
+
+@pytest.fixture
+def run_here(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str]]:
+    """A script run in this process, which saves its start: exit code and what it says."""
+
+    def run(path: Path, *arguments: str | Path) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", [str(path), *map(str, arguments)])
+        monkeypatch.chdir(path.parent)
+        code: Any = 0
+        try:
+            runpy.run_path(str(path), run_name="__main__")
+        except SystemExit as exc:
+            code = exc.code
+        return code, capsys.readouterr().out
+
+    return run
 
 
 @pytest.fixture

@@ -26,12 +26,15 @@ def run(create: Callable[..., Run]) -> Run:
 
 def test_the_example_can_be_exported(exporting: Callable[..., Any]) -> None:
     page = exporting()
-    assert page.texts("title") == ["Export the compressed chain"]
+    assert page.texts("title") == ["Open and export"]
     assert "the example run, **Logistic regression on Digits 8x8**" in page.texts("markdown")[0]
     name = page.at.session_state["package"][1].name
     assert [b.label.split(" (")[0] for b in page.at.get("download_button")] == [
         f"Download {name}.lcc.zip",
         f"Download {name}-step6.safetensors",
+        "Download everything",
+        "Receipt",
+        "Script",
     ]
     assert page.charts == {"records"}
 
@@ -77,11 +80,11 @@ def test_before_the_example_is_there(
 
 @pytest.mark.parametrize("step", [0, 3])
 def test_any_step_can_be_restored(exporting: Callable[..., Any], run: Run, step: int) -> None:
-    page = exporting(run).set("select_slider", "export-step", step)
+    page = exporting(run).set("select_slider", "export_step", step)
     loss = run.task.probe_loss(codec.restore(run.path, step))
     assert f"step {step} bit for bit" in page.texts("success")[1]
     assert f"{loss:.6f}" in page.texts("success")[1]
-    chain, single = page.at.get("download_button")
+    chain, single, *_ = page.at.get("download_button")
     assert f"-step{step}.safetensors" in single.label
     assert ".lcc.zip" in chain.label
 
@@ -89,7 +92,8 @@ def test_any_step_can_be_restored(exporting: Callable[..., Any], run: Run, step:
 def test_code_that_loads_it_names_the_files(exporting: Callable[..., Any], run: Run) -> None:
     page = exporting(run)
     name = page.at.session_state["package"][1].name
-    python, shell, plain = (block.value for block in page.at.code)
+    papers, python, shell, plain = (block.value for block in page.at.code)
+    assert papers == f"python -m lcviz receipt receipt.json {name}.lcc.zip\npython reproduce.py"
     assert f'codec.restore("{name}.lcc.zip", step=5)' in python
     assert f"codec verify {name}.lcc.zip\n" in shell
     assert f"codec restore {name}.lcc.zip --step 5 -o " in shell
@@ -116,13 +120,13 @@ def test_newer_steps_are_included_when_asked_for(
     page.run()
     assert page.at.session_state["package"][1].steps == (0, 1, 2)
     assert not page.at.button
-    page.set("select_slider", "export-step", 1)
+    page.set("select_slider", "export_step", 1)
     run.play()
     run.wait(60)
     page.run().at.button[0].click()
     page.run()
     assert page.at.session_state["package"][1].steps == (0, 1, 2, 3, 4, 5)
-    assert page.at.select_slider(key="export-step").options == list("012345")
+    assert page.at.select_slider(key="export_step").options == list("012345")
 
 
 def test_another_run_is_packed_anew(

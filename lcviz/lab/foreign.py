@@ -1,0 +1,118 @@
+"""Files from anybody, looked at before anything is made of them: .safetensors, and torch's zips.
+
+Whatever is wrong is one sentence, as a codec.SourceError whose text does not name the file. Every
+cap stands with its reason. Not done here: reading tensors (own), unpickling (unpickle).
+"""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from collections.abc import Mapping
+from typing import IO
+
+import numpy as np
+
+from codec.errors import ForeignRecordError, RecordError, SourceError
+from codec.state import CARRIER
+from codec.untrusted import MAX_JSON, MAX_TENSORS, parsed, short, typed
+
+Tensors = Mapping[str, tuple[str, tuple[int, ...]]]  # name -> dtype, shape
+
+MAX_DIMENSIONS = 64  # of a numpy array
+MAX_MEMBERS = 2 * MAX_TENSORS  # of a zip: a tensor's storage each, and a few more
+MAX_PICKLE = 16 * 2**20  # bytes: 100,000 tensors take as much; a machine of its own reads it
+MAX_NAME = 1000  # characters
+_SIZES = {name: np.dtype(kind).itemsize for name, kind in CARRIER.items() if name != "C128"}
+
+
+def tensors_of(data: bytes | memoryview) -> Tensors:
+    """What the header of a .safetensors file tells, all of it checked against the file.
+
+    Raises SourceError unless the tensors fill the rest of the file without gap or overlap.
+    """
+    if len(data) < 8:
+        raise SourceError(f"is no .safetensors file: it has only {len(data)} bytes")
+    n = int.from_bytes(data[:8], "little")
+    if n > MAX_JSON:
+        raise SourceError(
+            "is no .safetensors file: it does not begin with the length of a header, or with one "
+            f"of more than {MAX_JSON // 2**20} MiB"
+        )
+    if 8 + n > len(data):
+        raise SourceError(
+            f"is cut off, or no .safetensors file: its header would have {n:,} bytes, the file has "
+            f"{len(data):,}"
+        )
+    try:
+        header = parsed(bytes(data[8 : 8 + n]), "", "a header", ForeignRecordError)
+    except RecordError as exc:
+        raise SourceError(f"has a header that is none: {exc.found}") from exc
+    header.pop("__metadata__", None)
+    if len(header) > MAX_TENSORS:
+        raise SourceError(f"tells of {len(header):,} tensors; {MAX_TENSORS:,} are taken")
+    found: dict[str, tuple[str, tuple[int, ...]]] = {}
+    places = []
+    for name, told in header.items():
+        try:
+            dtype, shape = typed(told["dtype"], str), tuple(typed(d, int) for d in told["shape"])
+            begin, end = (typed(place, int) for place in told["data_offsets"])
+            if len(told) > 3 or len(name) > MAX_NAME or len(shape) > MAX_DIMENSIONS:
+                raise ValueError("too much is told")
+        except (KeyError, TypeError, ValueError) as exc:
+            raise SourceError(f"does not say what its tensor {short(name)} is") from exc
+        if dtype not in _SIZES:
+            raise SourceError(f"has a tensor of the dtype {short(dtype)}, which is not taken")
+        if min(shape, default=0) < 0 or end - begin != math.prod(shape) * _SIZES[dtype]:
+            raise SourceError(
+                f"says that its tensor {short(name)} has the shape {short(shape)} of {dtype}, "
+                f"but gives it {short(end - begin)} bytes"
+            )
+        found[name] = dtype, shape
+        places.append((begin, end))
+    at = 0
+    for begin, end in sorted(places):
+        if begin != at:
+            raise SourceError("has tensors that overlap, or a gap between them")
+        at = end
+    if 8 + n + at != len(data):
+        raise SourceError(
+            f"is cut off, or too long: its tensors take {at:,} bytes, and {len(data) - 8 - n:,} "
+            "are there"
+        )
+    if not found:
+        raise SourceError("holds no tensors")
+    return found
+
+
+def check_torch_zip(file: IO[bytes], nbytes: int) -> None:
+    """Whether this can be what torch.save writes, so that unpacking takes no more than the file.
+
+    Raises SourceError.
+    """
+    if file.read(4) != b"PK\3\4":
+        raise SourceError(
+            "is not in the format that torch.save writes since version 1.6, a zip; load it where "
+            "you trust it, and save it again"
+        )
+    try:
+        with zipfile.ZipFile(file) as archive:
+            members = archive.infolist()
+    except (zipfile.BadZipFile, EOFError, OverflowError, RuntimeError, ValueError) as exc:
+        raise SourceError("is cut off or damaged: it is no whole zip") from exc
+    names = [info.orig_filename for info in members]
+    if len(members) > MAX_MEMBERS or sum(map(len, names)) > MAX_JSON:
+        raise SourceError(f"has {len(members):,} members; {MAX_MEMBERS:,} are taken")
+    if len(set(names)) != len(names):
+        raise SourceError("has two members of one name")
+    if any(".." in name.split("/") or name.startswith("/") or "\\" in name for name in names):
+        raise SourceError("has a member whose name leads out of it")
+    if any(info.compress_type != zipfile.ZIP_STORED for info in members):
+        raise SourceError("has compressed members, which torch.save never writes")
+    if sum(info.file_size for info in members) > nbytes:
+        raise SourceError("says that it unpacks to more than it has")
+    pickles = [info for info in members if info.orig_filename.endswith("/data.pkl")]
+    if len(pickles) != 1:
+        raise SourceError("is a zip, but none of torch: it has no data.pkl")
+    if pickles[0].file_size > MAX_PICKLE:
+        raise SourceError(f"has a pickle of more than {MAX_PICKLE // 2**20} MiB beside its tensors")

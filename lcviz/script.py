@@ -1,0 +1,261 @@
+"""The scripts that go with a receipt: one makes its chain again, one restores from it.
+
+They are plain files that need `codec`, and to train `demo_models`, but nothing of the dashboard.
+What follows from the receipt stands in them as constants, so that a reader sees what is done.
+"""
+
+from __future__ import annotations
+
+from .receipt import Receipt
+
+NAME, RECEIPT, RESTORING = "reproduce.py", "receipt.json", "restore.py"
+
+_HEAD = '''"""@WHAT@
+
+    @USAGE@
+
+Run it where `codec` and `demo_models` can be imported: in the root of the project. It compares
+what it makes with @RECEIPT@, which lies beside it unless --receipt says otherwise. Exit code 0:
+the same bytes. 1: others, or something was missing; a sentence says what. 2: wrong use.
+"""
+
+import argparse
+import hashlib
+import io
+import json
+import platform
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy
+import torch
+
+import codec
+@IMPORTS@
+@CONSTANTS@
+
+
+def sha256(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def source_digest(package):
+    folder, found = Path(package.__file__).parent, hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        data = path.read_bytes()
+        found.update(f"{path.relative_to(folder).as_posix()} {len(data)}\\n".encode() + data)
+    return found.hexdigest()
+
+
+def checkpointer(path, **more):
+    return codec.Checkpointer(
+        path, BITS, SCOPE, CODER, budget=BUDGET, base_every=BASE_EVERY, **more
+    )
+
+
+'''
+
+_TRAINING = '''def make_chain(path, options):
+    """Train, and save every INTERVAL iterations."""
+    try:
+        task = demo_models.make_task(MODEL, DATA, seed=SEED, folder=options.folder)
+    except demo_models.DataError as exc:
+        raise DifferentError(str(exc)) from exc
+    if task.dataset.digest() != DATA_SHA256:
+        raise DifferentError("The training data have another SHA-256 than those of the receipt.")
+
+    def training():
+        return demo_models.Training(task, OPTIMIZER, LR, MOMENTUM, BATCH_SIZE)
+
+    now, chain = training(), checkpointer(path)
+    for iteration in range(LAST_STEP + 1):
+        if iteration:
+            now.iterate(iteration)
+        if iteration % INTERVAL == 0:
+            chain.save(iteration, task.model.state_dict())
+            if iteration in RESTARTED_AT:  # it was killed later, and went on from here
+                chain.close()
+                task.model.load_state_dict(codec.restore(path))
+                now, chain = training(), checkpointer(path, resume=True)
+    chain.close()
+
+
+'''
+
+_COMPRESSING = '''def states(options):
+    """Step and state of every file, in the order of the receipt."""
+    found = {}
+    for path in options.files:
+        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+            if file.is_file():
+                found[sha256(file.read_bytes())] = file
+    for step, name, digest, under in FILES:
+        if digest not in found:
+            raise DifferentError(f"The file {name} of SHA-256 {digest} is not among those given.")
+        path = found[digest]
+        if name.endswith(".zip"):
+            for position in codec.Chain(path).every_step():
+                yield position.step, position.whole()
+        elif name.endswith(".safetensors"):
+            yield step, weights(safetensors.torch.load(path.read_bytes()))
+        else:
+            state = torch.load(path, map_location="cpu", weights_only=True)
+            for key in under:
+                state = state[key]
+            yield step, weights(state)
+
+
+def weights(state):
+    """The tensors, by name; each in memory of its own."""
+    return {
+        name: state[name].detach().contiguous().clone()
+        for name in sorted(state)
+        if isinstance(state[name], torch.Tensor)
+    }
+
+
+def make_chain(path, options):
+    """Compress the files, one step each."""
+    with checkpointer(path) as chain:
+        for step, state in states(options):
+            chain.save(step, state)
+
+
+'''
+
+_TAIL = '''class DifferentError(Exception):
+    """Something is not as the receipt has it; the message is a sentence."""
+
+
+def compare(path, receipt):
+    """Raise DifferentError unless the archive is that of the receipt, to the last byte."""
+    archive = path.read_bytes()
+    print(f"archive: {len(archive):,} bytes, SHA-256 {sha256(archive)}")
+    told = {record["file"]: record["sha256"] for record in receipt["records"]}
+    chain = codec.Chain(io.BytesIO(archive))
+    for entry in chain.entries:
+        if told.get(entry.name) != sha256(chain.read_bytes(entry)):
+            first = f"The record {entry.name} is the first that differs."
+            raise DifferentError(f"{first} {others(receipt)}")
+    if sha256(archive) != receipt["archive"]["sha256"]:
+        raise DifferentError(f"The archive differs from the receipt's. {others(receipt)}")
+
+
+def others(receipt):
+    """What is other here than where the receipt was made."""
+    told, here = receipt["versions"], {
+        "Python": platform.python_version(),
+        "numpy": numpy.__version__,
+        "torch": torch.__version__.partition("+")[0],
+    } | {f"{p.__name__} (SHA-256 of its source)": source_digest(p) for p in SOURCES}
+    differing = [
+        f"{name} {value[:16]} instead of {str(told.get(name)).partition('+')[0][:16]}"
+        for name, value in here.items()
+        if value != str(told.get(name)).partition("+")[0]
+    ]
+    if differing:
+        return f"Here is {', '.join(differing)}."
+    return f"The versions are the same; the receipt was made on {receipt['machine']['cpu']}."
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\\n")[0])
+    @ARGUMENT@
+    parser.add_argument("--receipt", type=Path, default=Path(__file__).with_name("@RECEIPT@"))
+    parser.add_argument("-o", "--output", type=Path, help="keep the archive, as this file")
+    options = parser.parse_args()
+    torch.set_num_threads(1)  # sums come out the same every time
+    try:
+        receipt = json.loads(options.receipt.read_text(encoding="utf-8"))
+        with tempfile.TemporaryDirectory() as folder:
+            chain, archive = Path(folder) / "run.lcc", Path(folder) / "run.lcc.zip"
+            make_chain(chain, options)
+            codec.Chain(chain).pack(archive)
+            if options.output:
+                options.output.write_bytes(archive.read_bytes())
+            compare(archive, receipt)
+    except (DifferentError, codec.LccError, OSError, ValueError, KeyError) as exc:
+        print(f"NOT THE SAME: {exc}")
+        return 1
+    print("the same: every byte is that of the receipt")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+'''
+
+_RESTORING = '''"""Restores a step of @ARCHIVE@ as a plain .safetensors file.
+
+    python restore.py [STEP]
+
+Run it where `codec` can be imported: in the root of the project.
+"""
+
+import sys
+from pathlib import Path
+
+import codec
+from codec.files import write_state
+
+archive = Path(__file__).with_name("@ARCHIVE@")
+step = int(sys.argv[1]) if len(sys.argv) > 1 else @LAST@
+report = codec.verify(archive)
+if not report.ok:
+    sys.exit(f"The archive is damaged: {report.problems[0]}")
+output = Path(f"step{step}.safetensors")
+tensors, _ = write_state(output, codec.restore(archive, step), "safetensors")
+print(f"{output}: {tensors} tensors")
+'''
+
+
+def reproducing(receipt: Receipt) -> str:
+    """The script that makes the chain of a receipt again."""
+    s, of_run = receipt["settings"], receipt["of"] == "run"
+    constants = {"BITS": s["bits"], "SCOPE": s["scope"], "CODER": s["coder"],
+                 "BUDGET": s["budget"], "BASE_EVERY": s["base_every"]}  # fmt: skip
+    if of_run:
+        names = ("model", "data", "optimizer", "lr", "momentum", "batch_size", "seed", "interval",
+                 "last_step")  # fmt: skip
+        constants |= {name.upper(): s[name] for name in names}
+        constants |= {"RESTARTED_AT": s["resumed_at"], "DATA_SHA256": receipt["data"]["sha256"]}
+        folder = receipt["data"]["from_folder"]
+        argument = (
+            'parser.add_argument("folder", type=Path, help="where the files of the data are")'
+            if folder
+            else "parser.set_defaults(folder=None)"
+        )
+        usage = "python reproduce.py FOLDER" if folder else "python reproduce.py"
+        what = f"Trains {receipt['what']} again and compares the chain, byte for byte."
+        imports = "import demo_models\n"
+    else:
+        files = [(f["step"], f["name"], f["sha256"], f["under"]) for f in receipt["files"]]
+        lines = "".join(f"    {file!r},\n" for file in files)
+        argument = (
+            'parser.add_argument("files", type=Path, nargs="+", '
+            'help="the files that were compressed, or their folder")'
+        )
+        usage = "python reproduce.py FILES-OR-FOLDER…"
+        what = "Compresses the same files again and compares the chain, byte for byte."
+        imports = "import safetensors.torch\n"
+    stated = "".join(f"{name} = {value!r}\n" for name, value in constants.items())
+    if of_run:
+        stated += "SOURCES = (codec, demo_models)"
+    else:
+        stated += f"FILES = [  # step, name, SHA-256, keys under which the weights are\n{lines}]\n"
+        stated += "SOURCES = (codec,)"
+    text = _HEAD + (_TRAINING if of_run else _COMPRESSING) + _TAIL
+    for mark, value in (
+        ("@IMPORTS@", imports), ("@USAGE@", usage), ("@RECEIPT@", RECEIPT),
+        ("@ARGUMENT@", argument), ("@WHAT@", what), ("@CONSTANTS@", stated),
+    ):  # fmt: skip
+        text = text.replace(mark, value)
+    return text
+
+
+def restoring(receipt: Receipt) -> str:
+    """The short one that restores a step."""
+    last = max(map(int, receipt["tracks"]))
+    text = _RESTORING.replace("@ARCHIVE@", receipt["archive"]["file"])
+    return text.replace("@LAST@", str(last))

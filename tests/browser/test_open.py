@@ -1,0 +1,124 @@
+"""Open and export in a browser: a series is uploaded, compressed, compared, and taken along."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import codec
+from lcviz import receipt
+
+MakeTab = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def series(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four checkpoints, one of them a .pt with its weights under "model"."""
+    folder, generator = tmp_path_factory.mktemp("mine"), torch.Generator().manual_seed(0)
+    w = torch.randn(40, 30, generator=generator)
+    for i in range(4):
+        w = w + 0.01 * torch.randn(40, 30, generator=generator) ** 3
+        if i == 1:
+            torch.save({"model": {"fc": w}, "epoch": i}, folder / f"step-{i}.pt")
+        else:
+            save_file({"fc": w}, folder / f"step-{i}.safetensors")
+    return folder
+
+
+def opening(tab: MakeTab, **options: Any) -> Any:
+    visitor = tab(**options).open()
+    visitor.page.get_by_role("link", name="Export").click()
+    visitor.page.get_by_text("Files of mine").click()
+    visitor.expecting(visitor.page.get_by_text("Or a path on this machine")).to_be_visible()
+    return visitor
+
+
+def upload(visitor: Any, *files: Path) -> None:
+    visitor.page.locator("input[type=file]").set_input_files(files)
+
+
+def download(visitor: Any, name: str | re.Pattern[str], folder: Path) -> Path:
+    button = visitor.page.get_by_role("button", name=name)
+    visitor.expecting(button).to_be_enabled()
+    with visitor.page.expect_download() as info:
+        button.click()
+    path = folder / info.value.suggested_filename
+    info.value.save_as(path)
+    return path
+
+
+def test_a_series_is_uploaded_compressed_and_taken_along(
+    tab: MakeTab, series: Path, tmp_path: Path
+) -> None:
+    visitor = opening(tab)
+    page = visitor.page
+    evil = tmp_path / "step-9.pt"
+    evil.write_bytes(b"no checkpoint at all")
+    upload(visitor, *sorted(series.iterdir(), reverse=True), evil)
+    visitor.expecting(page.get_by_text("4 checkpoints", exact=True)).to_be_visible()
+    visitor.expecting(page.get_by_text("step-9.pt: is not in the format")).to_be_visible()
+    visitor.expecting(page.get_by_text("The weights were found under model")).to_be_visible()
+    page.get_by_text("each tensor").click()
+    visitor.expecting(page).to_have_url(re.compile("export_scope=each"))
+    page.get_by_role("button", name="Compress 4 checkpoints").click()
+    visitor.expecting(page.get_by_text("Verified: all 4 steps, 0 to 3")).to_be_visible()
+    for name in ("bytes", "distances"):
+        chart = page.locator(f".st-key-panel-{name} .stEChartsChart svg")
+        visitor.expecting(chart).to_contain_text("step")
+
+    chain = download(visitor, re.compile(r"Download own.*\.lcc\.zip"), tmp_path)
+    assert codec.verify(chain).ok
+    single = download(visitor, re.compile(r"Download .*-step3\.safetensors"), tmp_path)
+    restored = load_file(single)["fc"]
+    assert torch.equal(restored, codec.restore(chain, 3)["fc"])
+    original = load_file(series / "step-3.safetensors")["fc"]
+    said = page.get_by_text(re.compile("At step 3 fc is furthest")).inner_text()
+    first = load_file(series / "step-0.safetensors")["fc"]
+    distance = float((restored - original).norm() / (original - first).norm())
+    assert f"original, {distance:.4g}" in said
+
+    everything = download(visitor, "Download everything", tmp_path)
+    with zipfile.ZipFile(everything) as archive:
+        told = receipt.load(archive.read("receipt.json"))
+        data = archive.read(chain.name)
+        assert sorted(archive.namelist())[1:] == ["receipt.json", "reproduce.py", "restore.py"]
+    assert data == chain.read_bytes()
+    assert receipt.problems(told, data) == []
+    assert [f["name"] for f in told["files"]][1] == "step-1.pt"
+    for width in (1400, 800):  # nothing scrolls sideways
+        page.set_viewport_size({"width": width, "height": 1000})
+        main = "() => { const m = document.querySelector('[data-testid=stMain]');"
+        page.wait_for_function(main + " return m.scrollWidth <= m.clientWidth }")
+
+    # To another page and back: it is still there, and can be closed.
+    page.get_by_role("link", name="Glossary").click()
+    visitor.expecting(page.get_by_role("heading", name="Glossary")).to_be_visible()
+    page.get_by_role("link", name="Export").click()
+    visitor.expecting(page.get_by_text("Verified: all 4 steps, 0 to 3")).to_be_visible()
+    page.get_by_role("button", name="Close the upload").click()
+    visitor.expecting(page.get_by_text("4 checkpoints", exact=True)).to_have_count(0)
+    upload(visitor, chain)  # and a chain of one's own comes back
+    visitor.expecting(page.get_by_text("This is the chain")).to_be_visible()
+    page.get_by_text("Export it as it is").click()
+    visitor.expecting(page.get_by_text("Verified: all 4 steps, 0 to 3")).to_be_visible()
+    visitor.check()
+
+
+def test_a_link_opens_a_folder_with_its_settings(tab: MakeTab, series: Path) -> None:
+    visitor = tab(color_scheme="dark").open(
+        f"/export?export_source=Files+of+mine&export_path={series}&export_bits=4&export_step=2"
+    )
+    page = visitor.page
+    page.get_by_role("button", name="Compress 4 checkpoints").click()
+    visitor.expecting(page.get_by_text("restored step 2 bit for bit")).to_be_visible()
+    visitor.expecting(page.get_by_text("own-4steps-bits4").first).to_be_visible()
+    # The library looks for its server below the page that is opened first, and is told 404.
+    visitor.problems = [told for told in visitor.problems if "404" not in told]
+    visitor.check()

@@ -1,0 +1,250 @@
+"""Receipts: what they tell, what a check of them finds, and the scripts that go with them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import demo_models
+from lcviz import export, receipt, script
+from lcviz.__main__ import main
+from lcviz.session import Run
+
+ROOT = Path(__file__).resolve().parents[2]
+MakeRun = Callable[..., Run]
+Told = tuple[export.Package, dict[str, Any]]
+
+
+def run_script(path: Path, *arguments: str | Path) -> tuple[int, str]:
+    """Exit code and what it says."""
+    done = subprocess.run(
+        [sys.executable, path, *map(str, arguments)], cwd=path.parent, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, timeout=120,
+    )  # fmt: skip
+    assert done.stderr == ""
+    return done.returncode, done.stdout
+
+
+def lay_down(folder: Path, package: export.Package, told: dict[str, Any]) -> Path:
+    """All that is downloaded together; the script's path."""
+    (folder / package.file).write_bytes(package.data)
+    (folder / script.RECEIPT).write_bytes(receipt.dumped(told))
+    (folder / script.RESTORING).write_text(script.restoring(told))
+    (folder / script.NAME).write_text(script.reproducing(told))
+    return folder / script.NAME
+
+
+@pytest.fixture(scope="session")
+def told(finished_runs: Callable[..., Run]) -> Told:
+    """A run's package and its receipt."""
+    run = finished_runs(stop_after=6, interval=2, optimizer="adam", seed=3)
+    package = export.pack(run)
+    return package, receipt.of_run(run, package)
+
+
+def test_what_it_tells_is_so(told: Told, finished_runs: Callable[..., Run]) -> None:
+    package, about = told
+    run = finished_runs(stop_after=6, interval=2, optimizer="adam", seed=3)
+    assert about["archive"]["sha256"] == hashlib.sha256(package.data).hexdigest()
+    with zipfile.ZipFile(io.BytesIO(package.data)) as archive:
+        expected = {n: hashlib.sha256(archive.read(n)).hexdigest() for n in archive.namelist()}
+    assert {r["file"]: r["sha256"] for r in about["records"]} == expected
+    assert about["tracks"] == {str(c.step): c.track for c in run.snapshot().checkpoints}
+    assert about["sizes"]["float32"] == 4 * 4 * 7850
+    assert about["settings"]["last_step"] == 6
+    assert about["settings"]["optimizer"] == "adam"
+    assert about["machine"]["torch_threads"] == 1
+    assert about["versions"]["numpy"] == np.__version__
+    assert "changes no byte" in about["reproducible"]
+    assert receipt.load(receipt.dumped(about)) == about
+    assert dict(receipt.rows(about))["Model"] == "7,850 parameters"
+
+
+def test_the_digest_of_data_is_of_every_example() -> None:
+    dataset = demo_models.make_task("logistic-regression", "digits").dataset
+    found = hashlib.sha256()
+    for tensor in (*dataset.train, *dataset.held_out):
+        found.update(f"{tensor.dtype} {tuple(tensor.shape)} ".encode() + tensor.numpy().tobytes())
+    assert dataset.digest() == found.hexdigest()
+    labels = dataset.held_out[1].clone()
+    labels[-1] += 1
+    assert replace(dataset, held_out=(dataset.held_out[0], labels)).digest() != dataset.digest()
+
+
+def test_the_archive_it_is_of_has_no_problem(told: Told) -> None:
+    done: list[tuple[int, int]] = []
+    assert receipt.problems(told[1], told[0].data, lambda *d: done.append(d)) == []
+    assert done == [(i, 4) for i in range(1, 5)]
+
+
+def test_a_flipped_bit_is_named(told: Told) -> None:
+    data = bytearray(told[0].data)
+    data[len(data) // 2] ^= 1
+    found = receipt.problems(told[1], bytes(data))
+    assert any("SHA-256 is" in problem for problem in found)
+    assert any("does not restore" in problem for problem in found)
+
+
+def test_another_chain_is_told_apart_step_by_step(told: Told, make_run: MakeRun) -> None:
+    run = make_run(stop_after=6, interval=2, optimizer="adam", seed=4)
+    run.play()
+    run.wait(60)
+    found = receipt.problems(told[1], export.pack(run).data)
+    assert sum("restores to a track" in problem for problem in found) == 4
+    assert sum("has another SHA-256" in problem for problem in found) == 4
+
+
+def changed(about: dict[str, Any], **changes: Any) -> bytes:
+    return json.dumps(about | changes).encode()
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"receipt": 2}, "no receipt of version 1"),
+        ({"records": [{"file": 3}]}, "lacks"),
+        ({"records": [{"file": 3, "sha256": "a"}]}, "not what they should be"),
+        ({"tracks": {"x": "y"}}, "lacks"),
+        ({"archive": {"file": "../../etc/passwd", "sha256": "a", "bytes": 1}}, "not what they"),
+        ({"archive": []}, "lacks"),
+    ],
+)
+def test_what_is_no_receipt(told: Told, changes: dict[str, Any], expected: str) -> None:
+    with pytest.raises(receipt.ReceiptError, match=expected):
+        receipt.load(changed(told[1], **changes))
+
+
+@pytest.mark.parametrize("data", [b"", b"PK\3\4", b"[]", b'{"receipt": 1, "receipt": 1}',
+                                  b"[" * 10**6, b'{"a":' + b"[" * 10**5])  # fmt: skip
+def test_what_is_no_json(data: bytes) -> None:
+    with pytest.raises(receipt.ReceiptError, match="This is no receipt: "):
+        receipt.load(data)
+
+
+def test_the_command(told: Told, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lay_down(tmp_path, *told)
+    paper, archive = tmp_path / script.RECEIPT, tmp_path / told[0].file
+    assert main(["receipt", str(paper)]) == 0
+    assert capsys.readouterr().out.startswith(f"ok: {archive}, ")
+    archive.write_bytes(told[0].data[:-1])
+    assert main(["receipt", str(paper), str(archive), "--json"]) == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert not answer["ok"]
+    assert len(answer["problems"]) == 3
+    archive.unlink()
+    assert main(["receipt", str(paper)]) == 1
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def test_the_script_trains_the_same_bytes(told: Told, tmp_path: Path) -> None:
+    path = lay_down(tmp_path, *told)
+    code, said = run_script(path, "-o", "again.zip")
+    assert (code, said.splitlines()[-1]) == (0, "the same: every byte is that of the receipt")
+    assert f"SHA-256 {told[0].sha256}" in said
+    assert (tmp_path / "again.zip").read_bytes() == told[0].data
+
+
+def test_the_script_says_what_differs(
+    told: Told, tmp_path: Path, run_here: Callable[..., Any]
+) -> None:
+    package, about = told
+    other = about | {"versions": about["versions"] | {"numpy": "1.0"}}
+    path = lay_down(tmp_path, package, other)
+    path.write_text(path.read_text().replace("SEED = 3", "SEED = 4"))
+    code, said = run_here(path)
+    assert code == 1
+    assert "NOT THE SAME: The record 00000000.base.safetensors is the first that differs." in said
+    assert f"Here is numpy {np.__version__} instead of 1.0." in said
+
+
+def test_the_script_compares_the_archive_itself(
+    told: Told, tmp_path: Path, run_here: Callable[..., Any]
+) -> None:
+    package, about = told
+    other = about | {"archive": about["archive"] | {"sha256": "0" * 64}}
+    code, said = run_here(lay_down(tmp_path, package, other))
+    assert code == 1
+    assert "NOT THE SAME: The archive differs from the receipt's. The versions are the s" in said
+
+
+def test_the_script_refuses_other_data(
+    told: Told, tmp_path: Path, run_here: Callable[..., Any]
+) -> None:
+    package, about = told
+    path = lay_down(tmp_path, package, about | {"data": about["data"] | {"sha256": "0" * 64}})
+    assert run_here(path) == (
+        1, "NOT THE SAME: The training data have another SHA-256 than those of the receipt.\n"
+    )  # fmt: skip
+
+
+def test_the_script_restores(told: Told, tmp_path: Path, run_here: Callable[..., Any]) -> None:
+    path = lay_down(tmp_path, *told)
+    assert run_here(path.with_name(script.RESTORING), "4")[0] == 0
+    restored = export.plain(told[0], 4)
+    assert (tmp_path / "step4.safetensors").read_bytes() == restored.data
+
+
+def test_a_run_that_was_killed_is_made_again_with_its_restarts(
+    make_run: MakeRun, tmp_path: Path, run_here: Callable[..., Any]
+) -> None:
+    """With momentum: a training that went on without a break would save other bytes."""
+
+    def steps(run: Run, n: int) -> None:
+        for _ in range(n):
+            run.step()
+            run.wait(60)
+
+    run, straight = (make_run(stop_after=8, interval=2, momentum=0.9) for _ in range(2))
+    steps(run, 1)
+    run.kill()
+    run.go_on()
+    steps(run, 2)
+    run.kill()
+    package = export.pack(run)  # the second restart may come, and has changed nothing yet
+    about = receipt.of_run(run, package)
+    assert about["settings"]["resumed_at"] == [2]
+    assert run_here(lay_down(tmp_path, package, about))[0] == 0
+    run.go_on()
+    steps(run, 1)
+    package = export.pack(run)
+    about = receipt.of_run(run, package)
+    assert about["settings"]["resumed_at"] == [2, 6]
+    assert "went on from step 2, 6" in about["reproducible"]
+    assert run_here(lay_down(tmp_path, package, about))[0] == 0
+    straight.play()
+    straight.wait(60)
+    assert export.pack(straight).data != package.data
+
+
+def test_data_of_a_folder_are_asked_for(
+    make_run: MakeRun, tmp_path: Path, run_here: Callable[..., Any]
+) -> None:
+    for name, step in (("ml", 1), ("other", 2)):
+        rows = [f"{i % 20},{i % 33},{i * step % 5 + 1}.0,0" for i in range(300)]
+        (tmp_path / name).mkdir()
+        text = "\n".join(["userId,movieId,rating,timestamp", *rows])
+        (tmp_path / name / "ratings.csv").write_text(text + "\n")
+    run = make_run("matrix-factorization", data="movielens", folder=str(tmp_path / "ml"))
+    run.play()
+    assert run.wait(60).status == "finished"
+    package = export.pack(run)
+    about = receipt.of_run(run, package)
+    assert str(tmp_path) not in json.dumps(about)  # where it lay is nobody's business
+    path = lay_down(tmp_path, package, about)
+    assert run_here(path, tmp_path / "ml")[0] == 0
+    code, said = run_here(path, tmp_path / "other")
+    assert (code, "another SHA-256" in said) == (1, True)
+    code, said = run_here(path, tmp_path / "nowhere")
+    assert (code, "There is no folder" in said) == (1, True)
