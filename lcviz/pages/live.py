@@ -32,6 +32,7 @@ from .inside import inside
 from .killed import kill_button, killed, pace
 from .scrubber import follow_newest, scrubber
 from .settings import describe, settings_form
+from .timelines import timelines_of_run
 
 
 def page() -> None:
@@ -58,6 +59,7 @@ def page() -> None:
         return
     poll = pace(run)
     st.fragment(_dashboard, run_every=poll)(run, settings, poll)
+    timelines_of_run("live", run.settings)
 
 
 def _dashboard(run: Run, settings: Settings, poll: float | None) -> None:

@@ -37,7 +37,7 @@ def test_opens_with_the_finished_example(live: Callable[..., Any]) -> None:
     page = live()
     assert page.texts("title") == ["LC-Checkpoint, live"]
     assert page.charts == PANELS
-    assert [b.label for b in page.at.button] == ["Start live training"]
+    assert [b.label for b in page.at.button] == ["Start live training", "Measure it"]
     assert page.texts("subheader")[1] == "Inside the checkpoint of step 6"
     assert not page.texts("error") + page.texts("warning") + page.texts("info")
     assert "run" not in page.at.query_params
@@ -434,7 +434,7 @@ def test_before_the_example_is_there(
     monkeypatch.setattr(state.all_runs(), "prepared", lambda: False)
     page = live(**SHORT)
     assert page.texts("info")[0].startswith("An example run is being trained")
-    assert [b.label for b in page.at.button] == ["Start live training"]
+    assert [b.label for b in page.at.button] == ["Start live training", "Measure it"]
     assert page.charts == set()
     page.click("start")
     assert page.finish().status == "finished"
