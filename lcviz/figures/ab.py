@@ -57,9 +57,9 @@ def ab_sentence(a: Side, b: Side) -> str:
     size, near = b.mean_nbytes - a.mean_nbytes, b.newest.distance - a.newest.distance
     less = "as many bytes as A"
     if round(size):
-        share = abs(size) / a.mean_nbytes
-        less = f"{nbytes_text(abs(size))} {'more' if size > 0 else 'less'} than A"
-        less += f", {share:.1%} of A's, for a checkpoint on average"
+        share = percent_text(abs(size) / a.mean_nbytes)
+        less = f"{nbytes_text(abs(size))} ({share} of A's) {'more' if size > 0 else 'less'} than A"
+    less += " for a checkpoint on average"
     points = abs(100 * near)
     far = "is as far as A from what was trained"
     if not math.isfinite(points):

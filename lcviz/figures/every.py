@@ -53,10 +53,10 @@ def every_panel(tried: Tried, full_nbytes: int, marked: Mapping[str, Variant]) -
         "tooltip": {"trigger": "axis", "confine": True},
         "grid": [
             {"left": 64, "right": 24, "top": 44, "height": 170},
-            {"left": 64, "right": 24, "top": 262, "height": 140},
+            {"left": 64, "right": 24, "top": 272, "height": 140},
         ],
         "xAxis": [
-            axis | {"gridIndex": 0, "name": "", "axisLabel": {"show": True}},
+            axis | {"gridIndex": 0, "name": "", "axisLabel": {"margin": 18}},
             axis | {"gridIndex": 1, "name": "x bits for priority promotion (all: every bucket)",
                     "nameLocation": "middle", "nameGap": 28},
         ],
@@ -74,7 +74,7 @@ def every_panel(tried: Tried, full_nbytes: int, marked: Mapping[str, Variant]) -
         _sentence(tried, full_nbytes, marked), option,
         "Lines over the bits x: size of the record by scope and coder above, relative distance by "
         "scope below.",
-        every_table(tried, full_nbytes), 460,
+        every_table(tried, full_nbytes), 470,
     )  # fmt: skip
 
 
@@ -124,7 +124,7 @@ def _line(
         "name": name, "type": "line", "xAxisIndex": grid, "yAxisIndex": grid, "symbol": symbol,
         "symbolSize": 9, "showSymbol": True, "selectedMode": "single",
         "select": {"itemStyle": {"borderColor": GREY, "borderWidth": 3}},
-        "label": {"show": False, "position": "top", "fontWeight": "bold", "distance": 4},
+        "label": {"show": False, "position": "right", "fontWeight": "bold", "offset": [2, 9]},
         "lineStyle": {"color": colour, "type": dash, "width": 2}, "itemStyle": {"color": colour},
         "data": data,
     }  # fmt: skip

@@ -44,7 +44,7 @@ def kept_panel(
     live = plotted(live_loss)
     option: Option = base_option() | {
         "tooltip": {"trigger": "item", "confine": True, "formatter": "{a}: {c}"},
-        "grid": [{"left": 72, "right": 24, "top": 40, "bottom": 48}],
+        "grid": [{"left": 72, "right": 56, "top": 40, "bottom": 48}],
         "xAxis": {
             "type": "value", "name": "largest buckets kept, k", "nameLocation": "middle",
             "nameGap": 28, "min": 0, "max": max(most, 1), "minInterval": 1,
@@ -61,7 +61,7 @@ def kept_panel(
              "itemStyle": {"color": GREY}, "data": [[0, live], [max(most, 1), live]]},
             {"name": "bits x", "type": "scatter", "symbol": "rect", "symbolSize": 9,
              "itemStyle": {"color": GREEN, "opacity": 1},
-             "label": {"show": True, "position": "top", "fontSize": 11}, "data": bits,
+             "label": {"show": True, "position": [11, -12], "fontSize": 11}, "data": bits,
              "labelLayout": {"hideOverlap": True}},
             {"name": "chosen", "type": "scatter", "symbol": "diamond", "symbolSize": 18,
              "itemStyle": {"color": VERMILION, "opacity": 1},

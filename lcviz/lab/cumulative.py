@@ -121,11 +121,9 @@ class Curve:
 
 def order(most: int) -> Iterator[int]:
     """0 to ``most``, so that the first ones already show the shape of all."""
-    seen: set[int] = set()
-    for k in [*marks(most), 0]:
-        seen.add(k)
-        yield k
-    leap = 1 << most.bit_length()
+    first = dict.fromkeys([*marks(most), 0])
+    yield from first
+    seen, leap = set(first), 1 << most.bit_length()
     while leap:
         for k in range(leap, most + 1, leap):
             if k not in seen:

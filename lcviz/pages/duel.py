@@ -13,7 +13,7 @@ from ..figures.panel import plural
 from ..lab.ab import Followers, Side
 from ..session import Run
 from ..snapshot import Snapshot
-from .following import following, live_loss, moments
+from .following import following, live_loss, loss_of, moments
 from .variants import both
 
 _FOLLOWERS = "tune-followers"  # in the session: the run's id and what follows it
@@ -42,7 +42,7 @@ def _duel(run: Run, snapshot: Snapshot) -> None:
     try:
         for variant in chosen.values():
             follower = held[1].follow(variant, layout, seen)
-            sides.append(follower.side(run.task.probe_loss))
+            sides.append(follower.side(loss_of(run)))
     except codec.LccError as exc:
         st.error(f"These settings cannot follow the run. {exc}", icon=":material/error:")
         return

@@ -10,7 +10,7 @@ import codec
 
 from .. import state
 from ..figures.every import every_panel, picked
-from ..figures.panel import inked, nbytes_text, percent_text
+from ..figures.panel import inked, nbytes_text, percent_text, plural
 from ..lab.ab import Saved, Variant
 from ..lab.variants import every_variant, tried
 from ..session import Run
@@ -47,9 +47,10 @@ def _every(run: Run, snapshot: Snapshot) -> None:
     full = delta.layout.nbytes
     _pick(found, full)
     own = run.settings
+    place = st.container(border=True, key="tune-every")
     marked = {RUN: Variant(own.bits, own.scope, own.coder, own.budget)} | both()
     state.tables_toggle()
-    with st.container(border=True, key="tune-every"):
+    with place:
         panel = every_panel(found, full, marked)
         st.markdown(f"**{panel.title}**")
         st.echarts_chart(
@@ -92,8 +93,8 @@ def _pick(found: dict[Variant, Saved], full_nbytes: int) -> None:
     saved = found[variant]
     st.caption(
         f"{saved.nbytes:,} B, {percent_text(saved.nbytes / full_nbytes)} of float32, "
-        f"{percent_text(saved.distance)} of the way trained from what was saved, {saved.kept} "
-        "buckets kept."
+        f"{percent_text(saved.distance)} of the way trained from what was saved, "
+        f"{plural(saved.kept, 'bucket')} kept."
     )
 
 

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import streamlit as st
+import torch
 
 from codec.state import Arrays, Layout, layout_of
 
 from .. import state
 from ..lab.ab import Moment, replayed
+from ..lab.series import LossOf
 from ..session import Run
 from ..snapshot import CLOSED, PLAYING, Snapshot
 from .settings import describe
@@ -89,6 +91,12 @@ def newest(run: Run, snapshot: Snapshot) -> Delta | None:
     return Delta(run.id, layout, states.before, Moment(step, states.live, snapshot.newest.moved))
 
 
+def loss_of(run: Run) -> LossOf:
+    """The loss of a state on the run's own held-out examples."""
+    torch.set_num_threads(1)  # as the run's thread does: the same sums, and at once
+    return run.task.probe_loss
+
+
 def live_loss(run: Run, snapshot: Snapshot) -> float:
     """That of the newest state that was saved, measured here if the run had no time for it."""
     step, known = snapshot.newest.step, snapshot.newest.live_loss
@@ -97,7 +105,7 @@ def live_loss(run: Run, snapshot: Snapshot) -> float:
     held: tuple[tuple[str, int], float] | None = st.session_state.get(_LOSS)
     if held is None or held[0] != (run.id, step):
         states = run.states(step)
-        loss = run.task.probe_loss(states.live) if states else math.nan
+        loss = loss_of(run)(states.live) if states else math.nan
         held = st.session_state[_LOSS] = (run.id, step), loss
     return held[1]
 

@@ -15,7 +15,7 @@ from ..figures.panel import exponent_text, loss_text, minus, percent_text, plura
 from ..lab.cumulative import Apart, Curve, apart, marks
 from ..session import Run
 from ..snapshot import CLOSED, PLAYING, Snapshot
-from .following import about, live_loss, newest
+from .following import about, live_loss, loss_of, newest
 from .settings import SCOPES
 
 MODES = {"largest": "Keep the largest", "without": "Leave out any"}
@@ -92,6 +92,8 @@ def _kept(run: Run, pace: float | None) -> None:
         _largest(held, run)
     else:
         _without(held, run)
+    if pace != _pace(run):  # there is something to measure now, or nothing any more
+        st.rerun()
 
 
 def _held(run: Run, snapshot: Snapshot, scope: str) -> Held | None:
@@ -114,7 +116,7 @@ def _held(run: Run, snapshot: Snapshot, scope: str) -> Held | None:
     if delta is None:
         return held if same else None
     taken = apart(delta.layout, delta.before, delta.moment, scope)
-    held = Held(run.id, scope, Curve(taken, run.task.probe_loss), live_loss(run, snapshot))
+    held = Held(run.id, scope, Curve(taken, loss_of(run)), live_loss(run, snapshot))
     st.session_state[_HELD] = held
     return held
 
@@ -153,7 +155,7 @@ def _without(held: Held, run: Run) -> None:
     )  # fmt: skip
     keys = {(named[name].exponent, named[name].sign) for name in out}
     rebuilt = delta.without(keys)
-    loss = run.task.probe_loss(rebuilt)
+    loss = loss_of(run)(rebuilt)
     gone = sum(b.kept + b.dropped for b in delta.buckets if (b.exponent, b.sign) in keys)
     _numbers(held, delta.distance(rebuilt), loss, _all(delta) - gone)
     what = f"Without {plural(len(out), 'bucket')} of {len(named)}" if out else "With every bucket"

@@ -35,19 +35,18 @@ def put(who: str, variant: Variant) -> None:
         st.session_state[_key(who, name)] = value
 
 
-def checkpoint_parameters(setting: Setting | Variant) -> dict[str, str]:
+def checkpoint_parameters(setting: Setting) -> dict[str, str]:
     """What stands in Live's URL for this setting of a checkpoint."""
     found = {
         "keep": KEEP["bits" if setting.budget is None else "budget"],
         "coder": CODERS[setting.coder],
         "scope": SCOPES[setting.scope],
+        "interval": str(setting.interval),
     }
     if setting.budget is None:
         found["bits"] = bits_name(setting.bits)
     else:
         found["budget"] = f"{100 * setting.budget:g}"
-    if isinstance(setting, Setting):
-        found["interval"] = str(setting.interval)
     return found
 
 
