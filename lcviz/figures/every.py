@@ -140,7 +140,9 @@ def _sentence(tried: Tried, full_nbytes: int, marked: Mapping[str, Variant]) -> 
     )
     budgets = [who for who, v in marked.items() if v.budget is not None]
     if budgets:
-        text += f" {' and '.join(budgets)} keep a budget instead of bits and are not marked."
+        one = len(budgets) == 1
+        text += f" {' and '.join(budgets)} {'keeps' if one else 'keep'} a budget instead of bits "
+        text += f"and {'is' if one else 'are'} not marked."
     return text
 
 

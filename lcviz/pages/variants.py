@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import streamlit as st
 
-from demo_models import MODELS
+from demo_models import DATASETS, MODELS
 
 from ..figures.panel import CODER_NAMES
 from ..lab.ab import Variant
 from ..lab.tuner import Setting
 from ..lab.workload import Workload
-from .settings import BITS, CODERS, KEEP, SCOPES, bits_name
+from .settings import BITS, CODERS, KEEP, OPTIMIZERS, SCOPES, bits_name
 
 DEFAULTS = {"A": Variant(2), "B": Variant(3)}
 BUDGET = 5.0  # percent
@@ -54,10 +54,13 @@ def training_parameters(workload: Workload, iterations: int) -> dict[str, str]:
     """What stands in Live's URL for this training."""
     return {
         "model": MODELS[workload.model].title,
+        f"data_{workload.model}": DATASETS[workload.data].title,
+        "optimizer": OPTIMIZERS[workload.optimizer],
         f"lr_{workload.model}_{workload.optimizer}": f"{workload.lr:g}",
         "momentum": f"{workload.momentum:g}",
         f"batch_{workload.model}": str(workload.batch_size),
         "iterations": str(iterations),
+        "seed": "0",
     }
 
 
