@@ -22,7 +22,7 @@ MODES = {"largest": "Keep the largest", "without": "Leave out any"}
 SLICE = 0.15  # seconds of measuring between two looks
 PACE = 0.3  # seconds between them, while something is left to measure
 _HELD = "tune-curve"  # in the session
-_K, _OUT = "tune_k", "tune_out"
+_MODE, _K, _OUT = "tune_mode", "tune_k", "tune_out"
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,7 @@ def _pace(run: Run) -> float | None:
     """Seconds to the next look."""
     held: Held | None = st.session_state.get(_HELD)
     measuring = held is not None and held.run_id == run.id and not held.curve.done
+    measuring &= st.session_state.get(_MODE) == "largest"
     return PACE if measuring else state.poll_interval(run)
 
 
@@ -71,7 +72,7 @@ def _kept(run: Run, pace: float | None) -> None:
         return
     with st.container(horizontal=True, key="tune-kept-choices"):
         mode = st.segmented_control(
-            "Do what", list(MODES), default="largest", required=True, key="tune_mode",
+            "Do what", list(MODES), default="largest", required=True, key=_MODE,
             format_func=MODES.__getitem__, bind="query-params",
         )  # fmt: skip
         scope = st.segmented_control(

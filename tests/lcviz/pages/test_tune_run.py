@@ -261,9 +261,11 @@ def test_a_newer_delta_while_it_plays(
     run.wait(SECONDS)
     monkeypatch.setattr(kept_buckets, "PLAYING", run.snapshot().status)  # as if it still played
     page.run()
+    page.set("slider", "tune_k", 4)
     assert page.metrics["Loss, live"][1] == "at step 1"
     page.click("tune-newest")
     assert page.metrics["Loss, live"][1] == "at step 2"
+    assert page.at.slider(key="tune_k").value == 4
     monkeypatch.undo()
     run.step()
     run.wait(SECONDS)
