@@ -22,7 +22,7 @@ MODES = {"largest": "Keep the largest", "without": "Leave out any"}
 SLICE = 0.15  # seconds of measuring between two looks
 PACE = 0.3  # seconds between them, while something is left to measure
 _HELD = "tune-curve"  # in the session
-_MODE, _K, _OUT = "tune_mode", "tune_k", "tune_out"
+_MODE, _OUT = "tune_mode", "tune_out"
 
 
 @dataclass(frozen=True)
@@ -125,10 +125,8 @@ def _held(run: Run, snapshot: Snapshot, scope: str) -> Held | None:
 def _largest(held: Held, run: Run) -> None:
     delta, most = held.curve.delta, held.curve.delta.most
     default = min(2 ** (run.settings.bits or 8) - 1, most)
-    if st.session_state.get(_K, 0) > most:  # another delta has fewer
-        st.session_state[_K] = most
     k = st.slider(
-        "Largest buckets kept, k", 0, most, default, key=_K, bind="query-params",
+        "Largest buckets kept, k", 0, most, default, key="tune_k", bind="query-params",
         help="With bits x, priority promotion keeps 2ˣ − 1. 0 leaves the track as it was.",
     )  # fmt: skip
     loss = held.curve.loss(k)

@@ -166,6 +166,7 @@ def test_which_steps_are_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     bases = {replayed(range(max(0, n - 4), n + 1), 1)[0] for n in range(4, 30)}
     assert len(bases) <= 14  # and where few are held, by leaps of half as many
     assert replayed([21, 23], 2) == (21, 23)
+    assert replayed(range(0, 36, 2), 2)[0] == 24  # leaps are of checkpoints, not of iterations
 
 
 @pytest.mark.parametrize(

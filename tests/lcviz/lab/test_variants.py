@@ -83,6 +83,7 @@ def test_a_budget_is_one_column_more(make_case: MakeCase) -> None:
     variants = columns(own)
     assert len(variants) == 10
     assert variants[-1] == own
+    assert variants[:-1] == columns(Variant(3, "model", "runlength"))
     found = by_tensor(layout_of(case.after), case.before, Moment(1, case.after, 1.0), variants)
     wide = found.rows["wide"]
     assert wide[-1] is not None

@@ -269,7 +269,9 @@ def test_a_newer_delta_while_it_plays(
     monkeypatch.undo()
     run.step()
     run.wait(SECONDS)
+    page.at.slider(key="tune_k").set_value(500)  # as if the delta before had had more
     assert page.run().metrics["Loss, live"][1] == "at step 3"
+    assert page.at.slider(key="tune_k").value == 3  # as many as the run's own bits keep
 
 
 def test_a_large_model_waits_for_a_rest(
