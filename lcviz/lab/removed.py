@@ -8,7 +8,7 @@ buckets hardly matter, which is why dropping them is cheap.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -72,14 +72,11 @@ def removed_buckets(
     residual = sum(float(a.residual.sum()) for a in alphabets)
 
     def rebuilt_without(keys: Sequence[BucketTotal]) -> tuple[float, float]:
-        state = copy_arrays(before)
+        gone = [among(a, {(b.exponent, b.sign) for b in keys}) for a in alphabets]
+        state = rebuilt(before, alphabets, codes, [~at for at in gone])
         lost = residual
-        for alphabet, own in zip(alphabets, codes):
-            levels = np.concatenate((np.zeros(1, np.float32), alphabet.buckets.representative))
-            at = np.flatnonzero(_among(alphabet, keys))
-            levels[at + 1] = 0
-            lost += float((alphabet.energy[at] - alphabet.residual[at]).sum())
-            _add(state, alphabet.names, levels[own])
+        for a, at in zip(alphabets, gone):
+            lost += float((a.energy[at] - a.residual[at]).sum())
         return loss_of(state), float(np.sqrt(max(lost, 0.0))) / moved if moved else 0.0
 
     loss, distance = rebuilt_without(())
@@ -96,11 +93,28 @@ def removed_buckets(
     return RemovedBuckets(step, loss, distance, tuple(rows))
 
 
-def _among(alphabet: Alphabet, keys: Sequence[BucketTotal]) -> NDArray[np.bool_]:
-    """bool (b,): which buckets of an alphabet are these."""
-    wanted = {(b.exponent, b.sign) for b in keys}
+def rebuilt(
+    before: Arrays,
+    alphabets: Sequence[Alphabet],
+    codes: Sequence[NDArray[np.unsignedinteger]],
+    kept: Sequence[NDArray[np.bool_]],
+) -> Arrays:
+    """The track before a delta, and of the delta these buckets alone.
+
+    codes: of the exponent stage, each (n,). kept: bool (b,), for the buckets of each alphabet.
+    """
+    state = copy_arrays(before)
+    for alphabet, own, keep in zip(alphabets, codes, kept):
+        levels = np.concatenate((np.zeros(1, np.float32), alphabet.buckets.representative))
+        levels[1:][~keep] = 0
+        _add(state, alphabet.names, levels[own])
+    return state
+
+
+def among(alphabet: Alphabet, keys: Collection[tuple[int, int]]) -> NDArray[np.bool_]:
+    """bool (b,): which buckets of an alphabet have one of these exponents and signs."""
     pairs = zip(alphabet.buckets.exponent.tolist(), alphabet.buckets.sign.tolist())
-    return np.array([pair in wanted for pair in pairs], np.bool_)
+    return np.array([pair in keys for pair in pairs], np.bool_)
 
 
 def _add(state: Arrays, names: Sequence[str], values: NDArray[np.float32]) -> None:

@@ -1,142 +1,41 @@
-"""Tune: which bits, scope, coder and interval to use, computed instead of guessed."""
+"""Tune: which bits, scope, coder and interval to use, computed instead of guessed.
+
+Only the section that is looked at is computed.
+"""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from demo_models import DATASETS, MODELS
+from .by_tensor import tensors
+from .duel import duel
+from .every import every
+from .kept_buckets import kept_buckets
+from .recommend import recommend
 
-from .. import state
-from ..figures.frontier import frontier_panel
-from ..jobs import View
-from ..lab.sweep import ITERATIONS, Sweep, stamped
-from ..lab.tuner import Candidate, choose
-from .asking import Asking, Words
-
-SOURCES = {"trained": "A training on this server", "own": "Checkpoints of yours"}
-TARGETS = {
-    "rework": "lose few iterations",
-    "distance": "stay close",
-    "size": "fit into a size",
+VIEWS = {
+    "want": "Recommend one",
+    "ab": "A against B",
+    "all": "All settings",
+    "tensors": "Tensor by tensor",
+    "buckets": "Bucket by bucket",
 }
-Candidates = tuple[Candidate, ...]
+SECTIONS = {
+    "want": recommend,
+    "ab": duel,
+    "all": every,
+    "tensors": tensors,
+    "buckets": kept_buckets,
+}
 
 
 def page() -> None:
     """The whole page."""
     st.title("Tune: which setting should I use?", anchor=False)
-    st.markdown(
-        "More bits restore what was trained more closely and cost more bytes; saving less often "
-        "costs fewer bytes and more of the training when it crashes. Below, many settings are "
-        "**tried out on the same states**, without training again for each: what every checkpoint "
-        "would take on disk, how far a restart would be from what was trained, and how many "
-        "iterations of work a crash would cost, the **rework**."
-    )
-    sweep = _sweep()
-    if sweep is None:
-        return
-    asking = Asking("tune", sweep, 1, lambda _, progress: sweep.try_out(progress))
-
-    def dashboard(view: View[Candidates], watching: bool) -> None:
-        if view.found:
-            _answer(sweep, view.found[0].value)
-        else:
-            asking.controls(view, watching, _words(sweep, view))
-
-    asking.follow(dashboard)
-
-
-def _sweep() -> Sweep | None:
-    with st.container(border=True, key="tune-parameters"):
-        source = st.segmented_control(
-            "Try settings out on", list(SOURCES), default="trained", required=True,
-            key="tune_source", format_func=SOURCES.__getitem__, bind="query-params",
-        )  # fmt: skip
-        grid = st.grid(2, min_column_width=320, key="tune-choices")
-        with grid.cell():
-            if source == "own":
-                own = st.text_input(
-                    "Folder of checkpoints, or a chain", key="tune_own", bind="query-params",
-                    placeholder="/path/to/checkpoints",
-                    help="On the machine that runs this page: 40 .safetensors or .pt files "
-                    "(weights only) or more, numbered, one for each iteration or so. A chain gives "
-                    "what a restart would have, so that what it left out is not judged.",
-                )  # fmt: skip
-            else:
-                model = st.selectbox(
-                    "Model", list(MODELS), key="tune_model", bind="query-params",
-                    format_func=lambda name: MODELS[name].title,
-                    help=f"{ITERATIONS} iterations from seed 0 on data that is built in, with the "
-                    "lab's settings. Larger models take longer: logistic regression takes "
-                    "seconds, AlexNet minutes.",
-                )  # fmt: skip
-                st.caption(DATASETS[MODELS[model].default_data].sentence)
-        with grid.cell():
-            wide = st.segmented_control(
-                "How many", [False, True], default=False, required=True, key="tune_wide",
-                format_func=lambda w: f"{len(Sweep('', wide=w).tried)} settings",
-                bind="query-params",
-                help="The choice: 1 to 4 bits, all buckets, budgets of 2, 5 and 10 %, both scopes, "
-                "run lengths, every 1, 2 and 5 iterations. All: also 5 to 8 bits, a budget of 1 %, "
-                "the paper's coder, and every 10 iterations.",
-            )  # fmt: skip
-    if source == "own":
-        return stamped(own.strip(), wide=bool(wide)) if own.strip() else None
-    return Sweep(str(model), wide=bool(wide))
-
-
-def _words(sweep: Sweep, view: View[Candidates]) -> Words:
-    return Words(
-        start=f"Try {len(sweep.tried)} settings out",
-        icon=":material/tune:",
-        working=f"{100 * view.share:.0f} % tried out",
-    )
-
-
-def _answer(sweep: Sweep, candidates: Candidates) -> None:
-    knows_loss = candidates[0].rework is not None
-    targets = [t for t in TARGETS if t != "rework" or knows_loss]
-    with st.container(border=True, key="tune-target"):
-        target = st.segmented_control(
-            "I want to", targets, default=targets[0], required=True, key=f"tune_want_{knows_loss}",
-            format_func=TARGETS.__getitem__, bind="query-params",
-            help="What you ask for holds in 95 of 100 cases, as far as 10 failures of one training "
-            "can tell. Of the settings that keep it, the one with the fewest bytes is recommended; "
-            "of those that fit into a size, the one that loses least.",
-        )  # fmt: skip
-        most = _most(str(target))
-        tuned = choose(candidates, str(target), most)
-        if tuned.recommended:
-            st.success(tuned.because, icon=":material/recommend:")
-        else:
-            st.warning(tuned.because, icon=":material/search_off:")
-    measure = "rework" if knows_loss and target != "distance" else "distance"
-    panel = frontier_panel(tuned, measure, sweep.unit)
-    with st.container(border=True, key="tune-frontier"):
-        state.picture(panel, "frontier")
-    st.markdown("**Settings that no other one beats in bytes, distance and rework at once**")
-    st.table(panel.table, hide_index=True)
-    st.caption(
-        "Bytes: shares of the float32 size of all that is saved, the base left out. Distance: "
-        "‖restored − u‖ / ‖u − u₀‖, with u the state before the failure and u₀ the first one. It "
-        "and rework are means over 10 failures, each just before the next checkpoint."
-    )
-
-
-def _most(target: str) -> float:
-    """How much of it, in the target's own unit."""
-    if target == "size":
-        percent = st.number_input(
-            "Share of float32 that a checkpoint may take, %", 0.1, 100.0, 5.0, 0.5, format="%g",
-            key="tune_size", bind="query-params",
-        )  # fmt: skip
-        return percent / 100
-    if target == "distance":
-        return st.number_input(
-            "Relative distance at most", 0.001, 1.0, 0.1, 0.01, format="%g", key="tune_distance",
-            bind="query-params", help="0.1: a tenth of the way that training has come.",
-        )  # fmt: skip
-    return st.number_input(
-        "Iterations of rework at most", 0.1, 100.0, 3.0, 0.5, format="%g", key="tune_rework",
-        bind="query-params",
+    view = st.segmented_control(
+        "Look at", list(VIEWS), default="want", required=True, key="tune_view",
+        format_func=VIEWS.__getitem__, bind="query-params",
+        help="The first tries many settings out on a whole training. The others show what settings "
+        "do to the run that Live shows, and follow it while it plays.",
     )  # fmt: skip
+    SECTIONS[str(view)]()

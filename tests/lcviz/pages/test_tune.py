@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -15,6 +16,9 @@ from lcviz.lab import sweep as sweeps
 from lcviz.lab.progress import Progress
 from lcviz.lab.sweep import Sweep, stamped
 from lcviz.lab.tuner import Setting, choose, settings
+from lcviz.lab.workload import workload
+from lcviz.pages import recommend
+from lcviz.pages.variants import checkpoint_parameters
 
 SECONDS = 60
 Tuning = Callable[..., Any]
@@ -28,6 +32,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     monkeypatch.setattr(Sweep, "tried", property(tried))
     monkeypatch.setattr(sweeps, "ITERATIONS", 48)
+    monkeypatch.setattr(recommend, "ITERATIONS", 48)
     yield
     state.all_jobs().close()
     state.all_jobs.clear()
@@ -80,6 +85,43 @@ def test_tried_out_once_then_every_target(tuning: Tuning) -> None:
     assert told == [choose(candidates, "distance", 0.3).because]
     assert not page.at.button  # nothing was done again
     assert state.all_jobs().look(sweep, 1).found == (found,)
+
+
+def test_the_recommended_one_opens_on_live(tuning: Tuning, live: Callable[..., Any]) -> None:
+    """The link has Live's own parameters: its form then says just this training and setting."""
+    page = finished(tuning().click("tune-start"), Sweep("matrix-factorization"))
+    (link,) = page.at.get("page_link")
+    found = dict(parse_qsl(link.proto.query_string))
+    candidates = state.all_jobs().look(Sweep("matrix-factorization"), 1).found[0].value
+    best = choose(candidates, "rework", 3.0).recommended
+    assert best is not None
+    at = live(**found).at
+    assert at.selectbox(key="model").value == "matrix-factorization"
+    assert at.select_slider(key="bits").value == best.setting.bits
+    assert at.number_input(key="interval").value == best.setting.interval
+    lab = workload("matrix-factorization")
+    assert at.number_input(key="lr_matrix-factorization_sgd").value == lab.lr
+    assert at.number_input(key="batch_matrix-factorization").value == lab.batch_size
+    assert at.number_input(key="iterations").value == 48
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        Setting(None, 0.075, "tensor", "huffman", 10),
+        Setting(None, None, "model", "runlength", 1),
+        Setting(8, None, "tensor", "huffman", 2),
+    ],
+)
+def test_every_setting_can_stand_in_live_s_link(setting: Setting, live: Callable[..., Any]) -> None:
+    at = live(**checkpoint_parameters(setting)).at
+    assert at.segmented_control(key="scope").value == setting.scope
+    assert at.segmented_control(key="coder").value == setting.coder
+    assert at.number_input(key="interval").value == setting.interval
+    if setting.budget is None:
+        assert at.select_slider(key="bits").value == setting.bits
+    else:
+        assert at.number_input(key="budget").value == 7.5
 
 
 def test_somebody_else_sees_it_too(tuning: Tuning) -> None:

@@ -1,0 +1,98 @@
+"""The loss of a model rebuilt from the largest k buckets of a delta, over k."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import pandas as pd
+
+from .panel import (
+    BLUE,
+    GREEN,
+    GREY,
+    VERMILION,
+    Option,
+    Panel,
+    base_option,
+    loss_text,
+    minus,
+    plotted,
+    plural,
+)
+
+
+def kept_panel(
+    step: int,
+    losses: Mapping[int, float],
+    most: int,
+    marks: Mapping[int, str],
+    chosen: int,
+    live_loss: float,
+) -> Panel:
+    """The curve as far as it is known, the bits x on it, and the chosen k.
+
+    losses: k -> loss, `chosen` among them. most: buckets there are. marks: k -> the bits that keep
+    as many. live_loss: of the model that was saved.
+    """
+    known = sorted(losses)
+    line = [[k, plotted(losses[k])] for k in known]
+    bits = [
+        {"value": [k, plotted(losses[k])], "label": {"formatter": f"x = {name}"}}
+        for k, name in marks.items() if k in losses
+    ]  # fmt: skip
+    live = plotted(live_loss)
+    option: Option = base_option() | {
+        "tooltip": {"trigger": "item", "confine": True, "formatter": "{a}: {c}"},
+        "grid": [{"left": 72, "right": 56, "top": 40, "bottom": 48}],
+        "xAxis": {
+            "type": "value", "name": "largest buckets kept, k", "nameLocation": "middle",
+            "nameGap": 28, "min": 0, "max": max(most, 1), "minInterval": 1,
+        },
+        "yAxis": {
+            "type": "value", "name": "loss on held-out examples", "nameLocation": "middle",
+            "nameGap": 54, "scale": True,
+        },
+        "series": [
+            {"name": "rebuilt from k buckets", "type": "line", "showSymbol": len(known) < 2,
+             "lineStyle": {"color": BLUE, "width": 2}, "itemStyle": {"color": BLUE}, "data": line},
+            {"name": "live model", "type": "line", "symbol": "none",
+             "lineStyle": {"color": GREY, "type": "dashed", "width": 2},
+             "itemStyle": {"color": GREY}, "data": [[0, live], [max(most, 1), live]]},
+            {"name": "bits x", "type": "scatter", "symbol": "rect", "symbolSize": 9,
+             "itemStyle": {"color": GREEN, "opacity": 1},
+             "label": {"show": True, "position": [11, -12], "fontSize": 11}, "data": bits,
+             "labelLayout": {"hideOverlap": True}},
+            {"name": "chosen", "type": "scatter", "symbol": "diamond", "symbolSize": 18,
+             "itemStyle": {"color": VERMILION, "opacity": 1},
+             "data": [[chosen, plotted(losses[chosen])]]},
+        ],
+    }  # fmt: skip
+    left = most + 1 - len(known)
+    sentence = kept_sentence(f"With the largest {plural(chosen, 'bucket')} of {most}",
+                             losses[chosen], live_loss)  # fmt: skip
+    if left:
+        sentence += f" {left} of {most + 1} points of the curve are still being measured."
+    table = pd.DataFrame(
+        {
+            "k": known,
+            "x": [marks.get(k, "") for k in known],
+            "loss": [plotted(losses[k]) for k in known],
+            "to the live model": [plotted(losses[k] - live_loss) for k in known],
+        }
+    )
+    return Panel(
+        f"Loss of step {step} rebuilt from its largest buckets", sentence, option,
+        "Loss of the rebuilt model over the number of largest buckets kept, with the bits x on it.",
+        table, 360,
+    )  # fmt: skip
+
+
+def kept_sentence(what: str, loss: float, live_loss: float) -> str:
+    """What a rebuilt model's loss is, against the live one's. what: how it was rebuilt."""
+    if not (math.isfinite(loss) and math.isfinite(live_loss)):
+        return f"{what}, the loss is {loss_text(loss)}; the live model's is {loss_text(live_loss)}."
+    off = minus(f"{loss - live_loss:+.6f}")
+    return (
+        f"{what}, the loss is {loss_text(loss)}: {off} to the live model's {loss_text(live_loss)}."
+    )

@@ -1,0 +1,104 @@
+"""One delta of a run with every setting: in all, and tensor by tensor.
+
+All begin at the track that the run itself had before, without code tables that were sent before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+import codec
+from codec.coding import CODERS
+from codec.state import Arrays, Layout, copy_arrays
+from codec.track import SCOPES, Group, Tracker
+
+from .ab import Follower, Moment, Saved, Variant
+from .anatomy import EVERY_BITS
+from .tensors import word_bits
+
+MEASURES = ("bits", "error", "zeros")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One tensor with one setting.
+
+    bits: a parameter: of the code words that end in it, and its share of levels, code table and
+    sizes of streams, which tensors of one alphabet share by their values. error: ||delta -
+    quantized|| / ||delta||, 0 for a tensor that has not changed. zeros: share of its values whose
+    change is dropped.
+    """
+
+    bits: float
+    error: float
+    zeros: float
+
+
+@dataclass(frozen=True)
+class ByTensor:
+    """Every tensor of a delta with some settings.
+
+    variants: one a column. rows: name -> a cell for each of them, None where the tensor is stored
+    whole. sizes: name -> values.
+    """
+
+    step: int
+    variants: tuple[Variant, ...]
+    rows: dict[str, tuple[Cell | None, ...]]
+    sizes: dict[str, int]
+
+
+def every_variant() -> tuple[Variant, ...]:
+    """All bits, scopes and coders."""
+    return tuple(
+        Variant(bits, scope, coder) for scope, coder, bits in product(SCOPES, CODERS, EVERY_BITS)
+    )
+
+
+def tried(layout: Layout, before: Arrays, moment: Moment) -> dict[Variant, Saved]:
+    """The delta from a track to a state, with every variant. Raises codec.LccError."""
+    return {v: Follower(v, layout, before).save(moment) for v in every_variant()}
+
+
+def columns(variant: Variant) -> tuple[Variant, ...]:
+    """A variant with every number of bits, and as it is if a budget takes their place."""
+    every = tuple(replace(variant, bits=x, budget=None) for x in EVERY_BITS)
+    return every if variant.budget is None else (*every, variant)
+
+
+def by_tensor(
+    layout: Layout, before: Arrays, moment: Moment, variants: Sequence[Variant]
+) -> ByTensor:
+    """The delta from a track to a state, tensor by tensor. Raises codec.LccError."""
+    lossy = [t for t in layout.tensors if t.lossy]
+    found: dict[str, list[Cell | None]] = {t.name: [] for t in lossy}
+    for v in variants:
+        tracker = Tracker.resume(
+            layout, copy_arrays(before), {}, v.bits, v.scope, v.coder, v.budget
+        )
+        step = tracker.prepare_arrays(moment.arrays)
+        cells = dict(c for group in step.groups for c in _cells(group, before, moment.arrays))
+        for name, row in found.items():
+            row.append(cells.get(name))
+    rows = {name: tuple(row) for name, row in found.items()}
+    return ByTensor(moment.step, tuple(variants), rows, {t.name: t.size for t in lossy})
+
+
+def _cells(group: Group, before: Arrays, after: Arrays) -> Iterator[tuple[str, Cell]]:
+    e = group.encoded
+    codes = codec.decode(e).codes
+    words = word_bits(e, codes, [t.size for t in group.tensors])
+    shared = (8 * e.nbytes - int(words.sum())) / group.n
+    begin = 0
+    for t, own in zip(group.tensors, words.tolist(), strict=True):
+        mine = e.levels[codes.reshape(-1)[begin : begin + t.size]].astype(np.float64)
+        begin += t.size
+        delta = (after[t.name] - before[t.name]).reshape(-1).astype(np.float64)
+        whole = float(np.linalg.norm(delta))
+        error = float(np.linalg.norm(delta - mine)) / whole if whole else 0.0
+        zeros = float(np.count_nonzero(mine == 0)) / t.size
+        yield t.name, Cell(own / t.size + shared, error, zeros)

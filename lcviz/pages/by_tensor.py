@@ -1,0 +1,69 @@
+"""Tune, tensor by tensor: what A and B make of each tensor of the newest delta."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+import codec
+
+from .. import state
+from ..figures.by_tensor import MEASURES, by_tensor_panel, highest
+from ..lab.ab import Variant
+from ..lab.variants import ByTensor, by_tensor, columns
+from ..session import Run
+from ..snapshot import Snapshot
+from .following import Delta, following, held_delta
+from .variants import both
+
+_FOUND = "tune-by-tensor"  # in the session: a delta's key, and what was found by scope and coder
+MEASURE_HELP = (
+    "Bits a parameter: of the code words that end in a tensor, and its share of levels and code "
+    "table, which tensors of one alphabet share by their values. Relative error: of this delta, 1 "
+    "if all of it is dropped. Dropped: values that keep what the track has."
+)
+
+
+def tensors() -> None:
+    """The whole section."""
+    st.markdown(
+        "One alphabet for the whole model spends its buckets where changes are largest: other "
+        "tensors may be dropped altogether. Below, the **newest delta** of the run on Live, tensor "
+        "by tensor, with every number of bits; the setting of A and that of B are framed."
+    )
+    following(_tensors)
+
+
+def _tensors(run: Run, snapshot: Snapshot) -> None:
+    measure = st.segmented_control(
+        "Measure", list(MEASURES), default="bits", required=True, key="tune_measure",
+        format_func=MEASURES.__getitem__, bind="query-params", help=MEASURE_HELP,
+    )  # fmt: skip
+    delta = held_delta(run, snapshot, "tune-tensors-delta")
+    if delta is None:
+        st.info("The states of this run are no longer in memory: wait for its next checkpoint.")
+        return
+    sides = both()
+    try:
+        found = {who: _found(delta, variant) for who, variant in sides.items()}
+    except codec.LccError as exc:
+        st.error(f"This delta cannot be encoded. {exc}", icon=":material/error:")
+        return
+    state.tables_toggle()
+    top = highest(tuple(found.values()), str(measure))
+    grid = st.grid(2, min_column_width=560, border=True, key="tune-tensors")
+    for who, variant in sides.items():
+        with grid.cell():
+            panel = by_tensor_panel(found[who], variant, str(measure), who, top)
+            state.show(panel, f"tensors-{who}")
+
+
+def _found(delta: Delta, variant: Variant) -> ByTensor:
+    held: tuple[Any, dict[tuple[Variant, ...], ByTensor]] | None = st.session_state.get(_FOUND)
+    if held is None or held[0] != delta.key:
+        held = st.session_state[_FOUND] = delta.key, {}
+    wanted = columns(variant)
+    if wanted not in held[1]:
+        held[1][wanted] = by_tensor(delta.layout, delta.before, delta.moment, wanted)
+    return held[1][wanted]

@@ -1,0 +1,71 @@
+"""Tune, A against B: two choices of the codec on the same checkpoints of one run."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+import codec
+from codec.state import layout_of
+
+from .. import state
+from ..figures.ab import ab_distances, ab_sentence, ab_sizes, ab_table
+from ..figures.panel import plural
+from ..lab.ab import Followers, Side
+from ..session import Run
+from ..snapshot import Snapshot
+from .following import following, live_loss, loss_of, moments
+from .variants import both
+
+_FOLLOWERS = "tune-followers"  # in the session: the run's id and what follows it
+
+
+def duel() -> None:
+    """The whole section."""
+    st.markdown(
+        "Two settings save **the same checkpoints** of the run on Live, each with a track of its "
+        "own: what one drops, its own next delta sees again. Change either of them."
+    )
+    following(_duel)
+
+
+def _duel(run: Run, snapshot: Snapshot) -> None:
+    chosen = both()
+    seen = moments(run, snapshot)
+    if len(seen) < 2:
+        st.info("The states of this run are no longer in memory: wait for its next checkpoint.")
+        return
+    held = st.session_state.get(_FOLLOWERS)
+    if held is None or held[0] != run.id:
+        held = st.session_state[_FOLLOWERS] = run.id, Followers()
+    layout = layout_of(seen[0].arrays)
+    sides: list[Side] = []
+    try:
+        for variant in chosen.values():
+            follower = held[1].follow(variant, layout, seen)
+            sides.append(follower.side(loss_of(run)))
+    except codec.LccError as exc:
+        st.error(f"These settings cannot follow the run. {exc}", icon=":material/error:")
+        return
+    a, b = sides
+    st.markdown(ab_sentence(a, b))
+    with st.container(border=True, key="tune-ab"):
+        st.table(ab_table(a, b, live_loss(run, snapshot)), hide_index=True)
+        st.caption(_basis(seen[0].step, a))
+    state.tables_toggle()
+    grid = st.grid(2, min_column_width=420, border=True, key="tune-ab-panels")
+    with grid.cell():
+        state.show(ab_sizes(a, b), "ab-sizes")
+    with grid.cell():
+        state.show(ab_distances(a, b), "ab-distances")
+
+
+def _basis(base: int, side: Side) -> str:
+    """What the numbers rest on."""
+    steps = [s.step for s in side.every]
+    own = "as the run's own chain does" if base == 0 else "for older states are no longer in memory"
+    return (
+        f"Both begin with an exact base at step {base}, {own}, and save the "
+        f"{plural(len(steps), 'checkpoint')} after it, up to step {steps[-1]}. Bytes are of "
+        "records on disk, header included. Loss: on held-out examples. Distance: ‖ũ − u‖ / "
+        "‖u − u₀‖. Times are of this machine just now, with what else it does."
+    )

@@ -1,0 +1,101 @@
+"""The controls of A and B: two choices of the codec, side by side, in the URL."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from demo_models import DATASETS, MODELS
+
+from ..figures.panel import CODER_NAMES
+from ..lab.ab import Variant
+from ..lab.tuner import Setting
+from ..lab.workload import Workload
+from .settings import BITS, CODERS, KEEP, OPTIMIZERS, SCOPES, bits_name
+
+DEFAULTS = {"A": Variant(2), "B": Variant(3)}
+BUDGET = 5.0  # percent
+
+
+def both() -> dict[str, Variant]:
+    """ "A" and "B" as they are chosen now."""
+    grid = st.grid(2, min_column_width=380, border=True, key="tune-sides")
+    found = {}
+    for who in DEFAULTS:
+        with grid.cell():
+            found[who] = _side(who)
+    return found
+
+
+def put(who: str, variant: Variant) -> None:
+    """Have the controls of A or B say this, one with bits; called before they are drawn."""
+    for name, value in (
+        ("keep", "bits"), ("bits", variant.bits), ("scope", variant.scope),
+        ("coder", variant.coder),
+    ):  # fmt: skip
+        st.session_state[_key(who, name)] = value
+
+
+def checkpoint_parameters(setting: Setting) -> dict[str, str]:
+    """What stands in Live's URL for this setting of a checkpoint."""
+    found = {
+        "keep": KEEP["bits" if setting.budget is None else "budget"],
+        "coder": CODERS[setting.coder],
+        "scope": SCOPES[setting.scope],
+        "interval": str(setting.interval),
+    }
+    if setting.budget is None:
+        found["bits"] = bits_name(setting.bits)
+    else:
+        found["budget"] = f"{100 * setting.budget:g}"
+    return found
+
+
+def training_parameters(workload: Workload, iterations: int) -> dict[str, str]:
+    """What stands in Live's URL for this training."""
+    return {
+        "model": MODELS[workload.model].title,
+        f"data_{workload.model}": DATASETS[workload.data].title,
+        "optimizer": OPTIMIZERS[workload.optimizer],
+        f"lr_{workload.model}_{workload.optimizer}": f"{workload.lr:g}",
+        "momentum": f"{workload.momentum:g}",
+        f"batch_{workload.model}": str(workload.batch_size),
+        "iterations": str(iterations),
+        "seed": "0",
+    }
+
+
+def _side(who: str) -> Variant:
+    default = DEFAULTS[who]
+    st.markdown(f"**{who}**")
+    with st.container(horizontal=True, key=f"tune-side-{who}"):
+        keep = st.segmented_control(
+            "Keep", list(KEEP), default="bits", required=True, key=_key(who, "keep"),
+            format_func=KEEP.__getitem__, bind="query-params", persist_state="session",
+            help="The 2ˣ − 1 largest buckets, or as many as fit into a share of float32.",
+        )  # fmt: skip
+        scope = st.segmented_control(
+            "Buckets over", list(SCOPES), default=default.scope, required=True,
+            key=_key(who, "scope"), format_func=SCOPES.__getitem__, bind="query-params",
+            persist_state="session", help="One alphabet for all, as in the paper, or one a tensor.",
+        )  # fmt: skip
+        coder = st.segmented_control(
+            "Coder", list(CODERS), default=default.coder, required=True, key=_key(who, "coder"),
+            format_func=CODERS.__getitem__, bind="query-params", persist_state="session",
+            help=" or ".join(CODER_NAMES.values()) + ": both without loss.",
+        )  # fmt: skip
+    if keep == "budget":
+        percent = st.number_input(
+            "Budget, % of float32", 0.5, 50.0, BUDGET, 0.5, format="%g", key=_key(who, "budget"),
+            bind="query-params", persist_state="session",
+            help="Of a whole record, its header included.",
+        )  # fmt: skip
+        return Variant(None, str(scope), str(coder), percent / 100)
+    bits: int | None = st.select_slider(
+        "Bits x", BITS, default.bits, format_func=bits_name, key=_key(who, "bits"),
+        bind="query-params", persist_state="session", help="“all” keeps every bucket.",
+    )  # fmt: skip
+    return Variant(bits, str(scope), str(coder))
+
+
+def _key(who: str, name: str) -> str:
+    return f"tune_{who.lower()}_{name}"
