@@ -8,6 +8,12 @@ import pytest
 import torch
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """The whole suite runs on all cores; what was named runs at once, in this process."""
+    whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    return None if whole else 0
+
+
 @pytest.fixture(scope="session", autouse=True)
 def one_thread() -> Iterator[None]:
     """Sums come out the same every time, and models as small as these are faster on one."""

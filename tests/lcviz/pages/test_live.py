@@ -434,7 +434,7 @@ def test_before_the_example_is_there(
     monkeypatch.setattr(state.all_runs(), "prepared", lambda: False)
     page = live(**SHORT)
     assert page.texts("info")[0].startswith("An example run is being trained")
-    assert [b.label for b in page.at.button] == ["Start live training", "Measure it"]
+    assert [b.label for b in page.at.button] == ["Start live training"]
     assert page.charts == set()
     page.click("start")
     assert page.finish().status == "finished"
