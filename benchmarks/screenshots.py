@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 CHARTS = {
     "live": ".st-key-panel-removed .stEChartsChart svg",
     "learn": ".st-key-panel-stages .stEChartsChart svg",
-    "tune": ".st-key-tune-start button",
+    "tune": ".st-key-panel-ab-sizes .stEChartsChart svg",
     "recover": ".st-key-recover-start button",
     "inspect": ".js-plotly-plot .main-svg",
     "export": ".js-plotly-plot .main-svg",

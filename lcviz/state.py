@@ -78,6 +78,11 @@ def await_example() -> None:
         "start after an installation the codec is compiled as well, which can take half a minute.",
         icon=":material/hourglass_top:",
     )
+    rerun_with_example()
+
+
+def rerun_with_example() -> None:
+    """Run the whole page again as soon as a server that was just started has its example."""
     st.fragment(_look_for_example, run_every=STARTING_POLL_SECONDS)()
 
 

@@ -7,14 +7,17 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from ..lab.anatomy import BucketKey
 from .panel import (
     BLUE,
     GREEN,
     GREY,
+    PURPLE,
     VERMILION,
     Option,
     Panel,
     base_option,
+    exponent_text,
     loss_text,
     minus,
     plotted,
@@ -29,11 +32,13 @@ def kept_panel(
     marks: Mapping[int, str],
     chosen: int,
     live_loss: float,
+    marked: tuple[int, BucketKey] | None = None,
 ) -> Panel:
     """The curve as far as it is known, the bits x on it, and the chosen k.
 
     losses: k -> loss, `chosen` among them. most: buckets there are. marks: k -> the bits that keep
-    as many. live_loss: of the model that was saved.
+    as many. live_loss: of the model that was saved. marked: the bucket that is highlighted, and
+    the k from which on it is kept.
     """
     known = sorted(losses)
     line = [[k, plotted(losses[k])] for k in known]
@@ -55,7 +60,8 @@ def kept_panel(
         },
         "series": [
             {"name": "rebuilt from k buckets", "type": "line", "showSymbol": len(known) < 2,
-             "lineStyle": {"color": BLUE, "width": 2}, "itemStyle": {"color": BLUE}, "data": line},
+             "lineStyle": {"color": BLUE, "width": 2}, "itemStyle": {"color": BLUE}, "data": line}
+            | _entering(marked),
             {"name": "live model", "type": "line", "symbol": "none",
              "lineStyle": {"color": GREY, "type": "dashed", "width": 2},
              "itemStyle": {"color": GREY}, "data": [[0, live], [max(most, 1), live]]},
@@ -73,6 +79,8 @@ def kept_panel(
                              losses[chosen], live_loss)  # fmt: skip
     if left:
         sentence += f" {left} of {most + 1} points of the curve are still being measured."
+    if marked is not None:
+        sentence += f" Highlighted: {exponent_text(*marked[1])} is kept from k = {marked[0]} on."
     table = pd.DataFrame(
         {
             "k": known,
@@ -86,6 +94,21 @@ def kept_panel(
         "Loss of the rebuilt model over the number of largest buckets kept, with the bits x on it.",
         table, 360,
     )  # fmt: skip
+
+
+def _entering(marked: tuple[int, BucketKey] | None) -> Option:
+    """The line where the highlighted bucket comes in."""
+    if marked is None:
+        return {}
+    k, key = marked
+    label = {"formatter": f"with {exponent_text(*key)}"}
+    line = {"color": PURPLE, "width": 2}
+    return {
+        "markLine": {
+            "symbol": "none", "silent": True, "lineStyle": line,
+            "data": [{"xAxis": k, "label": label}],
+        }
+    }  # fmt: skip
 
 
 def kept_sentence(what: str, loss: float, live_loss: float) -> str:

@@ -145,13 +145,29 @@ def first_to_keep(alphabets: Sequence[Alphabet], key: BucketKey) -> int | None:
 
     None if no alphabet has such a bucket.
     """
-    exponent, sign = key
     found = [
-        next(j for j, x in enumerate(EVERY_BITS) if int(at[0]) < n_kept(x, len(a.buckets)))
+        next(j for j, x in enumerate(EVERY_BITS) if at < n_kept(x, len(a.buckets)))
+        for a, at in _places(alphabets, key)
+    ]
+    return min(found, default=None)
+
+
+def rank(alphabets: Sequence[Alphabet], key: BucketKey) -> int | None:
+    """The k from which on the k largest buckets of an alphabet have one among them.
+
+    The least over alphabets; None if no alphabet has such a bucket.
+    """
+    return min((at + 1 for _, at in _places(alphabets, key)), default=None)
+
+
+def _places(alphabets: Sequence[Alphabet], key: BucketKey) -> list[tuple[Alphabet, int]]:
+    """The alphabets that have a bucket, and its place in promotion order, from 0."""
+    exponent, sign = key
+    return [
+        (a, int(at[0]))
         for a in alphabets
         if (at := np.flatnonzero((a.buckets.exponent == exponent) & (a.buckets.sign == sign))).size
     ]
-    return min(found, default=None)
 
 
 def totals(alphabets: Sequence[Alphabet]) -> tuple[BucketTotal, ...]:

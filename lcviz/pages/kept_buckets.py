@@ -12,9 +12,11 @@ import codec
 from .. import state
 from ..figures.kept_buckets import kept_panel, kept_sentence
 from ..figures.panel import exponent_text, loss_text, minus, percent_text, plural
+from ..lab.anatomy import BucketKey, rank
 from ..lab.cumulative import Apart, Curve, apart, marks
 from ..session import Run
 from ..snapshot import CLOSED, PLAYING, Snapshot
+from . import traced
 from .following import about, live_loss, loss_of, newest
 from .settings import SCOPES
 
@@ -135,11 +137,20 @@ def _largest(held: Held, run: Run) -> None:
     left = held.curve.total - len(held.curve.losses)
     state.tables_toggle()
     with st.container(border=True, key="tune-kept"):
-        panel = kept_panel(held.step, held.curve.losses, most, marks(most), k, held.live_loss)
+        panel = kept_panel(
+            held.step, held.curve.losses, most, marks(most), k, held.live_loss, _marked(held, run)
+        )
         state.show(panel, "kept")
         if left:
             done = len(held.curve.losses) / held.curve.total
             st.progress(done, f"Measuring the curve: {left} of {held.curve.total} points left")
+
+
+def _marked(held: Held, run: Run) -> tuple[int, BucketKey] | None:
+    """The bucket that all charts highlight, and from which k on it is kept."""
+    key = traced.marked(run, run.snapshot().at(held.step))
+    k = None if key is None else rank(held.curve.delta.alphabets, key)
+    return None if key is None or k is None else (k, key)
 
 
 def _without(held: Held, run: Run) -> None:

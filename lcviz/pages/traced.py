@@ -36,6 +36,8 @@ def toolbar() -> None:
     """The line above every page: what is followed, and what is highlighted."""
     run = state.known_run()
     if run is None:
+        if not state.all_runs().prepared():  # else there will be none
+            state.rerun_with_example()
         return
     weight = _weight()
     if weight is not None:

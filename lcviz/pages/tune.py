@@ -14,15 +14,15 @@ from .kept_buckets import kept_buckets
 from .recommend import recommend
 
 VIEWS = {
-    "want": "Recommend one",
     "ab": "A against B",
+    "want": "Recommend one",
     "all": "All settings",
     "tensors": "Tensor by tensor",
     "buckets": "Bucket by bucket",
 }
 SECTIONS = {
-    "want": recommend,
     "ab": duel,
+    "want": recommend,
     "all": every,
     "tensors": tensors,
     "buckets": kept_buckets,
@@ -33,9 +33,9 @@ def page() -> None:
     """The whole page."""
     st.title("Tune: which setting should I use?", anchor=False)
     view = st.segmented_control(
-        "Look at", list(VIEWS), default="want", required=True, key="tune_view",
+        "Look at", list(VIEWS), default="ab", required=True, key="tune_view",
         format_func=VIEWS.__getitem__, bind="query-params",
-        help="The first tries many settings out on a whole training. The others show what settings "
-        "do to the run that Live shows, and follow it while it plays.",
+        help="“Recommend one” tries many settings out on a whole training. The others show what "
+        "settings do to the run that Live shows, and follow it while it plays.",
     )  # fmt: skip
     SECTIONS[str(view)]()

@@ -12,7 +12,7 @@ MakeTab = Callable[..., Any]
 PAGES = {
     "Live": ".st-key-panel-removed .stEChartsChart svg",
     "Learn": ".st-key-panel-stages .stEChartsChart svg",
-    "Tune": ".st-key-tune-start button",
+    "Tune": ".st-key-panel-ab-sizes .stEChartsChart svg",
     "Recover": ".st-key-recover-start button",
     "Inspect": ".st-key-verify button",
     "Export": ".js-plotly-plot .main-svg",

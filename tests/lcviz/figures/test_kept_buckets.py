@@ -52,3 +52,12 @@ def test_losses_that_are_none(check_option: Check) -> None:
 
 def test_a_delta_without_buckets(check_option: Check) -> None:
     check_option(kept_panel(7, {0: 0.5}, 0, {0: "all"}, 0, 0.5))
+
+
+def test_where_a_highlighted_bucket_comes_in(check_option: Check) -> None:
+    panel = kept_panel(7, LOSSES, 5, MARKS, 3, 0.45, (4, (-6, 1)))
+    curve, *others = check_option(panel)["series"]
+    ((mark,),) = (curve["markLine"]["data"],)
+    assert (mark["xAxis"], mark["label"]["formatter"]) == (4, "with −2⁻⁶")
+    assert not any("markLine" in one for one in others)
+    assert panel.sentence.endswith("Highlighted: −2⁻⁶ is kept from k = 4 on.")

@@ -17,6 +17,7 @@ from lcviz.lab.anatomy import (
     dissect,
     first_to_keep,
     n_kept,
+    rank,
     tables,
     totals,
     written,
@@ -271,4 +272,12 @@ def test_the_fewest_bits_that_keep_a_bucket(make_case: MakeCase, scope: str) -> 
             )
         )
         assert first_to_keep(alphabets, (b.exponent, b.sign)) == expected
+        k = rank(alphabets, (b.exponent, b.sign))
+        firsts = [
+            next((i for i, row in enumerate(a.buckets, 1)
+                  if (row.exponent, row.sign) == (b.exponent, b.sign)), None)
+            for a in alphabets
+        ]  # fmt: skip
+        assert k == min(first for first in firsts if first)
     assert first_to_keep(alphabets, (99, 0)) is None
+    assert rank(alphabets, (99, 0)) is None

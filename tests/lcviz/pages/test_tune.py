@@ -49,7 +49,9 @@ def tuning(page_of: Callable[[AppTest], Any]) -> Tuning:
 
     def open_page(**parameters: str) -> Any:
         at = AppTest.from_function(script, default_timeout=SECONDS)
-        for name, value in ({"tune_model": "Matrix factorization"} | parameters).items():
+        for name, value in (
+            {"tune_view": "Recommend one", "tune_model": "Matrix factorization"} | parameters
+        ).items():
             at.query_params[name] = value
         return page_of(at).run()
 
