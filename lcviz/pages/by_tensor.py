@@ -10,6 +10,7 @@ import codec
 
 from .. import state
 from ..figures.by_tensor import MEASURES, by_tensor_panel, highest
+from ..glossary import explained
 from ..lab.ab import Variant
 from ..lab.variants import ByTensor, by_tensor, columns
 from ..session import Run
@@ -28,9 +29,12 @@ MEASURE_HELP = (
 def tensors() -> None:
     """The whole section."""
     st.markdown(
-        "One alphabet for the whole model spends its buckets where changes are largest: other "
-        "tensors may be dropped altogether. Below, the **newest delta** of the run on Live, tensor "
-        "by tensor, with every number of bits; the setting of A and that of B are framed."
+        explained(
+            "One alphabet for the whole model spends its [[buckets|bucket]] where changes are "
+            "largest: other tensors may be dropped altogether. Below, the **newest [[delta]]** of "
+            "the run on Live, tensor by tensor, with every number of [[bits|bits x]]; the setting "
+            "of A and that of B are framed."
+        )
     )
     following(_tensors)
 

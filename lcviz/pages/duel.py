@@ -10,6 +10,7 @@ from codec.state import layout_of
 from .. import state
 from ..figures.ab import ab_distances, ab_sentence, ab_sizes, ab_table
 from ..figures.panel import plural
+from ..glossary import explained
 from ..lab.ab import Followers, Side
 from ..session import Run
 from ..snapshot import Snapshot
@@ -22,8 +23,10 @@ _FOLLOWERS = "tune-followers"  # in the session: the run's id and what follows i
 def duel() -> None:
     """The whole section."""
     st.markdown(
-        "Two settings save **the same checkpoints** of the run on Live, each with a track of its "
-        "own: what one drops, its own next delta sees again. Change either of them."
+        explained(
+            "Two settings save **the same checkpoints** of the run on Live, each with a [[track]] "
+            "of its own: what one drops, its own next [[delta]] sees again. Change either of them."
+        )
     )
     following(_duel)
 

@@ -11,6 +11,7 @@ import codec
 from .. import state
 from ..figures.every import every_panel, picked
 from ..figures.panel import inked, nbytes_text, percent_text, plural
+from ..glossary import explained
 from ..lab.ab import Saved, Variant
 from ..lab.variants import every_variant, tried
 from ..session import Run
@@ -27,9 +28,11 @@ _PICK = "tune_pick"
 def every() -> None:
     """The whole section."""
     st.markdown(
-        "The **newest delta** of the run on Live, from the track that it had before to what was "
-        "saved, encoded with all bits, scopes and coders. Choose one, by a click on its point or "
-        "from the list, and put it into A or B."
+        explained(
+            "The **newest [[delta]]** of the run on Live, from the [[track]] that it had before to "
+            "what was saved, encoded with all [[bits|bits x]], [[scopes|scope]] and coders. Choose "
+            "one, by a click on its point or from the list, and put it into A or B."
+        )
     )
     following(_every)
 

@@ -12,6 +12,7 @@ import codec
 from .. import state
 from ..figures.kept_buckets import kept_panel, kept_sentence
 from ..figures.panel import exponent_text, loss_text, minus, percent_text, plural
+from ..glossary import explained
 from ..lab.anatomy import BucketKey, rank
 from ..lab.cumulative import Apart, Curve, apart, marks
 from ..session import Run
@@ -45,9 +46,11 @@ class Held:
 def kept_buckets() -> None:
     """The whole section."""
     st.markdown(
-        "How many buckets does a checkpoint need? The model is **rebuilt** from the track and the "
-        "largest k buckets of the newest delta, or without buckets of your choice, and its loss "
-        "measured on the run's own task."
+        explained(
+            "How many [[buckets|bucket]] does a checkpoint need? The model is **rebuilt** from the "
+            "[[track]] and the largest k buckets of the newest delta, or without buckets of your "
+            "choice, and its [[loss]] measured on the run's own task."
+        )
     )
     run = state.current_run()
     if run is None:

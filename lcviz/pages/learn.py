@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from ..glossary import explained
 from .learn_buckets import delta, exponents, promotion
 from .learn_story import choose_story
 from .learn_words import huffman, restart
@@ -14,11 +15,14 @@ def page() -> None:
     """The whole page."""
     st.title("Learn: a checkpoint, number by number", anchor=False)
     st.markdown(
-        "A checkpoint lets training go on after a crash. LC-Checkpoint makes it small in four "
-        "steps: it takes the **difference δ** to what a restart would have, sorts the differences "
-        "into **exponent buckets (E)**, keeps the largest of them (**priority promotion, P**) and "
-        "writes what is left with a **Huffman code (H)**. Below you can do all four by hand. "
-        "Answer the question to open the next step, or have it all opened."
+        explained(
+            "A [[checkpoint]] lets training go on after a crash. LC-Checkpoint makes it small in "
+            "four steps: it takes the **difference [[δ|delta]]** to what a restart would have, "
+            "sorts the differences into **[[exponent]] [[buckets|bucket]] (E)**, keeps the largest "
+            "of them (**[[priority promotion]], P**) and writes what is left with a **[[Huffman "
+            "code]] (H)**. Below you can do all four by hand. Answer the question to open the next "
+            "step, or have it all opened."
+        )
     )
     story = choose_story()
     if story is None:

@@ -8,6 +8,7 @@ from demo_models import DATASETS, MODELS
 
 from .. import state
 from ..figures.frontier import frontier_panel
+from ..glossary import explained
 from ..jobs import View
 from ..lab.sweep import ITERATIONS, Sweep, stamped
 from ..lab.tuner import Candidate, Setting, choose
@@ -28,11 +29,13 @@ Candidates = tuple[Candidate, ...]
 def recommend() -> None:
     """The whole section."""
     st.markdown(
-        "More bits restore what was trained more closely and cost more bytes; saving less often "
-        "costs fewer bytes and more of the training when it crashes. Below, many settings are "
-        "**tried out on the same states**, without training again for each: what every checkpoint "
-        "would take on disk, how far a restart would be from what was trained, and how many "
-        "iterations of work a crash would cost, the **rework**."
+        explained(
+            "More [[bits|bits x]] restore what was trained more closely and cost more bytes; "
+            "saving less often costs fewer bytes and more of the training when it crashes. Below, "
+            "many settings are **tried out on the same states**, without training again for each: "
+            "what every checkpoint would take on disk, how far a restart would be from what was "
+            "trained, and how many iterations of work a crash would cost, the **[[rework]]**."
+        )
     )
     sweep = _sweep()
     if sweep is None:

@@ -10,6 +10,7 @@ import streamlit as st
 from demo_models import DATASETS, MODELS
 
 from ..figures.panel import plural
+from ..glossary import explained
 from ..jobs import Found, View
 from ..lab.methods import SHARES
 from ..lab.recovery import Outcome, Protocol
@@ -43,10 +44,13 @@ def page() -> None:
     """The whole page."""
     st.title("Recover: what a crash costs", anchor=False)
     st.markdown(
-        "A crash loses what was trained since the last checkpoint, and whatever that checkpoint "
-        "had left out. How many iterations does it take to win that back, the **rework**? Below "
-        "one training is saved in five ways, fails, and is restored from each; all of them go on "
-        "with the same batches. Every way but full may take the same share of bytes on disk."
+        explained(
+            "A crash loses what was trained since the last [[checkpoint]], and whatever that "
+            "checkpoint had left out. How many iterations does it take to win that back, the "
+            "**[[rework]]**? Below one training is saved in five ways, fails, and is restored from "
+            "each; all of them go on with the same batches. Every way but [[full|full checkpoint]] "
+            "may take the same share of bytes on disk."
+        )
     )
     key = _parameters()
     _explanation()

@@ -12,6 +12,7 @@ from demo_models import MODELS
 from .. import state
 from ..figures.panel import nbytes_text, percent_text, plural
 from ..figures.timelines import crash_table, ticks, timelines_panel, ways_table
+from ..glossary import explained
 from ..jobs import Found, View
 from ..lab.timelines import (
     BESIDE,
@@ -67,12 +68,15 @@ def drill_of_run(settings: Settings) -> Drill:
 def timelines(place: str, drill: Drill) -> None:
     """The whole section. place: of the page, in the URL and the keys of widgets."""
     st.subheader("Where the time goes: in the loop, beside it, merged", anchor=False)
+    every = "iteration" if drill.interval == 1 else f"{drill.interval} iterations"
     st.markdown(
-        "A checkpoint can be written by the training loop itself or by a process **beside it**, "
-        "and deltas can be **merged** into fewer records. Measured here and now: the same short "
-        f"training, {MODELS[drill.workload.model].title} saved every "
-        f"{'iteration' if drill.interval == 1 else f'{drill.interval} iterations'}, once in each "
-        f"way. Shown are {SHOWN} checkpoints, after {drill.before} iterations to get warm."
+        explained(
+            "A checkpoint can be written by the training loop itself or by a process "
+            "**[[beside it|asynchronous saving]]**, and [[deltas|delta]] can be "
+            "**[[merged|merged record]]** into fewer records. Measured here and now: the same "
+            f"short training, {MODELS[drill.workload.model].title} saved every {every}, once in "
+            f"each way. Shown are {SHOWN} checkpoints, after {drill.before} iterations to get warm."
+        )
     )
     with st.container(horizontal=True, key=f"{place}-timelines-ways"):
         for way, text in EXPLAINED.items():
