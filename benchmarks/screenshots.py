@@ -20,8 +20,13 @@ CHARTS = {
     "recover": ".st-key-recover-start button",
     "inspect": ".js-plotly-plot .main-svg",
     "export": ".js-plotly-plot .main-svg",
+    "glossary": ".st-key-glossary-asked",
 }
-PATHS = {"live": "/", "learn": "/learn?everything=true"}
+PATHS = {
+    "live": "/?weight=f6.weight:1234",
+    "learn": "/learn?everything=true",
+    "glossary": "/glossary?term=bucket",
+}
 
 
 def shoot(browser: Browser, address: str, name: str, scheme: str, width: int, folder: Path) -> None:
