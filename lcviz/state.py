@@ -187,6 +187,7 @@ def tables_toggle() -> None:
         "Show data tables",
         key="tables",
         persist_state="session",
+        bind="query-params",
         help="The numbers under every picture.",
     )
 

@@ -168,7 +168,12 @@ def _alphabet(viewed: Checkpoint) -> int:
     names = [a.names[0] for a in viewed.alphabets]
     largest = max(range(len(names)), key=lambda i: viewed.alphabets[i].n)
     name = st.selectbox(
-        "Tensor whose code is shown", names, largest, key="tensor", persist_state="session"
+        "Tensor whose code is shown",
+        names,
+        largest,
+        key="tensor",
+        persist_state="session",
+        bind="query-params",
     )
     return names.index(name)
 
@@ -186,6 +191,7 @@ def _code(
         "Show the paper's code of single values instead",
         key="paper",
         persist_state="session",
+        bind="query-params",
         help="This record codes runs of zeros together with the level after them. The paper "
         "gives every single value a word of its own.",
     )

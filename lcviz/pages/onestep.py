@@ -101,7 +101,7 @@ def _stream(facts: StepFacts) -> None:
         return
     name = next(iter(coded))
     if len(coded) > 1:
-        name = st.selectbox("Alphabet", list(coded), key="inspect-alphabet",
+        name = st.selectbox("Alphabet", list(coded), key="inspect_alphabet", bind="query-params",
                             help="Tensors that share one code.")  # fmt: skip
     group = coded[name]
     e = group.encoded
@@ -150,7 +150,7 @@ def _value(facts: StepFacts) -> None:
     flat = facts.state[name].reshape(-1)
     index = int(
         st.number_input(
-            "Value", 0, flat.size - 1, 0, key=f"inspect-value-{name}",
+            "Value", 0, flat.size - 1, 0, key=f"inspect_value_{name}", bind="query-params",
             help="Its place in the tensor, counted in C order from 0: the last index runs fastest.",
         )
     )  # fmt: skip

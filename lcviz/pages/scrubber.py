@@ -10,6 +10,7 @@ from .. import state
 from ..session import Run
 from ..snapshot import PLAYING, Checkpoint, Snapshot
 
+_STEP = "step"  # in the URL, while the newest is not followed
 _FOLLOW = "follow"  # in the session: how often the toggle was made, and what it says
 
 
@@ -17,6 +18,9 @@ def scrubber(run: Run, snapshot: Snapshot) -> Checkpoint:
     """The checkpoint to look into: the newest, unless another step was chosen."""
     interval, newest = run.settings.interval, snapshot.newest.step
     place = f"scrubber-{run.id}"
+    if _FOLLOW not in st.session_state and (asked := _step_of_link(run, snapshot)) is not None:
+        st.session_state[_FOLLOW] = 0, False
+        st.session_state[place] = asked, secrets.token_hex(4)
     with st.container(horizontal=True, vertical_alignment="center", key="scrubber"):
         follow = _follow_toggle(place)
         state.tables_toggle()
@@ -47,9 +51,17 @@ def scrubber(run: Run, snapshot: Snapshot) -> Checkpoint:
         disabled=running,
         help="Any saved step; 0 is the base. While the run plays, stop following first.",
     )
+    state.remember(_STEP, None if follow else str(step))
     if step > newest:
         st.caption(f"Step {step} is not saved yet: below is the newest, step {newest}.")
     return snapshot.at(step)
+
+
+def _step_of_link(run: Run, snapshot: Snapshot) -> int | None:
+    """The step that the URL asks for, if it is one of this run."""
+    text = state.remembered(_STEP) or ""
+    known = text.isascii() and text.isdecimal() and int(text[:9]) in snapshot.steps
+    return int(text) if known else None
 
 
 def _follow_toggle(place: str) -> bool:

@@ -253,7 +253,7 @@ def test_an_upload_that_is_too_large(inspecting: MakePage, monkeypatch: pytest.M
 def test_bits_and_one_value(inspecting: MakePage, path: Path) -> None:
     page = inspecting(inspect_path=path, inspect_step=3)
     value = codec.restore(path, 3)["w"].reshape(-1)[7]
-    page.set("number_input", "inspect-value-w", 7)
+    page.set("number_input", "inspect_value_w", 7)
     text = next(t for t in page.texts("markdown") if t.startswith("At (0, 7) it is"))
     bits = f"{int(np.float32(value).view(np.uint32)):032b}"
     assert f":blue-background[{bits[0]}] :orange-background[{bits[1:9]}]" in text

@@ -734,3 +734,28 @@ def test_losses_that_lag_behind_cost_nothing(
         for c, loss in zip(snapshot.checkpoints, measured, strict=True)
     )
     assert lost(replace(snapshot, checkpoints=every, iteration=iteration)) == said
+
+
+def test_a_link_has_the_step_and_what_is_shown_of_it(live: Callable[..., Any]) -> None:
+    page = live()
+    assert "step" not in page.at.query_params  # the newest is followed
+    page.look_into(4)
+    page.set("toggle", "paper", True)
+    page.set("toggle", "tables", True)
+    assert page.at.query_params["step"] in ("4", ["4"])
+    other = live(step="4", paper="true", tables="true")  # widgets' own are put there by browsers
+    assert other.scrubber.value == 4
+    assert other.follow.value is False
+    assert other.at.toggle(key="paper").value is True
+    assert other.texts("title") == page.texts("title")
+    assert [t.value.to_dict() for t in other.at.table] == [t.value.to_dict() for t in page.at.table]
+    other.follow_newest(True)
+    assert "step" not in other.at.query_params
+    assert other.scrubber.value == 6
+
+
+@pytest.mark.parametrize("step", ["5", "-2", "99", "two", "٤", "9" * 40])
+def test_a_link_to_a_step_that_is_not_there(live: Callable[..., Any], step: str) -> None:
+    page = live(step=step)
+    assert page.scrubber.value == 6
+    assert page.follow.value is True
