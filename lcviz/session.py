@@ -293,7 +293,7 @@ class Run:
         """Wait for work; False when the run is over. At rest the newest losses are known."""
         while True:
             with self._condition:
-                if self._status in (CLOSED, FAILED) or self._dying:
+                if self._ending():
                     return False
                 over = self._iteration >= self.settings.stop_after
                 if self._wanted() and self._watched() and not over:
@@ -310,8 +310,12 @@ class Run:
                 self._condition.notify_all()
                 if over:
                     return False
-                if not self._wanted():
+                # Else it would sleep over an end that was asked for while it measured.
+                if not self._wanted() and not self._ending():
                     self._condition.wait()
+
+    def _ending(self) -> bool:
+        return self._status in (CLOSED, FAILED) or self._dying
 
     def _wanted(self) -> bool:
         return self._status == PLAYING or (self._status == PAUSED and self._single_steps > 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import shutil
 import threading
+import time
 import warnings
 import weakref
 from collections.abc import Callable
@@ -323,3 +324,30 @@ def test_a_chain_that_was_damaged_meanwhile(make_run: MakeRun, name: str) -> Non
             run.go_on()
     assert run.snapshot() == before
     assert all(p.is_meta for p in run.task.model.parameters())
+
+
+@pytest.mark.parametrize("how", ["kill", "close"])
+def test_an_end_that_is_asked_for_while_losses_are_measured(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """The thread does not go to sleep over it."""
+    run = make_run(stop_after=6)
+    play_to(run, 2)
+    measuring, measure = threading.Event(), Run._measure_losses
+
+    def slow(self: Run) -> None:
+        if self.snapshot().newest.measured:  # once more, on the way to rest
+            measuring.set()
+            deadline = time.monotonic() + 10
+            while not self._ending() and time.monotonic() < deadline:
+                time.sleep(0.01)
+        measure(self)
+
+    monkeypatch.setattr(Run, "_measure_losses", slow)
+    run.step()
+    assert measuring.wait(30)
+    end = threading.Thread(target=getattr(run, how), daemon=True)
+    end.start()
+    end.join(30)
+    assert not end.is_alive()
+    monkeypatch.undo()
