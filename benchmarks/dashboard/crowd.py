@@ -11,18 +11,21 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 from playwright.sync_api import Browser, ConsoleMessage, Page, Response, expect
 
 from .serving import PATIENCE
 
-MODELS = ("lenet5", "logistic-regression", "matrix-factorization")
+MODELS = {  # title -> a tensor of it
+    "LeNet-5": "c3.weight",
+    "Logistic regression": "linear.weight",
+    "Matrix factorization": "item.weight",
+}
 PAGES = ("learn", "tune", "recover", "inspect", "export", "glossary")
-WEIGHTS = ("c3.weight", "linear.weight", "item.weight")
 EXAMPLE = "Below: a finished example"
 STALE = "The run in this link is no longer on this server"
-FULL = "This server already holds 12 runs, its limit."
+FULL = "This server already holds"
 ERRORS = "[data-testid=stException], [data-testid=stEChartsChartError]"
 
 
@@ -35,7 +38,7 @@ class Visitor:
     def __init__(self, browser: Browser, url: str, number: int, said: Counter[str]) -> None:
         self._browser, self._url, self._said = browser, url, said
         expect.set_options(timeout=PATIENCE)
-        self.model, self._weight = MODELS[number % len(MODELS)], WEIGHTS[number % len(MODELS)]
+        self.model, self._weight = list(MODELS.items())[number % len(MODELS)]
         self.seed, self.iterations = 1001 + number, 5001 + number
         self._random = random.Random(number)
         self.run: str | None = None  # the id of one's own run
@@ -50,14 +53,14 @@ class Visitor:
         before = self.run
         name = "Reset" if before else "Start live training"
         self._button(name).click()
-        self._page.wait_for_function(
+        self.page.wait_for_function(
             "([before, full]) => (new URLSearchParams(location.search).get('run') ?? null) !== "
             "before || document.body.innerText.includes(full)",
             arg=[before, FULL],
         )
         self._settled()
-        if FULL in self._page.locator("body").inner_text():
-            self._said["refused: 12 runs"] += 1
+        if FULL in self.page.locator("body").inner_text():
+            self._said["refused: the server is full"] += 1
             return
         self.run = self._run_in_url()
         assert self.run not in (None, before), "a new run has an id of its own"
@@ -81,30 +84,30 @@ class Visitor:
 
     def reload(self) -> None:
         """The same address again."""
-        self._page.reload()
+        self.page.reload()
         self._opened()
 
     def visit(self) -> None:
         """Another page and back, with the link."""
         path = self._random.choice(PAGES)
-        self._page.get_by_role("link", name=path.title(), exact=True).first.click()
-        expect(self._page.get_by_role("heading", level=1)).not_to_have_text("LC-Checkpoint, live")
+        self.page.get_by_role("link", name=path.title(), exact=True).first.click()
+        expect(self.page.get_by_role("heading", level=1)).not_to_have_text("LC-Checkpoint, live")
         self._settled()
         self._check()
         assert path == "glossary" or self._run_in_url() == self.run, f"{path} shows another run"
-        self._page.get_by_role("link", name="Live", exact=True).first.click()
+        self.page.get_by_role("link", name="Live", exact=True).first.click()
         self._opened()
 
     def follow(self) -> None:
         """A weight of one's own model, and a bucket."""
         weight = f"weight={self._weight}:{self._random.randrange(40)}"
         run = f"&run={self.run}" if self.run else ""
-        self._page.goto(f"{self._url}/?{self._settings()}&{weight}&bucket=-9:0{run}")
+        self.page.goto(f"{self._url}/?{self._settings()}&{weight}&bucket=-9:0{run}")
         self._opened()
 
     def leave(self) -> None:
         """Close the tab without a word; come again at once, with the link or without."""
-        self._page.close()
+        self.page.close()
         self._context.close()
         if self.run and self._random.random() < 0.5:
             self._left.append(self.run)
@@ -116,7 +119,7 @@ class Visitor:
         if not self._left:
             return
         self.run = self._left.pop(self._random.randrange(len(self._left)))
-        self._page.goto(f"{self._url}/?{self._settings()}&run={self.run}")
+        self.page.goto(f"{self._url}/?{self._settings()}&run={self.run}")
         self._opened()
 
     def act(self) -> str:
@@ -138,13 +141,14 @@ class Visitor:
     def look(self) -> None:
         """The Live page says one's own run, or the example, and nothing went wrong."""
         self._check()
-        controls = self._page.locator(".st-key-controls")
+        controls = self.page.locator(".st-key-controls")
         if self.run is None:
             expect(controls).to_contain_text(EXAMPLE)
             return
         assert self._run_in_url() == self.run, "the link leads to another run"
+        expect(controls).to_contain_text(self.model)
         expect(controls).to_contain_text(f"of {self.iterations}")
-        expect(self._page.get_by_text(f", seed {self.seed} ·")).to_have_count(1)
+        expect(self.page.get_by_text(f", seed {self.seed} ·")).to_have_count(1)
 
     def close(self) -> None:
         """Leave for good."""
@@ -154,25 +158,25 @@ class Visitor:
 
     def _arrive(self) -> None:
         self._context = self._browser.new_context(viewport={"width": 1280, "height": 900})
-        self._page: Page = self._context.new_page()
-        self._page.set_default_timeout(PATIENCE)
-        self._page.on("pageerror", lambda error: self.problems.append(f"page error: {error}"))
-        self._page.on("console", self._console)
-        self._page.on("response", self._response)
+        self.page: Page = self._context.new_page()
+        self.page.set_default_timeout(PATIENCE)
+        self.page.on("pageerror", lambda error: self.problems.append(f"page error: {error}"))
+        self.page.on("console", self._console)
+        self.page.on("response", self._response)
         run = f"&run={self.run}" if self.run else ""
-        self._page.goto(f"{self._url}/?{self._settings()}{run}")
+        self.page.goto(f"{self._url}/?{self._settings()}{run}")
         self._opened()
 
     def _opened(self) -> None:
         """Wait for Live to stand, whatever it shows; a run that made room is one's own no more."""
-        expect(self._page.locator(".st-key-controls")).to_be_visible()
+        expect(self.page.locator(".st-key-controls")).to_be_visible()
         self._settled()
-        if self._page.get_by_text(STALE).count():
+        if self.page.get_by_text(STALE).count():
             self._said["stale link"] += 1
             self.run = None
 
     def _settings(self) -> str:
-        return f"model={self.model}&seed={self.seed}&iterations={self.iterations}"
+        return f"model={quote(self.model)}&seed={self.seed}&iterations={self.iterations}"
 
     def _press(self, name: str, then: str) -> None:
         """A button that another takes the place of."""
@@ -181,19 +185,19 @@ class Visitor:
         self._settled()
 
     def _button(self, name: str):
-        return self._page.locator(".st-key-controls").get_by_role("button", name=name)
+        return self.page.locator(".st-key-controls").get_by_role("button", name=name)
 
     def _settled(self) -> None:
-        app = self._page.get_by_test_id("stApp")
+        app = self.page.get_by_test_id("stApp")
         expect(app).to_have_attribute("data-test-script-state", "notRunning")
 
     def _run_in_url(self) -> str | None:
-        return parse_qs(urlsplit(self._page.url).query).get("run", [None])[0]
+        return parse_qs(urlsplit(self.page.url).query).get("run", [None])[0]
 
     def _check(self) -> None:
-        expect(self._page.locator(ERRORS)).to_have_count(0)
+        expect(self.page.locator(ERRORS)).to_have_count(0)
         assert self.problems == [], self.problems
-        alerts = self._page.locator("[data-testid=stAlertContentError]").all_inner_texts()
+        alerts = self.page.locator("[data-testid=stAlertContentError]").all_inner_texts()
         assert all(FULL in text for text in alerts), alerts
 
     def _console(self, message: ConsoleMessage) -> None:

@@ -51,9 +51,7 @@ class Server:
     def held(self) -> Held:
         """As /proc and its temporary folder tell; needs Linux."""
         process = Path("/proc") / str(self.pid)
-        status = dict(
-            line.split(":", 1) for line in (process / "status").read_text().splitlines()
-        )
+        status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
         disk = 0
         for path in self.temporary.rglob("*"):
             with contextlib.suppress(OSError):  # it is gone already
