@@ -37,7 +37,7 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=options.chromium, args=FLAGS)
         if {"first", "controls", "watching"} & set(parts):
             with server("app.py") as ours:
-                first.first(browser, ours.url, first.CHART)  # the example is trained
+                first.warm(browser, ours.url)
                 if "first" in parts:
                     with server("benchmarks/bare_page.py") as bare:
                         first.report(browser, ours, bare, options.rounds)

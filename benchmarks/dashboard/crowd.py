@@ -201,11 +201,14 @@ class Visitor:
         assert all(FULL in text for text in alerts), alerts
 
     def _console(self, message: ConsoleMessage) -> None:
-        if message.type == "error":
+        # What cannot be loaded is seen as a response, with its address.
+        if message.type == "error" and "Failed to load resource" not in message.text:
             self.problems.append(f"console: {message.text}")
 
     def _response(self, response: Response) -> None:
-        if response.status >= 400:
+        # Streamlit itself looks for its own address below the page's first.
+        own = response.status == 404 and "/_stcore/" in response.url
+        if response.status >= 400 and not own:
             self.problems.append(f"{response.status}: {response.url}")
 
 

@@ -38,6 +38,14 @@ def first(browser: Browser, url: str, what: str) -> float:
     return seconds
 
 
+def warm(browser: Browser, url: str) -> None:
+    """Wait until a server that was just started has its example: the codec is compiled first."""
+    page = browser.new_page()
+    page.goto(url)
+    page.locator(CHART).first.wait_for(timeout=5 * PATIENCE)
+    page.close()
+
+
 def report(browser: Browser, ours: Server, bare: Server, rounds: int) -> None:
     """Measure every page in turn, `rounds` times, and print."""
     addresses = {name or "live": (f"{ours.url}/{name}", *what) for name, what in PAGES.items()}
