@@ -34,14 +34,22 @@ SECONDS = "() => (window.changed - window.acted) / 1000"
 Act = Callable[[Page, int], None]  # the page, and how often it was done before
 
 
-def _key(selector: str, *keys: str) -> Act:
-    """Keys pressed in turn."""
-    return lambda page, i: page.locator(selector).press(keys[i % len(keys)])
+def _slider(place: str, *keys: str) -> Act:
+    """Keys pressed in turn on the slider of a part of the page."""
+
+    def act(page: Page, i: int) -> None:
+        page.locator(place).get_by_role("slider").first.press(keys[i % len(keys)])
+
+    return act
 
 
 def _radio(selector: str) -> Act:
     """The two choices in turn, the second first."""
-    return lambda page, i: page.locator(f"{selector} [role=radio]").nth(1 - i % 2).press("Space")
+
+    def act(page: Page, i: int) -> None:
+        page.locator(selector).get_by_role("radio").nth(1 - i % 2).press("Space")
+
+    return act
 
 
 def _switch(name: str) -> Act:
@@ -65,7 +73,7 @@ def _number(page: Page, i: int) -> None:
 CONTROLS: dict[str, tuple[str, str, Act]] = {  # name -> page and view, what changes, what is done
     "Live, step looked into": (
         "", ".st-key-panel-buckets svg",
-        _key("[data-testid=stMain] [role=slider]", "ArrowLeft"),
+        _slider("[data-testid=stMain]", "ArrowLeft"),
     ),
     "Live, paper's code": (
         "", ".st-key-panel-huffman svg", _switch("Show the paper's code"),
@@ -74,17 +82,17 @@ CONTROLS: dict[str, tuple[str, str, Act]] = {  # name -> page and view, what cha
     "Live, a bucket highlighted": ("", ".st-key-inside [data-testid=stMarkdown] small", _bucket),
     "Learn, bits": (
         "learn", ".st-key-promotion",
-        _key(".st-key-learn_bits [role=slider]", "ArrowRight", "ArrowLeft"),
+        _slider(".st-key-learn_bits", "ArrowRight", "ArrowLeft"),
     ),
     "Learn, a number": ("learn", ".st-key-delta", _number),
     "Tune, bits of B": (
         "tune|A against B", ".st-key-tune-ab",
-        _key(".st-key-tune_b_bits [role=slider]", "ArrowRight", "ArrowLeft"),
+        _slider(".st-key-tune_b_bits", "ArrowRight", "ArrowLeft"),
     ),
     "Tune, coder of B": ("tune|A against B", ".st-key-tune-ab", _radio(".st-key-tune_b_coder")),
     "Tune, buckets kept": (
         "tune|Bucket by bucket", ".st-key-tune-kept-numbers",
-        _key(".st-key-tune-kept [role=slider]", "ArrowRight", "ArrowLeft"),
+        _slider(".st-key-tune-kept", "ArrowRight", "ArrowLeft"),
     ),
 }  # fmt: skip
 
