@@ -64,9 +64,8 @@ def _bucket(page: Page, i: int) -> None:
 
 def _number(page: Page, i: int) -> None:
     """The first of the ten numbers, another one each time."""
-    field = page.locator(".st-key-u input")
-    first, *rest = field.input_value().split(",")
-    field.fill(",".join([f"{float(first) + 0.125:.3f}", *rest]))
+    field = page.get_by_role("textbox", name="Trained weights u")
+    field.fill(f"{1.375 + i / 8} -0.73 1.2 0.32 -0.32 0.615 0.14 -0.36 1.07 0.59")
     field.press("Enter")
 
 
@@ -81,10 +80,10 @@ CONTROLS: dict[str, tuple[str, str, Act]] = {  # name -> page and view, what cha
     "Live, data tables": ("", ".st-key-inside", _switch("Show data tables")),
     "Live, a bucket highlighted": ("", ".st-key-panel-bits .stEChartsChart svg", _bucket),
     "Learn, bits": (
-        "learn", ".st-key-promotion",
+        "learn?everything=true", ".st-key-promotion",
         _slider(".st-key-learn_bits", "ArrowRight", "ArrowLeft"),
     ),
-    "Learn, a number": ("learn", ".st-key-delta", _number),
+    "Learn, a number": ("learn?everything=true", ".st-key-delta", _number),
     "Tune, bits of B": (
         "tune|A against B", ".st-key-tune-ab",
         _slider(".st-key-tune_b_bits", "ArrowRight", "ArrowLeft"),
@@ -92,7 +91,7 @@ CONTROLS: dict[str, tuple[str, str, Act]] = {  # name -> page and view, what cha
     "Tune, coder of B": ("tune|A against B", ".st-key-tune-ab", _radio(".st-key-tune_b_coder")),
     "Tune, buckets kept": (
         "tune|Bucket by bucket", ".st-key-tune-kept-numbers",
-        _slider(".st-key-tune-kept", "ArrowRight", "ArrowLeft"),
+        _slider("[data-testid=stMain]", "ArrowRight", "ArrowLeft"),
     ),
 }  # fmt: skip
 
