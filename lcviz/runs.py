@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import secrets
 import shutil
+import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -17,6 +18,9 @@ from .snapshot import FAILED, PLAYING, RunError, Settings
 
 MAX_RUNS = 12  # each may hold a chain, a model and up to 64 MB of codes
 IDLE_SECONDS = 300.0  # a run at rest that no page shows is closed then if room is needed
+# Training hands the interpreter on at every tensor operation, and a page that has it keeps it for
+# so long: at Python's 5 ms a tick would stop the training it shows.
+SWITCH_SECONDS = 0.0005
 EXAMPLE = Settings(stop_after=40)
 EXAMPLE_ID = "example"
 
@@ -25,6 +29,7 @@ class Runs:
     """The manager of all runs; safe to use from every session's thread."""
 
     def __init__(self) -> None:
+        sys.setswitchinterval(SWITCH_SECONDS)
         self._root = Path(tempfile.mkdtemp(prefix="lcviz-"))
         self._runs: dict[str, Run] = {}
         self._lock = threading.Lock()

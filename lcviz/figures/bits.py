@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -133,7 +134,7 @@ def bit_choices(
     alt = "Size with both coders and kept energy for x from 1 to 8 bits, and for all buckets."
     return Panel(
         "Priority promotion: what x bits keep and cost", sentence, option, alt,
-        _table(choices, names),
+        partial(_table, choices, names),
     )  # fmt: skip
 
 

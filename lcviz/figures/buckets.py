@@ -141,14 +141,17 @@ def bucket_histogram(
             f" Highlighted: {exponent_text(here.exponent, here.sign)} with "
             f"{plural(here.kept + here.dropped, 'value')}."
         )
-    table = pd.DataFrame(
-        {
-            "exponent": [b.exponent for b in totals],
-            "sign": ["−" if b.sign else "+" for b in totals],
-            "kept values": [b.kept for b in totals],
-            "dropped values": [b.dropped for b in totals],
-        }
-    )
+
+    def table() -> pd.DataFrame:
+        return pd.DataFrame(
+            {
+                "exponent": [b.exponent for b in totals],
+                "sign": ["−" if b.sign else "+" for b in totals],
+                "kept values": [b.kept for b in totals],
+                "dropped values": [b.dropped for b in totals],
+            }
+        )
+
     return Panel(
         "Exponent buckets of δ (number of values, log scale)",
         sentence,

@@ -62,8 +62,11 @@ def loss_curve(
         f"At step {steps[-1]} the live model's loss is {loss_text(live[-1], 4)}; restored from the "
         f"chain it would be {loss_text(restored[-1], 4)}."
     )
-    table = pd.DataFrame({"step": steps, "live": live, "restored": restored})
     alt = "Loss of the live model and of the restored checkpoint, by step."
+
+    def table() -> pd.DataFrame:
+        return pd.DataFrame({"step": steps, "live": live, "restored": restored})
+
     return Panel("Loss: live and restored", sentence, option, alt, table)
 
 
@@ -105,8 +108,11 @@ def size_curve(
             f"{percent_text(mean)} of float32 on average{within}, its header of {header:,} bytes "
             "included."
         )
-    table = pd.DataFrame({"step": steps, "bytes": nbytes, "float32 bytes": full, "%": share})
     alt = "Size of each delta record in percent of float32, by step."
+
+    def table() -> pd.DataFrame:
+        return pd.DataFrame({"step": steps, "bytes": nbytes, "float32 bytes": full, "%": share})
+
     return Panel("Size of each checkpoint", sentence, option, alt, table)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
@@ -41,16 +43,21 @@ class Panel:
 
     title: what is shown, with units. sentence: what this picture says just now. chart: an
     ECharts option or a Plotly figure. alt: what kind of picture it is, for those who do not
-    see it; the same at every tick, since a chart with a new alt text is drawn anew. table:
-    its numbers. height: in pixels.
+    see it; the same at every tick, since a chart with a new alt text is drawn anew. numbers: its
+    table, or what makes it: most ticks show none. height: in pixels.
     """
 
     title: str
     sentence: str
     chart: Option | go.Figure
     alt: str
-    table: pd.DataFrame
+    numbers: pd.DataFrame | Callable[[], pd.DataFrame]
     height: int = 320
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """Its numbers."""
+        return self.numbers() if callable(self.numbers) else self.numbers
 
 
 def nbytes_text(n: float) -> str:

@@ -1,0 +1,1 @@
+"""What `benchmarks/page.py` measures, a module for each part."""

@@ -1,0 +1,217 @@
+"""Visitors who train at the same time, do what comes to their minds, and see only their own run.
+
+Every visitor has a seed and a number of iterations that nobody else has. After each action the
+page is looked at: it says what one's own run says or, if there is none, that it is the example;
+there is no error box, nothing fails in the browser, and refusals are the sentences that are meant.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Callable
+from urllib.parse import parse_qs, quote, urlsplit
+
+from playwright.sync_api import Browser, ConsoleMessage, Page, Response, expect
+
+from .serving import PATIENCE
+
+MODELS = {  # title -> a tensor of it
+    "LeNet-5": "c3.weight",
+    "Logistic regression": "linear.weight",
+    "Matrix factorization": "item.weight",
+}
+PAGES = ("learn", "tune", "recover", "inspect", "export", "glossary")
+EXAMPLE = "Below: a finished example"
+STALE = "The run in this link is no longer on this server"
+FULL = "This server already holds"
+ERRORS = "[data-testid=stException], [data-testid=stEChartsChartError]"
+
+
+class Visitor:
+    """One browser session. number: from 0; determines model, seed and iterations.
+
+    Raises AssertionError as soon as anything is seen that should not be.
+    """
+
+    def __init__(self, browser: Browser, url: str, number: int, said: Counter[str]) -> None:
+        self._browser, self._url, self._said = browser, url, said
+        expect.set_options(timeout=PATIENCE)
+        self.model, self._weight = list(MODELS.items())[number % len(MODELS)]
+        self.seed, self.iterations = 1001 + number, 5001 + number
+        self._random = random.Random(number)
+        self.run: str | None = None  # the id of one's own run
+        self._left: list[str] = []  # runs that were left without a word
+        self.problems: list[str] = []
+        self._arrive()
+
+    # What a visitor does; each is followed by a look.
+
+    def start(self) -> None:
+        """Begin a run, from the example, or instead of the one that there is."""
+        before = self.run
+        name = "Reset" if before else "Start live training"
+        self._button(name).click()
+        self.page.wait_for_function(
+            "([before, full]) => (new URLSearchParams(location.search).get('run') ?? null) !== "
+            "before || document.body.innerText.includes(full)",
+            arg=[before, FULL],
+        )
+        self._settled()
+        if FULL in self.page.locator("body").inner_text():
+            self._said["refused: the server is full"] += 1
+            return
+        self.run = self._run_in_url()
+        assert self.run not in (None, before), "a new run has an id of its own"
+        if before:
+            self._press("Play", "Pause")
+
+    def pause_or_play(self) -> None:
+        """Whichever it is."""
+        if self._button("Pause").count():
+            self._press("Pause", "Play")
+        elif self._button("Play").count() and self._button("Play").is_enabled():
+            self._press("Play", "Pause")
+
+    def step(self) -> None:
+        """Stop, and go to the next checkpoint."""
+        if self._button("Pause").count():
+            self._press("Pause", "Play")
+        if self._button("Step").is_enabled():
+            self._button("Step").click()
+            self._settled()
+
+    def reload(self) -> None:
+        """The same address again."""
+        self.page.reload()
+        self._opened()
+
+    def visit(self) -> None:
+        """Another page and back, with the link."""
+        path = self._random.choice(PAGES)
+        self.page.get_by_role("link", name=path.title(), exact=True).first.click()
+        expect(self.page.get_by_role("heading", level=1)).not_to_have_text("LC-Checkpoint, live")
+        self._settled()
+        self._check()
+        assert path == "glossary" or self._run_in_url() == self.run, f"{path} shows another run"
+        self.page.get_by_role("link", name="Live", exact=True).first.click()
+        self._opened()
+
+    def follow(self) -> None:
+        """A weight of one's own model, and a bucket."""
+        weight = f"weight={self._weight}:{self._random.randrange(40)}"
+        run = f"&run={self.run}" if self.run else ""
+        self.page.goto(f"{self._url}/?{self._settings()}&{weight}&bucket=-9:0{run}")
+        self._opened()
+
+    def leave(self) -> None:
+        """Close the tab without a word; come again at once, with the link or without."""
+        self.page.close()
+        self._context.close()
+        if self.run and self._random.random() < 0.5:
+            self._left.append(self.run)
+            self.run = None
+        self._arrive()
+
+    def come_back(self) -> None:
+        """With the link of a run that was left long ago, if it is still there."""
+        if not self._left:
+            return
+        self.run = self._left.pop(self._random.randrange(len(self._left)))
+        self.page.goto(f"{self._url}/?{self._settings()}&run={self.run}")
+        self._opened()
+
+    def act(self) -> str:
+        """Do something, and look; returns what it was."""
+        if self.run is None and self._random.random() < 0.8:
+            action: Callable[[], None] = self.start
+        else:
+            action = self._random.choice(
+                [self.pause_or_play, self.pause_or_play, self.step, self.start, self.reload,
+                 self.visit, self.visit, self.follow, self.leave, self.come_back]
+            )  # fmt: skip
+            if self.run is None and action in (self.pause_or_play, self.step):
+                action = self.visit
+        self._said[action.__name__] += 1
+        action()
+        self.look()
+        return action.__name__
+
+    def look(self) -> None:
+        """The Live page says one's own run, or the example, and nothing went wrong."""
+        self._check()
+        controls = self.page.locator(".st-key-controls")
+        if self.run is None:
+            expect(controls).to_contain_text(EXAMPLE)
+            return
+        assert self._run_in_url() == self.run, "the link leads to another run"
+        expect(controls).to_contain_text(self.model)
+        expect(controls).to_contain_text(f"of {self.iterations}")
+        expect(self.page.get_by_text(f", seed {self.seed} ·")).to_have_count(1)
+
+    def close(self) -> None:
+        """Leave for good."""
+        self._context.close()
+
+    # How.
+
+    def _arrive(self) -> None:
+        self._context = self._browser.new_context(viewport={"width": 1280, "height": 900})
+        self.page: Page = self._context.new_page()
+        self.page.set_default_timeout(PATIENCE)
+        self.page.on("pageerror", lambda error: self.problems.append(f"page error: {error}"))
+        self.page.on("console", self._console)
+        self.page.on("response", self._response)
+        run = f"&run={self.run}" if self.run else ""
+        self.page.goto(f"{self._url}/?{self._settings()}{run}")
+        self._opened()
+
+    def _opened(self) -> None:
+        """Wait for Live to stand, whatever it shows; a run that made room is one's own no more."""
+        expect(self.page.locator(".st-key-controls")).to_be_visible()
+        self._settled()
+        if self.page.get_by_text(STALE).count():
+            self._said["stale link"] += 1
+            self.run = None
+
+    def _settings(self) -> str:
+        return f"model={quote(self.model)}&seed={self.seed}&iterations={self.iterations}"
+
+    def _press(self, name: str, then: str) -> None:
+        """A button that another takes the place of."""
+        self._button(name).click()
+        expect(self._button(then)).to_be_visible()
+        self._settled()
+
+    def _button(self, name: str):
+        return self.page.locator(".st-key-controls").get_by_role("button", name=name)
+
+    def _settled(self) -> None:
+        app = self.page.get_by_test_id("stApp")
+        expect(app).to_have_attribute("data-test-script-state", "notRunning")
+
+    def _run_in_url(self) -> str | None:
+        return parse_qs(urlsplit(self.page.url).query).get("run", [None])[0]
+
+    def _check(self) -> None:
+        expect(self.page.locator(ERRORS)).to_have_count(0)
+        assert self.problems == [], self.problems
+        alerts = self.page.locator("[data-testid=stAlertContentError]").all_inner_texts()
+        assert all(FULL in text for text in alerts), alerts
+
+    def _console(self, message: ConsoleMessage) -> None:
+        # What cannot be loaded is seen as a response, with its address.
+        if message.type == "error" and "Failed to load resource" not in message.text:
+            self.problems.append(f"console: {message.text}")
+
+    def _response(self, response: Response) -> None:
+        # Streamlit itself looks for its own address below the page's first.
+        own = response.status == 404 and "/_stcore/" in response.url
+        if response.status >= 400 and not own:
+            self.problems.append(f"{response.status}: {response.url}")
+
+
+def tracebacks(log: str) -> list[str]:
+    """What a server's log says of unexpected errors."""
+    return re.findall(r"^(?:Traceback .*|Exception in .*|Task exception .*)$", log, re.MULTILINE)

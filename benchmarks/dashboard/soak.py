@@ -1,0 +1,54 @@
+"""Many visitors for many minutes: nothing mixed up, nothing crashed, memory bounded."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+from playwright.sync_api import Browser
+
+from .crowd import Visitor, tracebacks
+from .serving import Held, Server
+
+WARM_UP = 0.2  # share of the time, before growth counts
+EVERY = 20.0  # seconds between two looks at the server's process
+MOST_GROWTH = 0.10
+
+
+def soak(browser: Browser, ours: Server, visitors: int, minutes: float) -> None:
+    """Print what the visitors did and what the server held; raises AssertionError on a fault.
+
+    Growth is the mean of the last quarter of the looks against the first quarter after warm-up.
+    """
+    said: Counter[str] = Counter()
+    started = looked = time.monotonic()
+    crowd = [Visitor(browser, ours.url, number, said) for number in range(visitors)]
+    looks: list[Held] = []
+    while (elapsed := time.monotonic() - started) < 60 * minutes:
+        for visitor in crowd:
+            visitor.act()
+        if time.monotonic() - looked >= EVERY:
+            looked = time.monotonic()
+            held = ours.held()
+            print(f"after {elapsed / 60:5.1f} minutes: {held}", flush=True)
+            if elapsed > 60 * minutes * WARM_UP:
+                looks.append(held)
+            assert not tracebacks(ours.log()), ours.log()[-4000:]
+    for visitor in crowd:
+        visitor.look()
+        visitor.close()
+    assert not tracebacks(ours.log()), ours.log()[-4000:]
+    print("done: " + ", ".join(f"{what} {n}" for what, n in said.most_common()))
+    print(f"no mix-up, no error box, no traceback in {sum(said.values())} actions")
+    quarter = len(looks) // 4
+    if not quarter:
+        print("too short to speak of growth: it takes 4 looks after warm-up")
+        return
+    for what in ("rss", "threads", "files", "disk"):
+        first, last = (
+            sum(getattr(h, what) for h in part) / quarter
+            for part in (looks[:quarter], looks[-quarter:])
+        )
+        print(f"{what}: {first:,.0f} -> {last:,.0f} ({100 * (last / first - 1):+.1f} %)")
+        if what == "rss":
+            assert last <= (1 + MOST_GROWTH) * first, "memory has grown by more than 10 %"

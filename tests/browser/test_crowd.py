@@ -1,0 +1,81 @@
+"""Several people at once on one small server: each sees one's own run, and caps are told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benchmarks.dashboard.serving import Server, server
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+SMALL = """
+import runpy
+
+import lcviz.jobs
+import lcviz.runs
+from lcviz.pages import opening
+
+lcviz.runs.MAX_RUNS, lcviz.jobs.MAX_WAITING, opening.UPLOAD_MIB = 2, 0, 1
+runpy.run_path("app.py")
+"""
+
+
+@pytest.fixture
+def small(browser: Browser, tmp_path: Path) -> Iterator[Server]:
+    """A server that has room for two runs, one experiment, and uploads of 1 MiB."""
+    script = tmp_path / "small.py"
+    script.write_text(SMALL)
+    with server(str(script)) as ours:
+        yield ours
+
+
+def ask(page: Page, seeds: int) -> None:
+    """Have that many seeds of Recover's experiment done, or be told why not."""
+    url = page.url.partition("?")[0].rstrip("/")
+    page.goto(f"{url}/recover?recover_seeds={seeds}")
+    page.get_by_role("button", name="Crash it").click()
+
+
+def test_two_at_once_and_a_third_who_is_told(browser: Browser, small: Server) -> None:
+    from playwright.sync_api import expect
+
+    from benchmarks.dashboard.crowd import FULL, Visitor, tracebacks
+
+    said: Counter[str] = Counter()
+    crowd = [Visitor(browser, small.url, number, said) for number in range(3)]
+    *lucky, late = crowd
+    for visitor in crowd:
+        visitor.start()
+        visitor.look()
+    assert len({visitor.run for visitor in lucky}) == 2
+    assert (late.run, said["refused: the server is full"]) == (None, 1)
+    expect(late.page.get_by_text(f"{FULL} 2 runs, its limit.")).to_be_visible()
+
+    before = lucky[0].run
+    lucky[0].start()  # instead of the one before, for which there is no room beside it
+    lucky[1].pause_or_play()
+    lucky[1].reload()
+    for visitor in lucky:
+        visitor.look()
+    assert lucky[0].run != before
+    assert said["stale link"] == 0
+
+    ask(lucky[1].page, 10)
+    expect(lucky[1].page.get_by_role("progressbar")).to_be_visible()
+    ask(late.page, 9)
+    full = "The line of waiting experiments is full: this server's limit is 0."
+    expect(late.page.get_by_text(full)).to_be_visible()
+    late.page.goto(f"{small.url}/inspect")
+    large = {"name": "large.zip", "mimeType": "application/zip", "buffer": bytes(2**20 + 1)}
+    late.page.locator("input[type=file]").set_input_files(large)
+    expect(late.page.get_by_text("File must be 1.0MB or smaller.")).to_be_visible()
+    for visitor in crowd:
+        assert visitor.problems == []
+        visitor.close()
+    assert tracebacks(small.log()) == []
