@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -232,3 +233,9 @@ def test_two_runs_at_once_do_not_disturb_each_other(
     )
     assert first == third
     assert first != second
+
+
+def test_a_page_gives_the_interpreter_back_at_once(manager: Runs) -> None:
+    """Python's own 5 ms would stop a training at every tick of whoever watches it."""
+    assert sys.getswitchinterval() == pytest.approx(runs.SWITCH_SECONDS)
+    assert runs.SWITCH_SECONDS < 0.005
