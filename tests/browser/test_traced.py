@@ -50,7 +50,9 @@ def test_a_weight_goes_along_to_every_page(tab: MakeTab) -> None:
     told = line.inner_text()
     for name in ("Learn", "Tune", "Recover", "Inspect", "Export", "Glossary"):
         page.get_by_role("link", name=name, exact=True).first.click()
-        visitor.expecting(page.get_by_role("heading", level=1)).to_contain_text(name)
+        visitor.expecting(page.get_by_role("heading", level=1)).to_contain_text(
+            name, ignore_case=True
+        )
         visitor.expecting(line).to_have_text(re.compile(re.escape(told.split()[2])))
         visitor.expecting(page).to_have_url(re.compile(r"weight="))
         assert line.inner_text() == told
