@@ -1,6 +1,6 @@
 """Pictures of every page, light and dark, at 1400 and 800 px.
 
-    python benchmarks/screenshots.py FOLDER [--chromium /usr/bin/chromium]
+    PYTHONPATH=. python benchmarks/screenshots.py FOLDER [--chromium /usr/bin/chromium]
 
 docs/img holds parts of some of them, for the README.
 """
@@ -10,8 +10,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from page import FLAGS, server
 from playwright.sync_api import Browser, Page, sync_playwright
+
+from benchmarks.dashboard.serving import FLAGS, server
 
 CHARTS = {
     "live": ".st-key-panel-removed .stEChartsChart svg",
@@ -57,12 +58,12 @@ def main() -> None:
     parser.add_argument("--chromium", default="/usr/bin/chromium")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    with sync_playwright() as playwright, server("app.py") as address:
+    with sync_playwright() as playwright, server("app.py") as ours:
         browser = playwright.chromium.launch(executable_path=options.chromium, args=FLAGS)
         for name in CHARTS:
             for scheme in ("light", "dark"):
                 for width in (1400, 800):
-                    shoot(browser, address, name, scheme, width, options.folder)
+                    shoot(browser, ours.url, name, scheme, width, options.folder)
 
 
 if __name__ == "__main__":

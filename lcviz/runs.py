@@ -16,7 +16,7 @@ import codec
 from .session import Run
 from .snapshot import FAILED, PLAYING, RunError, Settings
 
-MAX_RUNS = 12  # each may hold a chain, a model, and up to 80 MB of codes and states
+MAX_RUNS = 12  # each may hold a chain, a model, and up to 50 MB of codes and states
 IDLE_SECONDS = 300.0  # a run at rest that no page shows is closed then if room is needed
 # Training hands the interpreter on at every tensor operation, and a page that has it keeps it for
 # so long: at Python's 5 ms a tick would stop the training it shows.

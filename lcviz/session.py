@@ -50,8 +50,8 @@ from .snapshot import (
 )
 
 WATCH_SECONDS = 20.0
-CODES_BUDGET = 32 * 2**20  # bytes of exponent-stage codes kept for "removed bucket"
-STATES_BUDGET = 48 * 2**20  # bytes of the states that the newest deltas lie between
+CODES_BUDGET = 16 * 2**20  # bytes of exponent-stage codes kept for "removed bucket"
+STATES_BUDGET = 32 * 2**20  # bytes of the states that the newest deltas lie between
 
 
 class Run:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,13 @@ def test_relative_imports_are_resolved() -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_module_says_what_it_is(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text()))
+
+
+def test_every_package_is_installed() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    packages = {
+        ".".join(p.parent.relative_to(ROOT).parts)
+        for package in OURS
+        for p in (ROOT / package).rglob("__init__.py")
+    }
+    assert set(settings["tool"]["setuptools"]["packages"]) == packages
