@@ -310,11 +310,6 @@ def _link(shown: str, term: Term) -> str:
     return f'[{shown}]({address(term.name)} "{term.text}")'
 
 
-def unmarked(text: str) -> str:
-    """The same text without its marks, where links cannot stand."""
-    return _MARKED.sub(lambda found: found[1], text)
-
-
 def address(name: str) -> str:
     """Where the glossary explains a word, relative to any page of the dashboard."""
     return f"{PATH}?term={quote(name)}"

@@ -6,7 +6,7 @@ people with different links do not meet.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import pandas as pd
@@ -170,6 +170,17 @@ def picture(panel: Panel, key: str, on_select: Select = "ignore") -> None:
             on_select=on_select,
         )
     st.markdown(f":small[{panel.sentence}]")
+
+
+Card = tuple[str, str, str | None, str]  # what it is, the figure, a note below, a word of help
+
+
+def cards(every: Sequence[Card], key: str, across: int, min_width: int = 130) -> None:
+    """Figures side by side. across: so many at most; min_width: of one, in pixels."""
+    grid = st.grid(across, min_column_width=min_width, key=key)
+    for label, value, note, text in every:
+        with grid.cell():
+            st.metric(label, value, note, delta_color="off", delta_arrow="off", help=text)
 
 
 def main_button() -> Literal["primary", "secondary"]:

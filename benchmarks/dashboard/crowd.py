@@ -102,7 +102,7 @@ class Visitor:
         """A weight of one's own model, and a bucket."""
         weight = f"weight={self._weight}:{self._random.randrange(40)}"
         run = f"&run={self.run}" if self.run else ""
-        self.page.goto(f"{self._url}/?{self._settings()}&{weight}&bucket=-9:0{run}")
+        self.page.goto(f"{self._url}/?{self._settings()}&{weight}&bucket=neg-9{run}")
         self._opened()
 
     def leave(self) -> None:

@@ -72,10 +72,7 @@ def _cards(made: Compressed) -> None:
         ("Largest error", f"{t.largest:.3g}" if t.largest < 1e30 else "not finite", "of a weight",
          "max |restored − original| over all weights of all steps."),
     ]  # fmt: skip
-    grid = st.grid(6, min_column_width=130, key="export-cards")
-    for label, value, note, text in cards:
-        with grid.cell():
-            st.metric(label, value, note, delta_color="off", delta_arrow="off", help=text)
+    state.cards(cards, "export-cards", 6)
     kept = f"a budget of {percent_text(made.how.budget)}" if made.how.budget is not None else (
         "all buckets" if made.how.bits is None else plural(made.how.bits, "bit")
     )  # fmt: skip

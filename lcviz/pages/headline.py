@@ -6,6 +6,7 @@ import math
 
 import streamlit as st
 
+from .. import state
 from ..figures.panel import loss_text, minus, nbytes_text, percent_text
 from ..lab.anatomy import tables
 from ..lab.measures import lost_iterations
@@ -88,10 +89,7 @@ def headline(snapshot: Snapshot, settings: Settings) -> None:
             f"{snapshot.measure_seconds:.2f} s more.",
         ),
     )
-    grid = st.grid(4, min_column_width=130, key="headline")
-    for label, value, note, text in cards:
-        with grid.cell():
-            st.metric(label, value, note, delta_color="off", delta_arrow="off", help=text)
+    state.cards(cards, "headline", 4)
 
 
 def _keeping(settings: Settings) -> str:

@@ -139,13 +139,11 @@ def _sizes(viewed: Checkpoint, coder: str) -> None:
             text = f"{CODER_HELP[name]} What the same values would have taken, with a new table."
             cards.append((f"{title} · instead", nbytes, text))
     cards.append(("Entropy of single values", sizes.entropy, ENTROPY_HELP))
-    grid = st.grid(len(cards), min_column_width=200, key="sizes")
-    for title, size, text in cards:
-        with grid.cell():
-            note = f"{sizes.bits(size):.4f} bits a parameter"
-            st.metric(
-                title, nbytes_text(size), note, delta_color="off", delta_arrow="off", help=text
-            )
+    told = [
+        (title, nbytes_text(size), f"{sizes.bits(size):.4f} bits a parameter", text)
+        for title, size, text in cards
+    ]
+    state.cards(told, "sizes", len(told), 200)
     st.caption(_sizes_sentence(viewed))
 
 

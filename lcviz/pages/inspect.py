@@ -147,10 +147,7 @@ def _cards(seen: Overview) -> None:
          "All files were read: each has the digest it gives, and names the record before it. "
          "Nothing was decoded for that. Records missing at the very end cannot be noticed."),
     ]  # fmt: skip
-    grid = st.grid(4, min_column_width=130, key="inspect-cards")
-    for label, value, note, text in cards:
-        with grid.cell():
-            st.metric(label, value, note, delta_color="off", delta_arrow="off", help=text)
+    state.cards(cards, "inspect-cards", 4)
 
 
 def _kept(keep: Keep) -> str:

@@ -193,7 +193,4 @@ def _numbers(held: Held, distance: float, loss: float, changed: int) -> None:
         ("Values changed", f"{changed:,}", f"of {n:,}, {percent_text(changed / n)}",
          "The others stay as the track has them."),
     )  # fmt: skip
-    grid = st.grid(4, min_column_width=150, key="tune-kept-numbers")
-    for label, value, note, text in cards:
-        with grid.cell():
-            st.metric(label, value, note, delta_color="off", delta_arrow="off", help=text)
+    state.cards(cards, "tune-kept-numbers", 4, 150)

@@ -39,7 +39,7 @@ def toolbar() -> None:
         if not state.all_runs().prepared():  # else there will be none
             state.rerun_with_example()
         return
-    weight = _weight()
+    weight = weight_followed()
     if weight is not None:
         state.remember(_WEIGHT, str(weight))  # a page change takes it from the URL
     if chosen := state.remembered(_BUCKET):
@@ -69,9 +69,10 @@ def marked(run: Run, checkpoint: Checkpoint) -> BucketKey | None:
     chosen = state.remembered(_BUCKET) or OWN
     if chosen != OWN:
         return read_bucket(chosen)
-    weight = _weight()
+    weight = weight_followed()
     found = None if weight is None else at_step(run, checkpoint, weight)
-    return None if found is None or found.bucket is None else _key(found)
+    bucket = None if found is None else found.bucket
+    return None if bucket is None else (bucket.exponent, bucket.sign)
 
 
 def mark(key: BucketKey | None) -> None:
@@ -85,36 +86,46 @@ def follow_from_now(weight: Weight | None) -> None:
 
 
 def weight_followed() -> Weight | None:
-    """The weight in this URL."""
-    return _weight()
+    """The weight in this URL, None if there is none or it is no weight's name."""
+    text = state.remembered(_WEIGHT)
+    if text is None:
+        return None
+    try:
+        return Weight.read(text)
+    except ValueError:
+        return None
 
 
-def at_step(run: Run, checkpoint: Checkpoint, weight: Weight) -> Followed | None:
-    """What became of a weight; None if the run has none such, or has let go of the step."""
+def at_step(
+    run: Run, checkpoint: Checkpoint, weight: Weight, *, word: bool = True
+) -> Followed | None:
+    """What became of a weight; None if the run has none such, or has let go of the step.
+
+    word: with the code word that tells of it.
+    """
     states = run.states(checkpoint.step)
     if states is None or not weight.is_in(states.live):
         return None
-    return follow(
-        weight, checkpoint.step, states.before, states.live, checkpoint.alphabets,
-        run.codes(checkpoint.step) if checkpoint.alphabets else None,
-    )  # fmt: skip
+    codes = run.codes(checkpoint.step) if word and checkpoint.alphabets else None
+    return follow(weight, checkpoint.step, states.before, states.live, checkpoint.alphabets, codes)
 
 
 def history(run: Run, viewed: Checkpoint) -> None:
     """The followed weight over the steps that are held, if one is followed."""
-    weight = _weight()
-    here = None if weight is None else at_step(run, viewed, weight)
-    if weight is None or here is None:
-        if weight is not None:
-            st.markdown("**The followed weight**")
-            st.caption(f"{weight} cannot be shown at step {viewed.step}: {_why_not(run, weight)}")
+    weight = weight_followed()
+    if weight is None:
+        return
+    here = at_step(run, viewed, weight)
+    if here is None:
+        st.markdown("**The followed weight**")
+        st.caption(f"{weight} cannot be shown at step {viewed.step}: {_why_not(run, weight)}")
         return
     checkpoints = {c.step: c for c in run.snapshot().checkpoints}
     steps = run.steps_held()
     stride = -(-len(steps) // MOST_STEPS)
     found = [
         f for step in steps[::-1][::stride][::-1]
-        if step in checkpoints and (f := _values(run, checkpoints[step], weight))
+        if step in checkpoints and (f := at_step(run, checkpoints[step], weight, word=False))
     ]  # fmt: skip
     state.show(weight_over_steps(found, here), "followed")
 
@@ -132,31 +143,6 @@ def read_bucket(text: str) -> BucketKey | None:
     if sign not in ("pos", "neg") or not (digits.isascii() and digits.isdecimal()):
         return None
     return int(exponent[:5]), int(sign == "neg")
-
-
-def _weight() -> Weight | None:
-    text = state.remembered(_WEIGHT)
-    if text is None:
-        return None
-    try:
-        return Weight.read(text)
-    except ValueError:
-        return None
-
-
-def _key(found: Followed) -> BucketKey:
-    assert found.bucket is not None, "asked before"
-    return found.bucket.exponent, found.bucket.sign
-
-
-def _values(run: Run, checkpoint: Checkpoint, weight: Weight) -> Followed | None:
-    """As `at_step`, but without the code word."""
-    states = run.states(checkpoint.step)
-    if states is None:
-        return None
-    return follow(
-        weight, checkpoint.step, states.before, states.live, checkpoint.alphabets, None
-    )  # fmt: skip
 
 
 def _why_not(run: Run, weight: Weight) -> str:
@@ -217,18 +203,13 @@ def _choose_bucket(run: Run, weight: Weight | None) -> None:
     chosen = state.remembered(_BUCKET) or OWN
     present = [bucket_name((b.exponent, b.sign)) for b in totals(newest.alphabets)]
     options = [OWN, NONE, *present]
-    if chosen not in options:
-        options.append(chosen if read_bucket(chosen) else OWN)
-    names = {
-        OWN: "that of the followed weight"
-        if weight is not None
-        else "none, until a weight is followed",
-        NONE: "none",
-    }
+    if chosen not in options and read_bucket(chosen):
+        options.append(chosen)  # another delta has it
+    own = "none, until a weight is followed" if weight is None else "that of the followed weight"
 
     def told(option: str) -> str:
         key = read_bucket(option)
-        return names.get(option, option) if key is None else exponent_text(*key)
+        return {OWN: own, NONE: "none"}[option] if key is None else exponent_text(*key)
 
     st.session_state["highlighted"] = chosen if chosen in options else OWN
     st.selectbox(
