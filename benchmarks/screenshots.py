@@ -19,7 +19,7 @@ CHARTS = {
     "learn": ".st-key-panel-stages .stEChartsChart svg",
     "tune": ".st-key-panel-ab-sizes .stEChartsChart svg",
     "recover": ".st-key-recover-start button",
-    "inspect": ".js-plotly-plot .main-svg",
+    "inspect": ".st-key-panel-exponents .stEChartsChart",
     "export": ".js-plotly-plot .main-svg",
     "glossary": ".st-key-glossary-asked",
 }

@@ -160,13 +160,12 @@ def picture(panel: Panel, key: str, on_select: Select = "ignore") -> None:
         figure = panel.chart.update_xaxes(ink).update_yaxes(ink).update_coloraxes(colorbar=ink)
         st.plotly_chart(figure, key=panel_key(key), alt=panel.alt, config={"displayModeBar": False})
     else:
-        # SVG is crisp at any zoom, and its texts can be read by people and by tests.
         st.echarts_chart(
             inked(panel.chart, theme),
             key=panel_key(key),
             height=panel.height,
             alt=panel.alt,
-            renderer="svg",
+            renderer=panel.renderer,
             on_select=on_select,
         )
     st.markdown(f":small[{panel.sentence}]")

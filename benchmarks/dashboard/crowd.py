@@ -7,6 +7,7 @@ there is no error box, nothing fails in the browser, and refusals are the senten
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections import Counter
@@ -93,10 +94,21 @@ class Visitor:
         self.page.get_by_role("link", name=path.title(), exact=True).first.click()
         expect(self.page.get_by_role("heading", level=1)).not_to_have_text("LC-Checkpoint, live")
         self._settled()
+        if path == "export":
+            self._take_along()
         self._check()
         assert path == "glossary" or self._run_in_url() == self.run, f"{path} shows another run"
         self.page.get_by_role("link", name="Live", exact=True).first.click()
         self._opened()
+
+    def _take_along(self) -> None:
+        """Download the receipt of what Export offers: it tells of one's own run."""
+        # A button asks for its file as soon as it is drawn; who leaves earlier makes that fail.
+        self.page.wait_for_load_state("networkidle")
+        with self.page.expect_download() as waiting:
+            self.page.get_by_role("button", name="Receipt", exact=True).click()
+        receipt = json.loads(waiting.value.path().read_text())
+        assert self.run is None or receipt["settings"]["seed"] == self.seed, receipt["settings"]
 
     def follow(self) -> None:
         """A weight of one's own model, and a bucket."""

@@ -8,7 +8,7 @@ import pandas as pd
 
 from ..lab.ab import Variant
 from ..lab.variants import ByTensor, Cell
-from .panel import Option, Panel, base_option
+from .panel import CIVIDIS, Option, Panel, base_option
 
 MEASURES = {
     "bits": "bits a parameter",
@@ -17,9 +17,6 @@ MEASURES = {
 }
 MAX_ROWS = 40
 NAME_LENGTH = 26
-# Cividis, from dark blue to yellow: in the same order for those who see no red or no green.
-CIVIDIS = ("#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369",
-           "#e1cc55", "#fee838")  # fmt: skip
 LIGHT, DARK = "#ffffff", "#000000"
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
-import plotly.graph_objects as go
 
 from ..lab.anatomy import BucketKey
 from ..lab.exponents import Moved
@@ -15,6 +14,7 @@ from ..lab.inspection import Facts
 from ..lab.tensors import StepFacts, TensorFacts
 from .panel import (
     BLUE,
+    CIVIDIS,
     GREEN,
     GREY,
     PURPLE,
@@ -30,6 +30,8 @@ from .panel import (
 )
 
 MAX_POINTS = 600  # of one kind: more than the pixels there are would only slow every tick
+MAX_COLUMNS = 300  # of the heatmap
+HEATMAP_HEIGHT = 340
 MAX_TENSORS = 30  # in the picture; the table has all
 NAME_LENGTH = 26
 LOST = "cannot be used"
@@ -40,6 +42,8 @@ MARKS = {
     "delta, no new table": (GREEN, "circle"),
     LOST: (GREY, "arrow"),
 }
+
+T = TypeVar("T")
 
 
 def plain(text: str) -> str:
@@ -102,9 +106,9 @@ def sizes_over_steps(every: Sequence[Facts]) -> Panel:
     )  # fmt: skip
 
 
-def _thinned(points: list[list[int]]) -> list[list[int]]:
-    """At most MAX_POINTS of them, evenly chosen, the newest always among them."""
-    stride = -(-len(points) // MAX_POINTS) or 1
+def _thinned(points: Sequence[T], most: int = MAX_POINTS) -> Sequence[T]:
+    """At most so many of them, evenly chosen, the newest always among them."""
+    stride = -(-len(points) // most) or 1
     return points[::-1][::stride][::-1]
 
 
@@ -257,44 +261,51 @@ def exponents_over_steps(every: Sequence[Moved], marked: BucketKey | None = None
     """
     present = {e for m in every for e in m.counts}
     exponents = list(range(min(present), max(present) + 1))
-    counts = [[m.counts.get(e, 0) for m in every] for e in exponents]
-    top = max(map(max, counts))
-    decades = range(math.ceil(math.log10(top)) + 1)
-    figure = go.Figure(
-        go.Heatmap(
-            x=[m.step for m in every],
-            y=exponents,
-            z=[[math.log10(c) if c else None for c in row] for row in counts],
-            customdata=counts,
-            coloraxis="coloraxis",
-            hovertemplate="step %{x}, 2^%{y}: %{customdata:,} values<extra></extra>",
-        )
-    )  # fmt: skip
-    figure.update_layout(
-        height=340,
-        margin={"l": 72, "r": 12, "t": 12, "b": 48},
-        plot_bgcolor="rgba(128,128,128,0.25)",  # no values: on black as on white
-        coloraxis={
-            "colorscale": "Cividis",
-            "cmin": 0,
-            "cmax": max(decades),
-            "colorbar": {
-                "title": {"text": "values"},
-                "thickness": 14,
-                "tickvals": list(decades),
-                "ticktext": [f"{10**d:,}" for d in decades],
-            },
-        },
-        xaxis={"title": {"text": "step (iterations)"}, "showgrid": False},
-        yaxis={"title": {"text": "exponent e of the level"}, "showgrid": False, "zeroline": False},
-    )
+    drawn = _thinned(every, MAX_COLUMNS)
+    cells = [
+        [x, exponent - exponents[0], round(math.log10(count), 3), count]
+        for x, m in enumerate(drawn)
+        for exponent, count in m.counts.items()
+    ]
+    decades = max(1, math.ceil(max(cell[2] for cell in cells)))
+    place = {"left": 72, "right": 76}
+    top, height = 12, HEATMAP_HEIGHT - 60
+    grids: list[Option] = [
+        # No values: grey, on black as on white.
+        place | {"top": top, "height": height, "show": True, "borderWidth": 0,
+                 "backgroundColor": "rgba(128,128,128,0.25)"}
+    ]  # fmt: skip
+    xs: list[Option] = [
+        {"type": "category", "data": [m.step for m in drawn], "name": "step (iterations)",
+         "nameLocation": "middle", "nameGap": 28, "axisLabel": {"hideOverlap": True}}
+    ]  # fmt: skip
+    ys: list[Option] = [
+        {"type": "category", "data": [minus(e) for e in exponents], "nameLocation": "middle",
+         "name": "exponent e of the level", "nameGap": 40}
+    ]  # fmt: skip
     if marked is not None and exponents[0] <= marked[0] <= exponents[-1]:
-        figure.add_hrect(
-            marked[0] - 0.5,
-            marked[0] + 0.5,
-            line={"color": PURPLE, "width": 3},
-            fillcolor="rgba(0,0,0,0)",
-        )
+        # A rim around its row: a second grid, since a mark would end in the middle of a cell.
+        row = height / len(exponents)
+        above = top + row * (exponents[-1] - marked[0])
+        rim = {"show": True, "borderColor": PURPLE, "borderWidth": 3, "z": 3}
+        grids.append(place | rim | {"top": above, "height": row})
+        xs.append({"type": "value", "gridIndex": 1, "show": False})
+        ys.append({"type": "value", "gridIndex": 1, "show": False})
+    option: Option = base_option() | {
+        "legend": {"show": False},
+        "tooltip": {"trigger": "item", "confine": True},
+        "grid": grids, "xAxis": xs, "yAxis": ys,
+        "visualMap": {
+            "type": "continuous", "dimension": 2, "min": 0, "max": decades, "calculable": False,
+            "inRange": {"color": list(CIVIDIS)}, "right": 0, "top": top, "itemWidth": 14,
+            "itemHeight": height - 48, "text": [f"{10**decades:,}", "1 value"], "hoverLink": False,
+        },
+        "series": [
+            {"type": "heatmap", "dimensions": ["step", "exponent", "log₁₀", "values"],
+             "encode": {"x": 0, "y": 1, "value": 2, "tooltip": [0, 1, 3]}, "data": cells,
+             "emphasis": {"disabled": True}, "progressive": 0}
+        ],
+    }  # fmt: skip
     first, last = every[0], every[-1]
     sentence = (
         f"Levels reach from {exponent_text(min(present))} to {exponent_text(max(present))}. At "
@@ -302,6 +313,8 @@ def exponents_over_steps(every: Sequence[Moved], marked: BucketKey | None = None
         f"values got a level; at step {last.step}, "
         f"{percent_text(1 - last.zeros / max(last.n, 1))}. Grey: no values."
     )
+    if len(drawn) < len(every):
+        sentence += f" Of {plural(len(every), 'step')} {len(drawn)} are drawn, evenly chosen."
     rows = [(m.step, e, c) for m in every for e, c in m.counts.items()]
     table = pd.DataFrame(
         {
@@ -311,6 +324,7 @@ def exponents_over_steps(every: Sequence[Moved], marked: BucketKey | None = None
         }
     )
     return Panel(
-        "Values that change, by step and exponent of their level (log scale)", sentence, figure,
-        "Heatmap of the number of changed values by step and exponent of the level.", table, 340,
+        "Values that change, by step and exponent of their level (log scale)", sentence, option,
+        "Heatmap of the number of changed values by step and exponent of the level.", table,
+        HEATMAP_HEIGHT, "canvas",
     )  # fmt: skip

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -18,6 +18,9 @@ GREY = "#808080"
 SIGN_COLOURS = (BLUE, VERMILION)
 SIGN_NAMES = ("positive", "negative")
 CODER_NAMES = {"runlength": "Run-length Huffman", "huffman": "Huffman (paper)"}
+# Cividis, from dark blue to yellow: in the same order for those who see no red or no green.
+CIVIDIS = ("#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369",
+           "#e1cc55", "#fee838")  # fmt: skip
 
 HATCH = {
     "symbol": "rect",
@@ -44,7 +47,9 @@ class Panel:
     title: what is shown, with units. sentence: what this picture says just now. chart: an
     ECharts option or a Plotly figure. alt: what kind of picture it is, for those who do not
     see it; the same at every tick, since a chart with a new alt text is drawn anew. numbers: its
-    table, or what makes it: most ticks show none. height: in pixels.
+    table, or what makes it: most ticks show none. height: in pixels. renderer: of an ECharts
+    option; "svg" is crisp at any zoom and its texts can be read by people and by tests, "canvas"
+    is quicker with thousands of shapes.
     """
 
     title: str
@@ -53,6 +58,7 @@ class Panel:
     alt: str
     numbers: pd.DataFrame | Callable[[], pd.DataFrame]
     height: int = 320
+    renderer: Literal["svg", "canvas"] = "svg"
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -139,6 +145,8 @@ def inked(option: Option, theme: str) -> Option:
     for key in ("xAxis", "yAxis"):
         if key in option:
             result[key] = axes(option[key])
+    if "visualMap" in option:
+        result["visualMap"] = option["visualMap"] | {"textStyle": {"color": ink}}
     result["legend"] = option["legend"] | {"textStyle": {"color": ink}}
     series = [dict(one) for one in option["series"]]
     for one in series:

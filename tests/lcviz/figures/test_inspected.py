@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from codec.source import Entry
 from lcviz.figures.inspected import (
     LOST,
+    MAX_COLUMNS,
     MAX_POINTS,
     MAX_TENSORS,
     exponents_over_steps,
@@ -130,17 +128,16 @@ def test_tensors_as_a_table() -> None:
     assert table["changed"].isna().tolist() == [False, True]
 
 
-def test_exponents_by_step() -> None:
+def test_exponents_by_step(check_option: Check) -> None:
     every = [Moved(0, {}, 50, 50), Moved(3, {-7: 10, -5: 1}, 39, 50), Moved(9, {-5: 40}, 10, 50)]
     panel = exponents_over_steps(every)
-    figure = json.loads(json.dumps(panel.chart.to_plotly_json(), default=np.ndarray.tolist))
-    (heat,) = figure["data"]
-    assert heat["y"] == [-7, -6, -5]
-    assert heat["x"] == [0, 3, 9]
-    assert heat["customdata"] == [[0, 10, 0], [0, 0, 0], [0, 1, 40]]
-    assert heat["z"][0] == [None, 1.0, None]
-    assert math.isclose(heat["z"][2][2], math.log10(40))
-    assert figure["layout"]["coloraxis"]["colorbar"]["ticktext"] == ["1", "10", "100"]
+    option = check_option(panel)
+    (heat,) = option["series"]
+    assert heat["data"] == [[1, 0, 1.0, 10], [1, 2, 0.0, 1], [2, 2, 1.602, 40]]
+    assert option["xAxis"][0]["data"] == [0, 3, 9]
+    assert option["yAxis"][0]["data"] == ["−7", "−6", "−5"]
+    assert (option["visualMap"]["max"], option["visualMap"]["text"]) == (2, ["100", "1 value"])
+    assert len(option["grid"]) == 1
     assert panel.sentence == (
         "Levels reach from 2⁻⁷ to 2⁻⁵. At step 0, 0.00 % of 50 values got a level; at step 9, "
         "80.00 %. Grey: no values."
@@ -156,9 +153,20 @@ def test_foreign_text_is_no_markdown() -> None:
     )
 
 
-def test_a_highlighted_exponent_has_a_rim() -> None:
-    every = [Moved(step, {-3: 4, -5: 6}, 90, 100) for step in (1, 2)]
-    (rim,) = exponents_over_steps(every, (-4, 1)).chart.layout.shapes
-    assert (rim.y0, rim.y1) == (-4.5, -3.5)
-    assert not exponents_over_steps(every, (-6, 1)).chart.layout.shapes
-    assert not exponents_over_steps(every).chart.layout.shapes
+def test_the_marked_exponent_has_a_rim(check_option: Check) -> None:
+    every = [Moved(3, {-7: 10, -4: 1}, 39, 50)]
+    plot, rim = check_option(exponents_over_steps(every, (-6, 1)))["grid"]
+    row = plot["height"] / 4
+    assert math.isclose(rim["height"], row)
+    assert math.isclose(rim["top"], plot["top"] + 2 * row)  # the largest is on top
+    assert len(check_option(exponents_over_steps(every, (-9, 0)))["grid"]) == 1
+
+
+def test_many_steps_are_thinned_and_said_to_be(check_option: Check) -> None:
+    every = [Moved(step, {-5: step}, 0, 5000) for step in range(1, 3 * MAX_COLUMNS)]
+    panel = exponents_over_steps(every)
+    steps = check_option(panel)["xAxis"][0]["data"]
+    assert len(steps) <= MAX_COLUMNS
+    assert steps[-1] == 3 * MAX_COLUMNS - 1
+    assert f"Of 899 steps {len(steps)} are drawn" in panel.sentence
+    assert len(panel.table) == 899
