@@ -12,7 +12,7 @@ from codec.state import Arrays, copy_arrays
 from demo_models import Task
 
 from .lab.removed import RemovedBuckets, removed_buckets
-from .snapshot import Checkpoint, RunError
+from .snapshot import Checkpoint, RunError, States
 
 
 class Removal:
@@ -31,9 +31,10 @@ class Removal:
         step: int,
         checkpoints: Sequence[Checkpoint],
         codes: list[Codes] | None,
+        states: States | None,
         progress: Callable[[int, int], None] | None = None,
     ) -> RemovedBuckets:
-        """See `Run.removed_buckets`. codes: of the step; None if they are no longer held."""
+        """See `Run.removed_buckets`. codes, states: of the step, None where they are let go."""
         with self._lock:
             if step not in self._known:
                 at = next((i for i, c in enumerate(checkpoints) if c.step == step), None)
@@ -46,8 +47,11 @@ class Removal:
                         f"The dropped values of step {step} are no longer in memory (only those of "
                         "the newest steps are kept): choose a later step."
                     )
-                before = self._before(checkpoints[at - 1].step, step)
                 c = checkpoints[at]
+                if states is not None:
+                    before = _from_memory(states, c)
+                else:  # takes the longer, the longer the chain is
+                    before = self._before(checkpoints[at - 1].step, step)
                 self._known[step] = removed_buckets(
                     step, before, c.alphabets, codes, c.moved, self._task.probe_loss, progress
                 )
@@ -65,3 +69,11 @@ class Removal:
         if position.delta is not None:  # exact tensors have no buckets: they are the new ones
             before.update(position.delta.exact)
         return before
+
+
+def _from_memory(states: States, checkpoint: Checkpoint) -> Arrays:
+    """What `Removal._before` gives, without reading the chain; not copied."""
+    lossy = {name for alphabet in checkpoint.alphabets for name in alphabet.names}
+    return {
+        name: states.before[name] if name in lossy else array for name, array in states.live.items()
+    }

@@ -14,7 +14,7 @@ from pathlib import Path
 import codec
 
 from .session import Run
-from .snapshot import FAILED, PLAYING, RunError, Settings
+from .snapshot import BUSY, FAILED, PLAYING, RunError, Settings
 
 MAX_RUNS = 12  # each may hold a chain, a model, and up to 50 MB of codes and states
 IDLE_SECONDS = 300.0  # a run at rest that no page shows is closed then if room is needed
@@ -63,11 +63,16 @@ class Runs:
         Raises RunError if the server is full, and what Run raises; nothing is closed then.
         """
         with self._creating:
-            if instead_of is None:
+            # Of several tabs that reset one run at once, the first alone gets its place.
+            old = None if instead_of is None or instead_of.id == EXAMPLE_ID else instead_of
+            if old is None or self.get(old.id) is not old:
                 self._make_room()
             run = self._new(secrets.token_urlsafe(12), settings)
-        if instead_of is not None:
-            self.close(instead_of)
+            if old is not None:
+                with self._lock:
+                    self._runs.pop(old.id, None)
+        if old is not None:
+            self.close(old)
         return run
 
     def get(self, run_id: str | None) -> Run | None:
@@ -134,7 +139,7 @@ class Runs:
         idle = [
             r
             for r in runs
-            if r.snapshot().status != PLAYING and r.seconds_unwatched() > IDLE_SECONDS
+            if r.snapshot().status not in BUSY and r.seconds_unwatched() > IDLE_SECONDS
         ]
         if not idle:
             raise RunError(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import shutil
-import statistics
 import threading
 import time
 from collections.abc import Callable
@@ -27,8 +26,8 @@ from codec.state import Arrays, copy_arrays
 from codec.track import Tracker, digest_sums
 from demo_models import Task
 
+from .endings import divergence, last_words
 from .lab.anatomy import dissect
-from .lab.killed import Pace, fingerprint
 from .lab.measures import distance
 from .lab.removed import RemovedBuckets
 from .living import arrays_of, begun, bury, restarted
@@ -36,11 +35,13 @@ from .newest import Newest
 from .removal import Removal
 from .snapshot import (
     CLOSED,
+    DEAD,
     FAILED,
     FINISHED,
     KILLED,
     PAUSED,
     PLAYING,
+    RESTORING,
     Checkpoint,
     Kill,
     RunError,
@@ -73,7 +74,7 @@ class Run:
         self._condition = threading.Condition()
         self._status, self._message = PAUSED, ""
         self._single_steps = 0
-        self._working = self._dying = False
+        self._working = self._dying = self._restoring = False
         self._steering = threading.Lock()  # for what ends the thread, or begins another
         self._last_watched = time.monotonic()
         self._iteration = 0
@@ -135,8 +136,11 @@ class Run:
     def snapshot(self) -> Snapshot:
         """The run as it is now."""
         with self._condition:
-            busy = self._status == PAUSED and (self._single_steps or self._working)
-            status = PLAYING if busy else self._status
+            status = self._status
+            if status == PAUSED and (self._single_steps or self._working):
+                status = PLAYING
+            elif status == KILLED and self._restoring:
+                status = RESTORING
             return Snapshot(
                 status,
                 self._message,
@@ -153,7 +157,8 @@ class Run:
         """Block until the run is at rest, or the timeout in seconds is over."""
 
         def at_rest() -> bool:
-            return self._status != PLAYING and not self._single_steps and not self._working
+            busy = self._single_steps or self._working or self._restoring
+            return self._status != PLAYING and not busy
 
         with self._condition:
             self._condition.wait_for(at_rest, timeout)
@@ -172,11 +177,11 @@ class Run:
         Raises RunError for the base, and for a step whose small buckets are no longer held.
         """
         with self._condition:
-            codes, closed = self._codes.get(step), self._status == CLOSED
-            checkpoints = tuple(self._checkpoints)
+            codes, states = self._codes.get(step), self._states.get(step)
+            checkpoints, closed = tuple(self._checkpoints), self._status == CLOSED
         if closed:
             raise RunError("This run was reset or closed; its chain is gone.")
-        return self._removal.of(step, checkpoints, codes, progress)
+        return self._removal.of(step, checkpoints, codes, states, progress)
 
     def kill(self) -> None:
         """Crash: the thread ends after the iteration under way, and its save if it has one, and
@@ -185,6 +190,8 @@ class Run:
         What was shown stays, too. Once more does nothing. Raises RunError if there is no delta
         yet, or the run has failed or is closed.
         """
+        if self.snapshot().status in DEAD:  # also one that goes on: that was not what to kill
+            return
         with self._steering:
             with self._condition:
                 if self._status == KILLED:
@@ -199,19 +206,24 @@ class Run:
             with self._condition:
                 self._dying = self._working = False
                 if self._status not in (CLOSED, FAILED):  # or it has failed in the last moment
-                    self._kills.append(self._last_words())
+                    self._kills.append(
+                        last_words(
+                            self.snapshot(), self.task.model.state_dict(), self._loss_seconds
+                        )
+                    )
                     bury(self.task)
                     del self._training, self._checkpointer, self._start, self._live, self._track
                     self._status, self._message, self._single_steps = KILLED, "", 0
                 self._condition.notify_all()
 
     def go_on(self) -> None:
-        """Restart a killed run from the newest step of its chain, paused.
+        """Restart a killed run from the newest step of its chain, paused; takes the longer, the
+        longer the chain is.
 
         Raises RunError if it is not killed, or if its chain cannot be read; it stays as it is.
         """
         with self._steering:
-            if self.snapshot().status != KILLED:
+            if self.snapshot().status not in DEAD:
                 raise RunError("Only a run that was killed goes on from its checkpoint.")
             try:
                 living = restarted(self.task, self.settings, self.path)
@@ -230,8 +242,41 @@ class Run:
             with self._condition:
                 self._iteration = newest
                 if self._status == KILLED:  # else closed just now: the thread ends at once
-                    self._status, self._last_watched = PAUSED, time.monotonic()
+                    self._status, self._message = PAUSED, ""
+                    self._last_watched = time.monotonic()
                 self._thread = self._started()
+
+    def go_on_beside(self, patience: float = 0.0) -> None:
+        """`go_on` and `play` in a thread of their own: the run is RESTORING meanwhile, and if it
+        cannot go on, its message says why.
+
+        Returns once that is done, or after so many seconds. Does nothing for a run that is not
+        killed, or is on its way already.
+        """
+        with self._condition:
+            if self._status == KILLED and not self._restoring:
+                self._restoring, self._message = True, ""
+                threading.Thread(
+                    target=self._restore, name=f"restore-{self.id}", daemon=True
+                ).start()
+            self._condition.wait_for(lambda: not self._restoring, patience)
+
+    def _restore(self) -> None:
+        problem = ""
+        try:
+            self.go_on()
+        except RunError as exc:
+            problem = str(exc)
+        except Exception as exc:  # shown on the page: a thread has nobody else to tell
+            problem = f"This run cannot go on because of an unexpected error: {exc!r}"
+            raise
+        finally:
+            with self._condition:
+                self._restoring = False
+                if self._status == KILLED:
+                    self._message = problem
+                self.play()  # which a run that is still dead, or closed, does not
+                self._condition.notify_all()
 
     def stop(self) -> None:
         """Ask the thread to end after the iteration under way; `close` waits for that."""
@@ -246,17 +291,6 @@ class Run:
             if threading.current_thread() is not self._thread:
                 self._thread.join()
         shutil.rmtree(self.path, ignore_errors=True)
-
-    def _last_words(self) -> Kill:
-        """What is known of a run that dies now."""
-        probed = 2 * sum(c.measured for c in self._checkpoints) - 1  # the base is one state, not 2
-        pace = Pace(
-            self._train_seconds / self.snapshot().trained,
-            self._loss_seconds / probed,
-            statistics.median(c.codec_seconds for c in self._checkpoints),
-        )
-        died_as = fingerprint(self.task.model.state_dict())
-        return Kill(self._iteration, self._checkpoints[-1].step, died_as, pace)
 
     # What the thread does.
 
@@ -287,7 +321,10 @@ class Run:
             self._end(FAILED, f"Training stopped on an unexpected error: {exc!r}")
             raise
         finally:
-            self._checkpointer.close()
+            try:
+                self._checkpointer.close()
+            finally:
+                self._rest()  # who waits for a run that another tab closes must not sleep over it
 
     def _may_iterate(self) -> bool:
         """Wait for work; False when the run is over. At rest the newest losses are known."""
@@ -330,7 +367,7 @@ class Run:
         seconds = time.perf_counter() - started
         if not math.isfinite(train_loss):
             self._measure_losses()
-            self._end(FAILED, self._divergence(iteration, train_loss))
+            self._end(FAILED, divergence(self._checkpoints, iteration, train_loss))
             return
         with self._condition:
             self._iteration = iteration
@@ -340,16 +377,6 @@ class Run:
         with self._condition:
             self._single_steps = max(0, self._single_steps - 1)
             self._wall_seconds += time.perf_counter() - started
-
-    def _divergence(self, iteration: int, loss: float) -> str:
-        """What to tell of a loss that became NaN or infinite, and what is still good."""
-        every = self._checkpoints
-        good = [c.step for c in every if c.measured and math.isfinite(c.restored_loss or 0.0)]
-        return (
-            f"Training diverged: the loss became {loss} at iteration {iteration}. Every checkpoint "
-            f"up to step {every[-1].step} restores; the newest known to have a finite loss is step "
-            f"{good[-1]}. Reset, and try a lower learning rate."
-        )
 
     def _save(self, train_loss: float) -> None:
         """Save through the codec, take the delta apart, and measure if there is time."""
@@ -419,9 +446,13 @@ class Run:
 
     def _end(self, status: str, message: str) -> None:
         with self._condition:
-            self._working = False
             if self._status != CLOSED:
                 self._status, self._message, self._single_steps = status, message, 0
+            self._rest()
+
+    def _rest(self) -> None:
+        with self._condition:
+            self._working = False
             self._condition.notify_all()
 
 

@@ -10,7 +10,9 @@ from .lab.anatomy import Alphabet
 from .lab.killed import Pace
 
 PAUSED, PLAYING, FINISHED, FAILED, CLOSED = "paused", "playing", "finished", "failed", "closed"
-KILLED = "killed"
+KILLED, RESTORING = "killed", "restoring"
+BUSY = (PLAYING, RESTORING)  # something changes without a person's doing
+DEAD = (KILLED, RESTORING)  # the model is not in memory
 
 
 class RunError(Exception):
@@ -132,7 +134,7 @@ class Snapshot:
 
     message: a sentence where the status needs one. checkpoints: the base first. The seconds
     are sums over the run; wall_seconds leaves out the pauses. kills: the run went on from every
-    one, but for the last one of a run that is KILLED.
+    one, but for the last one of a run that is DEAD.
     """
 
     status: str
@@ -148,13 +150,13 @@ class Snapshot:
     @property
     def resumed_at(self) -> tuple[int, ...]:
         """Of every time that the run went on after a kill, the step it was restored from."""
-        went_on = self.kills[:-1] if self.status == KILLED else self.kills
+        went_on = self.kills[:-1] if self.status in DEAD else self.kills
         return tuple(kill.step for kill in went_on)
 
     @property
     def trained(self) -> int:
         """Iterations, those included that were lost and had to be trained again."""
-        again = self.kills[:-1] if self.status == KILLED else self.kills
+        again = self.kills[:-1] if self.status in DEAD else self.kills
         return self.iteration + sum(kill.lost for kill in again)
 
     @property

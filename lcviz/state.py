@@ -13,13 +13,16 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
+import codec
+import demo_models
+
 from .figures.panel import INK, Panel, inked
 from .glossary import linked
 from .jobs import Jobs
 from .runs import EXAMPLE_ID, Runs
 from .session import Run
 from .shelf import Shelf
-from .snapshot import PLAYING
+from .snapshot import BUSY, RunError
 
 POLL_SECONDS = 1.0
 RESTING_POLL_SECONDS = 10.0
@@ -53,7 +56,8 @@ def shelf() -> Shelf:
 def current_run() -> Run | None:
     """The run named in the URL, else the finished example; says so if the link is stale.
 
-    None while a server that was just started still trains its example: see `await_example`.
+    None while a server that was just started still trains its example, see `await_example`, and,
+    with a sentence, where it cannot.
     """
     run_id = remembered(_RUN)
     run = all_runs().get(run_id)
@@ -66,13 +70,26 @@ def current_run() -> Run | None:
     if run is None:
         if not all_runs().prepared():
             return None
-        run = all_runs().example()
+        try:
+            run = all_runs().example()
+        except (RunError, codec.LccError, demo_models.DataError, OSError) as exc:
+            st.error(
+                f"The example run cannot be trained on this server. {str(exc).rstrip('.')}. What "
+                "needs no run works all the same; reload the page to try again.",
+                icon=":material/error:",
+            )
+            return None
     look_at(run)
     return run
 
 
 def await_example() -> None:
-    """Say what is missing, and run the whole page again once it is there."""
+    """Say what is missing, and run the whole page again once it is there.
+
+    Nothing, where `current_run` has said already why it never will.
+    """
+    if all_runs().prepared():
+        return
     st.info(
         "An example run is being trained: LeNet-5, 40 iterations, a few seconds. On the first "
         "start after an installation the codec is compiled as well, which can take half a minute.",
@@ -132,7 +149,7 @@ def poll_interval(run: Run) -> float | None:
     """
     if is_example(run):
         return None
-    return POLL_SECONDS if run.snapshot().status == PLAYING else RESTING_POLL_SECONDS
+    return POLL_SECONDS if run.snapshot().status in BUSY else RESTING_POLL_SECONDS
 
 
 def show(panel: Panel, key: str, on_select: Select = "ignore") -> None:
@@ -189,6 +206,20 @@ def main_button() -> Literal["primary", "secondary"]:
     on in white.
     """
     return "secondary" if st.context.theme.type == "dark" else "primary"
+
+
+def whole_number(
+    label: str, low: int, high: int, value: int, step: int = 1, *, key: str, text: str
+) -> int:
+    """A whole number from low to high, bound to the URL. value: where that says nothing usable.
+    text: of the help."""
+    try:
+        number = st.number_input(
+            label, low, high, value, step, key=key, help=text, bind="query-params"
+        )
+    except OverflowError:  # the URL says “inf”, of which Streamlit tries to make an int
+        number = st.number_input(label, low, high, value, step, key=f"{key}-finite", help=text)
+    return int(number)
 
 
 def tables_toggle() -> None:

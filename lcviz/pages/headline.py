@@ -10,13 +10,13 @@ from .. import state
 from ..figures.panel import loss_text, minus, nbytes_text, percent_text
 from ..lab.anatomy import tables
 from ..lab.measures import lost_iterations
-from ..snapshot import KILLED, Settings, Snapshot
+from ..snapshot import DEAD, Settings, Snapshot
 
 
 def headline(snapshot: Snapshot, settings: Settings) -> None:
     """Sizes before and after, what a crash costs, and eight cards."""
     newest, every = snapshot.newest, snapshot.checkpoints
-    crash = "this crash costs" if snapshot.status == KILLED else "a crash now costs"
+    crash = "this crash costs" if snapshot.status in DEAD else "a crash now costs"
     st.subheader(
         f"{nbytes_text(newest.full_nbytes)} → {nbytes_text(newest.nbytes)}; {crash} "
         f"{lost(snapshot)}",

@@ -14,9 +14,10 @@ from ..lab.killed import SECONDS, Crash, OnDisk, Raced
 from ..lab.progress import Progress
 from ..lab.workload import Workload
 from ..session import Run
-from ..snapshot import FAILED, KILLED, Kill, RunError, Settings, Snapshot
+from ..snapshot import DEAD, FAILED, RESTORING, Kill, RunError, Settings, Snapshot
 from .asking import Asking, Words
 
+PATIENCE = 0.4  # seconds that a click waits for a short chain, which is read by then
 LOSSES = {"trend": "on the trend", "measured": "as measured"}
 
 
@@ -45,7 +46,7 @@ def kill_button(run: Run, snapshot: Snapshot) -> str | None:
 
 def _refused(snapshot: Snapshot) -> str | None:
     """Why it cannot be killed just now."""
-    if snapshot.status == KILLED:
+    if snapshot.status in DEAD:
         return "It is dead already: go on from its checkpoint, or Reset."
     if snapshot.status == FAILED:
         return "This run has failed by itself: there is nothing left to kill."
@@ -62,7 +63,7 @@ def pace(run: Run) -> float | None:
 
 def killed(run: Run, snapshot: Snapshot) -> None:
     """The newest crash of a run that was killed: what is gone, what is left, and the race."""
-    kill, dead = snapshot.kills[-1], snapshot.status == KILLED
+    kill, dead = snapshot.kills[-1], snapshot.status in DEAD
     with st.container(border=True, key="killed"):
         st.subheader(
             f"Killed at iteration {kill.iteration}" if dead
@@ -70,7 +71,7 @@ def killed(run: Run, snapshot: Snapshot) -> None:
         )  # fmt: skip
         if dead:
             st.markdown(_gone(snapshot, kill, run.settings))
-            _go_on(run, kill)
+            _go_on(run, snapshot, kill)
         else:
             st.markdown(
                 f"The run went on from step {kill.step}, restored from its chain"
@@ -120,7 +121,14 @@ def _anew(settings: Settings) -> str:
     return f"; {what} not in the chain, began anew"
 
 
-def _go_on(run: Run, kill: Kill) -> None:
+def _go_on(run: Run, snapshot: Snapshot, kill: Kill) -> None:
+    if snapshot.status == RESTORING:
+        st.info(
+            f"Step {kill.step} is being restored: {plural(len(snapshot.checkpoints), 'record')} of "
+            "the chain are read one after the other. The training goes on by itself.",
+            icon=":material/hourglass_top:",
+        )
+        return
     if st.button(
         "Go on from the checkpoint",
         icon=":material/play_arrow:",
@@ -129,14 +137,10 @@ def _go_on(run: Run, kill: Kill) -> None:
         "batches; the chain goes on where it ended. The chain holds the model alone: an optimizer "
         "that remembers begins anew.",
     ):
-        try:
-            with st.spinner(f"Restoring step {kill.step} from the chain"):
-                run.go_on()
-        except RunError as exc:
-            st.error(str(exc), icon=":material/error:")
-        else:
-            run.play()
-            st.rerun()
+        run.go_on_beside(PATIENCE)
+        st.rerun()
+    if snapshot.message:
+        st.error(snapshot.message, icon=":material/error:")
 
 
 def _crash(run: Run, snapshot: Snapshot) -> Crash:

@@ -18,10 +18,12 @@ from ..glossary import explained
 from ..session import Run
 from ..snapshot import (
     CLOSED,
+    DEAD,
     FAILED,
     FINISHED,
     KILLED,
     PLAYING,
+    RESTORING,
     Checkpoint,
     RunError,
     Settings,
@@ -80,7 +82,7 @@ def _dashboard(run: Run, settings: Settings, poll: float | None) -> None:
 
 
 def _controls(run: Run, snapshot: Snapshot, settings: Settings) -> None:
-    playing, over = snapshot.status == PLAYING, snapshot.status in (FINISHED, FAILED, KILLED)
+    playing, over = snapshot.status == PLAYING, snapshot.status in (FINISHED, FAILED, *DEAD)
     problem = None
     with st.container(horizontal=True, vertical_alignment="center", key="controls"):
         if state.is_example(run):
@@ -122,7 +124,7 @@ def _controls(run: Run, snapshot: Snapshot, settings: Settings) -> None:
         st.error(problem, icon=":material/error:")
     if snapshot.status == FAILED:
         st.error(snapshot.message, icon=":material/error:")
-    elif snapshot.message:
+    elif snapshot.message and snapshot.status != KILLED:  # what is said of that, is said below
         st.info(snapshot.message, icon=":material/pause_circle:")
     elif settings != run.settings and not state.is_example(run):
         st.info("The settings at the side are not this run's: Reset begins a new run with them.")
@@ -147,7 +149,8 @@ def _where(run: Run, snapshot: Snapshot) -> str:
     text = f"{title}: **iteration {snapshot.iteration}** of {run.settings.stop_after}"
     if snapshot.iteration:
         text += f", {snapshot.rate:.3g} iterations/s"
-    return text + {FINISHED: ", finished.", KILLED: ", killed."}.get(snapshot.status, "")
+    end = {FINISHED: ", finished.", KILLED: ", killed.", RESTORING: ", killed, being restored."}
+    return text + end.get(snapshot.status, "")
 
 
 def _begin(settings: Settings, *, play: bool, instead_of: Run | None = None) -> str:

@@ -8,7 +8,8 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import codec
 import demo_models
 from codec.record import track_digest
 from codec.track import digest_sums
+from lcviz import session
 from lcviz.lab.killed import fingerprint
 from lcviz.session import Run, RunError, Settings
 from lcviz.snapshot import Snapshot
@@ -324,6 +326,104 @@ def test_a_chain_that_was_damaged_meanwhile(make_run: MakeRun, name: str) -> Non
             run.go_on()
     assert run.snapshot() == before
     assert all(p.is_meta for p in run.task.model.parameters())
+
+
+# Going on beside whoever asked for it.
+
+
+@pytest.fixture
+def slowly(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """A long chain: it is read once this event is set."""
+    read, restarted = threading.Event(), session.restarted
+
+    def slow(*arguments: Any) -> Any:
+        assert read.wait(60)
+        return restarted(*arguments)
+
+    monkeypatch.setattr(session, "restarted", slow)
+    yield read
+    read.set()
+
+
+def test_going_on_beside(make_run: MakeRun, slowly: threading.Event) -> None:
+    """Nobody waits for a long chain, and several tabs that ask for it are as good as one."""
+    run = make_run(interval=2, stop_after=6)
+    play_to(run, 3)
+    before = killed(run)
+    for _ in range(2):
+        run.go_on_beside()
+    run.kill()  # of another tab that has not seen it yet
+    during = run.wait(0.01)
+    assert during == replace(before, status="restoring")
+    assert [t.name for t in threading.enumerate()].count(f"restore-{run.id}") == 1
+    assert (during.trained, during.resumed_at) == (3, ())
+    slowly.set()
+    run.go_on_beside(60)
+    after = run.wait(60)
+    assert (after.status, after.steps, after.trained) == ("finished", (0, 2, 4, 6), 7)
+    assert after.resumed_at == (2,)
+    assert len(after.kills) == 1
+    assert codec.verify(run.path).ok
+
+
+def test_going_on_beside_is_for_the_dead(make_run: MakeRun) -> None:
+    run = make_run()
+    play_to(run, 2)
+    before = run.snapshot()
+    run.go_on_beside(60)
+    assert run.snapshot() == before
+
+
+def test_a_damaged_chain_is_told_beside_too(make_run: MakeRun) -> None:
+    """And once it is whole again, the run goes on."""
+    run = make_run(stop_after=5)
+    play_to(run, 3)
+    before = killed(run)
+    file = run.path / "00000000.base.safetensors"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1])
+    run.go_on_beside(60)
+    after = run.snapshot()
+    assert after.message.startswith("The chain of this run cannot be read. ")
+    assert replace(after, message="") == before
+    file.write_bytes(whole)
+    run.go_on_beside(60)
+    after = run.wait(60)
+    assert (after.status, after.message) == ("finished", "")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_an_unexpected_error_beside_is_told_and_not_swallowed(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ValueError("a bug")
+
+    run = make_run()
+    play_to(run, 3)
+    killed(run)
+    monkeypatch.setattr(session, "restarted", broken)
+    run.go_on_beside(60)
+    after = run.snapshot()
+    assert after.status == "killed"
+    assert "unexpected error: ValueError('a bug')" in after.message
+
+
+def test_closed_while_it_is_restored(make_run: MakeRun, slowly: threading.Event) -> None:
+    run = make_run()
+    play_to(run, 3)
+    killed(run)
+    run.go_on_beside()
+    closer = threading.Thread(target=run.close)
+    closer.start()
+    while run.snapshot().status != "closed":
+        pass
+    slowly.set()
+    closer.join(60)
+    run.go_on_beside(60)
+    assert run.wait(60).status == "closed"
+    assert not run.path.exists()
+    assert not run._thread.is_alive()
 
 
 @pytest.mark.parametrize("how", ["kill", "close"])

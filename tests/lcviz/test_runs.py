@@ -204,6 +204,26 @@ def test_a_run_takes_another_one_s_place(manager: Runs, settings: Settings) -> N
     assert not old.path.exists()
 
 
+def test_one_run_s_place_is_taken_once(manager: Runs, settings: Settings) -> None:
+    """Several tabs that show one run reset it at once: the server's limit holds."""
+    old, *_ = (manager.create(settings) for _ in range(3))
+    new = manager.create(settings, old)
+    with pytest.raises(RunError, match="already holds 3 runs"):
+        manager.create(settings, old)
+    assert manager.get(new.id) is new
+    manager.close(new)
+    assert manager.create(settings, old).snapshot().status == "paused"
+
+
+def test_the_example_gives_nobody_its_place(manager: Runs, settings: Settings) -> None:
+    example = manager.example()
+    for _ in range(3):
+        manager.create(settings, example)
+    with pytest.raises(RunError, match="already holds 3 runs"):
+        manager.create(settings, example)
+    assert manager.get(EXAMPLE_ID) is example
+
+
 def test_closing_all_leaves_nothing(manager: Runs, settings: Settings, tmp_path: Path) -> None:
     """At the end of the process, whatever the runs are doing."""
     made = [manager.example(), manager.create(replace(settings, stop_after=10_000))]

@@ -400,6 +400,19 @@ def test_close_ends_the_thread_and_deletes_the_chain(make_run: MakeRun) -> None:
         assert run.wait(1).status == "closed"
 
 
+def test_who_waits_for_a_run_is_woken_when_it_is_closed(make_run: MakeRun) -> None:
+    """Step in one tab, Reset in another, in the middle of an iteration."""
+    run = make_run(stop_after=50)
+    gate = Gate(run)
+    run.step()
+    gate.wait_until_inside()
+    run.stop()
+    gate.let_through()
+    began = time.monotonic()
+    assert run.wait(30).status == "closed"
+    assert time.monotonic() - began < 10
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
@@ -666,6 +679,30 @@ def test_removed_buckets_are_measured_once(make_run: MakeRun) -> None:
     again = run.removed_buckets(2, lambda *done: calls.append(done))
     assert again is first
     assert len(calls) == len(first.buckets)
+
+
+@pytest.mark.parametrize("model", ["logistic-regression", "lenet5"])
+def test_removed_buckets_of_a_step_that_is_held_need_no_chain(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    """To replay a chain takes the longer, the longer it is; the numbers are the same."""
+    held = make_run(model, stop_after=4)
+    monkeypatch.setattr(session, "STATES_BUDGET", 0)
+    let_go = make_run(model, stop_after=4)
+    played(held)
+    played(let_go)
+    assert held.states(3) is not None
+    assert let_go.states(3) is None
+    expected = let_go.removed_buckets(3)
+    before = copy_arrays(held.states(3).before)
+
+    def unread(*_: object) -> None:
+        raise AssertionError("the chain was read")
+
+    monkeypatch.setattr(codec.Chain, "replay", unread)
+    assert held.removed_buckets(3) == expected
+    for name, array in before.items():  # what is held is as it was
+        assert bits_of(held.states(3).before[name]) == bits_of(array)
 
 
 def test_removed_buckets_of_the_base(make_run: MakeRun) -> None:

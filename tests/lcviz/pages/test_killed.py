@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import codec
-from lcviz import state
+from lcviz import session, state
 from lcviz.figures.killed import verdict
 from lcviz.figures.panel import nbytes_text, percent_text
 from lcviz.lab import killed as lab
@@ -172,6 +172,38 @@ def test_going_on(live: Live, create: Create, raced: list[Raced]) -> None:
     assert "killed" not in page.charts  # another crash
     race(page)
     assert [r.alike for r in raced] == [True, True]
+
+
+def test_a_long_chain_is_read_beside_the_page(
+    live: Live, create: Create, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every tab tells so, can be left, and goes on once the chain is read."""
+    read, restarted = threading.Event(), session.restarted
+
+    def slow(*arguments: Any) -> Any:
+        assert read.wait(SECONDS)
+        return restarted(*arguments)
+
+    monkeypatch.setattr(session, "restarted", slow)
+    run = create(interval=2, stop_after=7)
+    page = live(run=run.id).click("step").click("kill")
+    other = live(run=run.id)
+    page.click("go-on")
+    try:
+        for tab in (page, other.run(), live(run=run.id)):
+            (told,) = (t for t in tab.texts("info") if t.startswith("Step 2"))
+            assert told.startswith("Step 2 is being restored: 2 records of the chain are read")
+            assert "iterations/s, killed, being restored." in said(tab)
+            assert "this crash costs" in tab.texts("subheader")[1]
+            assert "go-on" not in keys(tab)
+            assert all(tab.at.button(key=key).disabled for key in ("play", "step", "kill"))
+            assert not tab.at.button(key="reset").disabled
+        assert state.poll_interval(run) == state.POLL_SECONDS
+    finally:
+        read.set()
+    run.go_on_beside(SECONDS)
+    assert page.finish().status == "finished"
+    assert other.run().texts("subheader")[0] == "The crash at iteration 2"
 
 
 def test_what_the_optimizer_remembered_begins_anew(live: Live, create: Create) -> None:
