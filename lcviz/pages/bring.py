@@ -173,13 +173,12 @@ def _how() -> How:
                 "Buckets over", list(SCOPES), default=How.scope, required=True, key="export_scope",
                 format_func=SCOPES.__getitem__, bind="query-params",
             )  # fmt: skip
-            every = st.number_input(
+            every = state.whole_number(
                 "A base after so many deltas", 1, 1000, 1000, key="export_base",
-                bind="query-params",
-                help="A base stores its step exactly, and takes as much as float32. One comes "
+                text="A base stores its step exactly, and takes as much as float32. One comes "
                 "earlier where tensors change, and once the deltas outgrow the base before them.",
             )  # fmt: skip
-    return How(bits, budget, str(scope), str(coder), int(every))
+    return How(bits, budget, str(scope), str(coder), every)
 
 
 def _made(found: Opened, how: How) -> Made:

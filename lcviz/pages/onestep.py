@@ -148,11 +148,9 @@ def _value(facts: StepFacts) -> None:
         return
     name = st.selectbox("Tensor", names, key="inspect_tensor", bind="query-params")
     flat = facts.state[name].reshape(-1)
-    index = int(
-        st.number_input(
-            "Value", 0, flat.size - 1, 0, key=f"inspect_value_{name}", bind="query-params",
-            help="Its place in the tensor, counted in C order from 0: the last index runs fastest.",
-        )
+    index = state.whole_number(
+        "Value", 0, flat.size - 1, 0, key=f"inspect_value_{name}",
+        text="Its place in the tensor, counted in C order from 0: the last index runs fastest.",
     )  # fmt: skip
     value = np.float32(flat[index])
     place = ", ".join(str(int(i)) for i in np.unravel_index(index, facts.state[name].shape))

@@ -9,6 +9,7 @@ import streamlit as st
 
 from demo_models import DATASETS, MODELS
 
+from .. import state
 from ..figures.panel import plural
 from ..glossary import explained
 from ..jobs import Found, View
@@ -102,9 +103,9 @@ def _parameters() -> Key:
                 "lost with every method.",
             )  # fmt: skip
         with grid.cell():
-            fail_at = st.number_input(
+            fail_at = state.whole_number(
                 "Fails at iteration T", 10, 500, Protocol.fail_at, 10, key="recover_fail_at",
-                bind="query-params", help="The last iteration before the failure.",
+                text="The last iteration before the failure.",
             )  # fmt: skip
         with grid.cell():
             seeds = st.slider(
@@ -113,13 +114,12 @@ def _parameters() -> Key:
                 "More seeds, a narrower interval.",
             )  # fmt: skip
         with grid.cell():
-            cap = st.number_input(
+            cap = state.whole_number(
                 "Look for rework up to", 10, 300, Protocol.cap, 10, key="recover_cap",
-                bind="query-params",
-                help="Iterations after the failure. What is not back by then is marked, and "
+                text="Iterations after the failure. What is not back by then is marked, and "
                 "counted as so many: its true rework is that or more.",
             )  # fmt: skip
-    protocol = Protocol(int(fail_at), int(interval), int(cap))
+    protocol = Protocol(fail_at, int(interval), cap)
     st.caption(_last_checkpoint(protocol))
     return Experiment(str(model), float(share), protocol), int(seeds)
 

@@ -60,8 +60,8 @@ def scrubber(run: Run, snapshot: Snapshot) -> Checkpoint:
 def _step_of_link(run: Run, snapshot: Snapshot) -> int | None:
     """The step that the URL asks for, if it is one of this run."""
     text = state.remembered(_STEP) or ""
-    known = text.isascii() and text.isdecimal() and int(text[:9]) in snapshot.steps
-    return int(text) if known else None
+    step = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
+    return step if step in snapshot.steps else None
 
 
 def _follow_toggle(place: str) -> bool:

@@ -11,6 +11,7 @@ import streamlit as st
 
 from demo_models import DATASETS, FOLDER_VARIABLE, MODELS, ModelCard
 
+from .. import state
 from ..figures.panel import CODER_NAMES, plural
 from ..snapshot import Settings
 
@@ -30,34 +31,22 @@ def settings_form() -> Settings:
         card = _model()
         data, folder = _data(card)
         optimizer, lr, momentum = _optimizer(card)
-        batch_size = _whole(
-            "Batch size",
-            1,
-            1_000_000,
-            card.batch_size,
-            f"batch_{card.name}",
-            "Examples per iteration.",
+        batch_size = state.whole_number(
+            "Batch size", 1, 1_000_000, card.batch_size, key=f"batch_{card.name}",
+            text="Examples per iteration.",
+        )  # fmt: skip
+        stop_after = state.whole_number(
+            "Iterations", 1, 20_000, 1000, key="iterations", text="The run ends after so many."
         )
-        stop_after = _whole(
-            "Iterations", 1, 20_000, 1000, "iterations", "The run ends after so many."
-        )
-        seed = _whole(
-            "Seed",
-            0,
-            2**31,
-            0,
-            "seed",
-            "The same seed and settings give the same run, byte for byte.",
-        )
+        seed = state.whole_number(
+            "Seed", 0, 2**31, 0, key="seed",
+            text="The same seed and settings give the same run, byte for byte.",
+        )  # fmt: skip
         st.subheader("Checkpoints")
-        interval = _whole(
-            "Save every … iterations",
-            1,
-            1000,
-            1,
-            "interval",
-            "1 saves after every iteration.",
-        )
+        interval = state.whole_number(
+            "Save every … iterations", 1, 1000, 1, key="interval",
+            text="1 saves after every iteration.",
+        )  # fmt: skip
         bits, budget = _kept()
         coder = st.segmented_control(
             "Coder",
@@ -231,10 +220,6 @@ def _kept() -> tuple[int | None, float | None]:
         "keeps every bucket: the exponent stage alone.",
     )
     return bits, None
-
-
-def _whole(label: str, low: int, high: int, value: int, key: str, text: str) -> int:
-    return int(st.number_input(label, low, high, value, key=key, help=text, bind="query-params"))
 
 
 def bits_name(bits: Any) -> str:

@@ -24,7 +24,7 @@ from lcviz.lab.anatomy import choices, tables, totals, written
 from lcviz.lab.codes import code_table, token_table
 from lcviz.pages.headline import lost
 from lcviz.pages.settings import LOSS_SHARE
-from lcviz.session import Run
+from lcviz.session import Run, RunError
 
 PANELS = {"loss", "size", "buckets", "bits", "huffman", "removed"}
 SHORT = {"model": "Logistic regression", "iterations": "4"}  # the URL has the words on screen
@@ -445,6 +445,26 @@ def test_before_the_example_is_there(
     assert other.run().charts == PANELS
 
 
+def test_an_example_that_cannot_be_trained(
+    live: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told, and a run of one's own can be started all the same."""
+
+    def broken() -> Run:
+        raise RunError("The disk is full.")
+
+    monkeypatch.setattr(state.all_runs(), "example", broken)
+    page = live(**SHORT)
+    assert error(page) == (
+        "The example run cannot be trained on this server. The disk is full. What needs no run "
+        "works all the same; reload the page to try again."
+    )
+    assert not page.texts("info")
+    page.click("start")
+    assert page.finish().status == "finished"
+    assert page.charts == PANELS
+
+
 def test_a_run_that_cannot_start_before_the_example_is_there(
     live: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -754,7 +774,7 @@ def test_a_link_has_the_step_and_what_is_shown_of_it(live: Callable[..., Any]) -
     assert other.scrubber.value == 6
 
 
-@pytest.mark.parametrize("step", ["5", "-2", "99", "two", "٤", "9" * 40])
+@pytest.mark.parametrize("step", ["5", "-2", "99", "two", "٤", "9" * 40, "0" * 9 + "99"])
 def test_a_link_to_a_step_that_is_not_there(live: Callable[..., Any], step: str) -> None:
     page = live(step=step)
     assert page.scrubber.value == 6
