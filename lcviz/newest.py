@@ -30,6 +30,11 @@ class Newest(Generic[T]):
         _, nbytes = self._held.pop(step, (None, 0))
         self._nbytes -= nbytes
 
+    def keep(self, n: int) -> None:
+        """Let all go but the newest n."""
+        for step in self.steps[: max(len(self._held) - n, 0)]:
+            self.drop(step)
+
     def get(self, step: int) -> T | None:
         """One that is kept, or None."""
         return self._held[step][0] if step in self._held else None

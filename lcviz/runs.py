@@ -13,6 +13,7 @@ from pathlib import Path
 
 import codec
 
+from . import heap
 from .session import Run
 from .snapshot import BUSY, FAILED, PLAYING, RunError, Settings
 
@@ -117,6 +118,7 @@ class Runs:
             self._runs.pop(run.id, None)
         run.close()
         shutil.rmtree(run.path.parent, ignore_errors=True)
+        heap.give_back()
 
     def close_all(self) -> None:
         """End every thread and delete every chain: the process is about to end."""

@@ -285,12 +285,18 @@ class Run:
             self._condition.notify_all()
 
     def close(self) -> None:
-        """End the thread, which may take as long as one iteration, and delete the chain."""
+        """End the thread, which may take as long as one iteration, and delete the chain.
+
+        Of what was kept in memory only the newest states stay, for pages that still show the run.
+        """
         self.stop()
         with self._steering:
             if threading.current_thread() is not self._thread:
                 self._thread.join()
         shutil.rmtree(self.path, ignore_errors=True)
+        with self._condition:
+            self._codes.keep(0)
+            self._states.keep(1)
 
     # What the thread does.
 

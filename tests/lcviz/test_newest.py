@@ -37,3 +37,17 @@ def test_a_step_that_comes_again_takes_its_room_once() -> None:
     held.drop(1)
     held.add(3, "new", 6)
     assert held.steps == (2, 3)
+
+
+def test_all_but_the_newest_are_let_go() -> None:
+    held: Newest[str] = Newest(10)
+    for step in (1, 2, 3):
+        held.add(step, "some", 3)
+    held.keep(5)
+    assert held.steps == (1, 2, 3)
+    held.keep(1)
+    assert held.steps == (3,)
+    held.add(4, "more", 7)  # there is room again
+    assert held.steps == (3, 4)
+    held.keep(0)
+    assert held.steps == ()

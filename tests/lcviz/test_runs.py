@@ -178,6 +178,19 @@ def test_close_forgets_the_run_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_memory_of_a_closed_run_is_given_back(
+    manager: Runs, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After all that it kept was let go of."""
+    run = manager.create(settings)
+    run.play()
+    run.wait(60)
+    held: list[tuple[int, ...]] = []
+    monkeypatch.setattr(runs.heap, "give_back", lambda: held.append(run.steps_held()))
+    manager.create(settings, run)
+    assert held == [(3,)]
+
+
 def test_a_run_that_cannot_start_leaves_nothing(
     manager: Runs, settings_for: MakeSettings, tmp_path: Path
 ) -> None:

@@ -413,6 +413,17 @@ def test_who_waits_for_a_run_is_woken_when_it_is_closed(make_run: MakeRun) -> No
     assert time.monotonic() - began < 10
 
 
+def test_a_closed_run_lets_go_of_what_it_kept(make_run: MakeRun) -> None:
+    """Whoever still shows it holds it for a while."""
+    run = make_run(stop_after=4)
+    played(run)
+    newest = run.states()
+    run.close()
+    assert run.steps_held() == (4,)
+    assert run.states() is newest
+    assert all(run.codes(step) is None for step in range(5))
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
