@@ -89,10 +89,13 @@ def pack(run: Run, progress: Callable[[int, int], None] | None = None) -> Packag
     saved = run.snapshot().steps
     chain = codec.Chain(run.path)
     tracks = {c.step: c.track for c in _snapshot_with(run, chain.steps[-1]).checkpoints}
-    with tempfile.TemporaryDirectory(dir=run.path.parent) as folder:
-        path = Path(folder) / "run.lcc.zip"
-        chain.pack(path)
-        data = path.read_bytes()
+    try:
+        with tempfile.TemporaryDirectory(dir=run.path.parent) as folder:
+            path = Path(folder) / "run.lcc.zip"
+            chain.pack(path)
+            data = path.read_bytes()
+    except OSError as exc:  # also: another tab has reset the run meanwhile
+        raise RunError(f"The chain of this run cannot be packed. {exc}") from exc
     s = run.settings
     name = f"{s.model}-{s.data}-{kept_name(s.bits, s.budget)}-{s.scope}-{s.coder}-seed{s.seed}"
     package = check(name, data, tracks, progress)

@@ -36,6 +36,8 @@ from .scrubber import follow_newest, scrubber
 from .settings import describe, settings_form
 from .timelines import timelines_of_run
 
+PATIENCE = 3.0  # seconds that a click waits for what it began
+
 
 def page() -> None:
     """The whole page."""
@@ -97,7 +99,7 @@ def _controls(run: Run, snapshot: Snapshot, settings: Settings) -> None:
                 key="play",
             ):
                 run.pause() if playing else run.play()
-                run.wait(5 if playing else 0)  # the iteration under way, so that it is shown
+                run.wait(PATIENCE if playing else 0)  # the iteration under way, so that it is shown
                 st.rerun()
             if st.button(
                 "Step",
@@ -107,7 +109,7 @@ def _controls(run: Run, snapshot: Snapshot, settings: Settings) -> None:
                 help="Train up to the next checkpoint, then pause.",
             ):
                 run.step()
-                run.wait(30)
+                run.wait(PATIENCE)  # longer ones are watched: else the run took it that nobody is
                 st.rerun()
             problem = kill_button(run, snapshot)
             if st.button(

@@ -193,6 +193,26 @@ def test_a_chain_that_is_gone_is_an_error_of_the_codec(run: Run) -> None:
         export.pack(run)
 
 
+def test_a_run_that_is_reset_while_it_is_packed(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In another tab; a sentence, for the page has nothing else to show."""
+    run = make_run(stop_after=2)
+    run.play()
+    run.wait(60)
+    steps = export._snapshot_with
+
+    def reset(run: Run, step: int) -> Any:
+        found = steps(run, step)
+        run.close()
+        shutil.rmtree(run.path.parent)
+        return found
+
+    monkeypatch.setattr(export, "_snapshot_with", reset)
+    with pytest.raises(RunError, match="cannot be packed"):
+        export.pack(run)
+
+
 @pytest.mark.parametrize("step", [0, 1, 4])
 def test_a_restored_step_is_the_chain_s(run: Run, step: int) -> None:
     package = export.pack(run)

@@ -17,11 +17,12 @@ import torch
 
 import codec
 from demo_models import FOLDER_VARIABLE, MODELS, Task
-from lcviz import runs, state
+from lcviz import runs, session, state
 from lcviz.figures.huffman import token_text
 from lcviz.figures.panel import CODER_NAMES, nbytes_text, percent_text
 from lcviz.lab.anatomy import choices, tables, totals, written
 from lcviz.lab.codes import code_table, token_table
+from lcviz.pages import live as live_page
 from lcviz.pages.headline import lost
 from lcviz.pages.settings import LOSS_SHARE
 from lcviz.session import Run, RunError
@@ -589,6 +590,26 @@ def test_while_it_plays(
     assert run.snapshot().status == "paused"
     assert page.at.button(key="play").label == "Play"
     assert page.removed_step == run.snapshot().newest.step
+
+
+def test_a_step_that_takes_long_is_watched(
+    live: Callable[..., Any], create: Callable[..., Run], held: threading.Semaphore,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """A page that only waited would give no sign of life: the run took it that nobody watches."""
+    monkeypatch.setattr(live_page, "PATIENCE", 0.2)
+    run = create(interval=3, stop_after=6)
+    page = live(run=run.id).click("step")
+    assert run.snapshot().status == "playing"
+    assert page.at.button(key="play").label == "Pause"
+    assert state.poll_interval(run) == state.POLL_SECONDS
+    run._last_watched -= 15
+    page.run()
+    assert run.seconds_unwatched() < 15
+    held.release(3)
+    assert page.finish().status == "paused"
+    assert page.texts("subheader")[1] == "Inside the checkpoint of step 3"
+    assert live_page.PATIENCE < session.WATCH_SECONDS / 4
 
 
 def test_scrubbing_while_it_plays(
