@@ -26,8 +26,9 @@ from codec.state import Arrays, copy_arrays
 from codec.track import Tracker, digest_sums
 from demo_models import Task
 
+from .details import Details
 from .endings import divergence, last_words
-from .lab.anatomy import dissect
+from .lab.anatomy import dissect, tables
 from .lab.measures import distance
 from .lab.removed import RemovedBuckets
 from .living import arrays_of, begun, bury, restarted
@@ -84,6 +85,7 @@ class Run:
         self._loss_seconds = self._wall_seconds = self._train_seconds_saved = 0.0
         self._codes: Newest[list[Codes]] = Newest(CODES_BUDGET)
         self._removal = Removal(self.task, path)
+        self._details, self._put_away = Details(path.parent), 0
         self._live = self._track = self._start
         self._states: Newest[States] = Newest(STATES_BUDGET)
         self._save(float("nan"))
@@ -411,6 +413,7 @@ class Run:
             distance=distance(self._track, self._live) / moved if moved else 0.0,
             moved=moved,
             alphabets=alphabets,
+            tables=tables(alphabets),
             non_finite=saved.delta.non_finite if saved.delta else (),
             train_seconds=self._train_seconds - self._train_seconds_saved,
             codec_seconds=saved.seconds,
@@ -427,9 +430,24 @@ class Run:
             self._checkpoints.append(checkpoint)
             self._states.add(saved.step, states, states.nbytes)
             self._codes.add(saved.step, codes, sum(own.nbytes for own in codes))
+        self._put_older_away()
         share = self.settings.loss_share
         if share is None or self._loss_seconds <= share * self._wall_seconds:
             self._measure_losses()
+
+    def _put_older_away(self) -> None:
+        """What is known of steps whose states were let go is on disk from now on."""
+        every = self._checkpoints  # this thread alone changes them
+        while self._states.get(every[self._put_away].step) is None:
+            older = every[self._put_away]
+            if older.alphabets:
+                try:
+                    away = replace(older, alphabets=self._details.put(older.alphabets))
+                except OSError:  # the disk is full: it stays in memory, and is tried again
+                    return
+                with self._condition:
+                    every[self._put_away] = away
+            self._put_away += 1
 
     def _measure_losses(self) -> None:
         """Measure the newest checkpoint on the probe, unless that is done."""

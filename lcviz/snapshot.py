@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from codec.state import Arrays
 
 from .lab.anatomy import Alphabet
 from .lab.killed import Pace
+from .lab.sizes import Tables
 
 PAUSED, PLAYING, FINISHED, FAILED, CLOSED = "paused", "playing", "finished", "failed", "closed"
 KILLED, RESTORING = "killed", "restoring"
@@ -65,7 +67,8 @@ class Checkpoint:
     stream_nbytes: the part of nbytes that is payload, table, levels and exact tensors.
     train_loss: of the iteration's batch. live_loss, restored_loss: on the probe, of the
     live model and of the track; None where time did not allow. track: xxh3-128 of the
-    track. distance: ||track - u_t|| / ||u_t - u_0||. moved: that denominator.
+    track. distance: ||track - u_t|| / ||u_t - u_0||. moved: that denominator. alphabets: of older
+    steps they may be read from disk whenever they are looked at; tables: what they tell of theirs.
     train_, codec_, measure_seconds: since the checkpoint before.
     """
 
@@ -79,7 +82,8 @@ class Checkpoint:
     restored_loss: float | None
     distance: float
     moved: float
-    alphabets: tuple[Alphabet, ...]
+    alphabets: Sequence[Alphabet]
+    tables: Tables
     non_finite: tuple[str, ...]
     train_seconds: float
     codec_seconds: float

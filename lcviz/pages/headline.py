@@ -8,7 +8,6 @@ import streamlit as st
 
 from .. import state
 from ..figures.panel import loss_text, minus, nbytes_text, percent_text
-from ..lab.anatomy import tables
 from ..lab.measures import lost_iterations
 from ..snapshot import DEAD, Settings, Snapshot
 
@@ -27,7 +26,8 @@ def headline(snapshot: Snapshot, settings: Settings) -> None:
     on_disk, full = sum(c.nbytes for c in every), sum(c.full_nbytes for c in every)
     kept = sum(a.kept for a in newest.alphabets)
     buckets = sum(len(a.buckets) for a in newest.alphabets)
-    used = tables(a for c in every for a in c.alphabets)
+    n_tables, reused = sum(c.tables.n for c in every), sum(c.tables.reused for c in every)
+    saved_nbytes = sum(c.tables.saved_nbytes for c in every)
     measured = snapshot.measured[-1]
     live, restored = number(measured.live_loss), number(measured.restored_loss)
     cards = (
@@ -53,8 +53,8 @@ def headline(snapshot: Snapshot, settings: Settings) -> None:
         ),
         (
             "Tables used again",
-            f"{used.reused:,} of {used.n:,}",
-            f"saved {nbytes_text(used.saved_nbytes)}",
+            f"{reused:,} of {n_tables:,}",
+            f"saved {nbytes_text(saved_nbytes)}",
             "A code table is written only if that pays: the one sent last is used again while it "
             "costs no more than a new one and its bytes. Saved is what new tables would have cost "
             "more, in words and tables together.",
