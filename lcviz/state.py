@@ -6,8 +6,8 @@ people with different links do not meet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, TypeVar
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -30,6 +30,7 @@ STARTING_POLL_SECONDS = 0.3
 PLAIN_TABLE_ROWS = 10  # longer ones scroll
 TABLE_HEIGHT = 300  # pixels
 _RUN = "run"
+T = TypeVar("T")
 Select = Literal["ignore"] | Callable[[], None]
 
 
@@ -220,6 +221,14 @@ def whole_number(
     except OverflowError:  # the URL says “inf”, of which Streamlit tries to make an int
         number = st.number_input(label, low, high, value, step, key=f"{key}-finite", help=text)
     return int(number)
+
+
+def choice(label: str, options: Iterable[T], *, default: T, **how: Any) -> T:
+    """One of a few options, side by side; always one. how: as for st.segmented_control."""
+    every = list(options)
+    found: T = st.segmented_control(label, every, default=default, required=True, **how)
+    # A URL that names the parameter and nothing more leaves even a required one without a choice.
+    return default if found is None and None not in every else found
 
 
 def tables_toggle() -> None:

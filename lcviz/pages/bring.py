@@ -68,8 +68,8 @@ def own() -> None:
     if found.archive is None and not found.files:
         return
     if found.archive is not None:
-        use = st.segmented_control(
-            "With this chain", list(USES), default="again", required=True, key="export_use",
+        use = state.choice(
+            "With this chain", list(USES), default="again", key="export_use",
             format_func=USES.__getitem__, bind="query-params",
             help="Compressed again, what is compared is what the chain restores: what it had left "
             "out before cannot be judged any more.",
@@ -146,8 +146,8 @@ def _how() -> How:
     with st.container(border=True, key="export-how"):
         grid = st.grid(2, min_column_width=320, key="export-settings")
         with grid.cell():
-            keep = st.segmented_control(
-                "Keep", list(KEEP), default="bits", required=True, key="export_keep",
+            keep = state.choice(
+                "Keep", list(KEEP), default="bits", key="export_keep",
                 format_func=KEEP.__getitem__, bind="query-params",
                 help="Bits x: the 2ˣ − 1 buckets of largest magnitude. Budget: as many as fit into "
                 "so many bytes for each record.",
@@ -164,13 +164,13 @@ def _how() -> How:
                     key="export_bits", bind="query-params", persist_state="session",
                 )  # fmt: skip
         with grid.cell():
-            coder = st.segmented_control(
-                "Coder", list(CODERS), default=How.coder, required=True, key="export_coder",
+            coder = state.choice(
+                "Coder", list(CODERS), default=How.coder, key="export_coder",
                 format_func=CODERS.__getitem__, bind="query-params",
                 help="How what is kept becomes bits; both are without loss.",
             )  # fmt: skip
-            scope = st.segmented_control(
-                "Buckets over", list(SCOPES), default=How.scope, required=True, key="export_scope",
+            scope = state.choice(
+                "Buckets over", list(SCOPES), default=How.scope, key="export_scope",
                 format_func=SCOPES.__getitem__, bind="query-params",
             )  # fmt: skip
             every = state.whole_number(

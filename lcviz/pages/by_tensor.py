@@ -40,8 +40,8 @@ def tensors() -> None:
 
 
 def _tensors(run: Run, snapshot: Snapshot) -> None:
-    measure = st.segmented_control(
-        "Measure", list(MEASURES), default="bits", required=True, key="tune_measure",
+    measure = state.choice(
+        "Measure", list(MEASURES), default="bits", key="tune_measure",
         format_func=MEASURES.__getitem__, bind="query-params", help=MEASURE_HELP,
     )  # fmt: skip
     delta = held_delta(run, snapshot, "tune-tensors-delta")

@@ -21,8 +21,8 @@ _HELD = "package"  # in the session: the run's id, what was packed and verified,
 def page() -> None:
     """The whole page."""
     st.title("Open and export", anchor=False)
-    source = st.segmented_control(
-        "What to take along", list(SOURCES), default="run", required=True, key="export_source",
+    source = state.choice(
+        "What to take along", list(SOURCES), default="run", key="export_source",
         format_func=SOURCES.__getitem__, bind="query-params", persist_state="session",
         help="The run that the Live page shows, or checkpoints that you open here: they are "
         "compressed, compared with the originals, and exported.",

@@ -76,12 +76,12 @@ def _kept(run: Run, pace: float | None) -> None:
     if not about(run, snapshot):
         return
     with st.container(horizontal=True, key="tune-kept-choices"):
-        mode = st.segmented_control(
-            "Do what", list(MODES), default="largest", required=True, key=_MODE,
+        mode = state.choice(
+            "Do what", list(MODES), default="largest", key=_MODE,
             format_func=MODES.__getitem__, bind="query-params",
         )  # fmt: skip
-        scope = st.segmented_control(
-            "Buckets over", list(SCOPES), default="model", required=True, key="tune_scope",
+        scope = state.choice(
+            "Buckets over", list(SCOPES), default="model", key="tune_scope",
             format_func=SCOPES.__getitem__, bind="query-params",
             help="Of the whole model, or of each tensor: then the k largest of every one are kept.",
         )  # fmt: skip

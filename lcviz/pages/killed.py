@@ -223,8 +223,8 @@ def _result(crash: Crash, raced: Raced) -> None:
             "full, SCAR and TOPN have saved a slightly different one: compare with care.",
             icon=":material/difference:",
         )
-    losses = st.segmented_control(
-        "Loss", list(LOSSES), default="trend", required=True, key="killed_loss",
+    losses = state.choice(
+        "Loss", list(LOSSES), default="trend", key="killed_loss",
         format_func=LOSSES.__getitem__, bind="query-params",
         help="Rework is counted on the trend, where jumps from batch to batch are averaged out; as "
         "measured, whole iterations until the loss itself is back. See Recover for the protocol.",

@@ -39,8 +39,8 @@ class Story:
 
 def choose_story() -> Story | None:
     with st.container(border=True, key="lesson"):
-        source = st.segmented_control(
-            "Carry through", list(SOURCES), default="ten", required=True, key="carry",
+        source = state.choice(
+            "Carry through", list(SOURCES), default="ten", key="carry",
             format_func=SOURCES.__getitem__, bind="query-params",
             help="The ten numbers are the paper's example. The weights are those of the run on "
             "Live, with the buckets and code words that its whole model has.",
@@ -54,8 +54,8 @@ def choose_story() -> Story | None:
         run = state.current_run() if source == "run" else None
         with grid.cell():
             if run is None:
-                scope = st.segmented_control(
-                    "Buckets over", list(SCOPES), default="model", required=True,
+                scope = state.choice(
+                    "Buckets over", list(SCOPES), default="model",
                     key="learn_scope", format_func=SCOPES.__getitem__, bind="query-params",
                     help="With one set of buckets for each tensor, the first six numbers are taken "
                     "for one tensor, w, and the others for another one, b.",

@@ -53,8 +53,8 @@ def recommend() -> None:
 
 def _sweep() -> Sweep | None:
     with st.container(border=True, key="tune-parameters"):
-        source = st.segmented_control(
-            "Try settings out on", list(SOURCES), default="trained", required=True,
+        source = state.choice(
+            "Try settings out on", list(SOURCES), default="trained",
             key="tune_source", format_func=SOURCES.__getitem__, bind="query-params",
         )  # fmt: skip
         grid = st.grid(2, min_column_width=320, key="tune-choices")
@@ -77,8 +77,8 @@ def _sweep() -> Sweep | None:
                 )  # fmt: skip
                 st.caption(DATASETS[MODELS[model].default_data].sentence)
         with grid.cell():
-            wide = st.segmented_control(
-                "How many", [False, True], default=False, required=True, key="tune_wide",
+            wide = state.choice(
+                "How many", [False, True], default=False, key="tune_wide",
                 format_func=lambda w: f"{len(Sweep('', wide=w).tried)} settings",
                 bind="query-params",
                 help="The choice: 1 to 4 bits, all buckets, budgets of 2, 5 and 10 %, both scopes, "
@@ -102,8 +102,8 @@ def _answer(sweep: Sweep, candidates: Candidates) -> None:
     knows_loss = candidates[0].rework is not None
     targets = [t for t in TARGETS if t != "rework" or knows_loss]
     with st.container(border=True, key="tune-target"):
-        target = st.segmented_control(
-            "I want to", targets, default=targets[0], required=True, key=f"tune_want_{knows_loss}",
+        target = state.choice(
+            "I want to", targets, default=targets[0], key=f"tune_want_{knows_loss}",
             format_func=TARGETS.__getitem__, bind="query-params",
             help="What you ask for holds in 95 of 100 cases, as far as 10 failures of one training "
             "can tell. Of the settings that keep it, the one with the fewest bytes is recommended; "

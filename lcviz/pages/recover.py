@@ -89,15 +89,15 @@ def _parameters() -> Key:
             )  # fmt: skip
             st.caption(DATASETS[MODELS[model].default_data].sentence)
         with grid.cell():
-            share = st.segmented_control(
-                "A checkpoint may take, of float32", SHARES, default=0.05, required=True,
+            share = state.choice(
+                "A checkpoint may take, of float32", SHARES, default=0.05,
                 key="recover_share", bind="query-params", format_func=lambda s: f"{100 * s:g} %",
                 help="Bytes of its record on disk, header and indices included, against the same "
                 "values in float32. “Full” takes all of it.",
             )  # fmt: skip
         with grid.cell():
-            interval = st.segmented_control(
-                "Save every … iterations", INTERVALS, default=1, required=True,
+            interval = state.choice(
+                "Save every … iterations", INTERVALS, default=1,
                 key="recover_interval", bind="query-params",
                 help="Iterations between two checkpoints. What was trained since the last one is "
                 "lost with every method.",

@@ -84,12 +84,12 @@ def _race(experiment: Experiment, seeds: int, by_seed: Sequence[tuple[Outcome, .
     with st.container(horizontal=True, key="recover-race"):
         seed = 0
         if seeds > 1:
-            seed = st.segmented_control(
-                "Seed", range(seeds), default=0, required=True, key=f"recover_seed_{seeds}",
+            seed = state.choice(
+                "Seed", range(seeds), default=0, key=f"recover_seed_{seeds}",
                 bind="query-params",
             )  # fmt: skip
-        losses = st.segmented_control(
-            "Loss", list(LOSSES), default="trend", required=True, key="recover_loss",
+        losses = state.choice(
+            "Loss", list(LOSSES), default="trend", key="recover_loss",
             format_func=LOSSES.__getitem__, bind="query-params",
             help="Rework is counted on the trend, where jumps from batch to batch are averaged "
             "out; as measured, whole iterations until the loss itself is back.",

@@ -48,11 +48,10 @@ def settings_form() -> Settings:
             text="1 saves after every iteration.",
         )  # fmt: skip
         bits, budget = _kept()
-        coder = st.segmented_control(
+        coder = state.choice(
             "Coder",
             list(CODERS),
             default=Settings.coder,
-            required=True,
             key="coder",
             format_func=CODERS.__getitem__,
             bind="query-params",
@@ -61,22 +60,20 @@ def settings_form() -> Settings:
             "least 1 bit; run-length Huffman gives one word to a run of zeros and the value after "
             "it. Both sizes are shown for every checkpoint.",
         )
-        scope = st.segmented_control(
+        scope = state.choice(
             "Buckets over",
             list(SCOPES),
             default="model",
-            required=True,
             key="scope",
             format_func=SCOPES.__getitem__,
             bind="query-params",
             help="One set of buckets for all parameters, as in the paper, or one for each tensor: "
             "follows small tensors more closely for a little more size.",
         )
-        losses = st.segmented_control(
+        losses = state.choice(
             "Measure losses",
             list(LOSSES),
             default=LOSS_SHARE,
-            required=True,
             key="losses",
             format_func=LOSSES.__getitem__,
             bind="query-params",
@@ -181,11 +178,10 @@ def _optimizer(card: ModelCard) -> tuple[str, float, float]:
 
 def _kept() -> tuple[int | None, float | None]:
     """How many buckets are kept: x bits, or a budget as a share of float32."""
-    keep = st.segmented_control(
+    keep = state.choice(
         "Keep",
         list(KEEP),
         default="bits",
-        required=True,
         key="keep",
         format_func=KEEP.__getitem__,
         bind="query-params",

@@ -123,14 +123,14 @@ def _measured(place: str, measured: Found[Measured]) -> None:
             help="The same moment of the three trainings, counted from where each began the first "
             "iteration that is shown.",
         )  # fmt: skip
-        who = st.segmented_control(
-            "What crashes", list(CRASHES), default="machine", required=True,
+        who = state.choice(
+            "What crashes", list(CRASHES), default="machine",
             key=f"{place}_crashes", format_func=CRASHES.__getitem__, bind="query-params",
             help="What is on disk survives both. If only the training dies, the process beside it "
             "still writes what it was given.",
         )  # fmt: skip
-        shows = st.segmented_control(
-            "Show", list(SHOWS), default="all", required=True, key=f"{place}_shows",
+        shows = state.choice(
+            "Show", list(SHOWS), default="all", key=f"{place}_shows",
             format_func=SHOWS.__getitem__, bind="query-params",
         )  # fmt: skip
     second, last = crash / 1e3, end / 1e3

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from .. import state
 from .by_tensor import tensors
 from .duel import duel
 from .every import every
@@ -32,8 +33,8 @@ SECTIONS = {
 def page() -> None:
     """The whole page."""
     st.title("Tune: which setting should I use?", anchor=False)
-    view = st.segmented_control(
-        "Look at", list(VIEWS), default="ab", required=True, key="tune_view",
+    view = state.choice(
+        "Look at", list(VIEWS), default="ab", key="tune_view",
         format_func=VIEWS.__getitem__, bind="query-params",
         help="“Recommend one” tries many settings out on a whole training. The others show what "
         "settings do to the run that Live shows, and follow it while it plays.",

@@ -6,6 +6,7 @@ import streamlit as st
 
 from demo_models import DATASETS, MODELS
 
+from .. import state
 from ..figures.panel import CODER_NAMES
 from ..lab.ab import Variant
 from ..lab.tuner import Setting
@@ -68,18 +69,18 @@ def _side(who: str) -> Variant:
     default = DEFAULTS[who]
     st.markdown(f"**{who}**")
     with st.container(horizontal=True, key=f"tune-side-{who}"):
-        keep = st.segmented_control(
-            "Keep", list(KEEP), default="bits", required=True, key=_key(who, "keep"),
+        keep = state.choice(
+            "Keep", list(KEEP), default="bits", key=_key(who, "keep"),
             format_func=KEEP.__getitem__, bind="query-params", persist_state="session",
             help="The 2ˣ − 1 largest buckets, or as many as fit into a share of float32.",
         )  # fmt: skip
-        scope = st.segmented_control(
-            "Buckets over", list(SCOPES), default=default.scope, required=True,
+        scope = state.choice(
+            "Buckets over", list(SCOPES), default=default.scope,
             key=_key(who, "scope"), format_func=SCOPES.__getitem__, bind="query-params",
             persist_state="session", help="One alphabet for all, as in the paper, or one a tensor.",
         )  # fmt: skip
-        coder = st.segmented_control(
-            "Coder", list(CODERS), default=default.coder, required=True, key=_key(who, "coder"),
+        coder = state.choice(
+            "Coder", list(CODERS), default=default.coder, key=_key(who, "coder"),
             format_func=CODERS.__getitem__, bind="query-params", persist_state="session",
             help=" or ".join(CODER_NAMES.values()) + ": both without loss.",
         )  # fmt: skip

@@ -709,6 +709,13 @@ def test_a_full_server(
     assert "already holds 1 runs" in error(page.click("start"))
 
 
+def test_an_address_that_names_a_choice_and_none(live: Callable[..., Any]) -> None:
+    """`?coder=` is as good as no such parameter."""
+    page = live(**SHORT, keep="", coder="", scope="", seed="inf").click("start")
+    plain = live(**SHORT).click("start").the_run.settings
+    assert page.the_run.settings == plain
+
+
 @pytest.mark.parametrize(("model", "lr"), [("lenet5", "100"), ("matrix-factorization", "100")])
 def test_a_diverged_run(live: Callable[..., Any], model: str, lr: str) -> None:
     """The sentence stands there, the panels too, and earlier steps can be taken apart."""
