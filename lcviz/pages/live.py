@@ -91,16 +91,15 @@ def _controls(run: Run, snapshot: Snapshot, settings: Settings) -> None:
             problem = _start(settings)
         else:
             label, icon = ("Pause", "pause") if playing else ("Play", "play_arrow")
-            if st.button(
+            st.button(
                 label,
                 type=state.main_button(),
                 icon=f":material/{icon}:",
                 disabled=over,
                 key="play",
-            ):
-                run.pause() if playing else run.play()
-                run.wait(PATIENCE if playing else 0)  # the iteration under way, so that it is shown
-                st.rerun()
+                on_click=_turn,
+                args=(run, not playing),  # what it said, whatever another tab has done since
+            )
             if st.button(
                 "Step",
                 icon=":material/skip_next:",
@@ -130,6 +129,15 @@ def _controls(run: Run, snapshot: Snapshot, settings: Settings) -> None:
         st.info(snapshot.message, icon=":material/pause_circle:")
     elif settings != run.settings and not state.is_example(run):
         st.info("The settings at the side are not this run's: Reset begins a new run with them.")
+
+
+def _turn(run: Run, play: bool) -> None:
+    """Play, or pause."""
+    if play:
+        run.play()
+    else:
+        run.pause()
+        run.wait(PATIENCE)  # the iteration under way, so that it is shown
 
 
 def _start(settings: Settings) -> str | None:

@@ -592,6 +592,27 @@ def test_while_it_plays(
     assert page.removed_step == run.snapshot().newest.step
 
 
+@pytest.mark.parametrize("shown", ["Pause", "Play"])
+def test_a_button_does_what_it_says_whatever_another_tab_did(
+    live: Callable[..., Any], create: Callable[..., Run], held: threading.Semaphore, shown: str
+) -> None:
+    """Pause, pressed where the run was paused meanwhile, does not play it."""
+    run = create(stop_after=50)
+    page = live(run=run.id)
+    if shown == "Pause":
+        page.click("play")
+    assert page.at.button(key="play").label == shown
+    if shown == "Pause":
+        run.pause()
+        held.release()  # the iteration under way
+        run.wait(60)
+    else:
+        run.play()
+    page.click("play")
+    assert run.snapshot().status == ("paused" if shown == "Pause" else "playing")
+    assert page.at.button(key="play").label == ("Play" if shown == "Pause" else "Pause")
+
+
 def test_a_step_that_takes_long_is_watched(
     live: Callable[..., Any], create: Callable[..., Run], held: threading.Semaphore,
     monkeypatch: pytest.MonkeyPatch,
