@@ -96,6 +96,12 @@ def look_at(run: Run) -> None:
     remember(_RUN, None if is_example(run) else run.id)
 
 
+def keep_run() -> None:
+    """Leave the run in this URL, also on pages that show none: a reload or a link finds it."""
+    if run_id := remembered(_RUN):
+        remember(_RUN, run_id)
+
+
 def known_run() -> Run | None:
     """The run that `current_run` would show; says nothing, and None while there is none."""
     return all_runs().get(remembered(_RUN)) or all_runs().get(EXAMPLE_ID)

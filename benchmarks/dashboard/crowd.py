@@ -97,8 +97,7 @@ class Visitor:
         if path == "export":
             self._take_along()
         self._check()
-        if path != "glossary":
-            self._own(path)
+        self._own(path)
         self.page.get_by_role("link", name="Live", exact=True).first.click()
         self._opened()
 

@@ -137,7 +137,9 @@ class Tab:
         page.on("requestfailed", self._failed)
 
     def _console(self, message: ConsoleMessage) -> None:
-        if message.type == "error":
+        # Streamlit itself looks for its own address below the page's first.
+        own = "status of 404" in message.text and "/_stcore/" in message.location["url"]
+        if message.type == "error" and not own:
             self.problems.append(f"console: {message.text}")
 
     def _request(self, request: Request) -> None:
