@@ -162,9 +162,10 @@ def _without(held: Held, run: Run) -> None:
     chosen = st.session_state.get(_OUT, [])
     if any(name not in named for name in chosen):  # another delta has others
         st.session_state[_OUT] = [name for name in chosen if name in named]
-    out = st.multiselect(
-        "Buckets left out", list(named), key=_OUT, bind="query-params",
-        help="By sign and exponent, the largest first; those of all alphabets at once.",
+    out = st.pills(
+        "Buckets left out", list(named), selection_mode="multi", key=_OUT, bind="query-params",
+        help="By sign and exponent, the largest first; those of all alphabets at once. Click one "
+        "to leave it out, again to have it back.",
     )  # fmt: skip
     keys = {(named[name].exponent, named[name].sign) for name in out}
     rebuilt = delta.without(keys)

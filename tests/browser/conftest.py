@@ -17,13 +17,13 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, ConsoleMessage, Page, Request
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request
 
 ROOT = Path(__file__).resolve().parents[2]
 ARGUMENTS = [
@@ -179,20 +179,27 @@ class Tab:
         return found[1] if found else None
 
 
-@pytest.fixture
-def tab(browser: Browser, server: str) -> Iterator[Callable[..., Tab]]:
-    """A tab of a visitor of one's own: tab(color_scheme="dark", width=800)."""
-    contexts = []
+@pytest.fixture(scope="session")
+def visits(browser: Browser) -> Iterator[BrowserContext]:
+    """What all tabs share: the browser's cache, as with a person who opens several."""
+    with browser.new_context(accept_downloads=True, reduced_motion="reduce") as context:
+        yield context
 
-    def make(color_scheme: str = "light", width: int = 1400) -> Tab:
-        context = browser.new_context(
-            color_scheme=color_scheme,  # type: ignore[arg-type]
-            viewport={"width": width, "height": 1000},
-            accept_downloads=True,
-        )
-        contexts.append(context)
-        return Tab(context.new_page(), server)
+
+@pytest.fixture
+def tab(visits: BrowserContext, server: str) -> Iterator[Callable[..., Tab]]:
+    """A tab of its own, and with it a session: tab(color_scheme="dark", width=800)."""
+    pages = []
+
+    def make(color_scheme: Literal["light", "dark"] = "light", width: int = 1400) -> Tab:
+        page = visits.new_page()
+        pages.append(page)
+        page.set_viewport_size({"width": width, "height": 1000})
+        page.emulate_media(color_scheme=color_scheme)
+        return Tab(page, server)
 
     yield make
-    for context in contexts:
-        context.close()
+    for page in pages:
+        page.close()
+    for page in visits.pages:  # opened by those
+        page.close()

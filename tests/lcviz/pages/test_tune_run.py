@@ -238,8 +238,8 @@ def test_left_out(tuning: Tuning) -> None:
     page = tuning("buckets", tune_mode="Leave out any")
     run = state.all_runs().example()
     whole = page.metrics["Loss, rebuilt"][0]
-    options = page.at.multiselect(key="tune_out").options
-    page.set("multiselect", "tune_out", options)
+    options = page.at.button_group(key="tune_out").options
+    page.set("button_group", "tune_out", options)
     states = run.states()
     assert states is not None
     before = run.task.probe_loss(states.before)
