@@ -13,12 +13,13 @@ import numpy as np
 
 import codec
 from codec.coding import CODERS
-from codec.state import Arrays, Layout, copy_arrays
-from codec.track import SCOPES, Group, Tracker
+from codec.state import Arrays, Layout
+from codec.track import SCOPES, Group
 
 from .ab import Follower, Moment, Saved, Variant
 from .anatomy import EVERY_BITS
 from .tensors import word_bits
+from .unwritten import Unwritten
 
 MEASURES = ("bits", "error", "zeros")
 
@@ -29,8 +30,8 @@ class Cell:
 
     bits: a parameter: of the code words that end in it, and its share of levels, code table and
     sizes of streams, which tensors of one alphabet share by their values. error: ||delta -
-    quantized|| / ||delta||, 0 for a tensor that has not changed. zeros: share of its values whose
-    change is dropped.
+    quantized|| / ||delta||, 0 for a tensor that has not changed. zeros: share of its values that
+    keep what the track has: those whose change is dropped, and those without any.
     """
 
     bits: float
@@ -77,10 +78,7 @@ def by_tensor(
     lossy = [t for t in layout.tensors if t.lossy]
     found: dict[str, list[Cell | None]] = {t.name: [] for t in lossy}
     for v in variants:
-        tracker = Tracker.resume(
-            layout, copy_arrays(before), {}, v.bits, v.scope, v.coder, v.budget
-        )
-        step = tracker.prepare_arrays(moment.arrays)
+        step = Unwritten(v, layout, before).prepare(moment.step, moment.arrays)
         cells = dict(c for group in step.groups for c in _cells(group, before, moment.arrays))
         for name, row in found.items():
             row.append(cells.get(name))
