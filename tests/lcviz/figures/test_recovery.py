@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from lcviz.figures.panel import Panel
-from lcviz.figures.recovery import race_panel, restored_table, rework_panel
+from lcviz.figures.race import race_panel
+from lcviz.figures.recovery import restored_table, rework_panel
 from lcviz.lab.methods import Method
 from lcviz.lab.recovery import Outcome, Race
 from lcviz.lab.rework import costs
