@@ -53,8 +53,9 @@ ABOUT = (
     "Only settings that no other one beats in bytes, distance and rework at once; --json has all. "
     "Bytes are shares of the float32 size of all that is saved, the base left out. Distance: "
     "‖restored − u‖ / ‖u − u₀‖, with u the state before the failure and u₀ the first one. It and "
-    "rework are means over 10 failures, each just before the next checkpoint. 95 %: another "
-    "failure (checkpoint) stays below in 95 of 100 cases.\n"
+    "rework are means over 10 failures, each just before the next checkpoint, fewer where "
+    "checkpoints are far apart. 95 %: another failure (checkpoint) stays below in 95 of 100 "
+    "cases.\n"
 )
 
 
