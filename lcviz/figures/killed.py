@@ -20,7 +20,7 @@ def killed_panel(outcomes: Sequence[Outcome], killed_at: int, smooth: bool) -> P
     names = {name: _told(name, end, ways.cap) for name, end in ways.ends.items()}
     panel = race_picture(
         ways, Words("crash", "did not crash", "before the crash"), killed_at,
-        "The way back: loss around the crash", names, "back\nagain",
+        "The way back: loss around the crash", names, "back again",
         "Loss before the crash, and of each method and of the undisturbed training after it.",
     )  # fmt: skip
     return replace(panel, sentence=f"{panel.sentence} In brackets: iterations until then.")

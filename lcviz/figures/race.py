@@ -128,7 +128,7 @@ def race_picture(
     option = base_option() | {
         "tooltip": {"show": False},
         "legend": base_option()["legend"] | {"data": legend},
-        "grid": [{"left": 72, "right": 76, "top": 84 if words.before else 64, "bottom": 48}],
+        "grid": [{"left": 72, "right": 84, "top": 84 if words.before else 64, "bottom": 48}],
         "xAxis": {
             "type": "value", "name": f"iterations after the {words.event} (at iteration {at})",
             "nameLocation": "middle", "nameGap": 28,
@@ -187,8 +187,9 @@ def race_sentence(ways: Ways, words: Words) -> str:
         told.append(f"{enumerated(never)} not within {plural(ways.cap, 'iteration')}")
     ends_at = "it is back, or at the cap" if never else "it is back"
     return (
-        f"Before the {words.event} the loss was {loss_text(ways.level, 4)}. Back there: "
-        f"{', '.join(told)}. Each line ends where {ends_at}."
+        f"Before the {words.event} the loss was {loss_text(ways.level, 4)}"
+        f"{' on the trend' if ways.smooth else ''}. Back there: {', '.join(told)}. Each line ends "
+        f"where {ends_at}."
     )
 
 

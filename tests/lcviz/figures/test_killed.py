@@ -70,6 +70,7 @@ def test_lines_before_and_after(check_option: Check) -> None:
     }
     target, moment = option["series"][0]["markLine"]["data"]
     assert target["yAxis"] == 2.0
+    assert target["label"]["formatter"] == "back again"  # in one line, beside the plot
     assert moment["xAxis"] == 0
     assert "(at iteration 83)" in option["xAxis"]["name"]
     assert (option["xAxis"]["min"], option["xAxis"]["max"]) == (-2, 4)
@@ -81,7 +82,7 @@ def test_lines_before_and_after(check_option: Check) -> None:
     looks = {(s["lineStyle"]["type"], s["symbol"]) for s in option["series"]}
     assert len(looks) == 6  # not by colour alone
     assert "full at once, LC after 0.7, TOPN after 1.4, SCAR not within 4" in panel.sentence
-    assert panel.sentence.startswith("Before the crash the loss was 2.0000.")
+    assert panel.sentence.startswith("Before the crash the loss was 2.0000 on the trend. Back")
 
 
 def test_as_measured(check_option: Check) -> None:
@@ -90,6 +91,7 @@ def test_as_measured(check_option: Check) -> None:
     assert lines["before the crash"] == [[-2, 2.6], [-1, 2.3], [0, 2.0]]
     assert lines["LC (1)"] == [[0, 2.1], [1, 1.95]]
     assert lines["TOPN (2)"][-1] == [2, 1.95]
+    assert panel.sentence.startswith("Before the crash the loss was 2.0000. Back there: full at")
     assert panel.alt == killed_panel(RACE, 83, smooth=True).alt
 
 
