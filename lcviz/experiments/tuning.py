@@ -148,9 +148,10 @@ class Tune:
             if checks := [r for r in own if r["kind"] == "check"]:
                 met = sum(r["met"] for r in checks)
                 values = ", ".join(f"{r['reached']:.3g}" for r in checks)
+                seeds = f"{len(checks)} fresh seed{'s' if len(checks) > 1 else ''}"
                 parts.append(
-                    f"Checked by trainings of {len(checks)} fresh seeds that failed: {met} of "
-                    f"{len(checks)} within {options.target[1]:g} ({values}).\n"
+                    f"Checked by trainings of {seeds} that failed: {met} of {len(checks)} within "
+                    f"{options.target[1]:g} ({values}).\n"
                 )
         return "\n".join([*parts, ABOUT])
 
