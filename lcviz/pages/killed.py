@@ -197,11 +197,13 @@ def _offer(crash: Crash, kill: Kill) -> str:
     fewer = ""
     if crash.hurried:
         fewer = f", few enough to take no more than {SECONDS / 60:.0f} minutes here"
+    again = enumerated([str(step) for step in sorted(crash.went_on)]) if crash.went_on else ""
     return (
         "How much work did that cost? **LC** restores from the chain this run left. **Full**, "
         "**SCAR** and **TOPN** get the same chance: the training is repeated from its seed with "
-        f"the same batches and saved by each at the same steps, SCAR and TOPN with as many bytes a "
-        f"checkpoint as LC took on average, {percent_text(crash.share)} of float32. Then all four "
+        f"the same batches{f', goes on from step {again} as this run did,' if again else ''} and "
+        "is saved by each at the same steps, SCAR and TOPN with no more bytes a checkpoint than LC "
+        f"took on average, {percent_text(crash.share)} of float32. Then all four "
         f"race back, for at most {crash.cap} iterations{fewer}. About "
         f"{_duration(crash.seconds(kill.pace))} at most, measured by how fast the run was."
     )

@@ -113,6 +113,7 @@ def test_killed(live: Live, create: Create) -> None:
         "that was saved is lost."
     )
     (offer,) = (t for t in page.texts("markdown") if t.startswith("How much work"))
+    assert "the same batches and is saved by each at the same steps, SCAR and TOPN with no" in offer
     assert "for at most 8 iterations. About 1 second at most" in offer
     assert page.charts == {"loss", "size", "buckets", "bits", "huffman", "removed"}
 
@@ -208,6 +209,7 @@ def test_going_on(live: Live, create: Create, raced: list[Raced]) -> None:
     page.click("kill")
     assert page.texts("subheader")[0] == "Killed at iteration 7"
     assert "killed" not in page.charts  # another crash
+    assert "with the same batches, goes on from step 2 as this run did, and is saved" in said(page)
     race(page)
     assert [r.alike for r in raced] == [True, True]
 
