@@ -89,7 +89,8 @@ def tensor(name: str = "w", **changes: Any) -> TensorFacts:
 
 
 def step(*tensors: TensorFacts, column: int | None = None) -> StepFacts:
-    return StepFacts(7, "7", "delta", 3 if column is not None else 1, tensors, (), column, {})
+    together = 1 if column is None else 3
+    return StepFacts(7, "7", "delta", together, tensors, (), column, {})
 
 
 def test_bars_of_tensors(check_option: Check) -> None:
@@ -107,10 +108,11 @@ def test_bars_of_tensors(check_option: Check) -> None:
     assert panel.table["tensor"].tolist() == [small.name, "w", "n"]
 
 
-def test_a_merged_record_has_no_bits_of_one_step(check_option: Check) -> None:
-    panel = tensor_bars(step(tensor(bits=None), column=1))
-    assert [s["name"] for s in check_option(panel)["series"]] == ["values changed, %"]
-    assert "stand for 3 steps at once" in panel.sentence
+def test_the_words_of_a_merged_record_are_shared_by_its_steps(check_option: Check) -> None:
+    panel = tensor_bars(step(tensor(bits=0.25), column=1))
+    found = {s["name"]: s["data"] for s in check_option(panel)["series"]}
+    assert found == {"values changed, %": [25.0], "bits a parameter and step": [0.25]}
+    assert "stand for 3 steps at once: of their bits, each step is given an equal" in panel.sentence
 
 
 def test_many_tensors(check_option: Check) -> None:
