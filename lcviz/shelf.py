@@ -47,8 +47,8 @@ class Shelf:
         with self._lock:
             if len(self._taken) >= self.most_places:
                 raise FullError(
-                    f"This server already keeps files of {self.most_places} visitors, its limit. "
-                    "Come back when one of them has left."
+                    f"This server already keeps {self.most_places} series and chains of visitors, "
+                    "its limit. Close what you do not need, or come back when somebody has left."
                 )
             number = next(self._numbers)
             self._taken[number] = 0

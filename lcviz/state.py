@@ -6,7 +6,9 @@ people with different links do not meet.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
@@ -20,6 +22,7 @@ from .runs import EXAMPLE_ID, Runs
 from .session import Run
 from .shelf import Shelf
 from .snapshot import PLAYING
+from .within import FOLDERS, check_within
 
 POLL_SECONDS = 1.0
 RESTING_POLL_SECONDS = 10.0
@@ -48,6 +51,12 @@ def all_jobs() -> Jobs[Any]:
 def shelf() -> Shelf:
     """The disk space of this server for what visitors bring."""
     return Shelf()
+
+
+def check_may_read(*paths: Path) -> None:
+    """Raise SourceError, with a way out, unless a visitor of this server may name these paths."""
+    address = st.get_option("server.address")
+    check_within(paths, address, os.environ.get(FOLDERS, ""))
 
 
 def current_run() -> Run | None:

@@ -47,8 +47,11 @@ T = TypeVar("T")
 
 
 def plain(text: str) -> str:
-    """Text from somebody else's file as Markdown that says just that: no links, no pictures."""
-    return "".join(f"\\{c}" if c in "\\`[]!*_$:~<>#|" else c for c in text)
+    """Text from somebody else's file as Markdown that says just that: no links, no pictures, one
+    line, and nothing that would turn the words around it."""
+    text = " ".join(text.split())
+    shown = "".join(c if c.isprintable() else "\ufffd" for c in text)
+    return "".join(f"\\{c}" if c in "\\`[]!*_$:~<>#|" else c for c in shown)
 
 
 def kind_of(facts: Facts) -> str:

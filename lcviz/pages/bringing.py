@@ -12,9 +12,10 @@ from codec.errors import LccError, SourceError
 from codec.files import SUFFIXES
 
 from .. import state
+from ..brought import Opened
 from ..figures.inspected import plain
 from ..figures.panel import nbytes_text
-from ..own import MOST_FILES, Named, Opened, gathered, open_own
+from ..own import MOST_FILES, Named, gathered, open_own
 from ..shelf import FullError, Place
 
 UPLOAD_MIB = 200  # a file, as server.maxUploadSize, which is what stops larger ones on their way
@@ -67,7 +68,9 @@ def _named(text: str) -> Opened | None:
     with suppress(RuntimeError):  # no such user: then there is no such path either
         path = path.expanduser()
     try:
+        state.check_may_read(path)
         named = gathered(path)
+        state.check_may_read(*(file for _, file in named))
     except SourceError as exc:
         st.session_state.pop(_OPENED, None)
         _say(exc)
@@ -94,6 +97,8 @@ def _open(named: Named, key: object, place: Place | None) -> Opened | None:
         try:
             mine = place or state.shelf().place()
             held = (key, open_own(named, mine, tell))
+        except MemoryError:
+            held = (key, "These files do not fit into this machine's memory. Open fewer at once.")
         except (LccError, FullError, OSError) as exc:
             held = (key, f"{plain(str(exc).rstrip('.'))}.")
         finally:
