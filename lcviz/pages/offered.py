@@ -28,7 +28,7 @@ def archive(package: Package, full: int, like: str) -> None:
         icon=":material/verified:",
     )
     st.download_button(
-        f"Download {package.file} ({nbytes_text(len(package.data))})",
+        f"Download {plain(package.file)} ({nbytes_text(len(package.data))})",
         package.data, package.file, "application/zip", key="download-chain", on_click="ignore",
         type=state.main_button(), icon=":material/download:",
     )  # fmt: skip
@@ -102,7 +102,12 @@ def papers(package: Package, receipt: Receipt) -> None:
             )  # fmt: skip
     with st.container(border=True, key="export-receipt"):
         st.markdown("\n".join(f"- **{what}:** {plain(value)}" for what, value in rows(receipt)))
-    st.markdown("On the command line: check the archive against the receipt; make it again.")
+    st.markdown(
+        "Inspect checks a receipt against its archive. So does the command line; the script makes "
+        "the archive again."
+        if receipt["of"] != "archive"
+        else "Inspect checks a receipt against its archive. So does the command line."
+    )
     lines = f"python -m lcviz receipt {RECEIPT} {package.file}"
     if receipt["of"] == "files":
         lines += f"\npython {NAME} FILES-OR-THEIR-FOLDER"
