@@ -117,7 +117,7 @@ def states(found):
 def weights(state):
     """The tensors, by name; each in memory of its own."""
     return {
-        name: state[name].detach().resolve_conj().resolve_neg().contiguous().clone()
+        name: state[name].detach().contiguous().clone()
         for name in sorted(state)
         if isinstance(state[name], torch.Tensor)
     }

@@ -15,6 +15,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
+from .figures.inspected import plain
 from .figures.panel import INK, Panel, inked
 from .glossary import linked
 from .jobs import Jobs
@@ -214,6 +215,7 @@ def tables_toggle() -> None:
 def show_table(table: pd.DataFrame, key: str, height: int = TABLE_HEIGHT) -> None:
     """A table: as plain text if it is short, else scrolling. height: in pixels, if it scrolls."""
     if len(table) <= PLAIN_TABLE_ROWS:
-        st.table(table, hide_index=True)
+        # Streamlit reads the cells of this one as Markdown, and names come from anybody's files.
+        st.table(table.map(lambda v: plain(v) if isinstance(v, str) else v), hide_index=True)
     else:
         st.dataframe(table, key=f"table-{key}", hide_index=True, height=height)

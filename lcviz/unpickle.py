@@ -91,14 +91,8 @@ def read(torch: Any, source: str, nbytes: int) -> tuple[dict[str, Any], list[str
     if not weights:
         told = ", ".join(sorted(state)[:5])
         raise Refused(f"holds no tensors{f', but {told}' if told else ''}"[:300])
-    own = {name: resolved(value.detach()) for name, value in weights.items()}
+    own = {name: value.detach().contiguous().clone() for name, value in weights.items()}
     return own, under, left_out[:20]
-
-
-def resolved(value: Any) -> Any:
-    """A tensor in memory of its own, as the values that it stands for: a view may be marked as
-    conjugate or negative, and its memory holds others."""
-    return value.resolve_conj().resolve_neg().contiguous().clone()
 
 
 def _is_unicode(text: str) -> bool:

@@ -226,6 +226,18 @@ def test_an_archive_of_a_hostile_name(bringing: Bringing, series: Path, tmp_path
     assert f"verify {name}.lcc.zip\n" in "".join(c.value for c in page.at.code)
 
 
+def test_names_in_tables_are_no_markdown(bringing: Bringing, tmp_path: Path) -> None:
+    """Streamlit reads the cells of a plain table as Markdown: a picture would be fetched."""
+    for i in range(2):
+        save_file({"![t](x)": torch.ones(9) * i}, tmp_path / f"![p](x) {i}.safetensors")
+    page = bringing(export_path=tmp_path, tables="true")
+    finished(page.click("export-start"))
+    cells = [str(v) for t in page.at.table for v in t.value.to_numpy().ravel()]
+    for name in ("\\!\\[p\\](x) 0.safetensors", "\\!\\[t\\](x)"):
+        assert name in cells
+    assert not [c for c in cells if "![" in c]
+
+
 def test_sentences_about_files_are_few(bringing: Bringing, tmp_path: Path) -> None:
     for i in range(9):
         (tmp_path / f"{i}.pt").write_bytes(b"evil")
