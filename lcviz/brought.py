@@ -81,9 +81,15 @@ class Opened:
         return tuple(file.step for file in self.files)
 
     def states(self) -> Iterator[tuple[int, Mapping[Any, Any]]]:
-        """Every step and its state. Raises SourceError, codec.ChainError, codec.RecordError."""
+        """Every step and its state. Raises SourceError."""
         if self.archive is not None:
-            for position in codec.Chain(self.archive.source).every_step():
-                yield position.step, position.whole()
+            try:
+                for position in codec.Chain(self.archive.source).every_step():
+                    yield position.step, position.whole()
+            except (codec.ChainError, codec.RecordError) as exc:
+                reason = str(exc).rstrip(".")
+                raise SourceError(
+                    f"{reason}. Inspect shows which steps of the chain still restore"
+                ) from exc
         for file in self.files:
             yield file.step, file.state()

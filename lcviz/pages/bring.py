@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import re
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 import codec
 
@@ -246,29 +247,44 @@ def _exported(found: Opened) -> None:
 
 
 def _as_is(found: Opened, file: OwnFile) -> tuple[Package, Receipt]:
+    """The chain and its receipt: checked once, also if it fails. Raises RunError, FullError."""
     held = st.session_state.get(_AS_IS)
     if held is None or held[0] is not found:
         if file.nbytes > compressing.MOST_ARCHIVE:
             most = nbytes_text(compressing.MOST_ARCHIVE)
             raise FullError(f"This page offers archives of {most} at most")
-        bar = st.progress(0.0, "Checking the chain…")
-        chain = codec.Chain(file.source)
-        *_, every = read_on(chain, stamps(chain, None), Catalogue())
-        seen = overview(every)
-        name = re.sub(r"(\.lcc)?\.zip$", "", file.name, flags=re.IGNORECASE)
-        data = file.source.read_bytes()
-        package = export.check(export.safe_name(name), data, None, _telling(bar))
+        bar = st.empty()
+        try:
+            held = (found, _checked(file, bar))
+        except (RunError, codec.LccError) as exc:
+            reason = str(exc).rstrip(".")
+            held = (found, f"{reason}. Inspect shows which steps of the chain still restore")
         bar.empty()
-        keep = seen.keeps[-1] if seen.keeps else None
-        kept = {"bits": keep and keep.bits, "budget": keep and keep.budget,
-                "scope": keep.scope if keep else "model",
-                "coder": keep.coder if keep else "runlength"}  # fmt: skip
-        held = (found, package, of_archive(package, seen.full_nbytes, kept))
         st.session_state[_AS_IS] = held
-    return held[1], held[2]
+    if isinstance(held[1], str):
+        raise RunError(held[1])
+    package, receipt = held[1]
+    return package, receipt
 
 
-def _telling(bar: Any) -> Callable[[int, int], None]:
-    return lambda done, total: bar.progress(
-        min(done / total, 1.0), f"Rebuilt {plural(done, 'step')}"
-    )
+def _checked(file: OwnFile, bar: DeltaGenerator) -> tuple[Package, Receipt]:
+    """Raises RunError, codec.LccError."""
+    chain = codec.Chain(file.source)
+    records = Catalogue()
+    for found in read_on(chain, stamps(chain, None), records):
+        records, total = found, len(chain.entries)
+        done = len(records.records)
+        bar.progress(done / total / 2, f"Read {done:,} of {total:,} records")
+    seen = overview(records)
+    name = re.sub(r"(\.lcc)?\.zip$", "", file.name, flags=re.IGNORECASE)
+    data = file.source.read_bytes()
+
+    def progress(done: int, total: int) -> None:
+        bar.progress(min(0.5 + done / total / 2, 1.0), f"Rebuilt {plural(done, 'step')}")
+
+    package = export.check(export.safe_name(name), data, None, progress)
+    keep = seen.keeps[-1] if seen.keeps else None
+    kept = {"bits": keep and keep.bits, "budget": keep and keep.budget,
+            "scope": keep.scope if keep else "model",
+            "coder": keep.coder if keep else "runlength"}  # fmt: skip
+    return package, of_archive(package, seen.full_nbytes, kept)

@@ -13,6 +13,7 @@ from ..figures.records import record_sizes
 from ..receipt import Receipt, dumped, rows
 from ..script import NAME, RECEIPT, reproducing
 
+MOST_STEPS = 20_000  # of the slider: a browser keeps every one of them
 _STEP = "export_step"
 RESTORED = "export-restored"  # in the session: a step as a plain file
 
@@ -41,11 +42,14 @@ def choose_step(package: Package) -> int:
     st.subheader("One restored step", anchor=False)
     if len(package.steps) == 1:
         return package.steps[0]
-    if st.session_state.get(_STEP, package.steps[-1]) not in package.steps:  # of another chain
+    steps = package.steps[-MOST_STEPS:]
+    if len(steps) < len(package.steps):
+        st.caption(f"The newest {MOST_STEPS:,} of {len(package.steps):,} steps can be chosen.")
+    if st.session_state.get(_STEP, steps[-1]) not in steps:  # of another chain
         del st.session_state[_STEP]
     return int(
         st.select_slider(
-            "Step", package.steps, package.steps[-1], key=_STEP, bind="query-params",
+            "Step", steps, steps[-1], key=_STEP, bind="query-params",
             persist_state="session",
         )
     )  # fmt: skip

@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from streamlit.testing.v1 import AppTest
 
 import codec
-from lcviz import compressing, state
+from lcviz import compressing, export, state
 from lcviz.shelf import Shelf
 
 SECONDS = 60
@@ -192,6 +192,18 @@ def test_a_chain_as_it_is_and_again(bringing: Bringing, series: Path, tmp_path: 
     assert labels(page)[-1] == "Script"
 
 
+def test_a_long_chain_has_a_slider_that_a_browser_bears(
+    bringing: Bringing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lcviz.pages.offered.MOST_STEPS", 3)
+    with codec.Checkpointer(tmp_path / "run.lcc") as chain:
+        for i in range(5):
+            chain.save(i, {"w": torch.arange(20.0) * i})
+    page = bringing(export_path=tmp_path / "run.lcc", export_use="Export it as it is")
+    assert page.at.select_slider(key="export_step").options == ["2", "3", "4"]
+    assert "The newest 3 of 5 steps can be chosen." in page.texts("caption")
+
+
 def test_a_damaged_chain(bringing: Bringing, tmp_path: Path) -> None:
     with codec.Checkpointer(tmp_path / "run.lcc") as chain:
         for i in range(3):
@@ -207,7 +219,13 @@ def test_a_damaged_chain(bringing: Bringing, tmp_path: Path) -> None:
     assert "00000001.delta.safetensors" in error
     assert len(state.shelf()._taken) == 1  # what failed has left its place to others
     page.set("segmented_control", "export_use", "as_is")
-    assert any("does not restore" in t for t in page.texts("error"))
+    (again,) = page.texts("error")
+    assert "does not restore" in again
+    for sentence in (error, again):
+        assert sentence.endswith("Inspect shows which steps of the chain still restore.")
+    with pytest.MonkeyPatch.context() as patch:  # what failed is not tried at every click
+        patch.setattr(export, "check", None)
+        assert page.set("toggle", "tables", True).texts("error") == [again]
     assert not page.at.get("download_button")
 
 
