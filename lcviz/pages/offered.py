@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import streamlit as st
 
 from .. import export, state
@@ -144,9 +146,17 @@ def restoring(package: Package, step: int) -> None:
 
 
 def plain_step(package: Package, step: int) -> Restored:
-    """One step of a package of a visitor's own; restored once for as long as it is looked at."""
-    key, held = (package.sha256, step), st.session_state.get(RESTORED)
+    """One step of a package of a visitor's own; see `kept_step`."""
+    return kept_step((package.sha256, step), lambda: export.plain(package, step), step)
+
+
+def kept_step(key: object, make: Callable[[], Restored], step: int) -> Restored:
+    """A restored step, made once for as long as it is looked at: after a thousand deltas that takes
+    seconds. key: another one is another step."""
+    waiting = st.empty()  # always there: what comes below keeps its place, and its clicks
+    held = st.session_state.get(RESTORED)
     if held is None or held[0] != key:
-        held = st.session_state[RESTORED] = key, export.plain(package, step)
+        with waiting, st.spinner(f"Restoring step {step:,} from the archive…"):
+            held = st.session_state[RESTORED] = key, make()
     restored: Restored = held[1]
     return restored
