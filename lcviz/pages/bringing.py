@@ -45,6 +45,7 @@ def opened() -> Opened | None:
             path = st.text_input(
                 "Or a path on this machine", key="export_path", bind="query-params",
                 persist_state="session", placeholder="/path/to/checkpoints",
+                on_change=_path_given,
                 help="A folder of .safetensors or .pt files, one such file, a chain's directory, "
                 "run.lcc, or an archive, .lcc.zip. Nothing is changed there.",
             )  # fmt: skip
@@ -112,6 +113,12 @@ def _open(named: Named, key: object, place: Place | None) -> Opened | None:
         return None
     found: Opened = held[1]
     return found
+
+
+def _path_given() -> None:
+    """What was asked for last is opened: an upload, or why it was refused, makes room."""
+    if st.session_state["export_path"].strip():
+        _close()
 
 
 def _received(turn: int) -> None:

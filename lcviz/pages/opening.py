@@ -102,6 +102,7 @@ def choose() -> Source | None:
             path = st.text_input(
                 "Path on this machine", key="inspect_path", bind="query-params",
                 persist_state="session", placeholder="the chain of the run on Live",
+                on_change=_path_given,
                 help="Of a chain's directory, run.lcc, or of an archive, .lcc.zip. Another "
                 "process may be writing to it: nothing is locked or changed. Empty: the run on "
                 "Live.",
@@ -156,6 +157,12 @@ def _changed(path: Path) -> int | None:
         return path.stat().st_ctime_ns
     except (OSError, ValueError):
         return None
+
+
+def _path_given() -> None:
+    """What was asked for last is shown: an upload, or why it was refused, makes room."""
+    if st.session_state["inspect_path"].strip():
+        _drop()
 
 
 def _drop() -> None:

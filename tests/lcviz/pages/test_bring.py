@@ -266,6 +266,24 @@ def test_sentences_about_files_are_few(bringing: Bringing, tmp_path: Path) -> No
     assert page.texts("warning")[-1].startswith("And 3 more, each of a file that is unlike")
 
 
+def test_what_was_asked_for_last_is_opened(bringing: Bringing, series: Path) -> None:
+    def upload(page: Any, data: bytes) -> Any:
+        turn = page.at.session_state["export-turn"]
+        given = [("1.safetensors", data, "application/octet-stream")]
+        page.at.file_uploader(key=f"export_upload_{turn}").set_value(given)
+        return page.run()
+
+    page = upload(bringing(), (series / "step-5.safetensors").read_bytes())
+    assert [b.key for b in page.at.button] == ["export-close", "export-start"]
+    page.set("text_input", "export_path", str(series))
+    assert [b.label for b in page.at.button] == ["Compress 4 checkpoints"]
+    assert state.shelf().nbytes == 0
+    upload(page, (series / "step-5.safetensors").read_bytes())
+    assert page.at.button(key="export-close")
+    page.click("export-close")
+    assert [b.label for b in page.at.button] == ["Compress 4 checkpoints"]
+
+
 def test_a_server_for_others_opens_no_path(
     bringing: Bringing, series: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

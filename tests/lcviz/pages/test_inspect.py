@@ -262,6 +262,13 @@ def test_an_upload_that_does_not_fit_or_is_not_to_be_opened(
     (error,) = upload(page, "mine.lcc.zip", data).texts("error")
     assert error == "mine.lcc.zip: is a zip of 9 members; 8 are taken."
     assert page.metrics["Steps"] == ("4", "0 to 6")  # what was there before
+    monkeypatch.undo()
+    page.set("text_input", "inspect_path", str(path))  # who goes on is not told for ever
+    assert not page.texts("error")
+    assert upload(page, "mine.lcc.zip", data).at.button(key="inspect-close")
+    page.set("text_input", "inspect_path", str(tmp_path / "mine.lcc.zip"))
+    assert not any(b.key == "inspect-close" for b in page.at.button)  # the last one asked for
+    assert state.shelf().nbytes == 0
 
 
 def test_a_path_that_this_server_does_not_open(
