@@ -7,12 +7,11 @@ import contextlib
 import secrets
 import shutil
 import sys
-import tempfile
 import threading
-from pathlib import Path
 
 import codec
 
+from .scratch import Scratch
 from .session import Run
 from .snapshot import FAILED, PLAYING, RunError, Settings
 
@@ -30,7 +29,8 @@ class Runs:
 
     def __init__(self) -> None:
         sys.setswitchinterval(SWITCH_SECONDS)
-        self._root = Path(tempfile.mkdtemp(prefix="lcviz-"))
+        self._scratch = Scratch("runs")
+        self._root = self._scratch.path
         self._runs: dict[str, Run] = {}
         self._lock = threading.Lock()
         self._creating = threading.Lock()  # not the one above: making a run can take seconds

@@ -6,13 +6,16 @@ people with different links do not meet.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
+from .figures.inspected import plain
 from .figures.panel import INK, Panel, inked
 from .glossary import linked
 from .jobs import Jobs
@@ -20,6 +23,7 @@ from .runs import EXAMPLE_ID, Runs
 from .session import Run
 from .shelf import Shelf
 from .snapshot import PLAYING
+from .within import FOLDERS, check_within
 
 POLL_SECONDS = 1.0
 RESTING_POLL_SECONDS = 10.0
@@ -48,6 +52,12 @@ def all_jobs() -> Jobs[Any]:
 def shelf() -> Shelf:
     """The disk space of this server for what visitors bring."""
     return Shelf()
+
+
+def check_may_read(*paths: Path) -> None:
+    """Raise SourceError, with a way out, unless a visitor of this server may name these paths."""
+    address = st.get_option("server.address")
+    check_within(paths, address, os.environ.get(FOLDERS, ""))
 
 
 def current_run() -> Run | None:
@@ -211,6 +221,7 @@ def tables_toggle() -> None:
 def show_table(table: pd.DataFrame, key: str, height: int = TABLE_HEIGHT) -> None:
     """A table: as plain text if it is short, else scrolling. height: in pixels, if it scrolls."""
     if len(table) <= PLAIN_TABLE_ROWS:
-        st.table(table, hide_index=True)
+        # Streamlit reads the cells of this one as Markdown, and names come from anybody's files.
+        st.table(table.map(lambda v: plain(v) if isinstance(v, str) else v), hide_index=True)
     else:
         st.dataframe(table, key=f"table-{key}", hide_index=True, height=height)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -43,12 +44,21 @@ MARKS = {
     LOST: (GREY, "arrow"),
 }
 
+_LINKED = re.compile("www(?=[.])|:(?=//|material/)|@", re.IGNORECASE)
+_LISTED = re.compile("^([0-9]*)([-+.)])(?= |$)")
+
 T = TypeVar("T")
 
 
 def plain(text: str) -> str:
-    """Text from somebody else's file as Markdown that says just that: no links, no pictures."""
-    return "".join(f"\\{c}" if c in "\\`[]!*_$:~<>#|" else c for c in text)
+    """Text from somebody else's file as Markdown that says just that: no links, pictures, icons
+    or lists, one line, and nothing that would turn the words around it."""
+    text = " ".join(text.split())
+    shown = "".join(c if c.isprintable() else "\ufffd" for c in text)
+    # Streamlit looks for links and icons after escapes are gone: these must not stand together.
+    shown = _LINKED.sub(lambda found: f"{found[0]}\u2060", shown)
+    escaped = "".join(f"\\{c}" if c in "\\`[]!*_$:~<>#|&" else c for c in shown)
+    return _LISTED.sub(r"\1\\\2", escaped)
 
 
 def kind_of(facts: Facts) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from codec.source import Entry
 from lcviz.figures.inspected import (
     LOST,
@@ -151,8 +153,27 @@ def test_exponents_by_step(check_option: Check) -> None:
 
 def test_foreign_text_is_no_markdown() -> None:
     assert plain("![a](http://b) :red[x] `c` w_1.weight") == (
-        "\\!\\[a\\](http\\://b) \\:red\\[x\\] \\`c\\` w\\_1.weight"
+        "\\!\\[a\\](http\\:\u2060//b) \\:red\\[x\\] \\`c\\` w\\_1.weight"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("www.evil.com", "www\u2060.evil.com"),  # Streamlit would find these after all escapes
+        ("me@evil.com", "me@\u2060evil.com"),
+        (":material/home:", "\\:\u2060material/home\\:"),
+        ("a\n\n# b", "a \\# b"),
+        ("1. one", "1\\. one"),
+        ("- one", "\\- one"),
+        ("&lt;", "\\&lt;"),
+        ("\u202egnp.exe\0\ud800", "\ufffdgnp.exe\ufffd\ufffd"),  # would be turned, or not encode
+        ("fc1.weight", "fc1.weight"),
+        ("0.weight", "0.weight"),
+    ],
+)
+def test_foreign_text_links_nowhere_and_stays_in_its_line(text: str, shown: str) -> None:
+    assert plain(text) == shown
 
 
 def test_the_marked_exponent_has_a_rim(check_option: Check) -> None:

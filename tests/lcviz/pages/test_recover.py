@@ -200,7 +200,7 @@ def test_a_failure_is_told(recovering: Recovering, monkeypatch: pytest.MonkeyPat
     page = recovering().click("recover-start")
     assert state.all_jobs().wait(ASKED, 5, SECONDS).status == jobs.FAILED
     page.run()
-    assert page.texts("error") == ["The experiment failed. there is no room."]
+    assert page.texts("error") == ["The experiment failed: there is no room."]
     assert buttons(page) == {"recover-start"}
 
 
