@@ -4,6 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from lcviz import state
 from lcviz.pages import export, glossary, inspect, learn, live, recover, traced, tune
 
 st.set_page_config(
@@ -24,5 +25,6 @@ pages = [
     ),
 ]  # fmt: skip
 page = st.navigation(pages, position="top")
+state.keep_run()
 traced.toolbar()
 page.run()

@@ -16,11 +16,11 @@ from codec.errors import SourceError
 from codec.policy import Policy
 from codec.state import Arrays, Layout, copy_arrays, to_arrays
 
+from .brought import Opened
 from .export import Package, check, digest_of, kept_name
 from .figures.panel import nbytes_text, plural
 from .lab.compared import Compared, errors, zipped_nbytes
 from .lab.progress import Progress
-from .own import Opened
 from .receipt import Receipt, of_files
 from .shelf import FullError, Place
 from .snapshot import RunError
@@ -100,6 +100,8 @@ def _compress(
             if now != layout:  # other tensors: what they are measured against begins anew
                 first, layout = copy_arrays(live), now
             saved = chain.save(step, state)
+            if not saved.full_nbytes:
+                raise SourceError(f"Step {step} holds no values: all of its tensors are empty")
             taken += saved.nbytes
             place.take(saved.nbytes)
             if taken > MOST_ARCHIVE:
@@ -127,6 +129,8 @@ def _compress(
     package = check(
         name, data, {c.step: c.track for c in found}, lambda done, _: progress(n + done, 2 * n)
     )
+    if missing := {c.step for c in found} - set(package.steps):
+        raise RunError(f"The packed chain has lost its records of steps {sorted(missing)}")
     receipt = _receipt(opened, how, package, found)
     return Compressed(
         tuple(found), replace(package, data=b""), archive, package.sha256, how, receipt

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,8 @@ from codec.tree import leaves
 
 from .session import Run
 from .snapshot import RunError, Snapshot
+
+MOST_NAME = 100  # characters of an archive's name: others are added to it
 
 
 @dataclass(frozen=True)
@@ -59,9 +63,9 @@ class Package:
         """Of the newest step."""
         return self.tracks[-1]
 
-    @property
+    @cached_property
     def sha256(self) -> str:
-        """Of the archive."""
+        """Of the archive; kept, for every look at the page asks, and 300 MB take a while."""
         return hashlib.sha256(self.data).hexdigest()
 
 
@@ -139,6 +143,13 @@ def check(
 def digest_of(layout: Layout, state: Arrays) -> str:
     """xxh3-128 of a track's tensors, from all of their values."""
     return track_digest(layout, state, digest_sums(layout, state))
+
+
+def safe_name(name: str) -> str:
+    """What somebody called an archive, as a name that any disk takes, and no shell, script or
+    page can take for anything else."""
+    found = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:MOST_NAME].strip("-.")
+    return found or "chain"
 
 
 def kept_name(bits: int | None, budget: float | None) -> str:

@@ -56,7 +56,8 @@ class Found(Generic[T]):
 class View(Generic[T]):
     """A job as it is now.
 
-    status: IDLE if nobody has asked for it. message: why it stopped or failed, a sentence. found:
+    status: IDLE if nobody has asked for it. message: of one that stopped, a sentence; of one that
+    failed, why, for whoever looks knows what it was. found:
     the finished parts, from the first on. share: of the part under way, 0 to 1. ahead: jobs that
     come before it. watchers: who wants it, the one who looks included.
     """
@@ -141,6 +142,14 @@ class Jobs(Generic[T]):
         with self._condition:
             self._leave(who, None)
 
+    def forget(self, experiment: Hashable) -> None:
+        """Keep its finished parts no longer: nobody can ask for it any more.
+
+        A finalizer may call it in the middle of anything, in the thread that holds the lock too.
+        """
+        with self._condition:
+            self._kept.pop(experiment, None)
+
     def wait(self, experiment: Hashable, parts: int, timeout: float) -> View[T]:
         """Block until the job is neither waited for nor under way, or so many seconds are over."""
         key = experiment, parts
@@ -201,11 +210,15 @@ class Jobs(Generic[T]):
                 self._do(job)
             except _Stopped:
                 stopped = True  # why, is told where it was noticed
-            except (demo_models.DataError, codec.LccError, OSError) as exc:
-                ended = FAILED, f"The experiment failed. {str(exc).rstrip('.')}."
+            except (demo_models.DataError, codec.LccError) as exc:
+                ended = FAILED, f"{str(exc).rstrip('.')}."
+            except OSError as exc:
+                ended = FAILED, f"{str(exc.strerror or exc).rstrip('.')}."
+            except MemoryError:
+                ended = FAILED, "this machine has not enough memory for it."
             except Exception as exc:  # the next one in line must not suffer
                 _LOG.exception("an experiment failed")
-                ended = FAILED, f"The experiment stopped on an unexpected error: {exc!r}."
+                ended = FAILED, f"an unexpected error stopped it, {exc!r}."
             with self._condition:
                 if ended is not None:
                     self._ended[job.key] = ended
@@ -232,6 +245,6 @@ class Jobs(Generic[T]):
             with self._condition:
                 self._kept.setdefault(experiment, []).append(Found(value, time.time()))
                 while len(self._kept) > MAX_KEPT:
-                    del self._kept[next(iter(self._kept))]
+                    self._kept.pop(next(iter(self._kept)), None)
                 job.share = 0.0
                 self._condition.notify_all()

@@ -7,6 +7,7 @@ import os
 import select
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,8 @@ START_SECONDS = 120.0  # to import torch on a busy machine
 SECONDS = 20.0  # for a file, and more for a large one:
 SECONDS_A_BYTE = 1 / 10e6
 LOOK_SECONDS = 0.2
+AT_ONCE = 2  # files of this server that are read at a time: each may take several times its size
+_TURNS = threading.BoundedSemaphore(AT_ONCE)
 
 
 class Reader:
@@ -27,8 +30,18 @@ class Reader:
     def convert(self, source: Path, target: Path, look: Callable[[], None]) -> dict[str, Any]:
         """What the process answers, see unpickle; an "error" too if it has to be ended.
 
-        look() is called now and then; if it raises, so does this, and the process is ended.
+        look() is called now and then, also while files of other visitors have their turn; if it
+        raises, so does this, and the process is ended.
         """
+        while not _TURNS.acquire(timeout=LOOK_SECONDS):
+            look()
+        try:
+            return self._convert(source, target, look)
+        finally:
+            _TURNS.release()
+
+    def _convert(self, source: Path, target: Path, look: Callable[[], None]) -> dict[str, Any]:
+        """As `convert`, without waiting for a turn."""
         try:
             if self._process is None:
                 self._start()

@@ -25,6 +25,7 @@ from codec.errors import ForeignRecordError, RecordError
 from codec.metadata import FORMAT
 from codec.untrusted import parsed
 
+from . import claims
 from .export import Package, digest_of
 from .session import Run
 from .snapshot import Snapshot
@@ -192,8 +193,13 @@ def load(data: bytes) -> Receipt:
         right += [isinstance(r[k], str) for r in receipt["records"] for k in ("file", "sha256")]
         right += [isinstance(t, str) and int(s) >= 0 for s, t in receipt["tracks"].items()]
         right += [Path(archive["file"]).name == archive["file"]]
+        right += [bool(receipt["records"]), bool(receipt["tracks"])]
+        if all(right):
+            claims.check_types(receipt)
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
-        raise ReceiptError("This receipt lacks its archive, records or tracks.") from exc
+        raise ReceiptError(
+            "This receipt lacks its archive, records, tracks, sizes or settings."
+        ) from exc
     if not all(right):
         raise ReceiptError("This receipt's archive, records or tracks are not what they should be.")
     return receipt
@@ -205,7 +211,8 @@ def problems(
     """What an archive's bytes have against them: sentences, none if all is as the receipt says.
 
     Every record is hashed and every step rebuilt, whatever the archive's own hash says: so it is
-    told what differs. progress(steps done, in all).
+    told what differs. Sizes and settings are compared too, see `claims`. progress(steps done, in
+    all).
     """
     found = []
     archive, tracks = receipt["archive"], receipt["tracks"]
@@ -223,10 +230,14 @@ def problems(
             digest = hashlib.sha256(chain.read_bytes(entry)).hexdigest()
             if told.get(entry.name, digest) != digest:
                 found.append(f"The record {entry.name} has another SHA-256: {digest}.")
-        seen = set()
+        found += claims.of_records(receipt, chain.entries)
+        seen, full, kept = set(), 0, {}
         for position in chain.every_step():
             step = str(position.step)
             seen.add(step)
+            full += position.layout.nbytes
+            if position.entry.kind != "base":
+                kept[position.entry.name] = position.record.metadata
             track = digest_of(position.layout, position.state)
             if tracks.get(step) != track:
                 found.append(f"Step {step} restores to a track of digest {track}, not as told.")
@@ -234,6 +245,9 @@ def problems(
                 progress(len(seen), len(tracks))
         if missing := sorted(tracks.keys() - seen, key=int):
             found.append(f"Of the steps told, {len(missing)} do not restore: {missing[0]} first.")
+        sizes = {"float32": full, "records": chain.nbytes, "archive": len(data)}
+        found += claims.of_sizes(receipt, sizes)
+        found += claims.of_settings(receipt, list(kept.items()))
     except codec.LccError as exc:
         found.append(f"The archive does not restore: {str(exc).rstrip('.')}.")
     return found

@@ -7,13 +7,12 @@ import contextlib
 import secrets
 import shutil
 import sys
-import tempfile
 import threading
-from pathlib import Path
 
 import codec
 
 from . import heap
+from .scratch import Scratch
 from .session import Run
 from .snapshot import BUSY, FAILED, PLAYING, RunError, Settings
 
@@ -31,7 +30,8 @@ class Runs:
 
     def __init__(self) -> None:
         sys.setswitchinterval(SWITCH_SECONDS)
-        self._root = Path(tempfile.mkdtemp(prefix="lcviz-"))
+        self._scratch = Scratch("runs")
+        self._root = self._scratch.path
         self._runs: dict[str, Run] = {}
         self._lock = threading.Lock()
         self._creating = threading.Lock()  # not the one above: making a run can take seconds

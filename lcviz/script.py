@@ -83,21 +83,29 @@ _TRAINING = '''def make_chain(path, options):
 
 '''
 
-_COMPRESSING = '''def states(options):
-    """Step and state of every file, in the order of the receipt."""
+_COMPRESSING = '''def given(options, scratch):
+    """The files by their SHA-256; a chain's folder is the archive that it is packed to."""
     found = {}
-    for path in options.files:
+    for i, path in enumerate(options.files):
+        if path.is_dir() and any(path.glob("*.base.safetensors")):
+            codec.Chain(path).pack(scratch / f"given{i}.lcc.zip")
+            path = scratch / f"given{i}.lcc.zip"
         for file in sorted(path.iterdir()) if path.is_dir() else [path]:
             if file.is_file():
                 found[sha256(file.read_bytes())] = file
+    return found
+
+
+def states(found):
+    """Step and state of every file, in the order of the receipt."""
     for step, name, digest, under in FILES:
         if digest not in found:
             raise DifferentError(f"The file {name} of SHA-256 {digest} is not among those given.")
         path = found[digest]
-        if name.endswith(".zip"):
+        if name.lower().endswith(".zip"):
             for position in codec.Chain(path).every_step():
                 yield position.step, position.whole()
-        elif name.endswith(".safetensors"):
+        elif name.lower().endswith(".safetensors"):
             yield step, weights(safetensors.torch.load(path.read_bytes()))
         else:
             state = torch.load(path, map_location="cpu", weights_only=True)
@@ -118,7 +126,7 @@ def weights(state):
 def make_chain(path, options):
     """Compress the files, one step each."""
     with checkpointer(path) as chain:
-        for step, state in states(options):
+        for step, state in states(given(options, path.parent)):
             chain.save(step, state)
 
 
@@ -186,27 +194,46 @@ if __name__ == "__main__":
     sys.exit(main())
 '''
 
-_RESTORING = '''"""Restores a step of @ARCHIVE@ as a plain .safetensors file.
+_RESTORING = '''"""Restores a step of the archive beside this file as a plain .safetensors file.
 
     python restore.py [STEP]
 
-Run it where `codec` can be imported: in the root of the project.
+Run it where `codec` can be imported: in the root of the project. Exit code 0: done. 1: the archive
+is damaged, or has no such step; a sentence says what. 2: wrong use.
 """
 
+import argparse
 import sys
 from pathlib import Path
 
 import codec
 from codec.files import write_state
 
-archive = Path(__file__).with_name("@ARCHIVE@")
-step = int(sys.argv[1]) if len(sys.argv) > 1 else @LAST@
-report = codec.verify(archive)
-if not report.ok:
-    sys.exit(f"The archive is damaged: {report.problems[0]}")
-output = Path(f"step{step}.safetensors")
-tensors, _ = write_state(output, codec.restore(archive, step), "safetensors")
-print(f"{output}: {tensors} tensors")
+ARCHIVE = @ARCHIVE@
+LAST = @LAST@
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\\n")[0])
+    parser.add_argument("step", type=int, nargs="?", default=LAST, help=f"default: {LAST}")
+    step = parser.parse_args().step
+    archive = Path(__file__).with_name(ARCHIVE)
+    try:
+        report = codec.verify(archive)
+        if not report.ok:
+            print(f"The archive is damaged: {report.problems[0]}")
+            return 1
+        output = Path(f"step{step}.safetensors")
+        tensors, _ = write_state(output, codec.restore(archive, step), "safetensors")
+    except codec.LccError as exc:
+        print(f"error: {exc}")
+        return 1
+    print(f"{output}: {tensors} tensors")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
 '''
 
 
@@ -257,5 +284,5 @@ def reproducing(receipt: Receipt) -> str:
 def restoring(receipt: Receipt) -> str:
     """The short one that restores a step."""
     last = max(map(int, receipt["tracks"]))
-    text = _RESTORING.replace("@ARCHIVE@", receipt["archive"]["file"])
-    return text.replace("@LAST@", str(last))
+    text = _RESTORING.replace("@LAST@", str(last))
+    return text.replace("@ARCHIVE@", repr(receipt["archive"]["file"]))

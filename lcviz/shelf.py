@@ -6,15 +6,14 @@ does, at the latest with the server, the folder is deleted. Nothing here knows a
 
 from __future__ import annotations
 
-import atexit
 import itertools
 import shutil
-import tempfile
 import threading
 import weakref
 from pathlib import Path
 
 from .figures.panel import nbytes_text
+from .scratch import Scratch
 
 MOST_BYTES = 2 * 2**30  # of all places together
 MOST_PLACES = 40
@@ -29,12 +28,12 @@ class Shelf:
 
     def __init__(self, most_bytes: int = MOST_BYTES, most_places: int = MOST_PLACES) -> None:
         self.most_bytes, self.most_places = most_bytes, most_places
-        self._root = Path(tempfile.mkdtemp(prefix="lcviz-own-"))
+        self._scratch = Scratch("own")
+        self._root = self._scratch.path
         # A finalizer may run in the middle of anything, in the thread that holds the lock too.
         self._lock = threading.RLock()
         self._numbers = itertools.count()
         self._taken: dict[int, int] = {}
-        atexit.register(shutil.rmtree, self._root, ignore_errors=True)
 
     @property
     def nbytes(self) -> int:
@@ -47,8 +46,8 @@ class Shelf:
         with self._lock:
             if len(self._taken) >= self.most_places:
                 raise FullError(
-                    f"This server already keeps files of {self.most_places} visitors, its limit. "
-                    "Come back when one of them has left."
+                    f"This server already keeps {self.most_places} series and chains of visitors, "
+                    "its limit. Close what you do not need, or come back when somebody has left."
                 )
             number = next(self._numbers)
             self._taken[number] = 0

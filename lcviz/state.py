@@ -6,7 +6,9 @@ people with different links do not meet.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import pandas as pd
@@ -16,6 +18,7 @@ import streamlit as st
 import codec
 import demo_models
 
+from .figures.inspected import plain
 from .figures.panel import INK, Panel, inked
 from .glossary import linked
 from .jobs import Jobs
@@ -23,6 +26,7 @@ from .runs import EXAMPLE_ID, Runs
 from .session import Run
 from .shelf import Shelf
 from .snapshot import BUSY, RunError
+from .within import FOLDERS, check_within
 
 POLL_SECONDS = 1.0
 RESTING_POLL_SECONDS = 10.0
@@ -52,6 +56,12 @@ def all_jobs() -> Jobs[Any]:
 def shelf() -> Shelf:
     """The disk space of this server for what visitors bring."""
     return Shelf()
+
+
+def check_may_read(*paths: Path) -> None:
+    """Raise SourceError, with a way out, unless a visitor of this server may name these paths."""
+    address = st.get_option("server.address")
+    check_within(paths, address, os.environ.get(FOLDERS, ""))
 
 
 def current_run() -> Run | None:
@@ -112,6 +122,12 @@ def _look_for_example() -> None:
 def look_at(run: Run) -> None:
     """Make a run the one this session, and this URL, shows."""
     remember(_RUN, None if is_example(run) else run.id)
+
+
+def keep_run() -> None:
+    """Leave the run in this URL, also on pages that show none: a reload or a link finds it."""
+    if run_id := remembered(_RUN):
+        remember(_RUN, run_id)
 
 
 def known_run() -> Run | None:
@@ -245,6 +261,7 @@ def tables_toggle() -> None:
 def show_table(table: pd.DataFrame, key: str, height: int = TABLE_HEIGHT) -> None:
     """A table: as plain text if it is short, else scrolling. height: in pixels, if it scrolls."""
     if len(table) <= PLAIN_TABLE_ROWS:
-        st.table(table, hide_index=True)
+        # Streamlit reads the cells of this one as Markdown, and names come from anybody's files.
+        st.table(table.map(lambda v: plain(v) if isinstance(v, str) else v), hide_index=True)
     else:
         st.dataframe(table, key=f"table-{key}", hide_index=True, height=height)

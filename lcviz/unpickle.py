@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 KEYS = ("model", "model_state_dict", "state_dict", "module", "net", "network", "weights")
+RESERVED = "__metadata__"  # in a .safetensors file that is no tensor
 MOST_KEYS = 100_000
 DEEP = 3  # keys until the weights
 TIES = 2  # tensors may take so many times the file: some stand in it once for two names
@@ -51,7 +52,7 @@ def main() -> None:
             answer = {"error": "asks for much more memory than it has bytes"}
         except Exception as exc:  # torch and pickle raise whatever a damaged file leads them to
             answer = {"error": f"cannot be read as weights only: {_reason(exc)}"}
-        print(json.dumps(answer), flush=True)
+        print(json.dumps(_told(answer)), flush=True)
 
 
 def read(torch: Any, source: str, nbytes: int) -> tuple[dict[str, Any], list[str], list[str]]:
@@ -79,6 +80,8 @@ def read(torch: Any, source: str, nbytes: int) -> tuple[dict[str, Any], list[str
         if not isinstance(value, torch.Tensor):
             left_out.append("/".join([*under, name])[:200])
             continue
+        if name == RESERVED or not _is_unicode(name):
+            raise Refused(f"has a key that .safetensors files cannot hold: {name[:80]!r}")
         if value.layout != torch.strided or value.device.type != "cpu" or value.is_quantized:
             raise Refused(f"holds a tensor that is sparse, quantized or without values: {name!r}")
         total += value.numel() * value.element_size()
@@ -90,6 +93,20 @@ def read(torch: Any, source: str, nbytes: int) -> tuple[dict[str, Any], list[str
         raise Refused(f"holds no tensors{f', but {told}' if told else ''}"[:300])
     own = {name: value.detach().contiguous().clone() for name, value in weights.items()}
     return own, under, left_out[:20]
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a file can hold it: a pickle's texts may have lone surrogates."""
+    return not any("\ud800" <= c <= "\udfff" for c in text)
+
+
+def _told(value: Any) -> Any:
+    """The same with every text one that can be shown."""
+    if isinstance(value, dict):
+        return {key: _told(own) for key, own in value.items()}
+    if isinstance(value, list):
+        return [_told(own) for own in value]
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
 def _reason(exc: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 
@@ -9,10 +10,13 @@ import pytest
 import torch
 
 
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """The whole suite runs on all cores; what was named runs at once, in this process."""
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """The whole suite runs on all cores; what was named runs at once, in this process.
+
+    One process more than there are cores: browser tests wait more than they compute.
+    """
     whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
-    return None if whole else 0
+    return (os.cpu_count() or 1) + 1 if whole else 0
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -97,7 +97,7 @@ class Visitor:
         if path == "export":
             self._take_along()
         self._check()
-        assert path == "glossary" or self._run_in_url() == self.run, f"{path} shows another run"
+        self._own(path)
         self.page.get_by_role("link", name="Live", exact=True).first.click()
         self._opened()
 
@@ -157,7 +157,7 @@ class Visitor:
         if self.run is None:
             expect(controls).to_contain_text(EXAMPLE)
             return
-        assert self._run_in_url() == self.run, "the link leads to another run"
+        self._own("Live")
         expect(controls).to_contain_text(self.model)
         expect(controls).to_contain_text(f"of {self.iterations}")
         expect(self.page.get_by_text(f", seed {self.seed} ·")).to_have_count(1)
@@ -205,6 +205,16 @@ class Visitor:
 
     def _run_in_url(self) -> str | None:
         return parse_qs(urlsplit(self.page.url).query).get("run", [None])[0]
+
+    def _own(self, page: str) -> None:
+        """The run that the page shows is one's own."""
+        shown = self._run_in_url()
+        if shown != self.run:
+            stale = self.page.get_by_text(STALE).count()
+            raise AssertionError(
+                f"{page} shows {shown}, not {self.run}, {'saying so' if stale else 'silently'}: "
+                f"{self.page.url}\n{self.page.get_by_test_id('stMain').inner_text()[:1000]}"
+            )
 
     def _check(self) -> None:
         expect(self.page.locator(ERRORS)).to_have_count(0)

@@ -39,8 +39,8 @@ ABOUT_STAGES = (
     "below the entropy, which is that of single values.\n"
 )
 ABOUT_BUCKETS = (
-    "Kept: by priority promotion with that many bits. Distance: ‖rebuilt − u‖ / ‖u − u₀‖; E's "
-    "rounding alone keeps it above 0. And smaller: the bucket and all below it are left out.\n"
+    "Distance: ‖rebuilt − u‖ / ‖u − u₀‖; E's rounding alone keeps it above 0. And smaller: the "
+    "bucket and all below it are left out.\n"
 )
 
 
@@ -153,7 +153,8 @@ class RemovedBucket:
             if rest:
                 n = sum(r["count"] for r in rest)
                 parts.append(f"Smaller ones change none of it: {len(rest)}, with {n:,} members.\n")
-        return "\n".join([*parts, ABOUT_BUCKETS])
+        kept = "every bucket" if options.bits is None else f"those that x = {options.bits} promotes"
+        return "\n".join([*parts, f"Kept by the chain up to there: {kept}. {ABOUT_BUCKETS}"])
 
 
 def _saved(x: int | None, symbols: float, saved: Sequence[float]) -> list[str]:

@@ -53,8 +53,9 @@ ABOUT = (
     "Only settings that no other one beats in bytes, distance and rework at once; --json has all. "
     "Bytes are shares of the float32 size of all that is saved, the base left out. Distance: "
     "‖restored − u‖ / ‖u − u₀‖, with u the state before the failure and u₀ the first one. It and "
-    "rework are means over 10 failures, each just before the next checkpoint. 95 %: another "
-    "failure (checkpoint) stays below in 95 of 100 cases.\n"
+    "rework are means over 10 failures, each just before the next checkpoint, fewer where "
+    "checkpoints are far apart. 95 %: another failure (checkpoint) stays below in 95 of 100 "
+    "cases.\n"
 )
 
 
@@ -147,9 +148,10 @@ class Tune:
             if checks := [r for r in own if r["kind"] == "check"]:
                 met = sum(r["met"] for r in checks)
                 values = ", ".join(f"{r['reached']:.3g}" for r in checks)
+                seeds = f"{len(checks)} fresh seed{'s' if len(checks) > 1 else ''}"
                 parts.append(
-                    f"Checked by trainings of {len(checks)} fresh seeds that failed: {met} of "
-                    f"{len(checks)} within {options.target[1]:g} ({values}).\n"
+                    f"Checked by trainings of {seeds} that failed: {met} of {len(checks)} within "
+                    f"{options.target[1]:g} ({values}).\n"
                 )
         return "\n".join([*parts, ABOUT])
 

@@ -37,11 +37,11 @@ def ab_table(a: Side, b: Side, live_loss: float) -> pd.DataFrame:
         ("bits a parameter, newest record", *(f"{s.bits:.3f}" for s in (a, b)),
          f"{_signed(b.bits - a.bits, '.3f')} bits"),
         ("distance, % of the way trained", *(percent_text(s.distance) for s in both),
-         f"{_signed(100 * (both[1].distance - both[0].distance), '.2f')} percentage points"),
+         _points(both[0].distance, both[1].distance)),
         (f"loss, restored (live {loss_text(live_loss, 4)})", *(loss_text(s.loss) for s in (a, b)),
          _loss(a.loss, b.loss)),
         ("buckets kept", *(f"{s.newest.kept} of {s.buckets}" for s in (a, b)),
-         f"{_signed(both[1].kept - both[0].kept, 'd')} buckets"),
+         _buckets(both[1].kept - both[0].kept)),
         ("code tables written, bytes", *(_tables(s) for s in both),
          _more(both[0].table_nbytes, both[1].table_nbytes)),
         (f"time to encode, median of {steps}", *(f"{1000 * s.seconds:.2f} ms" for s in (a, b)),
@@ -83,12 +83,16 @@ def ab_sizes(a: Side, b: Side) -> Panel:
 
 def ab_distances(a: Side, b: Side) -> Panel:
     """How far a restart would be from what was trained, with both."""
+    far = [s.newest.distance for s in (a, b)]
+    sentence = f"Restored from step {a.newest.step}, the model would be "
+    if all(map(math.isfinite, far)):
+        sentence += f"{percent_text(far[0])} of the way trained from the live one with A, "
+        sentence += f"{percent_text(far[1])} with B."
+    else:
+        sentence += "so far from the live one that it has no number."
     return _both(
         a, b, lambda _, s: 100 * s.distance, "distance, % of the way trained",
-        "Distance of what is restored to what was trained, A and B",
-        f"Restored from step {a.newest.step}, the model would be "
-        f"{percent_text(a.newest.distance)} of the way trained from the live one with A, "
-        f"{percent_text(b.newest.distance)} with B.",
+        "Distance of what is restored to what was trained, A and B", sentence,
         "Relative distance of the restored to the live model with A and with B, by step.",
     )  # fmt: skip
 
@@ -150,6 +154,17 @@ def _share(a: float, b: float) -> str:
 
 def _loss(a: float, b: float) -> str:
     return _signed(b - a, ".6f") if math.isfinite(a) and math.isfinite(b) else "no number"
+
+
+def _points(a: float, b: float) -> str:
+    """Of two shares."""
+    if not math.isfinite(b - a):
+        return "no number"
+    return f"{_signed(100 * (b - a), '.2f')} percentage points"
+
+
+def _buckets(more: int) -> str:
+    return f"{_signed(more, 'd')} bucket{'' if abs(more) == 1 else 's'}"
 
 
 def _signed(difference: float, how: str) -> str:

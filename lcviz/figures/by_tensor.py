@@ -13,7 +13,7 @@ from .panel import CIVIDIS, Option, Panel, base_option
 MEASURES = {
     "bits": "bits a parameter",
     "error": "relative error ‖δ − q‖ / ‖δ‖",
-    "zeros": "values whose change is dropped, %",
+    "zeros": "values left as they were, %",
 }
 MAX_ROWS = 40
 NAME_LENGTH = 26
@@ -136,8 +136,12 @@ def _sentence(found: ByTensor, own: Variant, measure: str, names: list[str]) -> 
         return "In this step every tensor was stored exactly, so there is nothing to compare."
     by = sorted(here, key=lambda n: value(here[n], measure))
     low, high = by[0], by[-1]
-    text = f"With {own.text} (framed), it is least in {low}, {_said(here[low], measure)}"
-    text += f", and most in {high}, {_said(here[high], measure)}." if low != high else "."
+    least, most = (_said(here[name], measure) for name in (low, high))
+    text = f"With {own.text} (framed), it is "
+    if least != most:
+        text += f"least in {low}, {least}, and most in {high}, {most}."
+    else:
+        text += f"{least} in {low}." if len(by) == 1 else f"{least} in every tensor with codes."
     if len(found.sizes) > len(names):
         text += f" Drawn are the {len(names)} largest of {len(found.sizes)} tensors."
     return text

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from ..lab.compared import Compared, TensorError, totals
+from .inspected import plain
 from .panel import (
     BLUE,
     GREEN,
@@ -144,8 +145,8 @@ def tensors_of_step(one: Compared) -> Panel:
         first, last = worst[0], worst[-1]
         more = f" The {MOST_BARS} furthest are drawn." if len(worst) > MOST_BARS else ""
         sentence = (
-            f"At step {one.step} {_short(first.name)} is furthest from its original, "
-            f"{_number_text(first.distance)}, {_short(last.name)} closest, "
+            f"At step {one.step} {plain(_short(first.name))} is furthest from its original, "
+            f"{_number_text(first.distance)}, {plain(_short(last.name))} closest, "
             f"{_number_text(last.distance)}.{more}"
         )
     table = pd.DataFrame(

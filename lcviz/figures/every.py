@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import pandas as pd
@@ -132,12 +133,19 @@ def _line(
 
 def _sentence(tried: Tried, full_nbytes: int, marked: Mapping[str, Variant]) -> str:
     small = min(tried, key=lambda v: tried[v].nbytes)
-    near = min(tried, key=lambda v: (tried[v].distance, tried[v].nbytes))
     text = (
         f"The fewest bytes are {nbytes_text(tried[small].nbytes)} "
-        f"({percent_text(tried[small].nbytes / full_nbytes)} of float32), with {small.text}, and "
-        f"the nearest is {percent_text(tried[near].distance)} of the way trained, with {near.text}."
+        f"({percent_text(tried[small].nbytes / full_nbytes)} of float32), with {small.text}"
     )
+    near = min(
+        (v for v in tried if math.isfinite(tried[v].distance)),
+        key=lambda v: (tried[v].distance, tried[v].nbytes), default=None,
+    )  # fmt: skip
+    if near is None:
+        text += "; distances have no number here."
+    else:
+        far = percent_text(tried[near].distance)
+        text += f", and the nearest is {far} of the way trained, with {near.text}."
     budgets = [who for who, v in marked.items() if v.budget is not None]
     if budgets:
         one = len(budgets) == 1

@@ -22,14 +22,7 @@ def weight_over_steps(found: Sequence[Followed], viewed: Followed) -> Panel:
     option["xAxis"]["min"] = min(*steps, viewed.step)
     option["grid"][0]["left"] = 84
     option["yAxis"]["nameGap"] = 66
-    kept = sum(f.kept for f in found if not f.exact)
-    coded = sum(not f.exact for f in found)
-    sentence = f"In step {viewed.step}: {_in_words(viewed)}."
-    if coded:
-        sentence += (
-            f" In {kept} of the {plural(coded, 'delta')} shown its change was kept; in the others "
-            "it waited for the next one."
-        )
+    sentence = f"In step {viewed.step}: {_in_words(viewed)}.{_waited(found)}"
     table = pd.DataFrame(
         {
             "step": steps,
@@ -42,6 +35,20 @@ def weight_over_steps(found: Sequence[Followed], viewed: Followed) -> Panel:
     )
     alt = "Trained and restored value of the followed weight, by step."
     return Panel(f"The followed weight, {name_text(viewed)}", sentence, option, alt, table)
+
+
+def _waited(found: Sequence[Followed]) -> str:
+    """A second sentence: how often its change was kept, how often not, how often there was none."""
+    coded = [f for f in found if not f.exact]
+    if not coded:
+        return ""
+    kept, changed = sum(f.kept for f in coded), sum(f.bucket is not None for f in coded)
+    told = [f"in {kept} its change was kept"]
+    if waited := changed - kept:
+        told.append(f"in {waited} it waited for the next one")
+    if still := len(coded) - changed:
+        told.append(f"in {still} there was none")
+    return f" Of the {plural(len(coded), 'delta')} shown, {', '.join(told)}."
 
 
 def name_text(f: Followed) -> str:

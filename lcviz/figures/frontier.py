@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 
 import pandas as pd
@@ -20,8 +21,7 @@ def frontier_panel(tuned: Tuned, measure: str, unit: str) -> Panel:
     measure: "distance" or "rework". unit: what bytes are counted for, "iteration" or "checkpoint".
     """
     value = _VALUES[measure]
-    highest = MOST_REWORK if measure == "rework" else math.inf
-    drawn = [c for c in tuned.candidates if value(c) <= highest]
+    drawn = [c for c in tuned.candidates if value(c) <= _HIGHEST[measure]]
     best = tuned.recommended
 
     def point(c: Candidate) -> Option:
@@ -68,7 +68,10 @@ def frontier_panel(tuned: Tuned, measure: str, unit: str) -> Panel:
         "beats in both."
     )
     if more:
-        sentence += f" {more} lose more than {MOST_REWORK:g} iterations and are not drawn."
+        why = f"lose more than {MOST_REWORK:g} iterations"
+        if measure == "distance":
+            why = "restore what is not finite"
+        sentence += f" {more} {why} and are not drawn."
     return Panel(
         f"What is written, and what a crash loses: {MEASURES[measure]}", sentence, option,
         "Each tried setting as a point, bytes to the right, what is lost upwards, with the line of "
@@ -112,6 +115,7 @@ def _unbeaten(drawn: Sequence[Candidate], value: Callable[[Candidate], float]) -
     return found
 
 
+_HIGHEST = {"distance": sys.float_info.max, "rework": MOST_REWORK}
 _VALUES: dict[str, Callable[[Candidate], float]] = {
     "distance": lambda c: max(c.distance.value, 0.001),
     "rework": lambda c: c.rework.value if c.rework else 0.0,

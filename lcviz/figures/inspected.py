@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -43,12 +44,21 @@ MARKS = {
     LOST: (GREY, "arrow"),
 }
 
+_LINKED = re.compile("www(?=[.])|:(?=//|material/)|@", re.IGNORECASE)
+_LISTED = re.compile("^([0-9]*)([-+.)])(?= |$)")
+
 T = TypeVar("T")
 
 
 def plain(text: str) -> str:
-    """Text from somebody else's file as Markdown that says just that: no links, no pictures."""
-    return "".join(f"\\{c}" if c in "\\`[]!*_$:~<>#|" else c for c in text)
+    """Text from somebody else's file as Markdown that says just that: no links, pictures, icons
+    or lists, one line, and nothing that would turn the words around it."""
+    text = " ".join(text.split())
+    shown = "".join(c if c.isprintable() else "\ufffd" for c in text)
+    # Streamlit looks for links and icons after escapes are gone: these must not stand together.
+    shown = _LINKED.sub(lambda found: f"{found[0]}\u2060", shown)
+    escaped = "".join(f"\\{c}" if c in "\\`[]!*_$:~<>#|&" else c for c in shown)
+    return _LISTED.sub(r"\1\\\2", escaped)
 
 
 def kind_of(facts: Facts) -> str:
@@ -194,17 +204,15 @@ def tensor_bars(facts: StepFacts) -> Panel:
     names = [_short(t.name) for t in shown]
     left = [round(100 * (t.changed or 0) / max(t.n, 1), 3) for t in shown]
     right = [None if t.bits is None else round(t.bits, 4) for t in shown]
+    per = "bits a parameter" if facts.together == 1 else "bits a parameter and step"
     columns: list[tuple[str, str, Sequence[float | None]]] = [
-        ("values changed, %", BLUE, left), ("bits a parameter", GREEN, right)
+        ("values changed, %", BLUE, left), (per, GREEN, right)
     ]  # fmt: skip
-    if facts.column is not None:
-        columns.pop()
     height = 18 * len(shown) + 12
     grids, xs, ys, series = [], [], [], []
     for i, (name, colour, values) in enumerate(columns):
-        across: dict[str, Any] = {"left": 190, "right": 40}
-        if len(columns) > 1:
-            across = {"left": 190, "right": "44%"} if i == 0 else {"left": "60%", "right": 40}
+        across: dict[str, Any]
+        across = {"left": 190, "right": "44%"} if i == 0 else {"left": "60%", "right": 40}
         grids.append(across | {"top": 8, "height": height})
         xs.append(
             {"type": "value", "gridIndex": i, "name": name, "nameLocation": "middle", "nameGap": 28,
@@ -240,9 +248,9 @@ def _changes(facts: StepFacts, coded: Sequence[TensorFacts]) -> str:
         share = percent_text((most.changed or 0) / most.n)
         text += f"; the largest share is that of {plain(most.name)}, {share}"
     text += "."
-    if facts.column is not None:
-        text += f" Its words stand for {plural(facts.moments, 'step')} at once, so bits are not "
-        text += "those of one."
+    if facts.together > 1:
+        text += f" Its code words stand for {facts.together} steps at once: of their bits, each "
+        text += "step is given an equal share."
     if len(coded) > MAX_TENSORS:
         text += f" Drawn are the {MAX_TENSORS} largest of {plural(len(coded), 'tensor')}."
     return text

@@ -33,12 +33,15 @@ def kept_panel(
     chosen: int,
     live_loss: float,
     marked: tuple[int, BucketKey] | None = None,
+    *,
+    each: bool = False,
 ) -> Panel:
     """The curve as far as it is known, the bits x on it, and the chosen k.
 
     losses: k -> loss, `chosen` among them. most: buckets there are. marks: k -> the bits that keep
     as many. live_loss: of the model that was saved. marked: the bucket that is highlighted, and
-    the k from which on it is kept.
+    the k from which on it is kept. each: k are kept of each tensor, and `most` are those of the one
+    that has most, not of the whole model.
     """
     known = sorted(losses)
     line = [[k, plotted(losses[k])] for k in known]
@@ -75,12 +78,16 @@ def kept_panel(
         ],
     }  # fmt: skip
     left = most + 1 - len(known)
-    sentence = kept_sentence(f"With the largest {plural(chosen, 'bucket')} of {most}",
+    of = f"of each tensor, {most} at most" if each else f"of {most}"
+    sentence = kept_sentence(f"With the largest {plural(chosen, 'bucket')} {of}",
                              losses[chosen], live_loss)  # fmt: skip
     if left:
         sentence += f" {left} of {most + 1} points of the curve are still being measured."
     if marked is not None:
-        sentence += f" Highlighted: {exponent_text(*marked[1])} is kept from k = {marked[0]} on."
+        where = ", in one tensor at least" if each else ""
+        sentence += (
+            f" Highlighted: {exponent_text(*marked[1])} is kept from k = {marked[0]} on{where}."
+        )
     table = pd.DataFrame(
         {
             "k": known,

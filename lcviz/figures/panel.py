@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -83,7 +83,9 @@ def loss_text(loss: float, digits: int = 6) -> str:
 
 
 def percent_text(share: float) -> str:
-    """0.0343 -> '3.43 %'; tiny shares keep two digits, '< 0.01 %' below that."""
+    """0.0343 -> '3.43 %'; tiny shares keep two digits, '< 0.01 %' below that; NaN is said."""
+    if not math.isfinite(share):
+        return "not finite"
     value = 100 * share
     if 0 < value < 0.01:
         return "< 0.01 %"
@@ -99,6 +101,12 @@ def exponent_text(exponent: int, sign: int | None = None) -> str:
 def plural(n: int, noun: str) -> str:
     """1, "level" -> '1 level'; 3, "level" -> '3 levels'."""
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def enumerated(names: Sequence[str]) -> str:
+    """["a", "b", "c"] -> 'a, b and c'."""
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def minus(number: object) -> str:

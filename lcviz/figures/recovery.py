@@ -1,4 +1,4 @@
-"""What a crash costs with each way to save: rework by seed, and the race back."""
+"""What a crash costs with each way to save: rework by seed, and the state right after it."""
 
 from __future__ import annotations
 
@@ -7,37 +7,12 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from ..lab.recovery import Outcome
 from ..lab.rework import Cost
-from .panel import (
-    BLUE,
-    GREEN,
-    GREY,
-    PURPLE,
-    VERMILION,
-    Option,
-    Panel,
-    base_option,
-    loss_text,
-    nbytes_text,
-    percent_text,
-    plotted,
-    plural,
-)
+from .panel import GREY, Option, Panel, base_option, loss_text, nbytes_text, percent_text
+from .race import STYLES
 
-# Of each method: colour, symbol, dash.
-STYLES = {
-    "full": (GREY, "rect", "solid"),
-    "SCAR": (VERMILION, "circle", "dashed"),
-    "TOPN": (PURPLE, "triangle", "dotted"),
-    "LC Huffman": (GREEN, "diamond", "dashed"),
-    "LC run-length": (BLUE, "roundRect", "solid"),
-}
-Points = list[tuple[float, float]]  # iterations after the failure, loss
 _SPREAD = 12  # pixels over which the seeds of one method are set apart
 _LIFT = -17  # pixels that they stand above the mean
-_CALM = "did not fail"
-_DOTS = "path://M0,8L4,8L4,10L0,10ZM7,8L11,8L11,10L7,10ZM14,8L18,8L18,10L14,10Z"
 _CAPPED = {"symbol": "arrow", "symbolRotate": -90, "symbolSize": 11}
 
 
@@ -162,118 +137,6 @@ def _table(costs: Sequence[Cost]) -> pd.DataFrame:
             for c in costs
         ]
     )
-
-
-def race_panel(outcomes: Sequence[Outcome], fail_at: int, smooth: bool) -> Panel:
-    """The loss after the failure, of each method and of the training that did not fail.
-
-    outcomes: of one seed. smooth: on the trend, where rework is counted; else as measured. Each
-    line ends where the loss is back, and its last point is that.
-    """
-    lines, ends = {}, {}
-    for o in outcomes:
-        lines[o.method.name], ends[o.method.name] = way_back(o, smooth)
-    first = outcomes[0].race
-    calm = first.trend if smooth else first.undisturbed
-    level = calm[0]
-    last = max(points[-1][0] for points in lines.values())
-    until = min(max(math.ceil(1.15 * last), 5), len(calm) - 1)
-    mark = {
-        "symbol": "none", "silent": True, "lineStyle": {"color": GREY, "type": "dashed"},
-        "data": [{"yAxis": plotted(level), "label": {
-            "formatter": "before\nthe failure", "position": "end", "lineHeight": 14}}],
-    }  # fmt: skip
-    calm_points = [(float(r), calm[r]) for r in range(until + 1)]
-    series = [race_line(_CALM, GREY, "none", "dotted", calm_points) | {"markLine": mark}]
-    series += [race_line(name, *STYLES[name], points) for name, points in lines.items()]
-    option = base_option() | {
-        "tooltip": {"show": False},
-        "legend": base_option()["legend"] | {
-            "data": [{"name": _CALM, "icon": _DOTS}, *({"name": name} for name in lines)]
-        },
-        "grid": [{"left": 72, "right": 76, "top": 64, "bottom": 48}],
-        "xAxis": {
-            "type": "value", "name": f"iterations after the failure (at iteration {fail_at})",
-            "nameLocation": "middle", "nameGap": 28, "min": 0, "max": until,
-        },
-        "yAxis": {
-            "type": "value", "name": "loss on held-out examples", "nameLocation": "middle",
-            "nameGap": 52, "scale": True,
-        },
-        "series": series,
-    }  # fmt: skip
-    where = "on the trend" if smooth else "as measured"
-    return Panel(
-        f"The race back: loss after the failure, {where}",
-        race_sentence(outcomes, level, ends),
-        option,
-        "Loss after the failure by iteration, of each method and of the undisturbed training.",
-        _race_table(lines, calm_points),
-        380,
-    )
-
-
-def way_back(o: Outcome, smooth: bool) -> tuple[Points, float | None]:
-    """The line of one method, whose last point is where it is back, and when that is.
-
-    None if it never is. smooth: on the trend.
-    """
-    values = o.race.on_trend if smooth else o.race.restored
-    rework, capped = (o.rework, o.capped) if smooth else (o.rework_raw, _raw_capped(o))
-    whole = [(float(r), v) for r, v in enumerate(values) if r < rework or r == 0 or capped]
-    if not capped and smooth and rework > 0:
-        whole.append((rework, o.race.trend[0]))
-    elif not capped and rework > 0:
-        whole.append((float(rework), values[int(rework)]))
-    return whole, None if capped else whole[-1][0]
-
-
-def _raw_capped(outcome: Outcome) -> bool:
-    return min(outcome.race.restored) > outcome.loss_before
-
-
-def race_line(
-    name: str, colour: str, symbol: str, dash: str, points: Sequence[tuple[float, float]]
-) -> Option:
-    """A line whose first and last points are marked."""
-    data = []
-    for i, (x, y) in enumerate(points):
-        marked = i in (0, len(points) - 1)
-        data.append({"value": [round(x, 4), plotted(y)], "symbolSize": 9 if marked else 0})
-    return {
-        "name": name, "type": "line", "symbol": symbol, "showSymbol": symbol != "none",
-        "showAllSymbol": True, "itemStyle": {"color": colour},
-        "lineStyle": {"color": colour, "type": dash, "width": 2}, "data": data,
-    }  # fmt: skip
-
-
-def race_sentence(outcomes: Sequence[Outcome], level: float, ends: dict[str, float | None]) -> str:
-    """Who is back when. level: the loss before. ends: by name of the method, see `way_back`."""
-    back = {name: end for name, end in ends.items() if end is not None}
-    text = f"Before the failure the loss was {loss_text(level, 4)}. Back there: "
-    told = [
-        f"{name} {'at once' if end == 0 else f'after {end:.3g}'}"
-        for name, end in sorted(back.items(), key=lambda item: item[1])
-    ]
-    never = [name for name, end in ends.items() if end is None]
-    if never:
-        cap = len(outcomes[0].race.trend) - 1
-        told.append(f"{' and '.join(never)} not within {plural(cap, 'iteration')}")
-    ends_at = "it is back, or at the cap" if never else "it is back"
-    return f"{text}{', '.join(told)}. Each line ends where {ends_at}."
-
-
-def _race_table(
-    lines: dict[str, list[tuple[float, float]]], calm: Sequence[tuple[float, float]]
-) -> pd.DataFrame:
-    """Losses at whole iterations; empty where a line has ended."""
-    whole = {name: {x: y for x, y in points if x == int(x)} for name, points in lines.items()}
-    rows = max([len(calm), *(len(points) for points in lines.values())])
-    at = dict(calm)
-    table: dict[str, list[object]] = {"iteration": [str(r) for r in range(rows)]}
-    for name, values in {_CALM: at, **whole}.items():
-        table[name] = [loss_text(values[r], 5) if r in values else "" for r in range(rows)]
-    return pd.DataFrame(table)
 
 
 def restored_table(costs: Sequence[Cost]) -> pd.DataFrame:

@@ -213,13 +213,13 @@ def _table(found: Sequence[Timeline]) -> pd.DataFrame:
 
 def ways_table(found: Sequence[Timeline]) -> pd.DataFrame:
     """What each way costs, a column for each: time in the loop, and bytes on disk."""
-    table = {"medians of the checkpoints shown": [
-        "an iteration",
-        "the loop stands still for a checkpoint",
+    table = {"": [
+        "an iteration, median",
+        "the loop stands still for a checkpoint, median",
         "which is, of an iteration",
-        "of all time, merging included",
-        "a checkpoint is on disk after",
-        "all deltas on disk",
+        "the loop stands still, of all time shown",
+        "a checkpoint is on disk after, median",
+        "all deltas on disk, those before included",
         "in so many records",
         "steps that can be restored",
     ]}  # fmt: skip

@@ -13,15 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codec import record as records
-from codec.metadata import DIGEST
-from codec.record import RUN, Place
 from codec.state import Arrays, Layout, copy_arrays
-from codec.track import Step, Tracker
+from codec.track import Step
 
 from .anatomy import changes, dissect
 from .measures import distance
 from .series import LossOf
+from .unwritten import Unwritten, record_nbytes
 
 MOST = 60  # checkpoints that a choice is replayed on: one more shows at once
 KEPT = 6  # variants
@@ -121,35 +119,32 @@ class Follower:
     """
 
     def __init__(self, variant: Variant, layout: Layout, first: Arrays) -> None:
-        self.variant = v = variant
-        self._tracker = Tracker.resume(
-            layout, copy_arrays(first), {}, v.bits, v.scope, v.coder, v.budget
-        )
+        self.variant = variant
+        self._chain = Unwritten(variant, layout, first)
         self._last: tuple[Arrays, Arrays, Step] | None = None
-        self._known_overhead: dict[tuple[int, tuple[str, ...]], int] = {}
         self._side: Side | None = None
         self.every: list[Saved] = []
 
     @property
     def state(self) -> Arrays:
         """What a restart would have now; it changes with the next save."""
-        return self._tracker.state
+        return self._chain.track
 
     def save(self, moment: Moment) -> Saved:
         """One more checkpoint. Raises codec.LccError."""
-        before = copy_arrays(self._tracker.state)
+        before = copy_arrays(self.state)
         step, arrays = moment.step, moment.arrays
         started = time.perf_counter()
-        delta = self._tracker.prepare_arrays(arrays, lambda exact: self._overhead(step, exact))
-        data = records.dump_delta(Place(step, "0" * RUN, "0" * DIGEST), "0" * 32, delta)
+        delta = self._chain.prepare(step, arrays)
+        nbytes = record_nbytes(step, delta)
         seconds = time.perf_counter() - started
-        self._tracker.commit(delta)
+        self._chain.commit(delta)
         self._last = before, arrays, delta
         coded = [group.encoded for group in delta.groups]
         cached = [e.cached for e in coded if e.table is not None]
-        off = distance(self._tracker.state, arrays)
+        off = distance(self.state, arrays)
         saved = Saved(
-            step, len(data), sum(e.table_nbytes for e in coded), len(cached), sum(cached),
+            step, nbytes, sum(e.table_nbytes for e in coded), len(cached), sum(cached),
             sum(e.levels.size - 1 for e in coded), off / moment.moved if moment.moved else 0.0,
             seconds,
         )  # fmt: skip
@@ -163,24 +158,13 @@ class Follower:
             assert self._last is not None, "something was saved"
             before, arrays, delta = self._last
             alphabets, _ = dissect(changes(arrays, before, delta), delta)
-            layout = self._tracker.layout
+            layout = self._chain.layout
             self._side = Side(
                 self.variant, tuple(self.every), sum(len(a.buckets) for a in alphabets),
                 loss_of(self.state), layout.nbytes, sum(t.size for t in layout.tensors),
             )  # fmt: skip
+            self._last = None  # three times the model, for each variant that is kept
         return self._side
-
-    def _overhead(self, step: int, exact: Arrays) -> int:
-        """What a budget pays for besides a step's own bytes, as `codec.recorder` counts it."""
-        v, layout = self.variant, self._tracker.layout
-        if v.budget is None:
-            return 0
-        digits = len(str(step))
-        key = digits, tuple(exact)
-        if key not in self._known_overhead:
-            found = records.overhead(digits, layout, exact, v.scope, v.coder, v.budget)
-            self._known_overhead[key] = found
-        return self._known_overhead[key]
 
 
 class Followers:

@@ -14,38 +14,42 @@ from typing import IO
 import numpy as np
 
 from codec.errors import ForeignRecordError, RecordError, SourceError
-from codec.state import CARRIER
+from codec.state import CARRIER, is_unicode
 from codec.untrusted import MAX_JSON, MAX_TENSORS, parsed, short, typed
 
 Tensors = Mapping[str, tuple[str, tuple[int, ...]]]  # name -> dtype, shape
 
+MAX_ELEMENTS = 2**60  # zeros among the lengths of a shape not counted; beyond, libraries overflow
 MAX_DIMENSIONS = 64  # of a numpy array
-MAX_MEMBERS = 2 * MAX_TENSORS  # of a zip: a tensor's storage each, and a few more
+MAX_MEMBERS = 2 * MAX_TENSORS  # of a zip: a tensor's storage each, and a few more; a chain's steps
 MAX_PICKLE = 16 * 2**20  # bytes: 100,000 tensors take as much; a machine of its own reads it
 MAX_NAME = 1000  # characters
-_SIZES = {name: np.dtype(kind).itemsize for name, kind in CARRIER.items() if name != "C128"}
+_CHUNK, _MEMBER = 2**20, b"PK\1\2"
+_UNREAD = ("C128", "C32", "F8_E8M0")  # dtypes that safetensors does not read into torch
+_SIZES = {name: np.dtype(kind).itemsize for name, kind in CARRIER.items() if name not in _UNREAD}
 
 
-def tensors_of(data: bytes | memoryview) -> Tensors:
-    """What the header of a .safetensors file tells, all of it checked against the file.
+def tensors_of(file: IO[bytes], nbytes: int) -> Tensors:
+    """What the header of a .safetensors file tells, all of it checked against the file's bytes.
 
-    Raises SourceError unless the tensors fill the rest of the file without gap or overlap.
+    file: at its begin; only the header is read. Raises SourceError unless the tensors fill the
+    rest of the file without gap or overlap, OSError.
     """
-    if len(data) < 8:
-        raise SourceError(f"is no .safetensors file: it has only {len(data)} bytes")
-    n = int.from_bytes(data[:8], "little")
+    if nbytes < 8:
+        raise SourceError(f"is no .safetensors file: it has only {nbytes} bytes")
+    n = int.from_bytes(file.read(8), "little")
     if n > MAX_JSON:
         raise SourceError(
             "is no .safetensors file: it does not begin with the length of a header, or with one "
             f"of more than {MAX_JSON // 2**20} MiB"
         )
-    if 8 + n > len(data):
+    if 8 + n > nbytes:
         raise SourceError(
             f"is cut off, or no .safetensors file: its header would have {n:,} bytes, the file has "
-            f"{len(data):,}"
+            f"{nbytes:,}"
         )
     try:
-        header = parsed(bytes(data[8 : 8 + n]), "", "a header", ForeignRecordError)
+        header = parsed(file.read(n), "", "a header", ForeignRecordError)
     except RecordError as exc:
         raise SourceError(f"has a header that is none: {exc.found}") from exc
     header.pop("__metadata__", None)
@@ -61,8 +65,12 @@ def tensors_of(data: bytes | memoryview) -> Tensors:
                 raise ValueError("too much is told")
         except (KeyError, TypeError, ValueError) as exc:
             raise SourceError(f"does not say what its tensor {short(name)} is") from exc
+        if not is_unicode(name):
+            raise SourceError(f"has a tensor whose name is no text: {short(name)}")
         if dtype not in _SIZES:
             raise SourceError(f"has a tensor of the dtype {short(dtype)}, which is not taken")
+        if math.prod(max(d, 1) for d in shape) >= MAX_ELEMENTS:
+            raise SourceError(f"has a tensor of a shape that no machine holds: {short(name)}")
         if min(shape, default=0) < 0 or end - begin != math.prod(shape) * _SIZES[dtype]:
             raise SourceError(
                 f"says that its tensor {short(name)} has the shape {short(shape)} of {dtype}, "
@@ -75,21 +83,38 @@ def tensors_of(data: bytes | memoryview) -> Tensors:
         if begin != at:
             raise SourceError("has tensors that overlap, or a gap between them")
         at = end
-    if 8 + n + at != len(data):
+    if 8 + n + at != nbytes:
         raise SourceError(
-            f"is cut off, or too long: its tensors take {at:,} bytes, and {len(data) - 8 - n:,} "
+            f"is cut off, or too long: its tensors take {at:,} bytes, and {nbytes - 8 - n:,} "
             "are there"
         )
-    if not found:
-        raise SourceError("holds no tensors")
+    if not at:
+        raise SourceError("holds no tensors" if not found else "holds empty tensors only")
     return found
+
+
+def check_members(file: IO[bytes]) -> None:
+    """Whether a zip's list of members is one that a server can afford to read.
+
+    file: at its begin; it is left there. A list names each member after the same four bytes, which
+    weights have as good as never, and Python makes an object of each before anybody may look.
+    Raises SourceError, OSError.
+    """
+    found, end = 0, b""
+    while chunk := file.read(_CHUNK):
+        found += (end + chunk).count(_MEMBER)  # none is whole within what is left of the last one
+        end = chunk[1 - len(_MEMBER) :]
+    file.seek(0)
+    if found > MAX_MEMBERS:
+        raise SourceError(f"is a zip of {found:,} members; {MAX_MEMBERS:,} are taken")
 
 
 def check_torch_zip(file: IO[bytes], nbytes: int) -> None:
     """Whether this can be what torch.save writes, so that unpacking takes no more than the file.
 
-    Raises SourceError.
+    file: at its begin. Raises SourceError, OSError.
     """
+    check_members(file)
     if file.read(4) != b"PK\3\4":
         raise SourceError(
             "is not in the format that torch.save writes since version 1.6, a zip; load it where "
@@ -101,8 +126,8 @@ def check_torch_zip(file: IO[bytes], nbytes: int) -> None:
     except (zipfile.BadZipFile, EOFError, OverflowError, RuntimeError, ValueError) as exc:
         raise SourceError("is cut off or damaged: it is no whole zip") from exc
     names = [info.orig_filename for info in members]
-    if len(members) > MAX_MEMBERS or sum(map(len, names)) > MAX_JSON:
-        raise SourceError(f"has {len(members):,} members; {MAX_MEMBERS:,} are taken")
+    if sum(map(len, names)) > MAX_JSON:
+        raise SourceError(f"has members whose names take more than {MAX_JSON // 2**20} MiB")
     if len(set(names)) != len(names):
         raise SourceError("has two members of one name")
     if any(".." in name.split("/") or name.startswith("/") or "\\" in name for name in names):

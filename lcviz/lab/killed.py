@@ -2,7 +2,7 @@
 
 A live training saves with LC alone. So that full, SCAR and TOPN get the same chance, the training
 is repeated from its seed, with the same batches, and saved by each of them at the same steps: the
-model alone, as the training itself did, SCAR and TOPN with as many bytes a checkpoint as LC's
+model alone, as the training itself did, SCAR and TOPN with no more bytes a checkpoint than LC's
 records after the base took on average. LC restores from the chain that is on disk. Then all of
 them go on as `recovery` tells, and rework is counted as there.
 """

@@ -120,6 +120,11 @@ class Outcome:
     seconds: float
     race: Race
 
+    @property
+    def capped_raw(self) -> bool:
+        """Whether the loss itself was not back when the cap was reached."""
+        return not any(loss <= self.loss_before for loss in self.race.restored)
+
 
 def fail_and_recover(
     workload: Workload,

@@ -14,23 +14,19 @@ is the sooner the larger they are.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from codec import record as records
 from codec.errors import SettingsError
-from codec.metadata import DIGEST
-from codec.record import RUN, Place
 from codec.state import Arrays, Layout, copy_arrays
-from codec.track import Step, Tracker
 
 from .candidates import Candidate, Setting
 from .intervals import mean, upper_bound
 from .measures import crossing, distance, smoothed
 from .progress import Progress
 from .series import Moment, Series
+from .unwritten import Unwritten, record_nbytes
 
 FAILURES = 10  # that every setting is tried on
 SMOOTH = 5  # iterations on either side, as in recovery
@@ -65,43 +61,25 @@ class _Try:
     """One setting, on the way through a series."""
 
     def __init__(self, setting: Setting, begin: Moment, first: Arrays) -> None:
-        s = self.setting = setting
-        self._values = begin.values
-        self._tracker = Tracker.resume(
-            begin.layout, copy_arrays(first), {}, s.bits, s.scope, s.coder, s.budget
-        )
+        self.setting = setting
+        self._chain = Unwritten(setting, begin.layout, first, begin.values)
         self.sizes: list[int] = []
         self.exact_sizes: list[int] = []
         self.distances: list[float] = []
         self.excesses: dict[int, float] = {}  # by the iteration of the failure
 
     def save(self, moment: Moment) -> None:
-        pairs = zip(moment.values, self._values, strict=True)
-        values = {i: new for i, (new, old) in enumerate(pairs) if new != old}
-        step = self._tracker.prepare_arrays(
-            moment.arrays, lambda exact: self._overhead(moment.step, exact, values)
-        )
-        self._tracker.commit(step)
-        self._values = moment.values
-        self.sizes.append(_nbytes(moment.step, replace(step, values=values)))
-        self.exact_sizes.append(sum(array.nbytes for array in step.exact.values()))
+        delta = self._chain.prepare(moment.step, moment.arrays, moment.values)
+        self._chain.commit(delta, moment.values)
+        self.sizes.append(record_nbytes(moment.step, delta))
+        self.exact_sizes.append(sum(array.nbytes for array in delta.exact.values()))
 
     def restored(self, moment: Moment) -> tuple[float, float | None]:
         """How far what a failure now restores is from the state, and its loss."""
         lossy = [t.name for t in moment.layout.tensors if t.lossy]
-        off = distance(self._tracker.state, moment.arrays, lossy)
+        off = distance(self._chain.track, moment.arrays, lossy)
         off = math.inf if math.isnan(off) else off  # what was saved holds NaN
-        return off, moment.loss_of(self._tracker.state) if moment.loss_of else None
-
-    def _overhead(self, step: int, exact: Arrays, values: Mapping[int, str]) -> int:
-        """What a budget pays for besides a step's own bytes, as `codec.recorder` counts it."""
-        s = self.setting
-        if s.budget is None:
-            return 0
-        known = records.overhead(
-            len(str(step)), self._tracker.layout, exact, s.scope, s.coder, s.budget, bool(values)
-        )
-        return known + sum(len(text) + 12 for text in values.values())
+        return off, moment.loss_of(self._chain.track) if moment.loss_of else None
 
 
 def _tried(
@@ -177,8 +155,3 @@ def _candidate(one: _Try, layout: Layout, losses: Sequence[float]) -> Candidate:
         mean(one.distances), upper_bound(one.distances),
         mean(reworks) if reworks else None, upper_bound(reworks) if reworks else None,
     )  # fmt: skip
-
-
-def _nbytes(number: int, step: Step) -> int:
-    """On disk, as `codec.Checkpointer` writes it."""
-    return len(records.dump_delta(Place(number, "0" * RUN, "0" * DIGEST), "0" * 32, step))

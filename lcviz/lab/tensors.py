@@ -25,10 +25,10 @@ class TensorFacts:
 
     dtype: safetensors' name. stored: "base", "codes", "whole" or "unchanged", how the record has
     it. changed: values whose level is not 0; None if it has no codes. bits: a parameter, of the
-    code words that end in it, or of the values stored whole; None where words stand for several
-    steps. largest: magnitude of its largest level that occurs. low, high, mean, std: of the finite
-    values that a restart gets, None if there are none or they are no real numbers. odd: how many
-    of them are not finite.
+    code words that end in it, where they stand for several steps an equal share of them; or of the
+    values stored whole; None if it has no values, or is not stored. largest: magnitude of its
+    largest level that occurs. low, high, mean, std: of the finite values that a restart gets, None
+    if there are none or they are no real numbers. odd: how many of them are not finite.
     """
 
     name: str
@@ -50,15 +50,16 @@ class TensorFacts:
 class StepFacts:
     """A restored step.
 
-    name: file name of the record that tells of it. moments: how many steps that record tells of.
-    groups: its alphabets, of a merged record those of the layer with this step; column: which
-    column of their levels is this step's, None for a plain delta. state: the restored track.
+    name: file name of the record that tells of it. together: how many steps its code words stand
+    for at once, 1 but in a merged record. groups: its alphabets, of a merged record those of the
+    layer with this step; column: which column of their levels is this step's, None for a plain
+    delta. state: the restored track.
     """
 
     step: int
     name: str
     kind: str
-    moments: int
+    together: int
     tensors: tuple[TensorFacts, ...]
     groups: tuple[Group, ...]
     column: int | None
@@ -82,18 +83,17 @@ def restored(
 
 
 def _facts(position: Position) -> StepFacts:
-    record, delta, column, moments = position.record, position.delta, None, 1
+    record, delta, column, together = position.record, position.delta, None, 1
     groups: tuple[Group, ...] = ()
     whole: Arrays = {}
     if delta is not None:
         groups, whole = delta.groups, delta.exact
     elif record.kind == "merged":
-        merged = merged_of(record, position.layout)
-        moments = len(merged.moments)
-        for layer in merged.layers:
+        for layer in merged_of(record, position.layout).layers:
             for i, moment in enumerate(layer.moments):
                 if moment.step == position.step:
                     groups, whole, column = layer.groups, moment.exact, i
+                    together = len(layer.moments)
     coded = {name: found for group in groups for name, found in _of_group(group, column).items()}
     tensors = []
     for spec in position.layout.tensors:
@@ -115,26 +115,24 @@ def _facts(position: Position) -> StepFacts:
         )  # fmt: skip
     state = {name: array.copy() for name, array in position.state.items()}
     return StepFacts(
-        position.step, position.entry.name, record.kind, moments, tuple(tensors), groups, column,
+        position.step, position.entry.name, record.kind, together, tuple(tensors), groups, column,
         state,
     )  # fmt: skip
 
 
-def _of_group(
-    group: Group, column: int | None
-) -> dict[str, tuple[int, float | None, float | None]]:
+def _of_group(group: Group, column: int | None) -> dict[str, tuple[int, float, float | None]]:
     """Name -> values changed, bits a parameter, largest magnitude, of tensors with codes."""
     e = group.encoded
     codes = codec.decode(e).codes
     levels = e.levels if column is None else e.levels[:, column]
-    bits = word_bits(e, codes, [t.size for t in group.tensors]) if column is None else None
+    bits = word_bits(e, codes, [t.size for t in group.tensors]) / max(e.columns, 1)
     found, begin = {}, 0
     for i, spec in enumerate(group.tensors):
         counts = np.bincount(codes[begin : begin + spec.size], minlength=e.k)
         present = np.abs(levels[(counts > 0) & (levels != 0)])
         found[spec.name] = (
             int(counts[levels != 0].sum()),
-            None if bits is None else float(bits[i]) / spec.size,
+            float(bits[i]) / spec.size,
             float(present.max()) if present.size else None,
         )
         begin += spec.size

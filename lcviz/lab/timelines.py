@@ -127,12 +127,16 @@ class Timeline:
     def behind(self, machine: bool = True) -> list[tuple[float, int]]:
         """Where `lost` changes, from 0 to the end, each with what it is from there on."""
         known = self.durable if machine else self._kept_without_the_training()
-        at = {0.0} | {s.end for s in self._of(TRAINS)} | {t for t, _ in known if t > 0}
-        found: list[tuple[float, int]] = []
-        for second in sorted(at):
-            lost = self.lost(second, machine)
-            if not found or found[-1][1] != lost:
-                found.append((second, lost))
+        # In one pass: iterations are counted, and of the checkpoints the newest is what restores.
+        done, saved = self.iterated(0.0), self.restored(0.0, machine)
+        trained = [(s.end, 1, 0) for s in self._of(TRAINS) if s.end > 0]
+        events = sorted([*trained, *((at, 0, step) for at, step in known if at > 0)])
+        found = [(0.0, done - saved)]
+        for i, (second, more, step) in enumerate(events):
+            done, saved = done + more, max(saved, step)
+            last = i + 1 == len(events) or events[i + 1][0] != second
+            if last and found[-1][1] != done - saved:
+                found.append((second, done - saved))
         return found
 
     def _kept_without_the_training(self) -> tuple[tuple[float, int], ...]:

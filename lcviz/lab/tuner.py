@@ -4,6 +4,7 @@ cheapest that meets a target is recommended.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -86,16 +87,23 @@ def choose(candidates: Sequence[Candidate], target: str, most: float) -> Tuned:
         return Tuned(tuple(candidates), frontier, None, because + _exact(nearest))
     if target == "size":
         best = min(meeting, key=lambda c: (c.rework_bound or 0.0, c.distance.value, c.rate))
-        why = "has the least rework" if best.rework else "comes nearest to what was trained"
+        why = "comes nearest to what was trained"
+        if best.rework_bound is not None and math.isfinite(best.rework_bound):
+            why = "has the least rework, in 95 of 100 cases"
     else:
         best = min(meeting, key=lambda c: (c.rate, *c.costs))
         why = f"writes the fewest bytes for every {unit}"
-    rework = f", rework {best.rework.value:.2f} iterations" if best.rework else ""
+    rework = ""
+    if best.rework:
+        rework = f", mean rework {best.rework.value:.2f} iterations"
+        if not math.isfinite(best.rework.value):
+            rework = ", rework further than this training went on"
     words = best.setting.text(unit)
     meet = "1 setting keeps" if len(meeting) == 1 else f"{len(meeting)} settings keep"
     because = (
         f"{words[0].upper()}{words[1:]}: {meet} {_words(target)} within {most:g}, and of them this "
-        f"one {why}: {best.rate:.2%} of float32, distance {best.distance.value:.3f}{rework}."
+        f"one {why}: {best.rate:.2%} of float32 for every {unit}, distance "
+        f"{best.distance.value:.3f}{rework}."
     )
     return Tuned(tuple(candidates), frontier, best, because + _exact(best))
 

@@ -5,20 +5,23 @@ All begin at the track that the run itself had before, without code tables that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
 import codec
 from codec.coding import CODERS
-from codec.state import Arrays, Layout, copy_arrays
-from codec.track import SCOPES, Group, Tracker
+from codec.state import Arrays, Layout
+from codec.track import SCOPES, Group
 
 from .ab import Follower, Moment, Saved, Variant
 from .anatomy import EVERY_BITS
 from .tensors import word_bits
+from .unwritten import Unwritten
 
 MEASURES = ("bits", "error", "zeros")
 
@@ -29,8 +32,8 @@ class Cell:
 
     bits: a parameter: of the code words that end in it, and its share of levels, code table and
     sizes of streams, which tensors of one alphabet share by their values. error: ||delta -
-    quantized|| / ||delta||, 0 for a tensor that has not changed. zeros: share of its values whose
-    change is dropped.
+    quantized|| / ||delta||, 0 for a tensor that has not changed. zeros: share of its values that
+    keep what the track has: those whose change is dropped, and those without any.
     """
 
     bits: float
@@ -75,30 +78,36 @@ def by_tensor(
 ) -> ByTensor:
     """The delta from a track to a state, tensor by tensor. Raises codec.LccError."""
     lossy = [t for t in layout.tensors if t.lossy]
+    with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is stored whole
+        deltas = {t.name: (moment.arrays[t.name] - before[t.name]).reshape(-1) for t in lossy}
+    norms = {name: _norm(delta) for name, delta in deltas.items()}
     found: dict[str, list[Cell | None]] = {t.name: [] for t in lossy}
     for v in variants:
-        tracker = Tracker.resume(
-            layout, copy_arrays(before), {}, v.bits, v.scope, v.coder, v.budget
-        )
-        step = tracker.prepare_arrays(moment.arrays)
-        cells = dict(c for group in step.groups for c in _cells(group, before, moment.arrays))
+        step = Unwritten(v, layout, before).prepare(moment.step, moment.arrays)
+        cells = dict(c for group in step.groups for c in _cells(group, deltas, norms))
         for name, row in found.items():
             row.append(cells.get(name))
     rows = {name: tuple(row) for name, row in found.items()}
     return ByTensor(moment.step, tuple(variants), rows, {t.name: t.size for t in lossy})
 
 
-def _cells(group: Group, before: Arrays, after: Arrays) -> Iterator[tuple[str, Cell]]:
+def _cells(group: Group, deltas: Arrays, norms: Mapping[str, float]) -> Iterator[tuple[str, Cell]]:
+    """By name. deltas: flat, of every tensor; norms: theirs."""
     e = group.encoded
     codes = codec.decode(e).codes
     words = word_bits(e, codes, [t.size for t in group.tensors])
     shared = (8 * e.nbytes - int(words.sum())) / group.n
     begin = 0
     for t, own in zip(group.tensors, words.tolist(), strict=True):
-        mine = e.levels[codes.reshape(-1)[begin : begin + t.size]].astype(np.float64)
+        mine = e.levels[codes.reshape(-1)[begin : begin + t.size]]
         begin += t.size
-        delta = (after[t.name] - before[t.name]).reshape(-1).astype(np.float64)
-        whole = float(np.linalg.norm(delta))
-        error = float(np.linalg.norm(delta - mine)) / whole if whole else 0.0
+        whole = norms[t.name]
+        error = _norm(deltas[t.name] - mine) / whole if whole else 0.0
         zeros = float(np.count_nonzero(mine == 0)) / t.size
         yield t.name, Cell(own / t.size + shared, error, zeros)
+
+
+def _norm(values: NDArray[np.float32]) -> float:
+    """Squares are summed in float64, and here: threads of BLAS wait for each other, and add in
+    another order every time."""
+    return math.sqrt(float(np.einsum("i,i->", values, values, dtype=np.float64)))

@@ -8,7 +8,7 @@ jumps, or more, around iteration 80.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import demo_models
 from demo_models import MODELS, Training
@@ -24,7 +24,7 @@ class Workload:
 
     model: str
     data: str
-    folder: str | None = field(default=None, compare=False)
+    folder: str | None = None
     optimizer: str = "sgd"
     lr: float = 0.05
     momentum: float = 0.0

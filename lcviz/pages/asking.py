@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 import streamlit as st
 
 from .. import state
+from ..figures.inspected import plain
 from ..figures.panel import plural
 from ..jobs import ACTIVE, DONE, FAILED, STOPPED, WAITING, CrowdedError, View, Work
 
@@ -25,7 +26,7 @@ Key = tuple[Hashable, int]  # an experiment, and how many parts of it
 class Words:
     """What the controls say. start, icon, help: of the button that asks for it. working: how far
     it is. done: once it is finished. kept: what is there of one that was stopped. stop_help: of the
-    button that stops it."""
+    button that stops it. failed: what failed, before a colon and the reason."""
 
     start: str
     icon: str
@@ -34,6 +35,7 @@ class Words:
     done: str = ""
     kept: str = ""
     stop_help: str | None = None
+    failed: str = "The experiment failed"
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ class Asking(Generic[T]):
         if problem:
             st.error(problem, icon=":material/hourglass_disabled:")
         elif view.status == FAILED:
-            st.error(view.message, icon=":material/error:")
+            st.error(f"{words.failed}: {plain(view.message)}", icon=":material/error:")
         elif not watching and view.status in ACTIVE:
             st.info("Somebody else has asked for this one: it goes on for them.")
         elif view.status == STOPPED:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+import re
+import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 import codec
 
 from .. import compressing, export, state
+from ..brought import Opened, OwnFile
 from ..compressing import Compressed, How
 from ..export import Package
 from ..figures.inspected import plain
@@ -21,7 +25,6 @@ from ..figures.panel import nbytes_text, plural
 from ..jobs import View
 from ..lab.inspection import Catalogue, overview, read_on, stamps
 from ..lab.progress import Progress
-from ..own import Opened, OwnFile
 from ..receipt import Receipt, of_archive
 from ..shelf import FullError, Place
 from ..snapshot import RunError
@@ -32,6 +35,7 @@ from .compressed import HELD, own_step, results
 from .settings import BITS, CODERS, KEEP, SCOPES, bits_name
 
 MOST_KEPT = 3  # chains of one session, the newest
+MOST_SAID = 5  # sentences about single files
 _NUMBERS = itertools.count()
 _MADE = "export-made"  # in the session: what was opened, and its chain by how it is compressed
 _AS_IS = "export-as-is"  # in the session: the package of the chain that was opened
@@ -40,17 +44,30 @@ USES = {"again": "Compress it", "as_is": "Export it as it is"}
 
 @dataclass(eq=False)
 class Made:
-    """A chain that is asked for: as long as this session holds it, its place on disk is there."""
+    """A chain that is asked for: as long as this session holds it, its place on disk is there, and
+    what was measured of it."""
 
     number: int = field(default_factory=lambda: next(_NUMBERS))
     place: Place | None = None
 
+    def __post_init__(self) -> None:
+        weakref.finalize(self, state.all_jobs().forget, self.experiment)
+
+    @property
+    def experiment(self) -> tuple[str, int]:
+        """What it is called among the jobs of this server."""
+        return "compress", self.number
+
     def work(self, own: Opened, how: How, _part: int, progress: Progress) -> Compressed:
-        """Compress; what an attempt before has left goes."""
-        if self.place is not None:
-            self.place.close()
-        self.place = state.shelf().place()
-        return compressing.compress(own, how, self.place, progress)
+        """Compress; an attempt that fails leaves no place behind, for others need one."""
+        place = state.shelf().place()
+        try:
+            made = compressing.compress(own, how, place, progress)
+        except BaseException:
+            place.close()
+            raise
+        self.place = place
+        return made
 
 
 def own() -> None:
@@ -80,7 +97,7 @@ def own() -> None:
     how = _how()
     made = _made(found, how)
     asking: Asking[Compressed] = Asking(
-        "export", ("compress", made.number), 1, partial(made.work, found, how)
+        "export", made.experiment, 1, partial(made.work, found, how)
     )
 
     def dashboard(view: View[Compressed], watching: bool) -> None:
@@ -94,7 +111,7 @@ def own() -> None:
 
 def _contents(found: Opened) -> None:
     """What was opened, in its order, and what was not."""
-    for sentence in found.refused:
+    for sentence in _few(found.refused, "file that was not taken"):
         st.error(plain(sentence), icon=":material/error:")
     if found.archive is not None:
         file = found.archive
@@ -106,7 +123,7 @@ def _contents(found: Opened) -> None:
     st.markdown(
         f"**{plural(len(found.files), 'checkpoint')}**, {nbytes_text(total)}. {found.order}"
     )
-    for sentence in found.odd:
+    for sentence in _few(found.odd, "file that is unlike the rest"):
         st.warning(plain(sentence), icon=":material/difference:")
     if inner := sorted({"/".join(f.under) for f in found.files if f.under}):
         st.markdown(f"The weights were found under **{plain(', '.join(inner))}**.{_rest(found)}")
@@ -114,6 +131,12 @@ def _contents(found: Opened) -> None:
         st.markdown(rest.strip())
     st.dataframe(pd.DataFrame(list(map(_row, found.files))), key="export-files", hide_index=True,
                  height=min(300, 38 + 35 * len(found.files)))  # fmt: skip
+
+
+def _few(sentences: Sequence[str], of: str) -> list[str]:
+    """The first sentences, and how many more there are."""
+    more = len(sentences) - MOST_SAID
+    return [*sentences[:MOST_SAID], *([f"And {more} more, each of a {of}."] if more > 0 else [])]
 
 
 def _rest(found: Opened) -> str:
@@ -203,6 +226,7 @@ def _words(found: Opened, view: View[Compressed]) -> Words:
         working=f"{100 * view.share:.0f} %: {part}.",
         help="Saves one after another as a training would, packs the chain, and rebuilds every "
         "step from the packed bytes.",
+        failed="Compressing failed",
     )
 
 
@@ -222,28 +246,44 @@ def _exported(found: Opened) -> None:
 
 
 def _as_is(found: Opened, file: OwnFile) -> tuple[Package, Receipt]:
+    """The chain and its receipt: checked once, also if it fails. Raises RunError, FullError."""
     held = st.session_state.get(_AS_IS)
     if held is None or held[0] is not found:
         if file.nbytes > compressing.MOST_ARCHIVE:
             most = nbytes_text(compressing.MOST_ARCHIVE)
             raise FullError(f"This page offers archives of {most} at most")
-        bar = st.progress(0.0, "Checking the chain…")
-        chain = codec.Chain(file.source)
-        *_, every = read_on(chain, stamps(chain, None), Catalogue())
-        seen = overview(every)
-        name = file.name.removesuffix(".zip").removesuffix(".lcc")
-        package = export.check(name, file.source.read_bytes(), None, _telling(bar))
+        bar = st.empty()
+        try:
+            held = (found, _checked(file, bar))
+        except (RunError, codec.LccError) as exc:
+            reason = str(exc).rstrip(".")
+            held = (found, f"{reason}. Inspect shows which steps of the chain still restore")
         bar.empty()
-        keep = seen.keeps[-1] if seen.keeps else None
-        kept = {"bits": keep and keep.bits, "budget": keep and keep.budget,
-                "scope": keep.scope if keep else "model",
-                "coder": keep.coder if keep else "runlength"}  # fmt: skip
-        held = (found, package, of_archive(package, seen.full_nbytes, kept))
         st.session_state[_AS_IS] = held
-    return held[1], held[2]
+    if isinstance(held[1], str):
+        raise RunError(held[1])
+    package, receipt = held[1]
+    return package, receipt
 
 
-def _telling(bar: Any) -> Callable[[int, int], None]:
-    return lambda done, total: bar.progress(
-        min(done / total, 1.0), f"Rebuilt {plural(done, 'step')}"
-    )
+def _checked(file: OwnFile, bar: DeltaGenerator) -> tuple[Package, Receipt]:
+    """Raises RunError, codec.LccError."""
+    chain = codec.Chain(file.source)
+    records = Catalogue()
+    for found in read_on(chain, stamps(chain, None), records):
+        records, total = found, len(chain.entries)
+        done = len(records.records)
+        bar.progress(done / total / 2, f"Read {done:,} of {total:,} records")
+    seen = overview(records)
+    name = re.sub(r"(\.lcc)?\.zip$", "", file.name, flags=re.IGNORECASE)
+    data = file.source.read_bytes()
+
+    def progress(done: int, total: int) -> None:
+        bar.progress(min(0.5 + done / total / 2, 1.0), f"Rebuilt {plural(done, 'step')}")
+
+    package = export.check(export.safe_name(name), data, None, progress)
+    keep = seen.keeps[-1] if seen.keeps else None
+    kept = {"bits": keep and keep.bits, "budget": keep and keep.budget,
+            "scope": keep.scope if keep else "model",
+            "coder": keep.coder if keep else "runlength"}  # fmt: skip
+    return package, of_archive(package, seen.full_nbytes, kept)

@@ -12,9 +12,10 @@ from codec.errors import LccError, SourceError
 from codec.files import SUFFIXES
 
 from .. import state
+from ..brought import Opened
 from ..figures.inspected import plain
 from ..figures.panel import nbytes_text
-from ..own import MOST_FILES, Named, Opened, gathered, open_own
+from ..own import MOST_FILES, Named, gathered, open_own
 from ..shelf import FullError, Place
 
 UPLOAD_MIB = 200  # a file, as server.maxUploadSize, which is what stops larger ones on their way
@@ -44,6 +45,7 @@ def opened() -> Opened | None:
             path = st.text_input(
                 "Or a path on this machine", key="export_path", bind="query-params",
                 persist_state="session", placeholder="/path/to/checkpoints",
+                on_change=_path_given,
                 help="A folder of .safetensors or .pt files, one such file, a chain's directory, "
                 "run.lcc, or an archive, .lcc.zip. Nothing is changed there.",
             )  # fmt: skip
@@ -67,7 +69,9 @@ def _named(text: str) -> Opened | None:
     with suppress(RuntimeError):  # no such user: then there is no such path either
         path = path.expanduser()
     try:
+        state.check_may_read(path)
         named = gathered(path)
+        state.check_may_read(*(file for _, file in named))
     except SourceError as exc:
         st.session_state.pop(_OPENED, None)
         _say(exc)
@@ -94,6 +98,8 @@ def _open(named: Named, key: object, place: Place | None) -> Opened | None:
         try:
             mine = place or state.shelf().place()
             held = (key, open_own(named, mine, tell))
+        except MemoryError:
+            held = (key, "These files do not fit into this machine's memory. Open fewer at once.")
         except (LccError, FullError, OSError) as exc:
             held = (key, f"{plain(str(exc).rstrip('.'))}.")
         finally:
@@ -107,6 +113,12 @@ def _open(named: Named, key: object, place: Place | None) -> Opened | None:
         return None
     found: Opened = held[1]
     return found
+
+
+def _path_given() -> None:
+    """What was asked for last is opened: an upload, or why it was refused, makes room."""
+    if st.session_state["export_path"].strip():
+        _close()
 
 
 def _received(turn: int) -> None:

@@ -15,14 +15,15 @@ from ..lab.ab import Variant
 from ..lab.variants import ByTensor, by_tensor, columns
 from ..session import Run
 from ..snapshot import Snapshot
-from .following import Delta, following, held_delta
+from .following import GONE, Delta, following, held_delta
 from .variants import both
 
 _FOUND = "tune-by-tensor"  # in the session: a delta's key, and what was found by scope and coder
 MEASURE_HELP = (
     "Bits a parameter: of the code words that end in a tensor, and its share of levels and code "
     "table, which tensors of one alphabet share by their values. Relative error: of this delta, 1 "
-    "if all of it is dropped. Dropped: values that keep what the track has."
+    "if all of it is dropped. Left as they were: values that keep what the track has, because "
+    "their change was dropped or there was none."
 )
 
 
@@ -46,7 +47,7 @@ def _tensors(run: Run, snapshot: Snapshot) -> None:
     )  # fmt: skip
     delta = held_delta(run, snapshot, "tune-tensors-delta")
     if delta is None:
-        st.info("The states of this run are no longer in memory: wait for its next checkpoint.")
+        st.info(GONE)
         return
     sides = both()
     try:

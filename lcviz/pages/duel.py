@@ -11,7 +11,7 @@ from .. import state
 from ..figures.ab import ab_distances, ab_sentence, ab_sizes, ab_table
 from ..figures.panel import plural
 from ..glossary import explained
-from ..lab.ab import Followers, Side
+from ..lab.ab import MOST, Followers, Side
 from ..session import Run
 from ..snapshot import Snapshot
 from .following import following, live_loss, loss_of, moments
@@ -35,7 +35,10 @@ def _duel(run: Run, snapshot: Snapshot) -> None:
     chosen = both()
     seen = moments(run, snapshot)
     if len(seen) < 2:
-        st.info("The states of this run are no longer in memory: wait for its next checkpoint.")
+        st.info(
+            "Of this run only the newest state is in memory, and two are needed: a base, and a "
+            "checkpoint after it. Smaller models keep more of them."
+        )
         return
     held = st.session_state.get(_FOLLOWERS)
     if held is None or held[0] != run.id:
@@ -53,7 +56,7 @@ def _duel(run: Run, snapshot: Snapshot) -> None:
     st.markdown(ab_sentence(a, b))
     with st.container(border=True, key="tune-ab"):
         st.table(ab_table(a, b, live_loss(run, snapshot)), hide_index=True)
-        st.caption(_basis(seen[0].step, a))
+        st.caption(_basis(seen[0].step, run.steps_held()[0], a))
     state.tables_toggle()
     grid = st.grid(2, min_column_width=420, border=True, key="tune-ab-panels")
     with grid.cell():
@@ -62,10 +65,15 @@ def _duel(run: Run, snapshot: Snapshot) -> None:
         state.show(ab_distances(a, b), "ab-distances")
 
 
-def _basis(base: int, side: Side) -> str:
-    """What the numbers rest on."""
+def _basis(base: int, oldest: int, side: Side) -> str:
+    """What the numbers rest on. oldest: the first step whose state is in memory."""
     steps = [s.step for s in side.every]
-    own = "as the run's own chain does" if base == 0 else "for older states are no longer in memory"
+    if base == 0:
+        own = "as the run's own chain does"
+    elif oldest < base:
+        own = f"so late that no more than {MOST} checkpoints are saved again here"
+    else:
+        own = "for older states are no longer in memory"
     return (
         f"Both begin with an exact base at step {base}, {own}, and save the "
         f"{plural(len(steps), 'checkpoint')} after it, up to step {steps[-1]}. Bytes are of "

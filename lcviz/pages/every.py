@@ -16,7 +16,7 @@ from ..lab.ab import Saved, Variant
 from ..lab.variants import every_variant, tried
 from ..session import Run
 from ..snapshot import Snapshot
-from .following import Delta, following, held_delta
+from .following import GONE, Delta, following, held_delta
 from .variants import both, put
 
 RUN = "this run"
@@ -40,7 +40,7 @@ def every() -> None:
 def _every(run: Run, snapshot: Snapshot) -> None:
     delta = held_delta(run, snapshot, "tune-every-delta")
     if delta is None:
-        st.info("The states of this run are no longer in memory: wait for its next checkpoint.")
+        st.info(GONE)
         return
     try:
         found = _found(delta)

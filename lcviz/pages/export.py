@@ -89,7 +89,8 @@ def _newer(run: Run, package: Package) -> None:
 
 def _one_step(run: Run, package: Package) -> int:
     step = offered.choose_step(package)
-    restored = export.restore(run, package, step)
+    key = (run.id, package.sha256, step)
+    restored = offered.kept_step(key, lambda: export.restore(run, package, step), step)
     live = run.snapshot().at(step).live_loss
     loss = f" Its loss on held-out examples is {restored.loss:.6f}"
     loss += f"; the live model had {live:.6f} at that step." if live is not None else "."

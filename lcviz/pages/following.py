@@ -19,6 +19,7 @@ from ..snapshot import CLOSED, PLAYING, Snapshot
 from .settings import describe
 
 _LOSS = "tune-live-loss"  # in the session: of which run and step, and what it is
+GONE = "The states of this run are no longer in memory: wait for its next checkpoint."
 LARGE = 200_000  # values: what takes many encodings of so many waits while the run plays
 
 

@@ -18,6 +18,7 @@ from ..glossary import explained
 from ..lab.exponents import moved
 from ..lab.inspection import Keep, Overview, overview
 from . import traced
+from .checking import check_receipt
 from .onestep import one_step
 from .opening import Held, Source, choose, read, reader, sentence
 from .settings import SCOPES
@@ -60,6 +61,7 @@ def page() -> None:
     known = len(held.catalogue.records)
     st.fragment(_records, run_every=pace)(source, pace, known, follow)
     _verification(source, held)
+    check_receipt(source)
     seen = overview(held.catalogue)
     if seen.reached:
         one_step(source, held, seen, follow)

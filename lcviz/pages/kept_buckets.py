@@ -18,7 +18,7 @@ from ..lab.cumulative import Apart, Curve, apart, marks
 from ..session import Run
 from ..snapshot import CLOSED, PLAYING, Snapshot
 from . import traced
-from .following import about, live_loss, loss_of, newest
+from .following import GONE, about, live_loss, loss_of, newest
 from .settings import SCOPES
 
 MODES = {"largest": "Keep the largest", "without": "Leave out any"}
@@ -91,9 +91,11 @@ def _kept(run: Run, pace: float | None) -> None:
         st.error(f"This delta cannot be taken apart. {exc}", icon=":material/error:")
         return
     if held is None:
-        st.info("The states of this run are no longer in memory: wait for its next checkpoint.")
+        st.info(GONE)
     elif not held.curve.delta.alphabets:
         st.info("In this step every tensor was stored exactly, so there is nothing to take apart.")
+    elif not held.curve.delta.most:
+        st.info(f"Step {held.step} changed no value, so its delta has no buckets.")
     elif mode == "largest":
         _largest(held, run)
     else:
@@ -141,8 +143,9 @@ def _largest(held: Held, run: Run) -> None:
     state.tables_toggle()
     with st.container(border=True, key="tune-kept"):
         panel = kept_panel(
-            held.step, held.curve.losses, most, marks(most), k, held.live_loss, _marked(held, run)
-        )
+            held.step, held.curve.losses, most, marks(most), k, held.live_loss, _marked(held, run),
+            each=held.scope == "tensor",
+        )  # fmt: skip
         state.show(panel, "kept")
         if left:
             done = len(held.curve.losses) / held.curve.total
@@ -162,9 +165,10 @@ def _without(held: Held, run: Run) -> None:
     chosen = st.session_state.get(_OUT, [])
     if any(name not in named for name in chosen):  # another delta has others
         st.session_state[_OUT] = [name for name in chosen if name in named]
-    out = st.multiselect(
-        "Buckets left out", list(named), key=_OUT, bind="query-params",
-        help="By sign and exponent, the largest first; those of all alphabets at once.",
+    out = st.pills(
+        "Buckets left out", list(named), selection_mode="multi", key=_OUT, bind="query-params",
+        help="By sign and exponent, the largest first; those of all alphabets at once. Click one "
+        "to leave it out, again to have it back.",
     )  # fmt: skip
     keys = {(named[name].exponent, named[name].sign) for name in out}
     rebuilt = delta.without(keys)

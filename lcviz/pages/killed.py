@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import functools
+import math
 
 import streamlit as st
 
 from .. import state
 from ..figures.killed import killed_panel, rework_table, verdict
-from ..figures.panel import loss_text, nbytes_text, percent_text, plural
+from ..figures.panel import enumerated, loss_text, nbytes_text, percent_text, plural
 from ..jobs import View
 from ..lab.killed import SECONDS, Crash, OnDisk, Raced
 from ..lab.progress import Progress
 from ..lab.workload import Workload
 from ..session import Run
-from ..snapshot import DEAD, FAILED, RESTORING, Kill, RunError, Settings, Snapshot
+from ..snapshot import DEAD, FAILED, RESTORING, Checkpoint, Kill, RunError, Settings, Snapshot
 from .asking import Asking, Words
+from .recovered import nothing_saved
 
 PATIENCE = 0.4  # seconds that a click waits for a short chain, which is read by then
 LOSSES = {"trend": "on the trend", "measured": "as measured"}
@@ -86,27 +88,36 @@ def killed(run: Run, snapshot: Snapshot) -> None:
 
 def _gone(snapshot: Snapshot, kill: Kill, settings: Settings) -> str:
     """What is gone and what is left, as two points of a list."""
-    saved = snapshot.at(kill.step)
-    left_out = f"{percent_text(saved.distance)} of the way trained"
-    if saved.live_loss is not None and saved.restored_loss is not None:
-        left_out += (
-            f" (a loss of {loss_text(saved.restored_loss, 4)} instead of "
-            f"{loss_text(saved.live_loss, 4)})"
-        )
-    gone, memory = "the model", ""
+    again = kill.step in snapshot.resumed_at  # what it had left out was gone already
+    gone, memory = ["the model"], ""
     if _remembers(settings):
-        gone += " and what its optimizer remembered"
+        gone.append("what its optimizer remembered")
         memory = " It holds the model alone: if the run goes on, its optimizer begins anew."
     if kill.lost:
-        gone += f", the {plural(kill.lost, 'iteration')} trained since step {kill.step},"
-    none = "" if kill.lost else ". No iteration: that step was just saved"
+        gone.append(f"the {plural(kill.lost, 'iteration')} trained since step {kill.step}")
+    none = f"No iteration: that step was just {'restored' if again else 'saved'}."
+    if not again:
+        gone.append(f"what the checkpoint of step {kill.step} had left out")
     n, nbytes = len(snapshot.checkpoints), sum(c.nbytes for c in snapshot.checkpoints)
     return (
-        f"- **Gone** from memory: {gone} and what the checkpoint of step {kill.step} had left out: "
-        f"{left_out}{none}.\n"
+        f"- **Gone** from memory: {enumerated(gone)}"
+        f"{'' if again else _left_out(snapshot.at(kill.step))}.{'' if kill.lost else f' {none}'}\n"
         f"- **Left**: the chain on disk, {plural(n, 'record')}, {nbytes_text(nbytes)}, up to step "
         f"{kill.step}. Nothing that was saved is lost.{memory}"
     )
+
+
+def _left_out(saved: Checkpoint) -> str:
+    """How much of what was trained a checkpoint had not."""
+    if not math.isfinite(saved.distance):
+        return ", so much that it has no number"
+    text = f": {percent_text(saved.distance)} of the way trained"
+    if saved.live_loss is not None and saved.restored_loss is not None:
+        live, restored = (loss_text(loss, 4) for loss in (saved.live_loss, saved.restored_loss))
+        text += f" (a loss of {restored} instead of {live})" if live != restored else (
+            f" (the loss is {live} with and without it)"
+        )  # fmt: skip
+    return text
 
 
 def _remembers(settings: Settings) -> bool:
@@ -190,11 +201,13 @@ def _offer(crash: Crash, kill: Kill) -> str:
     fewer = ""
     if crash.hurried:
         fewer = f", few enough to take no more than {SECONDS / 60:.0f} minutes here"
+    again = enumerated([str(step) for step in sorted(crash.went_on)]) if crash.went_on else ""
     return (
         "How much work did that cost? **LC** restores from the chain this run left. **Full**, "
         "**SCAR** and **TOPN** get the same chance: the training is repeated from its seed with "
-        f"the same batches and saved by each at the same steps, SCAR and TOPN with as many bytes a "
-        f"checkpoint as LC took on average, {percent_text(crash.share)} of float32. Then all four "
+        f"the same batches{f', goes on from step {again} as this run did,' if again else ''} and "
+        "is saved by each at the same steps, SCAR and TOPN with no more bytes a checkpoint than LC "
+        f"took on average, {percent_text(crash.share)} of float32. Then all four "
         f"race back, for at most {crash.cap} iterations{fewer}. About "
         f"{_duration(crash.seconds(kill.pace))} at most, measured by how fast the run was."
     )
@@ -217,6 +230,8 @@ def _duration(seconds: float) -> str:
 
 def _result(crash: Crash, raced: Raced) -> None:
     st.markdown(verdict(raced.outcomes))
+    if lost := nothing_saved(raced.outcomes):
+        st.warning(lost, icon=":material/data_loss_prevention:")
     if not raced.alike:
         st.warning(
             "The repeated training did not come to the same bits as the one that was killed, so "

@@ -6,6 +6,9 @@ place in the page from tick to tick.
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import streamlit as st
 
 import codec
@@ -166,9 +169,11 @@ def _where(run: Run, snapshot: Snapshot) -> str:
 def _begin(settings: Settings, *, play: bool, instead_of: Run | None = None) -> str:
     """Make a run and look at it; returns why it cannot start, and then nothing is lost."""
     try:
+        if settings.folder:
+            state.check_may_read(Path(os.path.expanduser(settings.folder)))
         run = state.all_runs().create(settings, instead_of)
     except (RunError, demo_models.DataError, codec.LccError) as exc:
-        problem = f"This run cannot start. {exc}"
+        problem = f"This run cannot start. {str(exc).rstrip('.')}."
     else:
         if play:
             run.play()

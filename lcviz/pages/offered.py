@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import streamlit as st
 
 from .. import export, state
@@ -13,6 +15,7 @@ from ..figures.records import record_sizes
 from ..receipt import Receipt, dumped, rows
 from ..script import NAME, RECEIPT, reproducing
 
+MOST_STEPS = 20_000  # of the slider: a browser keeps every one of them
 _STEP = "export_step"
 RESTORED = "export-restored"  # in the session: a step as a plain file
 
@@ -28,7 +31,7 @@ def archive(package: Package, full: int, like: str) -> None:
         icon=":material/verified:",
     )
     st.download_button(
-        f"Download {package.file} ({nbytes_text(len(package.data))})",
+        f"Download {plain(package.file)} ({nbytes_text(len(package.data))})",
         package.data, package.file, "application/zip", key="download-chain", on_click="ignore",
         type=state.main_button(), icon=":material/download:",
     )  # fmt: skip
@@ -41,11 +44,14 @@ def choose_step(package: Package) -> int:
     st.subheader("One restored step", anchor=False)
     if len(package.steps) == 1:
         return package.steps[0]
-    if st.session_state.get(_STEP, package.steps[-1]) not in package.steps:  # of another chain
+    steps = package.steps[-MOST_STEPS:]
+    if len(steps) < len(package.steps):
+        st.caption(f"The newest {MOST_STEPS:,} of {len(package.steps):,} steps can be chosen.")
+    if st.session_state.get(_STEP, steps[-1]) not in steps:  # of another chain
         del st.session_state[_STEP]
     return int(
         st.select_slider(
-            "Step", package.steps, package.steps[-1], key=_STEP, bind="query-params",
+            "Step", steps, steps[-1], key=_STEP, bind="query-params",
             persist_state="session",
         )
     )  # fmt: skip
@@ -102,7 +108,12 @@ def papers(package: Package, receipt: Receipt) -> None:
             )  # fmt: skip
     with st.container(border=True, key="export-receipt"):
         st.markdown("\n".join(f"- **{what}:** {plain(value)}" for what, value in rows(receipt)))
-    st.markdown("On the command line: check the archive against the receipt; make it again.")
+    st.markdown(
+        "Inspect checks a receipt against its archive. So does the command line; the script makes "
+        "the archive again."
+        if receipt["of"] != "archive"
+        else "Inspect checks a receipt against its archive. So does the command line."
+    )
     lines = f"python -m lcviz receipt {RECEIPT} {package.file}"
     if receipt["of"] == "files":
         lines += f"\npython {NAME} FILES-OR-THEIR-FOLDER"
@@ -135,9 +146,17 @@ def restoring(package: Package, step: int) -> None:
 
 
 def plain_step(package: Package, step: int) -> Restored:
-    """One step of a package of a visitor's own; restored once for as long as it is looked at."""
-    key, held = (package.sha256, step), st.session_state.get(RESTORED)
+    """One step of a package of a visitor's own; see `kept_step`."""
+    return kept_step((package.sha256, step), lambda: export.plain(package, step), step)
+
+
+def kept_step(key: object, make: Callable[[], Restored], step: int) -> Restored:
+    """A restored step, made once for as long as it is looked at: after a thousand deltas that takes
+    seconds. key: another one is another step."""
+    waiting = st.empty()  # always there: what comes below keeps its place, and its clicks
+    held = st.session_state.get(RESTORED)
     if held is None or held[0] != key:
-        held = st.session_state[RESTORED] = key, export.plain(package, step)
+        with waiting, st.spinner(f"Restoring step {step:,} from the archive…"):
+            held = st.session_state[RESTORED] = key, make()
     restored: Restored = held[1]
     return restored

@@ -48,9 +48,16 @@ def one_step(source: Source, held: Held, seen: Overview, follow: bool) -> None:
     st.markdown(
         ":small[Minimum to standard deviation: of the values that a restart at this step gets. "
         "Bits a parameter: of the code words alone, without code table, levels and header; a run "
-        "of zeros counts where the value after it is.]"
+        f"of zeros counts where the value after it is.{_shared(facts)}]"
     )
     _bits(facts)
+
+
+def _shared(facts: StepFacts) -> str:
+    """Whose words they are, where they are not of this step alone."""
+    if facts.together == 1:
+        return ""
+    return f" Here words stand for {facts.together} steps at once: given is an equal share of them."
 
 
 def _restored(source: Source, held: Held, step: int) -> StepFacts | None:

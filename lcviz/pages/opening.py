@@ -18,12 +18,14 @@ from .. import state
 from ..figures.inspected import plain
 from ..figures.panel import nbytes_text
 from ..lab.exponents import Moved
+from ..lab.foreign import check_members
 from ..lab.inspection import AT_ONCE, Catalogue, read_on, stamps
 from ..lab.tensors import StepFacts
 from ..session import Run
+from ..shelf import Place
 
 UPLOAD_MIB = 200  # as server.maxUploadSize, which is what stops larger ones on their way
-_WIDGET = "inspect_upload"
+_TURN = "inspect-turn"  # in the session: how often something was uploaded
 _UPLOAD = "inspect-upload"  # in the session: the file that was uploaded
 _HELD = "inspect-held"  # in the session: what was found out about the chain being looked at
 
@@ -66,18 +68,30 @@ class Held:
 
 class Upload:
     """An archive that came through the browser, in a file without a name: it is gone as soon as
-    it is closed, at the latest with the session. Raises OSError if the disk does not take it."""
+    it is closed, at the latest with the session, and counts among what visitors bring until then.
+
+    Raises OSError if the disk does not take it, FullError, SourceError if it is not to be opened.
+    """
 
     def __init__(self, name: str, content: memoryview) -> None:
         self.name = name
+        self._place = state.shelf().place()
         self.file = tempfile.TemporaryFile()  # noqa: SIM115
-        self.close = weakref.finalize(self, self.file.close)
+        self.close = weakref.finalize(self, _close, self.file, self._place)
         try:
+            self._place.take(len(content))
             self.file.write(content)
             self.file.flush()
-        except OSError:
+            self.file.seek(0)
+            check_members(self.file)
+        except BaseException:
             self.close()
             raise
+
+
+def _close(file: IO[bytes], place: Place) -> None:
+    file.close()
+    place.close()
 
 
 def choose() -> Source | None:
@@ -88,28 +102,34 @@ def choose() -> Source | None:
             path = st.text_input(
                 "Path on this machine", key="inspect_path", bind="query-params",
                 persist_state="session", placeholder="the chain of the run on Live",
+                on_change=_path_given,
                 help="Of a chain's directory, run.lcc, or of an archive, .lcc.zip. Another "
                 "process may be writing to it: nothing is locked or changed. Empty: the run on "
                 "Live.",
             )  # fmt: skip
         with grid.cell():
+            # A new widget for every upload: the server's copy of the one before is let go.
+            turn = st.session_state.setdefault(_TURN, 0)
             st.file_uploader(
-                "Or an archive of your own, .lcc.zip", type=["zip"], key=_WIDGET,
-                on_change=_received, max_upload_size=UPLOAD_MIB,
+                "Or an archive of your own, .lcc.zip", type=["zip"], key=f"inspect_upload_{turn}",
+                on_change=_received, args=(turn,), max_upload_size=UPLOAD_MIB,
                 help="It is kept for this browser tab alone, and deleted with it.",
             )  # fmt: skip
         upload = st.session_state.get(_UPLOAD)
         if isinstance(upload, str):
             st.error(upload, icon=":material/error:")
             upload = None
-        if upload is not None and st.session_state.get(_WIDGET) is None:
-            st.button(
-                f"Close the upload {upload.name}", icon=":material/close:", on_click=_received
-            )
+        if upload is not None:
+            st.button(f"Close the upload {plain(upload.name)}", icon=":material/close:",
+                      on_click=_drop, key="inspect-close")  # fmt: skip
     if upload is not None:
         return Source(upload, f"the uploaded archive **{plain(upload.name)}**", upload.file)
     if path.strip():
-        return _at(path.strip())
+        try:
+            return _at(path.strip())
+        except codec.SourceError as exc:
+            st.error(sentence(exc), icon=":material/error:")
+            return None
     run = state.current_run()
     if run is None:
         state.await_example()
@@ -119,9 +139,11 @@ def choose() -> Source | None:
 
 
 def _at(text: str) -> Source:
+    """Raises SourceError for a path that a visitor of this server may not name."""
     path = Path(text)
     with suppress(RuntimeError):  # no such user: then there is no such path either
         path = path.expanduser()
+    state.check_may_read(path)
     folder = None
     with suppress(OSError, ValueError):  # a name that is too long: opening it will say so
         folder = path if path.is_dir() else None
@@ -137,14 +159,26 @@ def _changed(path: Path) -> int | None:
         return None
 
 
-def _received() -> None:
-    """Put what was uploaded into a file, or drop what was removed."""
+def _path_given() -> None:
+    """What was asked for last is shown: an upload, or why it was refused, makes room."""
+    if st.session_state["inspect_path"].strip():
+        _drop()
+
+
+def _drop() -> None:
+    """Close what was uploaded, and say no more of it."""
     before = st.session_state.pop(_UPLOAD, None)
     if isinstance(before, Upload):
         before.close()
-    given: Any = st.session_state.get(_WIDGET)
+
+
+def _received(turn: int) -> None:
+    """Put what was uploaded into a file."""
+    given: Any = st.session_state.get(f"inspect_upload_{turn}")
     if given is None:
         return
+    _drop()
+    st.session_state[_TURN] = turn + 1
     if given.size > UPLOAD_MIB * 2**20:
         st.session_state[_UPLOAD] = (
             f"{plain(given.name)} has {nbytes_text(given.size)}; up to "
@@ -153,8 +187,10 @@ def _received() -> None:
         return
     try:
         st.session_state[_UPLOAD] = Upload(given.name, given.getbuffer())
+    except codec.SourceError as exc:
+        st.session_state[_UPLOAD] = f"{plain(given.name)}: {sentence(exc)}"
     except OSError as exc:
-        st.session_state[_UPLOAD] = f"The upload cannot be kept on disk: {exc}. Give its path."
+        st.session_state[_UPLOAD] = f"The upload cannot be kept on disk. {sentence(exc)}"
 
 
 def read(source: Source) -> Held:

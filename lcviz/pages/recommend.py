@@ -10,6 +10,7 @@ from .. import state
 from ..figures.frontier import frontier_panel
 from ..glossary import explained
 from ..jobs import View
+from ..lab.replayed import FAILURES
 from ..lab.sweep import ITERATIONS, Sweep, stamped
 from ..lab.tuner import Candidate, Setting, choose
 from ..lab.workload import workload
@@ -105,9 +106,9 @@ def _answer(sweep: Sweep, candidates: Candidates) -> None:
         target = state.choice(
             "I want to", targets, default=targets[0], key=f"tune_want_{knows_loss}",
             format_func=TARGETS.__getitem__, bind="query-params",
-            help="What you ask for holds in 95 of 100 cases, as far as 10 failures of one training "
-            "can tell. Of the settings that keep it, the one with the fewest bytes is recommended; "
-            "of those that fit into a size, the one that loses least.",
+            help="What you ask for holds in 95 of 100 cases, as far as 10 failures or fewer of one "
+            "training can tell. Of the settings that keep it, the one with the fewest bytes is "
+            "recommended; of those that fit into a size, the one that loses least.",
         )  # fmt: skip
         most = _most(str(target))
         tuned = choose(candidates, str(target), most)
@@ -120,12 +121,14 @@ def _answer(sweep: Sweep, candidates: Candidates) -> None:
     panel = frontier_panel(tuned, measure, sweep.unit)
     with st.container(border=True, key="tune-frontier"):
         state.picture(panel, "frontier")
-    st.markdown("**Settings that no other one beats in bytes, distance and rework at once**")
+    beaten_in = "bytes, distance and rework at once" if knows_loss else "bytes and distance at once"
+    st.markdown(f"**Settings that no other one beats in {beaten_in}**")
     st.table(panel.table, hide_index=True)
     st.caption(
         "Bytes: shares of the float32 size of all that is saved, the base left out. Distance: "
-        "‖restored − u‖ / ‖u − u₀‖, with u the state before the failure and u₀ the first one. It "
-        "and rework are means over 10 failures, each just before the next checkpoint."
+        "‖restored − u‖ / ‖u − u₀‖, with u the state before the failure and u₀ the first one. "
+        f"{'It and rework are means' if knows_loss else 'It is a mean'} over {FAILURES} failures, "
+        "each just before the next checkpoint; over fewer where checkpoints are far apart."
     )
 
 

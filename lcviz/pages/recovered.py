@@ -10,12 +10,13 @@ from demo_models import MODELS
 
 from .. import state
 from ..figures.panel import plural
-from ..figures.recovery import race_panel, restored_table, rework_panel
+from ..figures.race import race_panel
+from ..figures.recovery import restored_table, rework_panel
 from ..lab.recovery import Outcome
 from ..lab.rework import Cost, Experiment, costs, times
 
 LOSSES = {"trend": "on the trend", "measured": "as measured"}
-NOTHING = 0.9995  # a distance from which on nothing was saved
+NOTHING = 0.0005  # so near to 1 a distance is that of the beginning: nothing was saved
 
 
 def recovered(experiment: Experiment, seeds: int, by_seed: Sequence[tuple[Outcome, ...]]) -> None:
@@ -64,9 +65,9 @@ def summary(found: list[Cost], share: float) -> str:
     )
 
 
-def nothing_saved(found: list[Cost]) -> str:
+def nothing_saved(found: Sequence[Cost | Outcome]) -> str:
     """Which methods could save no change at all, and why; nothing if all could."""
-    names = [c.method.name for c in found if c.distance > NOTHING]
+    names = [c.method.name for c in found if abs(c.distance - 1) < NOTHING]
     if not names:
         return ""
     return (

@@ -86,7 +86,7 @@ def timelines(place: str, drill: Drill) -> None:
     asking = Asking(f"{place}-timelines", (drill, number), 1, drill.measure)
 
     def show(view: View[Measured], watching: bool) -> None:
-        asking.controls(view, watching, _words(view, again=bool(kept)))
+        asking.controls(view, watching, _words(drill, view, again=bool(kept)))
         if kept:
             _measured(place, kept[max(kept)])
 
@@ -99,12 +99,12 @@ def _kept(drill: Drill) -> dict[int, Found[Measured]]:
     return {i: view.found[0] for i, view in looked if view.found}
 
 
-def _words(view: View[Measured], *, again: bool) -> Words:
+def _words(drill: Drill, view: View[Measured], *, again: bool) -> Words:
     way = min(int(view.share * len(WAYS)), len(WAYS) - 1)
     return Words(
         start="Measure again" if again else "Measure it",
         icon=":material/timer:",
-        help="Trains three times, a few seconds each.",
+        help=f"Trains {len(WAYS)} times, {plural(drill.iterations, 'iteration')} each.",
         working=f"Measuring, saved {WAYS[way]}: {100 * view.share:.0f} % of all.",
         done=f"Measured {MOST_MEASUREMENTS} times: this server keeps no more of it.",
     )

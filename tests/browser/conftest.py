@@ -17,13 +17,13 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, ConsoleMessage, Page, Request
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request
 
 ROOT = Path(__file__).resolve().parents[2]
 ARGUMENTS = [
@@ -41,10 +41,14 @@ _log = pytest.StashKey[Path]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All of these in one process: they share a server and a browser."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("browser"))
+    """In two processes, each with a server and a browser for half of these files.
+
+    They wait more than they compute, so other tests run beside them.
+    """
+    ours = [item for item in items if Path(__file__).parent in item.path.parents]
+    files = sorted({item.path for item in ours})
+    for item in ours:
+        item.add_marker(pytest.mark.xdist_group(f"browser-{files.index(item.path) % 2}"))
 
 
 def _missing(what: str) -> None:
@@ -137,7 +141,9 @@ class Tab:
         page.on("requestfailed", self._failed)
 
     def _console(self, message: ConsoleMessage) -> None:
-        if message.type == "error":
+        # Streamlit itself looks for its own address below the page's first.
+        own = "status of 404" in message.text and "/_stcore/" in message.location["url"]
+        if message.type == "error" and not own:
             self.problems.append(f"console: {message.text}")
 
     def _request(self, request: Request) -> None:
@@ -177,20 +183,27 @@ class Tab:
         return found[1] if found else None
 
 
-@pytest.fixture
-def tab(browser: Browser, server: str) -> Iterator[Callable[..., Tab]]:
-    """A tab of a visitor of one's own: tab(color_scheme="dark", width=800)."""
-    contexts = []
+@pytest.fixture(scope="session")
+def visits(browser: Browser) -> Iterator[BrowserContext]:
+    """What all tabs share: the browser's cache, as with a person who opens several."""
+    with browser.new_context(accept_downloads=True, reduced_motion="reduce") as context:
+        yield context
 
-    def make(color_scheme: str = "light", width: int = 1400) -> Tab:
-        context = browser.new_context(
-            color_scheme=color_scheme,  # type: ignore[arg-type]
-            viewport={"width": width, "height": 1000},
-            accept_downloads=True,
-        )
-        contexts.append(context)
-        return Tab(context.new_page(), server)
+
+@pytest.fixture
+def tab(visits: BrowserContext, server: str) -> Iterator[Callable[..., Tab]]:
+    """A tab of its own, and with it a session: tab(color_scheme="dark", width=800)."""
+    pages = []
+
+    def make(color_scheme: Literal["light", "dark"] = "light", width: int = 1400) -> Tab:
+        page = visits.new_page()
+        pages.append(page)
+        page.set_viewport_size({"width": width, "height": 1000})
+        page.emulate_media(color_scheme=color_scheme)
+        return Tab(page, server)
 
     yield make
-    for context in contexts:
-        context.close()
+    for page in pages:
+        page.close()
+    for page in visits.pages:  # opened by those
+        page.close()

@@ -352,7 +352,11 @@ def test_two_visitors_do_not_disturb_each_other(tab: MakeTab) -> None:
     assert ids[0] != ids[1]
     reached = pause(first.page)
     wait_for_ticks(second.page, 2)  # the other one goes on
+    first.page.get_by_role("link", name="Learn").click()  # which shows no run
+    expecting(first.page.get_by_role("heading", name="1 · δ")).to_be_visible()
     first.page.reload()
+    expecting(first.page.get_by_role("heading", name="1 · δ")).to_be_visible()
+    first.page.get_by_role("link", name="Live").click()
     expecting(whereabouts(first.page)).to_contain_text(f"iteration {reached} of 5000")
     expecting(whereabouts(first.page)).to_contain_text(titles[0])
     expecting(whereabouts(second.page)).to_contain_text(titles[1])

@@ -74,7 +74,7 @@ def test_an_upload(tab: MakeTab, tmp_path: Path) -> None:
     (tmp_path / "evil.zip").write_bytes(b"no archive at all")
     visitor = inspecting(tab, color_scheme="dark")
     page = visitor.page
-    chooser = page.locator("input[type=file]")
+    chooser = page.locator(".st-key-inspect-where input[type=file]")
     chooser.set_input_files(tmp_path / "mine.lcc.zip")
     visitor.expecting(page.get_by_text("the uploaded archive mine.lcc.zip")).to_be_visible()
     visitor.expecting(page.get_by_text("What step 3 changes")).to_be_visible()

@@ -20,9 +20,10 @@ from safetensors.torch import load, save_file
 
 import codec
 from lcviz import compressing, export, receipt, script
+from lcviz.brought import Opened
 from lcviz.bundle import everything
 from lcviz.compressing import How, compress
-from lcviz.own import Opened, gathered, open_own
+from lcviz.own import gathered, open_own
 from lcviz.shelf import FullError, Place, Shelf
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -198,6 +199,29 @@ def test_a_chain_is_compressed_again(
     path = lay_down(tmp_path, made)
     assert opened.archive is not None
     assert run_here(path, opened.archive.source)[0] == 0
+    assert run_here(path, tmp_path / "run.lcc")[0] == 0  # the folder that was opened
+
+
+def test_a_chain_that_lost_a_step_is_not_offered(
+    found: Opened, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack = codec.Chain.pack
+
+    def shorter(self: codec.Chain, path: Path) -> int:
+        (place.path / "run.lcc" / self.entries[-1].name).unlink()
+        return pack(codec.Chain(place.path / "run.lcc"), path)
+
+    monkeypatch.setattr(codec.Chain, "pack", shorter)
+    with pytest.raises(codec.ChainError, match=r"has lost its records of steps \[40\]"):
+        compress(found, How(), place, nothing)
+
+
+def test_a_chain_of_no_values(tmp_path: Path, place: Place) -> None:
+    with codec.Checkpointer(tmp_path / "run.lcc") as chain:
+        chain.save(0, {"w": torch.empty(0, 3)})
+    opened = open_own(gathered(tmp_path / "run.lcc"), Shelf().place(), nothing)
+    with pytest.raises(codec.SourceError, match="Step 0 holds no values"):
+        compress(opened, How(), place, nothing)
 
 
 def test_everything_in_one_zip(found: Opened, place: Place, tmp_path: Path) -> None:

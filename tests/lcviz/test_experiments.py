@@ -65,6 +65,15 @@ def without_seconds(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
+def test_what_is_below_a_table_explains_its_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    changes = asked(capsys, "repeated")
+    assert "above or below that, accuracy in percentage points; the mean over" in changes
+    for bits, kept in (("3", "those that x = 3 promotes."), ("all", "every bucket.")):
+        told = asked(capsys, "removed-bucket", "--bits", bits)
+        assert f"Kept by the chain up to there: {kept} Distance:" in told
+    assert "of 1 fresh seed that failed: " in asked(capsys, "tune", "--check", "1")
+
+
 @pytest.mark.parametrize("name", QUICK)
 def test_the_same_seeds_give_the_same_numbers(
     name: str, capsys: pytest.CaptureFixture[str]

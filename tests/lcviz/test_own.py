@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import io
+import itertools
 import json
 import os
 import pickle
@@ -21,8 +22,10 @@ from safetensors.torch import save_file
 
 import codec
 from codec.errors import SourceError
-from lcviz import own, reader
-from lcviz.own import Opened, gathered, open_own
+from lcviz import brought, own, reader
+from lcviz.brought import Opened
+from lcviz.lab import foreign
+from lcviz.own import gathered, open_own
 from lcviz.reader import Reader
 from lcviz.shelf import FullError, Place, Shelf
 
@@ -78,7 +81,7 @@ HOSTILE = {
     "cut off": (safetensors(GOOD, bytes(15)), "is cut off, or too long"),
     "bytes after it": (safetensors(GOOD, bytes(17)), "is cut off, or too long"),
     "a shape that lies": (
-        safetensors(header(w=entry([2**40, 2**40], 0, 16)), bytes(16)), "has the shape",
+        safetensors(header(w=entry([2**40, 2**19], 0, 16)), bytes(16)), "has the shape",
     ),
     "a negative shape": (safetensors(header(w=entry([-2, -2], 0, 16)), bytes(16)), "the shape"),
     "overlap": (
@@ -92,6 +95,21 @@ HOSTILE = {
     "many dimensions": (safetensors(header(w=entry([1] * 65, 0, 4)), bytes(4)), "does not say"),
     "a key too many": (safetensors(header(w=entry([1], 0, 4) | {"x": 1}), bytes(4)), "does not"),
     "no tensors": (safetensors(b"{}"), "holds no tensors"),
+    "no values": (safetensors(header(w=entry([0, 3], 0, 0))), "holds empty tensors only"),
+    "metadata of numbers": (
+        safetensors(header(w=entry([2, 2], 0, 16), __metadata__={"a": 1}), bytes(16)),
+        "has a header that is none",
+    ),
+    "a length before zero": (
+        safetensors(GOOD.replace(b"[2, 2]", b"[4, -0, 0]").replace(b"16", b"0")), "holds empty",
+    ),
+    "a shape beyond all": (
+        safetensors(header(w=entry([0, 2**62, 2**62], 0, 0), v=entry([1], 0, 4)), bytes(4)),
+        "a shape that no machine holds",
+    ),
+    "a name that is no text": (
+        safetensors(GOOD.replace(b'"w"', b'"\\ud800"'), bytes(16)), "whose name is no text",
+    ),
 }  # fmt: skip
 
 
@@ -174,6 +192,10 @@ PICKLES: dict[str, tuple[Callable[[], bytes], str]] = {
     "an expanded tensor": (lambda: torch_file({"w": W[0, 0].expand(10**9)}), "more than twice"),
     "a tensor of no values": (lambda: torch_file({"w": torch.empty(9, device="meta")}), "without"),
     "a sparse tensor": (lambda: torch_file({"w": W.to_sparse()}), "sparse"),
+    "a key that is no text": (
+        lambda: torch_file({"\ud800": W}), r"files cannot hold: '\ud800'",
+    ),
+    "a key of the format's own": (lambda: torch_file({"__metadata__": W}), "cannot hold: '__meta"),
     "keys that are numbers": (lambda: torch_file({1: W}), "keys that are no texts"),
     "much memory": (lambda: pickled(bytearray_of(2**31)), "more memory than it has"),
 }  # fmt: skip
@@ -288,6 +310,38 @@ def test_an_archive_and_a_chain_s_folder_are_the_same(place: Place, tmp_path: Pa
         assert torch.equal(state["w"], codec.restore(archive, step)["w"])
 
 
+def test_a_zip_of_too_many_members(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are counted before Python makes an object of each; also across the chunks that are
+    read, and however many the zip says it has."""
+    archive = chain(tmp_path)
+    torch.save({"w": W}, tmp_path / "1.pt")
+    monkeypatch.setattr(foreign, "_CHUNK", 5)
+    monkeypatch.setattr(foreign, "MAX_MEMBERS", 2)
+    monkeypatch.setattr(zipfile, "ZipFile", None)
+    for path, told in ((archive, 3), (tmp_path / "1.pt", 6)):
+        (sentence,) = opened(place, path).refused
+        assert sentence.startswith(f"{path.name}: is a zip of ")
+        with path.open("rb") as file:
+            n = file.read().count(b"PK\1\2")
+        assert f"{n} members; 2 are taken." in sentence
+        assert n >= told
+
+
+def test_an_uploaded_archive_takes_its_room_once(
+    place: Place, shelf: Shelf, tmp_path: Path
+) -> None:
+    data = chain(tmp_path).read_bytes()
+    place.take(len(data))
+    (place.path / "upload0.zip").write_bytes(data)
+    found = open_own([("Mine.LCC.ZIP", place.path / "upload0.zip")], place, quiet)
+    assert found.steps == (0, 1, 2)
+    assert found.archive is not None
+    assert (found.archive.name, found.archive.nbytes) == ("Mine.LCC.ZIP", len(data))
+    assert sum(p.stat().st_size for p in place.path.iterdir()) == shelf.nbytes == len(data)
+
+
 def test_a_chain_is_opened_alone(place: Place, tmp_path: Path) -> None:
     torch.save({"w": W}, tmp_path / "1.pt")
     with pytest.raises(SourceError, match=r"run\.lcc\.zip: is a chain.*open it alone"):
@@ -320,6 +374,12 @@ def test_nested_weights_are_found_and_the_rest_is_said(place: Place, tmp_path: P
         (["v2-7.safetensors", "v2-3.safetensors"], {"v2-3": 3, "v2-7": 7}, "last number"),
         (["b.safetensors", "a.safetensors"], {"a": 0, "b": 1}, "by name, and counted from 0"),
         (["a1.safetensors", "b1.safetensors"], {"a1": 0, "b1": 1}, "by name, and counted"),
+        (
+            ["e10.safetensors", "e9.safetensors", "last.safetensors"],
+            {"e9": 0, "e10": 1, "last": 2},
+            "by name, and counted",
+        ),
+        (["E9.SafeTensors", "e10.SAFETENSORS"], {"E9": 9, "e10": 10}, "last number in each"),
     ],
 )
 def test_the_order_is_that_of_the_numbers(
@@ -342,6 +402,68 @@ def test_a_file_with_other_tensors_is_named(place: Place, tmp_path: Path) -> Non
         "3.safetensors has other tensors than 3 others: it lacks b; it also has c; of another "
         "shape or dtype are w. A base is written there.",
     )
+
+
+def test_parts_of_one_checkpoint_are_told(place: Place, tmp_path: Path) -> None:
+    names = [f"model-0000{i}-of-00002.safetensors" for i in (1, 2)]
+    for i, name in enumerate(names):
+        save_file({f"w{i}": W}, tmp_path / name)
+    found = opened(place, *(tmp_path / name for name in names))
+    assert found.odd[0].startswith(f"{names[0]} and 1 other look like parts of one checkpoint")
+
+
+def test_names_that_are_no_text(place: Place, tmp_path: Path) -> None:
+    """Disks take any bytes for a name; pages and receipts show text alone."""
+    for i, suffix in enumerate((b".pt", b".safetensors")):
+        path = os.fsencode(tmp_path) + b"/\xe9po" + str(i).encode() + suffix
+        save = torch.save if suffix == b".pt" else save_file
+        save({"w": W + i}, tmp_path / "x")
+        os.rename(tmp_path / "x", path)
+    found = open_own(gathered(tmp_path), place, lambda _a, _b, name: name.encode())
+    assert [file.name for file in found.files] == [r"\udce9po0.pt", r"\udce9po1.safetensors"]
+    assert [file.step for file in found.files] == [0, 1]
+    assert torch.equal(found.files[1].state()["w"], W + 1)
+
+
+def test_names_that_are_long(place: Place, tmp_path: Path) -> None:
+    """An upload may be called anything; Python refuses to read 5,000 digits as a number."""
+    save_file({"w": W}, tmp_path / "x")
+    names = [f"{'1' * 5000}.safetensors", f"{'a' * 5000}7.safetensors"]
+    found = open_own([(name, tmp_path / "x") for name in names], place, quiet)
+    assert "too large for a step" in found.refused[0]
+    found = open_own([(names[1], tmp_path / "x")], place, quiet)
+    assert len(found.files[0].name) == 255
+    assert found.files[0].step == 7
+
+
+def test_what_else_a_pickle_names_can_be_shown(place: Place, tmp_path: Path) -> None:
+    torch.save({"model": {"w": W}, "\ud800": 1}, tmp_path / "1.pt")
+    (file,) = opened(place, tmp_path / "1.pt").files
+    assert file.left_out == (r"\ud800",)
+
+
+def test_marked_views_are_the_values_they_stand_for(place: Place, tmp_path: Path) -> None:
+    """A conjugate, or its imaginary part, is saved as a mark beside the memory of another."""
+    z = torch.complex(W, W + 1)
+    torch.save({"z": z.conj(), "n": z.clone().conj().imag}, tmp_path / "1.pt")
+    back = torch.load(tmp_path / "1.pt", weights_only=True)
+    assert back["z"].is_conj()
+    assert back["n"].is_neg()
+    (file,) = opened(place, tmp_path / "1.pt").files
+    state = file.state()
+    assert torch.equal(state["z"], z.conj().resolve_conj())
+    assert torch.equal(state["n"], -(W + 1))
+
+
+@pytest.mark.parametrize("dtype", sorted(foreign._SIZES))
+def test_every_dtype_that_is_taken_can_be_read(dtype: str, place: Place, tmp_path: Path) -> None:
+    size = foreign._SIZES[dtype]
+    told = {"w": entry([3, 4], 0, 12 * size, dtype), "s": entry([], 12 * size, 13 * size, dtype)}
+    path = tmp_path / "1.safetensors"
+    path.write_bytes(safetensors(header(**told), bytes(13 * size)))
+    (file,) = opened(place, path).files
+    state = file.state()
+    assert {name: tuple(t.shape) for name, t in state.items()} == {"w": (3, 4), "s": ()}
 
 
 def test_names_and_kinds_that_are_not_taken(place: Place, tmp_path: Path) -> None:
@@ -400,6 +522,56 @@ def test_a_file_that_changes_meanwhile_is_noticed(place: Place, tmp_path: Path) 
         file.state()
 
 
+def test_a_pickle_that_changes_while_it_is_read(place: Place, tmp_path: Path) -> None:
+    """Its SHA-256 is to be that of the bytes that were read."""
+    path, times = tmp_path / "1.pt", itertools.count()
+
+    def tell(*_: Any) -> None:
+        torch.save({"w": W + next(times)}, tmp_path / "next")
+        os.replace(tmp_path / "next", path)
+
+    tell()
+    found = open_own([("1.pt", path)], place, tell)
+    assert found.refused == ("1.pt: has changed while it was read; open it again.",)
+    assert list(place.path.iterdir()) == []
+
+
+def test_a_file_that_is_gone_or_cannot_be_read(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "1.safetensors"
+    save_file({"w": W}, path)
+    (file,) = opened(place, path).files
+    with monkeypatch.context() as patch:
+        patch.setattr(brought, "load", lambda _: {}["no such dtype"])
+        with pytest.raises(SourceError, match=r"1\.safetensors: cannot be read as tensors"):
+            file.state()
+    path.unlink()
+    with pytest.raises(SourceError, match=r"1\.safetensors: is not there any more; open it again"):
+        file.state()
+
+
+def test_only_so_many_pickles_are_read_at_once(tmp_path: Path) -> None:
+    """Who waits for a turn is asked now and then whether he still wants it."""
+    asked = []
+
+    class EnoughError(Exception):
+        """The visitor has gone."""
+
+    def look() -> None:
+        asked.append(1)
+        if len(asked) == 3:
+            raise EnoughError
+
+    for _ in range(reader.AT_ONCE):
+        reader._TURNS.acquire()
+    try:
+        with pytest.raises(EnoughError):
+            Reader().convert(tmp_path / "1.pt", tmp_path / "1.safetensors", look)
+    finally:
+        reader._TURNS.release(reader.AT_ONCE)
+
+
 def test_what_a_path_names(tmp_path: Path) -> None:
     for name in ("2.pt", "1.safetensors", "notes.txt"):
         (tmp_path / name).write_bytes(b"")
@@ -413,7 +585,7 @@ def test_what_a_path_names(tmp_path: Path) -> None:
 def test_the_shelf_is_capped_for_all_together() -> None:
     shelf = Shelf(most_bytes=100, most_places=2)
     first, second = shelf.place(), shelf.place()
-    with pytest.raises(FullError, match="files of 2 visitors"):
+    with pytest.raises(FullError, match="keeps 2 series and chains of visitors"):
         shelf.place()
     first.take(60)
     with pytest.raises(FullError, match="keeps 100 B of visitors' files at most"):

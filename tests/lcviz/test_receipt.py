@@ -106,6 +106,42 @@ def test_another_chain_is_told_apart_step_by_step(told: Told, make_run: MakeRun)
     assert sum("has another SHA-256" in problem for problem in found) == 4
 
 
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (("settings", "bits", 8), "says 8 bits, buckets over the model, coder runlength; 3 of 3 "),
+        (("settings", "budget", 0.05), "The receipt says a budget of 0.05, "),
+        (("settings", "scope", "tensor"), "buckets over the tensor, "),
+        (("settings", "coder", "huffman"), "00000002.delta.safetensors first: 2 bits, "),
+        (("sizes", "float32", 10**9), "float32 take 1,000,000,000 bytes, and it is 125,600."),
+        (("sizes", "records", 1), "its records take 1 bytes"),
+        (("sizes", "archive", 1), "the archive has 1 bytes"),
+        (("records", 1, {"bytes": 1}), "00000002.delta.safetensors as bytes 1, and it is "),
+        (("records", 1, {"kind": "base"}), "as kind base, and it is delta."),
+        (("records", 1, {"step": 3}), "as step 3, and it is 2."),
+    ],
+)
+def test_what_it_claims_of_sizes_and_settings_is_compared(
+    told: Told, change: tuple[str, Any, Any], expected: str
+) -> None:
+    about = json.loads(receipt.dumped(told[1]))
+    part, key, value = change
+    about[part][key] = about[part][key] | value if isinstance(value, dict) else value
+    (problem,) = receipt.problems(receipt.load(receipt.dumped(about)), told[0].data)
+    assert expected in problem
+    assert problem.endswith(".")
+
+
+def test_of_somebody_s_chain_the_newest_settings_are_told(told: Told) -> None:
+    kept = {"bits": 2, "budget": None, "scope": "model", "coder": "runlength"}
+    about = receipt.of_archive(told[0], told[1]["sizes"]["float32"], kept)
+    assert receipt.problems(about, told[0].data) == []
+    other = receipt.of_archive(told[0], told[1]["sizes"]["float32"], kept | {"bits": None})
+    (problem,) = receipt.problems(other, told[0].data)
+    assert "says all buckets, " in problem
+    assert "00000006.delta" in problem
+
+
 def changed(about: dict[str, Any], **changes: Any) -> bytes:
     return json.dumps(about | changes).encode()
 
@@ -117,6 +153,11 @@ def changed(about: dict[str, Any], **changes: Any) -> bytes:
         ({"records": [{"file": 3}]}, "lacks"),
         ({"records": [{"file": 3, "sha256": "a"}]}, "not what they should be"),
         ({"tracks": {"x": "y"}}, "lacks"),
+        ({"tracks": {}}, "not what they"),
+        ({"records": []}, "not what they"),
+        ({"sizes": {"float32": 1.5, "records": 1, "archive": 1}}, "lacks"),
+        ({"settings": {}}, "lacks"),
+        ({"settings": {"bits": "2", "budget": None, "scope": "model", "coder": "x"}}, "lacks"),
         ({"archive": {"file": "../../etc/passwd", "sha256": "a", "bytes": 1}}, "not what they"),
         ({"archive": []}, "lacks"),
     ],
@@ -194,6 +235,40 @@ def test_the_script_restores(told: Told, tmp_path: Path, run_here: Callable[...,
     assert run_here(path.with_name(script.RESTORING), "4")[0] == 0
     restored = export.plain(told[0], 4)
     assert (tmp_path / "step4.safetensors").read_bytes() == restored.data
+
+
+def test_the_script_that_restores_says_what_is_wrong(
+    told: Told, tmp_path: Path, run_here: Callable[..., Any]
+) -> None:
+    path = lay_down(tmp_path, *told).with_name(script.RESTORING)
+    code, said = run_here(path, "5")
+    assert (code, said.startswith("error: ")) == (1, True)
+    assert "no record of step 5" in said
+    (tmp_path / told[0].file).unlink()
+    code, said = run_here(path)
+    assert (code, "there is no chain" in said) == (1, True)
+
+
+@pytest.mark.parametrize("name", ['a"""; raise SystemExit(9) #', "a\\", "a\n b", "$(x)", "é"])
+def test_no_archive_s_name_is_code(
+    name: str, told: Told, tmp_path: Path, run_here: Callable[..., Any]
+) -> None:
+    package = replace(told[0], name=name)
+    about = told[1] | {"archive": told[1]["archive"] | {"file": package.file}}
+    path = lay_down(tmp_path, package, about).with_name(script.RESTORING)
+    assert run_here(path, "4")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("my_run-2.1", "my_run-2.1"), ('x"; rm -rf ~ #', "x-rm--rf"), ("--help", "help"),
+        ("![a](http://b)", "a-http-b"), ("../..", "chain"), ("é" * 300, "chain"),
+        ("a" * 300, "a" * 100),
+    ],
+)  # fmt: skip
+def test_a_name_that_any_disk_and_shell_takes(given: str, expected: str) -> None:
+    assert export.safe_name(given) == expected
 
 
 def test_a_run_that_was_killed_is_made_again_with_its_restarts(

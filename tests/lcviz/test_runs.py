@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import demo_models
-from lcviz import runs
+from lcviz import runs, scratch
 from lcviz.runs import EXAMPLE_ID, Runs
 from lcviz.session import Run, RunError, Settings
 
@@ -26,7 +26,7 @@ def manager(
     """A manager of its own, with a cheap example, its folder in tmp_path, a cap of 3."""
     monkeypatch.setattr(runs, "EXAMPLE", settings_for(stop_after=3))
     monkeypatch.setattr(runs, "MAX_RUNS", 3)
-    monkeypatch.setattr(runs.tempfile, "mkdtemp", lambda **_: str(tmp_path))
+    monkeypatch.setattr(scratch.tempfile, "mkdtemp", lambda **_: str(tmp_path))
     monkeypatch.setattr(runs.atexit, "register", lambda *_, **__: None)
     made = Runs()
     yield made

@@ -74,8 +74,17 @@ def test_the_sentence() -> None:
 def test_a_run_that_diverged(check_option: Check, bad: float) -> None:
     broken = replace(B, loss=bad, every=(B.every[0], replace(B.newest, distance=bad)))
     assert "no number" in ab_sentence(A, broken)
-    assert ab_table(A, broken, bad)["B against A"][4] == "no number"
-    check_option(ab_distances(A, broken))
+    told = ab_table(A, broken, bad)
+    assert told["B against A"].tolist()[3:5] == ["no number", "no number"]
+    assert told["B"][3] == "not finite"
+    panel = ab_distances(A, broken)
+    check_option(panel)
+    assert panel.sentence.endswith("so far from the live one that it has no number.")
+
+
+def test_one_bucket_is_one() -> None:
+    other = replace(A, every=(replace(A.newest, kept=4),))
+    assert ab_table(A, other, 0.8)["B against A"][5] == "+1 bucket"
 
 
 def test_the_lines(check_option: Check) -> None:

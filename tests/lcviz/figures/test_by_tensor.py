@@ -72,7 +72,11 @@ def test_words(check_option: Check) -> None:
         "in conv.weight, 2.00 bits."
     )
     single = by_tensor_panel(FOUND, ONE, "zeros", "B", 100.0)
-    assert single.sentence.endswith("it is least in conv.weight, 90.0 %.")
+    assert single.sentence.endswith("it is 90.0 % in conv.weight.")
+    same = ByTensor(8, (ONE,), {"a": (Cell(0.5, 1.0, 1.0),), "b": (Cell(1.0, 1.0, 1.0),)},
+                    {"a": 9, "b": 9})  # fmt: skip
+    alike = by_tensor_panel(same, ONE, "zeros", "B", 100.0)
+    assert alike.sentence.endswith("it is 100.0 % in every tensor with codes.")
     nothing = ByTensor(8, (ONE,), {"bias": (None,)}, {"bias": 10})
     assert "nothing to compare" in by_tensor_panel(nothing, ONE, "bits", "A", 0.0).sentence
 

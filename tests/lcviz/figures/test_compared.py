@@ -72,3 +72,10 @@ def test_tensors(check_option: Check) -> None:
     assert tensors_of_step(exact).sentence.startswith("Step 0 is stored exactly")
     odd = replace(EVERY[1], tensors=(TensorError("w", 9, math.inf, math.nan), *TENSORS[:2]))
     assert check_option(tensors_of_step(odd))["yAxis"]["data"][0] == "w"
+
+
+def test_names_of_tensors_are_no_markdown() -> None:
+    evil = [TensorError(f"![{i}](x)", 9, 0.1 * i, 0.1) for i in (1, 2)]
+    sentence = tensors_of_step(replace(EVERY[1], tensors=tuple(evil))).sentence
+    assert "![" not in sentence
+    assert "\\!\\[2\\](x) is furthest" in sentence

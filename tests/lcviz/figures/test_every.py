@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from lcviz.figures.every import every_panel, every_table, picked
 from lcviz.figures.panel import Panel
@@ -62,6 +66,16 @@ def test_a_budget_is_not_marked(check_option: Check) -> None:
     option = check_option(panel)
     assert not any("label" in p for s in option["series"] for p in s["data"])
     assert panel.sentence.endswith("A keeps a budget instead of bits and is not marked.")
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_distances_that_are_none(check_option: Check, bad: float) -> None:
+    some = {v: replace(s, distance=bad) if v.bits == 1 else s for v, s in TRIED.items()}
+    assert "the nearest is 15.00 %" in every_panel(some, 100_000, {}).sentence
+    none = {v: replace(s, distance=bad) for v, s in TRIED.items()}
+    panel = every_panel(none, 100_000, {})
+    check_option(panel)
+    assert panel.sentence.endswith("run-length; distances have no number here.")
 
 
 def test_two_lines_are_told_apart_without_colour(check_option: Check) -> None:

@@ -43,9 +43,19 @@ def test_lines_are_the_values(check_option: Check) -> None:
     assert (
         "In step 9: δ = 0.3 − (0.405) = −0.105, bucket −2⁻⁴, becomes 0, dropped" in panel.sentence
     )
-    assert "In 1 of the 2 deltas" in panel.sentence
+    told = "Of the 2 deltas shown, in 1 its change was kept, in 1 it waited for the next one."
+    assert panel.sentence.endswith(told)
     assert panel.table["level"].tolist()[1:] == [-0.095, 0.0]
     assert panel.table["bucket"].tolist() == ["stored exactly", "−2⁻⁴", "−2⁻⁴"]
+
+
+def test_a_delta_without_a_change_lets_nothing_wait(check_option: Check) -> None:
+    still = replace(DROPPED, step=10, delta=0.0, bucket=None, live=0.405)
+    panel = weight_over_steps([KEPT, still], still)
+    check_option(panel)
+    assert panel.sentence.endswith(
+        "Of the 2 deltas shown, in 1 its change was kept, in 1 there was none."
+    )
 
 
 def test_small_weights_keep_their_digits(check_option: Check) -> None:

@@ -62,6 +62,13 @@ def test_distance_without_a_loss(check_option: Check) -> None:
     assert "saved every checkpoint" in panel.table["setting"][0]
 
 
+def test_what_restores_no_number_is_not_drawn(check_option: Check) -> None:
+    several = (*SEVERAL, candidate(5, 0.1, math.inf, 0.4))
+    panel = frontier_panel(choose(several, "rework", 2.0), "distance", "iteration")
+    assert len(series(check_option(panel))["tried"]["data"]) == len(SEVERAL)
+    assert "1 restore what is not finite and are not drawn." in panel.sentence
+
+
 @pytest.mark.parametrize(("target", "most"), [("rework", 0.1), ("size", 0.001)])
 def test_none_is_recommended(target: str, most: float, check_option: Check) -> None:
     tuned: Tuned = choose(SEVERAL, target, most)

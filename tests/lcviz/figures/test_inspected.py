@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from codec.source import Entry
 from lcviz.figures.inspected import (
     LOST,
@@ -89,7 +91,8 @@ def tensor(name: str = "w", **changes: Any) -> TensorFacts:
 
 
 def step(*tensors: TensorFacts, column: int | None = None) -> StepFacts:
-    return StepFacts(7, "7", "delta", 3 if column is not None else 1, tensors, (), column, {})
+    together = 1 if column is None else 3
+    return StepFacts(7, "7", "delta", together, tensors, (), column, {})
 
 
 def test_bars_of_tensors(check_option: Check) -> None:
@@ -107,10 +110,11 @@ def test_bars_of_tensors(check_option: Check) -> None:
     assert panel.table["tensor"].tolist() == [small.name, "w", "n"]
 
 
-def test_a_merged_record_has_no_bits_of_one_step(check_option: Check) -> None:
-    panel = tensor_bars(step(tensor(bits=None), column=1))
-    assert [s["name"] for s in check_option(panel)["series"]] == ["values changed, %"]
-    assert "stand for 3 steps at once" in panel.sentence
+def test_the_words_of_a_merged_record_are_shared_by_its_steps(check_option: Check) -> None:
+    panel = tensor_bars(step(tensor(bits=0.25), column=1))
+    found = {s["name"]: s["data"] for s in check_option(panel)["series"]}
+    assert found == {"values changed, %": [25.0], "bits a parameter and step": [0.25]}
+    assert "stand for 3 steps at once: of their bits, each step is given an equal" in panel.sentence
 
 
 def test_many_tensors(check_option: Check) -> None:
@@ -149,8 +153,27 @@ def test_exponents_by_step(check_option: Check) -> None:
 
 def test_foreign_text_is_no_markdown() -> None:
     assert plain("![a](http://b) :red[x] `c` w_1.weight") == (
-        "\\!\\[a\\](http\\://b) \\:red\\[x\\] \\`c\\` w\\_1.weight"
+        "\\!\\[a\\](http\\:\u2060//b) \\:red\\[x\\] \\`c\\` w\\_1.weight"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("www.evil.com", "www\u2060.evil.com"),  # Streamlit would find these after all escapes
+        ("me@evil.com", "me@\u2060evil.com"),
+        (":material/home:", "\\:\u2060material/home\\:"),
+        ("a\n\n# b", "a \\# b"),
+        ("1. one", "1\\. one"),
+        ("- one", "\\- one"),
+        ("&lt;", "\\&lt;"),
+        ("\u202egnp.exe\0\ud800", "\ufffdgnp.exe\ufffd\ufffd"),  # would be turned, or not encode
+        ("fc1.weight", "fc1.weight"),
+        ("0.weight", "0.weight"),
+    ],
+)
+def test_foreign_text_links_nowhere_and_stays_in_its_line(text: str, shown: str) -> None:
+    assert plain(text) == shown
 
 
 def test_the_marked_exponent_has_a_rim(check_option: Check) -> None:

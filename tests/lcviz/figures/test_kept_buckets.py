@@ -61,3 +61,9 @@ def test_where_a_highlighted_bucket_comes_in(check_option: Check) -> None:
     assert (mark["xAxis"], mark["label"]["formatter"]) == (4, "with −2⁻⁶")
     assert not any("markLine" in one for one in others)
     assert panel.sentence.endswith("Highlighted: −2⁻⁶ is kept from k = 4 on.")
+
+
+def test_so_many_of_each_tensor() -> None:
+    panel = kept_panel(7, LOSSES, 5, MARKS, 3, 0.45, (4, (-6, 1)), each=True)
+    assert "With the largest 3 buckets of each tensor, 5 at most, the loss is" in panel.sentence
+    assert panel.sentence.endswith("is kept from k = 4 on, in one tensor at least.")

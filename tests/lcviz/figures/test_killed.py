@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,14 @@ RACE = (
 )  # fmt: skip
 
 
+def test_a_loss_that_is_no_number_was_never_back(check_option: Check) -> None:
+    broken = outcome("LC", 4.0, (math.nan,) * 5)
+    assert rework_table([broken])["as measured"].tolist() == ["≥ 4"]
+    panel = killed_panel([RACE[0], broken], 83, smooth=False)
+    check_option(panel)
+    assert "LC not within 4 iterations" in panel.sentence
+
+
 def amounts(**rework: float) -> list[Outcome]:
     return [outcome(name, rework.get(name, 0.0), (0.1,) * 5) for name in METHODS]
 
@@ -60,6 +70,7 @@ def test_lines_before_and_after(check_option: Check) -> None:
     }
     target, moment = option["series"][0]["markLine"]["data"]
     assert target["yAxis"] == 2.0
+    assert target["label"]["formatter"] == "back again"  # in one line, beside the plot
     assert moment["xAxis"] == 0
     assert "(at iteration 83)" in option["xAxis"]["name"]
     assert (option["xAxis"]["min"], option["xAxis"]["max"]) == (-2, 4)
@@ -71,6 +82,7 @@ def test_lines_before_and_after(check_option: Check) -> None:
     looks = {(s["lineStyle"]["type"], s["symbol"]) for s in option["series"]}
     assert len(looks) == 6  # not by colour alone
     assert "full at once, LC after 0.7, TOPN after 1.4, SCAR not within 4" in panel.sentence
+    assert panel.sentence.startswith("Before the crash the loss was 2.0000 on the trend. Back")
 
 
 def test_as_measured(check_option: Check) -> None:
@@ -79,6 +91,7 @@ def test_as_measured(check_option: Check) -> None:
     assert lines["before the crash"] == [[-2, 2.6], [-1, 2.3], [0, 2.0]]
     assert lines["LC (1)"] == [[0, 2.1], [1, 1.95]]
     assert lines["TOPN (2)"][-1] == [2, 1.95]
+    assert panel.sentence.startswith("Before the crash the loss was 2.0000. Back there: full at")
     assert panel.alt == killed_panel(RACE, 83, smooth=True).alt
 
 
@@ -123,6 +136,17 @@ def test_rework_by_method() -> None:
             amounts(SCAR=3, TOPN=0.01, LC=0),
             "**LC and TOPN are level**: back at once, at 1.20 kB a checkpoint; SCAR needs 3 "
             "iterations. Full, with 20 times the bytes, is back at once.",
+        ),
+        (
+            amounts(SCAR=1.0004, TOPN=1.2, LC=1.2),
+            "**SCAR wins**: back after 1 iteration, at 1.20 kB a checkpoint; TOPN needs 1.2 "
+            "iterations, 1.2 times as many, LC needs 1.2 iterations, 1.2 times as many. Full, with "
+            "20 times the bytes, is back at once.",
+        ),
+        (
+            [replace(o, nbytes=24_000.0) for o in amounts(SCAR=2, TOPN=3, LC=0)],
+            "**LC wins**: back at once, at 24.0 kB a checkpoint; SCAR needs 2 iterations, TOPN "
+            "needs 3 iterations. Full, with 24.0 kB a checkpoint, is back at once.",
         ),
         (
             amounts(SCAR=2, TOPN=2, LC=2.02),

@@ -49,6 +49,8 @@ def test_nbytes_text_never_has_a_power_of_ten(n: int) -> None:
         (0.99944, "99.94 %"),
         (1.0, "100 %"),
         (2.5, "250 %"),
+        (float("nan"), "not finite"),
+        (float("inf"), "not finite"),
     ],
 )
 def test_percent_text(share: float, text: str) -> None:

@@ -143,7 +143,9 @@ def test_a_crash_beside_it(ms: float, machine: bool, expected: list[str]) -> Non
 
 def test_each_way_in_a_column() -> None:
     table = ways_table(FOUND)
-    assert table.columns.tolist()[1:] == [LOOP, BESIDE, MERGED]
+    assert table.columns.tolist() == ["", LOOP, BESIDE, MERGED]
+    medians = [i for i, name in enumerate(table[""]) if "median" in name]
+    assert medians == [0, 1, 4]  # bytes, records and steps are none, nor is a share
     assert table[LOOP].tolist() == [
         "10 ms", "4 ms", "40 %", "21 %", "4 ms", "1.00 kB", "10", "11",
     ]  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -122,6 +124,16 @@ def test_a_side_is_measured_once_a_checkpoint() -> None:
     follower.save(moments[3])
     assert len(follower.side(loss_of).every) == 3
     assert len(asked) == 2
+
+
+def test_a_side_that_was_measured_holds_its_track_alone() -> None:
+    moments = walk(2)
+    follower = follow(Variant(2), moments)
+    follower.side(lambda _: 1.0)
+    newest = weakref.ref(moments[-1].arrays["w"])
+    del moments
+    gc.collect()
+    assert newest() is None
 
 
 def test_followers_save_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import codec
+from codec.merged import merged_of
 from codec.state import TensorSpec
 from lcviz.lab.tensors import StepFacts, numbers, restored, word_bits
 from lcviz.lab.words import first_words
@@ -128,8 +129,28 @@ def test_merged_records(tmp_path: Path, state: dict[str, np.ndarray]) -> None:
             assert (a.changed, a.largest, a.stored) == (b.changed, b.largest, b.stored)
             assert (a.low, a.high, a.mean, a.std) == (b.low, b.high, b.mean, b.std)
         if step:
-            assert merged.moments == STEPS - 1
-            assert merged.tensors[0].bits is None
+            assert merged.tensors[2].bits == 0  # nothing there changes in any step
+
+
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+def test_words_that_stand_for_several_steps(
+    tmp_path: Path, state: dict[str, np.ndarray], scope: str
+) -> None:
+    """Shares over steps and tensors add up to all code words of the record, layer by layer."""
+    path = write(tmp_path / "run.lcc", state, scope=scope)
+    codec.merge(path, STEPS - 1)
+    chain = codec.Chain(path)
+    (entry,) = (e for e in chain.entries if e.kind == "merged")
+    layers = merged_of(chain.read(entry), chain.at(0).layout).layers
+    assert len(layers) > 1  # so that steps of the record are not those of the words
+    for layer in layers:
+        shares = 0.0
+        for moment in layer.moments:
+            facts = restored(chain, moment.step)
+            assert facts.together == len(layer.moments)
+            coded = [t for t in facts.tensors if t.stored == "codes"]
+            shares += sum(t.bits * t.n for t in coded if t.bits is not None)
+        assert shares == pytest.approx(sum(g.encoded.payload_bits for g in layer.groups))
 
 
 def test_what_is_not_finite_is_counted(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,6 +15,7 @@ from lcviz.lab.timelines import (
     BESIDE,
     COMMITS,
     ENCODES,
+    LOOP,
     MERGED_AT_ONCE,
     MERGES,
     REOPENS,
@@ -138,6 +140,38 @@ def test_medians_and_shares() -> None:
     assert line.delay == pytest.approx(2.5)  # of 2, 2.5 and 7
     assert line.behind() == [(0, 0), (2, 1), (4, 0), (5, 1), (7.5, 0), (10, 1), (17, 0)]
     assert line.behind(machine=False) == [(0, 0), (2, 1), (3, 0), (5, 1), (6, 0), (10, 1), (14, 0)]
+
+
+def test_behind_at_every_moment_when_several_things_happen_at_once() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        ends = np.unique(rng.integers(1, 12, 6)).tolist()
+        loop = tuple(Span(TRAINS, i, end - 1, end) for i, end in enumerate(ends, 1))
+        known = tuple((float(end + rng.integers(0, 4)), i) for i, end in enumerate(ends, 1))
+        line = Timeline(
+            LOOP, 1, loop, (Span(ENCODES, 1, 0, 1),), ((-1.0, 0), *known), ((-1.0, 0), *known),
+            1, 1, 1, 1, "",
+        )  # fmt: skip
+        changes = line.behind()
+        for second in np.arange(0, 16, 0.5).tolist():
+            assert [n for at, n in changes if at <= second][-1] == line.lost(second)
+        assert all(a[0] < b[0] and a[1] != b[1] for a, b in pairwise(changes))
+
+
+def test_a_crash_everywhere_is_found_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of iterations are looked at by every tick of a page."""
+    asked = []
+    lost = Timeline.iterated
+
+    def counted(self: Timeline, second: float) -> int:
+        asked.append(second)
+        return lost(self, second)
+
+    monkeypatch.setattr(Timeline, "iterated", counted)
+    loop = tuple(Span(TRAINS, i, i - 1, i) for i in range(1, 321))
+    line = Timeline(LOOP, 1, loop, loop, ((-1.0, 0),), ((-1.0, 0),), 1, 1, 1, 1, "")
+    assert line.behind()[-1] == (320, 320)
+    assert len(asked) <= 1
 
 
 def test_what_progress_raises_leaves_nothing_behind(

@@ -62,7 +62,7 @@ def test_what_is_recommended_meets_the_target_most_cheaply(tuned: Tuned) -> None
         assert c.rate == c.share / c.setting.interval
         assert c.rate >= best.rate or c.rework_bound > 2
     assert best.setting.text()[1:] in tuned.because
-    assert f"{best.rate:.2%} of float32" in tuned.because
+    assert f"{best.rate:.2%} of float32 for every iteration, distance" in tuned.because
 
 
 def test_the_frontier_is_what_nobody_beats(tuned: Tuned) -> None:
@@ -150,6 +150,14 @@ def test_a_target_of_size_wants_the_least_rework() -> None:
     for c in found.candidates:
         assert c.share_bound > 0.06 or c.rework_bound >= found.recommended.rework_bound
     assert "has the least rework" in found.because
+
+
+def test_rework_that_was_never_reached_is_not_the_least(tuned: Tuned) -> None:
+    lost = mean([math.inf, 1.0])
+    every = [replace(c, rework=lost, rework_bound=math.inf) for c in tuned.candidates]
+    found = choose(every, "size", 1.0)
+    assert "this one comes nearest to what was trained" in found.because
+    assert found.because.endswith("rework further than this training went on.")
 
 
 def test_checkpoints_without_a_training(own: Found) -> None:

@@ -90,6 +90,22 @@ def test_a_budget_is_one_column_more(make_case: MakeCase) -> None:
     assert wide[-1].bits <= 32 * 0.06 * 1.1
 
 
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+def test_a_budget_pays_for_the_header(make_case: MakeCase, scope: str, tmp_path: Path) -> None:
+    """Its cells are those of the record that a checkpointer fits into the budget."""
+    case = make_case(5)
+    own = Variant(None, scope, "runlength", 0.2)
+    with codec.Checkpointer(
+        tmp_path / "c.lcc", None, scope, budget=own.budget, base_every=None
+    ) as checkpointer:
+        checkpointer.save(0, case.before)
+        told = checkpointer.save(7, case.after)
+    assert told.delta is not None
+    found = by_tensor(layout_of(case.after), case.before, Moment(7, case.after, 1.0), (own,))
+    bits = sum(row[0].bits * found.sizes[name] for name, row in found.rows.items() if row[0])
+    assert bits == pytest.approx(8 * sum(g.encoded.nbytes for g in told.delta.groups))
+
+
 def test_a_tensor_that_is_not_finite_has_no_cell(make_case: MakeCase) -> None:
     case = make_case(5)
     after = case.after | {"bias": np.full_like(case.after["bias"], np.nan)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import re
 import threading
@@ -15,7 +16,7 @@ from safetensors.torch import save_file
 from streamlit.testing.v1 import AppTest
 
 import codec
-from lcviz import compressing, state
+from lcviz import compressing, export, state
 from lcviz.shelf import Shelf
 
 SECONDS = 60
@@ -191,6 +192,18 @@ def test_a_chain_as_it_is_and_again(bringing: Bringing, series: Path, tmp_path: 
     assert labels(page)[-1] == "Script"
 
 
+def test_a_long_chain_has_a_slider_that_a_browser_bears(
+    bringing: Bringing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lcviz.pages.offered.MOST_STEPS", 3)
+    with codec.Checkpointer(tmp_path / "run.lcc") as chain:
+        for i in range(5):
+            chain.save(i, {"w": torch.arange(20.0) * i})
+    page = bringing(export_path=tmp_path / "run.lcc", export_use="Export it as it is")
+    assert page.at.select_slider(key="export_step").options == ["2", "3", "4"]
+    assert "The newest 3 of 5 steps can be chosen." in page.texts("caption")
+
+
 def test_a_damaged_chain(bringing: Bringing, tmp_path: Path) -> None:
     with codec.Checkpointer(tmp_path / "run.lcc") as chain:
         for i in range(3):
@@ -201,10 +214,100 @@ def test_a_damaged_chain(bringing: Bringing, tmp_path: Path) -> None:
     record.write_bytes(data)
     page = bringing(export_path=tmp_path / "run.lcc")
     finished(page.click("export-start"))
-    assert any("00000001.delta.safetensors" in t for t in page.texts("error"))
+    (error,) = page.texts("error")
+    assert error.startswith("Compressing failed: ")
+    assert "00000001.delta.safetensors" in error
+    assert len(state.shelf()._taken) == 1  # what failed has left its place to others
     page.set("segmented_control", "export_use", "as_is")
-    assert any("does not restore" in t for t in page.texts("error"))
+    (again,) = page.texts("error")
+    assert "does not restore" in again
+    for sentence in (error, again):
+        assert sentence.endswith("Inspect shows which steps of the chain still restore.")
+    with pytest.MonkeyPatch.context() as patch:  # what failed is not tried at every click
+        patch.setattr(export, "check", None)
+        assert page.set("toggle", "tables", True).texts("error") == [again]
     assert not page.at.get("download_button")
+
+
+def test_an_archive_of_a_hostile_name(bringing: Bringing, series: Path, tmp_path: Path) -> None:
+    """It becomes a part of scripts and of lines for a shell."""
+    from safetensors.torch import load_file
+
+    with codec.Checkpointer(tmp_path / "run.lcc", bits=1) as chain:
+        for i in range(2):
+            chain.save(i, load_file(series / f"step-{5 * i}.safetensors"))
+    evil = tmp_path / '![x](y) """; rm -rf ~ #.LCC.ZIP'
+    codec.Chain(tmp_path / "run.lcc").pack(evil)
+    page = bringing(export_path=evil, export_use="Export it as it is")
+    name = "x-y-rm--rf"
+    assert labels(page)[0].startswith(f"Download {name}.lcc.zip (")
+    assert f"verify {name}.lcc.zip\n" in "".join(c.value for c in page.at.code)
+
+
+def test_names_in_tables_are_no_markdown(bringing: Bringing, tmp_path: Path) -> None:
+    """Streamlit reads the cells of a plain table as Markdown: a picture would be fetched."""
+    for i in range(2):
+        save_file({"![t](x)": torch.ones(9) * i}, tmp_path / f"![p](x) {i}.safetensors")
+    page = bringing(export_path=tmp_path, tables="true")
+    finished(page.click("export-start"))
+    cells = [str(v) for t in page.at.table for v in t.value.to_numpy().ravel()]
+    for name in ("\\!\\[p\\](x) 0.safetensors", "\\!\\[t\\](x)"):
+        assert name in cells
+    assert not [c for c in cells if "![" in c]
+
+
+def test_sentences_about_files_are_few(bringing: Bringing, tmp_path: Path) -> None:
+    for i in range(9):
+        (tmp_path / f"{i}.pt").write_bytes(b"evil")
+        save_file({f"w{i}": torch.ones(9)}, tmp_path / f"{i + 20}.safetensors")
+    page = bringing(export_path=tmp_path)
+    assert len(page.texts("error")) == len(page.texts("warning")) == 6
+    assert page.texts("error")[-1] == "And 4 more, each of a file that was not taken."
+    assert page.texts("warning")[-1].startswith("And 3 more, each of a file that is unlike")
+
+
+def test_what_was_asked_for_last_is_opened(bringing: Bringing, series: Path) -> None:
+    def upload(page: Any, data: bytes) -> Any:
+        turn = page.at.session_state["export-turn"]
+        given = [("1.safetensors", data, "application/octet-stream")]
+        page.at.file_uploader(key=f"export_upload_{turn}").set_value(given)
+        return page.run()
+
+    page = upload(bringing(), (series / "step-5.safetensors").read_bytes())
+    assert [b.key for b in page.at.button] == ["export-close", "export-start"]
+    page.set("text_input", "export_path", str(series))
+    assert [b.label for b in page.at.button] == ["Compress 4 checkpoints"]
+    assert state.shelf().nbytes == 0
+    upload(page, (series / "step-5.safetensors").read_bytes())
+    assert page.at.button(key="export-close")
+    page.click("export-close")
+    assert [b.label for b in page.at.button] == ["Compress 4 checkpoints"]
+
+
+def test_a_server_for_others_opens_no_path(
+    bringing: Bringing, series: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LCVIZ_FOLDERS", str(tmp_path))
+    page = bringing(export_path=series)
+    (error,) = page.texts("error")
+    assert "is in none of the folders that this server opens" in error
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link" / "1.safetensors").symlink_to(series / "step-0.safetensors")
+    assert "is in none of the folders" in bringing(export_path=tmp_path / "link").texts("error")[0]
+    monkeypatch.setenv("LCVIZ_FOLDERS", str(series.parent))
+    assert not bringing(export_path=series).texts("error")
+
+
+def test_what_was_measured_goes_with_its_chain(
+    bringing: Bringing, series: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lcviz.pages.bring.MOST_KEPT", 1)
+    page = bringing(export_path=series)
+    finished(page.click("export-start"))
+    assert len(state.all_jobs()._kept) == 1
+    page.set("segmented_control", "export_scope", "tensor")
+    gc.collect()
+    assert len(state.all_jobs()._kept) == 0
 
 
 def test_stopped(bringing: Bringing, series: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +336,7 @@ def test_a_full_server_is_told(
     monkeypatch.setattr(state.shelf(), "most_places", 0)
     page = bringing(export_path=series)
     (error,) = page.texts("error")
-    assert re.match("This server already keeps files of 0 visitors", error)
+    assert re.match("This server already keeps 0 series and chains", error)
 
 
 def test_a_budget(bringing: Bringing, series: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import codec
-from lcviz import state
+from lcviz import export, state
 from lcviz.lab.anatomy import tables
 from lcviz.session import Run
 
@@ -87,6 +87,18 @@ def test_any_step_can_be_restored(exporting: Callable[..., Any], run: Run, step:
     chain, single, *_ = page.at.get("download_button")
     assert f"-step{step}.safetensors" in single.label
     assert ".lcc.zip" in chain.label
+
+
+def test_a_step_is_restored_once(
+    exporting: Callable[..., Any], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restore, made = export.restore, []
+    monkeypatch.setattr(export, "restore", lambda *asked: made.append(asked[2]) or restore(*asked))
+    page = exporting(run).set("toggle", "tables", True)
+    assert made == [page.at.session_state["package"][1].steps[-1]]
+    page.set("select_slider", "export_step", 0)
+    assert made[1:] == [0]
+    assert "step 0 bit for bit" in page.texts("success")[1]
 
 
 def test_code_that_loads_it_names_the_files(exporting: Callable[..., Any], run: Run) -> None:

@@ -13,6 +13,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import codec
+from lcviz import export, receipt, state
+from lcviz.lab import foreign
 from lcviz.pages import inspect, opening
 from lcviz.session import Run
 
@@ -203,9 +205,10 @@ def test_broken_archives_and_folders(inspecting: MakePage, file: Path) -> None:
         assert page.metrics["Complete"][0] == "no"
 
 
-def upload(page: Any, name: str, data: bytes | None) -> Any:
-    given = None if data is None else (name, data, "application/zip")
-    page.at.file_uploader(key="inspect_upload").set_value(given)
+def upload(page: Any, name: str, data: bytes) -> Any:
+    turn = page.at.session_state["inspect-turn"]
+    given = (name, data, "application/zip")
+    page.at.file_uploader(key=f"inspect_upload_{turn}").set_value(given)
     return page.run()
 
 
@@ -226,8 +229,11 @@ def test_an_uploaded_archive(
     assert page.metrics["Steps"] == ("9", "0 to 8")
     assert not any(t.key == "inspect_follow" for t in page.at.toggle)
     assert "all of 9 steps" in page.click("verify").texts("success")[0]
-    upload(page, "my_run.lcc.zip", None)
+    assert page.at.session_state["inspect-turn"] == 1  # the server's own copy is let go
+    assert state.shelf().nbytes == (tmp_path / "my_run.lcc.zip").stat().st_size
+    page.click("inspect-close")
     assert made[0].closed
+    assert state.shelf().nbytes == 0
     assert any("the example run" in t for t in page.texts("markdown"))
     upload(page, "evil.zip", b"PK\x05\x06 no archive")
     assert "is not a readable .lcc.zip" in said(page, "error")[0]
@@ -239,6 +245,101 @@ def test_an_uploaded_archive(
     del page
     gc.collect()
     assert made[2].closed
+
+
+def test_an_upload_that_does_not_fit_or_is_not_to_be_opened(
+    inspecting: MakePage, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codec.Chain(path).pack(tmp_path / "mine.lcc.zip")
+    data = (tmp_path / "mine.lcc.zip").read_bytes()
+    page = inspecting()
+    monkeypatch.setattr(state.shelf(), "most_bytes", len(data) - 1)
+    (error,) = upload(page, "mine.lcc.zip", data).texts("error")
+    assert error.startswith("The upload cannot be kept on disk. This server keeps ")
+    assert state.shelf().nbytes == 0
+    monkeypatch.undo()
+    monkeypatch.setattr(foreign, "MAX_MEMBERS", 8)
+    (error,) = upload(page, "mine.lcc.zip", data).texts("error")
+    assert error == "mine.lcc.zip: is a zip of 9 members; 8 are taken."
+    assert page.metrics["Steps"] == ("4", "0 to 6")  # what was there before
+    monkeypatch.undo()
+    page.set("text_input", "inspect_path", str(path))  # who goes on is not told for ever
+    assert not page.texts("error")
+    assert upload(page, "mine.lcc.zip", data).at.button(key="inspect-close")
+    page.set("text_input", "inspect_path", str(tmp_path / "mine.lcc.zip"))
+    assert not any(b.key == "inspect-close" for b in page.at.button)  # the last one asked for
+    assert state.shelf().nbytes == 0
+
+
+def test_a_path_that_this_server_does_not_open(
+    inspecting: MakePage, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LCVIZ_FOLDERS", str(tmp_path / "other"))
+    page = inspecting(inspect_path=path)
+    (error,) = said(page, "error")
+    assert "is in none of the folders that this server opens" in error
+    assert not page.metrics
+    monkeypatch.setenv("LCVIZ_FOLDERS", str(tmp_path))
+    assert inspecting(inspect_path=path).metrics["Steps"] == ("9", "0 to 8")
+
+
+def give(page: Any, about: dict[str, Any] | bytes) -> Any:
+    data = about if isinstance(about, bytes) else receipt.dumped(about)
+    page.at.file_uploader(key="inspect_receipt").set_value(("r.json", data, "application/json"))
+    return page.run()
+
+
+@pytest.mark.parametrize("way", ["run", "folder", "archive", "upload"])
+def test_a_receipt_is_checked(
+    way: str, inspecting: MakePage, create: Callable[..., Run], tmp_path: Path
+) -> None:
+    run = create(stop_after=4)
+    run.play()
+    run.wait(60)
+    package = export.pack(run)
+    (tmp_path / package.file).write_bytes(package.data)
+    where = {
+        "run": {"run": run.id}, "folder": {"inspect_path": run.path},
+        "archive": {"inspect_path": tmp_path / package.file}, "upload": {},
+    }[way]  # fmt: skip
+    page = inspecting(**where)
+    if way == "upload":
+        upload(page, package.file, package.data)
+    about = receipt.of_run(run, package)
+    give(page, about)
+    assert not page.texts("success")
+    (success,) = page.click("check-receipt").texts("success")
+    assert success.startswith("As the receipt says: 5 records, 5 steps, all digests, sizes and")
+    assert "What it was made from, where and when, is only told" in success
+    other = about | {"settings": about["settings"] | {"bits": 7}}
+    assert not give(page, other).texts("success")  # another receipt is not checked yet
+    (error,) = page.click("check-receipt").texts("error")
+    assert error.startswith("The receipt says 7 bits, ")
+    assert "not the chain that the receipt was made for" in page.texts("warning")[0]
+
+
+@pytest.mark.parametrize("data", [b"", b"PK", b'{"receipt": 1}', b"[" * 10**5])
+def test_what_is_no_receipt(data: bytes, inspecting: MakePage) -> None:
+    page = give(inspecting(), data)
+    (error,) = said(page, "error")
+    assert error.startswith("This ")
+    assert not any(b.key == "check-receipt" for b in page.at.button)
+
+
+def test_a_receipt_of_another_chain(
+    inspecting: MakePage, path: Path, create: Callable[..., Run]
+) -> None:
+    """Whatever it says is shown as just that, and not all of it."""
+    run = create(stop_after=4)
+    run.play()
+    run.wait(60)
+    about = receipt.of_run(run, export.pack(run))
+    about["records"] += [about["records"][0] | {"file": f"[x{i}](http://y)"} for i in range(99)]
+    page = give(inspecting(inspect_path=path), about).click("check-receipt")
+    errors = page.texts("error")
+    assert len(errors) == inspect.MOST_PROBLEMS
+    assert not any("[x0](" in e for e in errors)
+    assert "more differences beside these." in page.texts("warning")[0]
 
 
 def test_an_upload_that_is_too_large(inspecting: MakePage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,13 +106,14 @@ def test_killed(live: Live, create: Create) -> None:
     chain = sum(f.stat().st_size for f in run.path.iterdir())
     (text,) = (t for t in page.texts("markdown") if "**Gone**" in t)
     assert text == (
-        "- **Gone** from memory: the model, the 1 iteration trained since step 4, and what the "
+        "- **Gone** from memory: the model, the 1 iteration trained since step 4 and what the "
         f"checkpoint of step 4 had left out: {percent_text(c.distance)} of the way trained (a loss "
         f"of {c.restored_loss:.4f} instead of {c.live_loss:.4f}).\n"
         f"- **Left**: the chain on disk, 3 records, {nbytes_text(chain)}, up to step 4. Nothing "
         "that was saved is lost."
     )
     (offer,) = (t for t in page.texts("markdown") if t.startswith("How much work"))
+    assert "the same batches and is saved by each at the same steps, SCAR and TOPN with no" in offer
     assert "for at most 8 iterations. About 1 second at most" in offer
     assert page.charts == {"loss", "size", "buckets", "bits", "huffman", "removed"}
 
@@ -120,9 +121,47 @@ def test_killed(live: Live, create: Create) -> None:
 def test_killed_just_after_a_save(live: Live, create: Create) -> None:
     page = live(run=run_to(create, 4, optimizer="adam", lr=0.01).id).click("kill")
     text = said(page)
-    assert "**Gone** from memory: the model and what its optimizer remembered and what the" in text
+    assert "**Gone** from memory: the model, what its optimizer remembered and what the" in text
     assert "). No iteration: that step was just saved." in text
     assert text.count("It holds the model alone") == 1
+
+
+def test_killed_again_before_anything_was_saved(live: Live, create: Create) -> None:
+    """What the checkpoint had left out went with the crash before: the run went on without it."""
+    run = run_to(create, 5, interval=3)
+    page = live(run=run.id).click("kill")
+    run.go_on()
+    page.run().click("kill")
+    text = said(page)
+    assert page.texts("subheader")[0] == "Killed at iteration 3"
+    assert "**Gone** from memory: the model. No iteration: that step was just restored." in text
+    run.go_on()
+    run.play()
+    run.wait(SECONDS)
+    page.run().click("kill")
+    gone = "**Gone** from memory: the model and the 2 iterations trained since step 3.\n"
+    assert gone in said(page)
+
+
+def test_a_loss_that_is_the_same(live: Live, create: Create) -> None:
+    run = run_to(create, 4, lr=1e-6)
+    c = run.snapshot().newest
+    assert f"{c.restored_loss:.4f}" == f"{c.live_loss:.4f}"
+    text = said(live(run=run.id).click("kill"))
+    assert f"of the way trained (the loss is {c.live_loss:.4f} with and without it)." in text
+
+
+def test_who_could_save_nothing_is_named(live: Live, create: Create, raced: list[Raced]) -> None:
+    """One bucket of a small model takes fewer bytes than the header of an index and values."""
+    run = run_to(
+        create, 4, model="matrix-factorization", data="synthetic-ratings", lr=2.0, bits=1
+    )  # fmt: skip
+    page = live(run=run.id).click("kill")
+    race(page)
+    _, scar, topn, lc = raced[0].outcomes
+    assert scar.distance == topn.distance == 1 != lc.distance
+    (warning,) = page.texts("warning")
+    assert warning.startswith("SCAR, TOPN: saved nothing after the beginning")
 
 
 def test_the_race_back(live: Live, create: Create, raced: list[Raced]) -> None:
@@ -170,6 +209,7 @@ def test_going_on(live: Live, create: Create, raced: list[Raced]) -> None:
     page.click("kill")
     assert page.texts("subheader")[0] == "Killed at iteration 7"
     assert "killed" not in page.charts  # another crash
+    assert "with the same batches, goes on from step 2 as this run did, and is saved" in said(page)
     race(page)
     assert [r.alike for r in raced] == [True, True]
 

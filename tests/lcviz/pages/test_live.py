@@ -679,6 +679,14 @@ def test_a_folder_that_is_not_there(live: Callable[..., Any]) -> None:
     assert "There is no folder /no/such/place." in error(page)
 
 
+def test_a_folder_that_this_server_does_not_open(
+    live: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LCVIZ_FOLDERS", str(tmp_path / "other"))
+    page = live(model="LeNet-5", data_lenet5="MNIST", folder=str(tmp_path)).click("start")
+    assert "is in none of the folders that this server opens" in error(page)
+
+
 def test_a_folder_without_the_files(live: Callable[..., Any], tmp_path: Path) -> None:
     page = live(model="LeNet-5", data_lenet5="MNIST", folder=str(tmp_path)).click("start")
     assert "MNIST cannot be loaded" in error(page)

@@ -200,7 +200,7 @@ def test_a_failure_is_told(recovering: Recovering, monkeypatch: pytest.MonkeyPat
     page = recovering().click("recover-start")
     assert state.all_jobs().wait(ASKED, 5, SECONDS).status == jobs.FAILED
     page.run()
-    assert page.texts("error") == ["The experiment failed. there is no room."]
+    assert page.texts("error") == ["The experiment failed: there is no room."]
     assert buttons(page) == {"recover-start"}
 
 
@@ -211,5 +211,7 @@ def test_where_nothing_fits_it_is_said(recovering: Recovering) -> None:
     found = costs([f.value for f in state.all_jobs().look(asked, 1).found])
     assert page.texts("warning") == [nothing_saved(found)]
     assert nothing_saved(found).startswith("SCAR, TOPN, LC Huffman, LC run-length: saved nothing")
+    further = [replace(cost, distance=1.2) for cost in found]  # it saved something, if badly
+    assert nothing_saved(further) == ""
     assert "LC run-length at least 10.00 iterations" in said(page)
     assert "times as many" not in said(page)

@@ -74,6 +74,12 @@ def measure(page: Any, number: int = 0) -> None:
     page.run()
 
 
+def test_how_much_it_will_train(showing: Showing) -> None:
+    """In iterations: seconds depend on model and machine."""
+    button = showing().at.button(key="here-timelines-start")
+    assert button.help == f"Trains 3 times, {DRILL.iterations} iterations each."
+
+
 def crash(page: Any) -> Any:
     (slider,) = page.at.slider
     return slider

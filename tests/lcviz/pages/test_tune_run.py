@@ -13,6 +13,7 @@ import codec
 from codec.state import layout_of
 from lcviz import state
 from lcviz.figures.ab import ab_sentence, ab_table
+from lcviz.lab import ab
 from lcviz.lab.ab import Follower, Moment, Side, Variant
 from lcviz.lab.variants import tried
 from lcviz.pages import duel, following, kept_buckets
@@ -145,7 +146,15 @@ def test_older_states_are_gone(tuning: Tuning, monkeypatch: pytest.MonkeyPatch) 
     own = Follower(Variant(2), layout_of(base.arrays), base.arrays)
     assert f"{own.save(newest).nbytes:,} B" in rows(page)["newest record, bytes on disk"][0]
     monkeypatch.setattr(Run, "steps_held", lambda _: (6,))
-    assert "no longer in memory" in tuning("ab").texts("info")[0]
+    assert "only the newest state is in memory, and two are needed" in tuning("ab").texts("info")[0]
+
+
+def test_a_base_as_late_as_it_has_to_be(tuning: Tuning, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All states are in memory: it is not for want of them that the base is not the run's own."""
+    monkeypatch.setattr(ab, "MOST", 2)
+    monkeypatch.setattr(duel, "MOST", 2)
+    (basis,) = (c for c in tuning("ab").texts("caption") if "exact base" in c)
+    assert "at step 4, so late that no more than 2 checkpoints are saved again here, and" in basis
 
 
 def test_a_failure_is_told(tuning: Tuning, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +206,7 @@ def test_tensor_by_tensor(tuning: Tuning) -> None:
     assert a["yAxis"]["data"] == b["yAxis"]["data"]
     assert len(a["series"][0]["data"]) == 9 * len(a["yAxis"]["data"])
     page.set("segmented_control", "tune_measure", "zeros")
-    assert "A, step 6: values whose change is dropped, %" in "".join(page.texts("markdown"))
+    assert "A, step 6: values left as they were, %" in "".join(page.texts("markdown"))
     page.set("segmented_control", "tune_a_keep", "budget")
     assert page.chart("tensors-A")["xAxis"]["data"][-1] == "5 %"
 
@@ -238,8 +247,8 @@ def test_left_out(tuning: Tuning) -> None:
     page = tuning("buckets", tune_mode="Leave out any")
     run = state.all_runs().example()
     whole = page.metrics["Loss, rebuilt"][0]
-    options = page.at.multiselect(key="tune_out").options
-    page.set("multiselect", "tune_out", options)
+    options = page.at.button_group(key="tune_out").options
+    page.set("button_group", "tune_out", options)
     states = run.states()
     assert states is not None
     before = run.task.probe_loss(states.before)
@@ -295,6 +304,24 @@ def test_only_what_is_looked_at_is_computed(tuning: Tuning) -> None:
     assert tuning("ab").charts == {"ab-sizes", "ab-distances"}
     assert tuning("all").charts == {"every"}
     assert tuning("buckets").charts == {"kept"}
+
+
+def test_a_step_that_changed_nothing(tuning: Tuning, create: Create) -> None:
+    """As with a learning rate so small that every weight stays where it is."""
+    run = create()
+    run.step()
+    run.wait(SECONDS)
+    states = run.states()
+    assert states is not None
+    for name, array in states.live.items():
+        array[...] = states.before[name]
+    for mode in ("Keep the largest", "Leave out any"):
+        page = tuning("buckets", run, tune_mode=mode)
+        assert page.texts("info") == ["Step 1 changed no value, so its delta has no buckets."]
+    assert "as many bytes" in "".join(tuning("ab", run).texts("markdown"))
+    tuning("all", run)
+    page = tuning("tensors", run)
+    assert any("it is 0.00 bits in every tensor" in s for s in page.sentences)
 
 
 def test_a_delta_without_codes(tuning: Tuning, create: Create) -> None:

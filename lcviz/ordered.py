@@ -1,0 +1,78 @@
+"""The order of checkpoints that a visitor brings, and what is odd about them, in sentences."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from codec.errors import SourceError
+from codec.files import steps_of
+from codec.record import MAX_STEP
+
+from .brought import OwnFile
+from .figures.panel import plural
+
+_PART = re.compile("[0-9]+-of-[0-9]+$")  # of a checkpoint that was saved in several files
+
+
+def in_order(files: Sequence[OwnFile]) -> tuple[tuple[OwnFile, ...], str]:
+    """By the number in their names, else by their names; and which of it, a sentence."""
+    by_name = {file.name: file for file in sorted(files, key=lambda f: _by_numbers(f.name))}
+    found = steps_of([Path(name) for name in by_name])
+    if any(step > MAX_STEP for step, _ in found):
+        raise SourceError(
+            f"A number in the name is too large for a step: {found[-1][1]}; rename it"
+        )
+    ordered = tuple(replace(by_name[str(path)], step=step) for step, path in found)
+    if len(ordered) < 2:
+        return ordered, ""
+    numbers = [re.findall("[0-9]+", Path(file.name).stem)[-1:] for file in ordered]
+    if all(own and int(own[0]) == file.step for own, file in zip(numbers, ordered)):
+        return ordered, "Ordered by the last number in each name, which is taken for the step."
+    return ordered, (
+        "Ordered by name, and counted from 0: not every name has a number that is its own."
+    )
+
+
+def _by_numbers(name: str) -> tuple[list[str | int], str]:
+    """By which names are sorted as people count: 9 before 10."""
+    every = re.split("([0-9]+)", name)  # every other one is a number
+    return [int(part) if i % 2 else part for i, part in enumerate(every)], name
+
+
+def parts_of_one(files: Sequence[OwnFile]) -> tuple[str, ...]:
+    """Whether the files look like parts of one checkpoint: a sentence."""
+    parts = [file.name for file in files if _PART.search(Path(file.name).stem)]
+    if len(parts) < 2:
+        return ()
+    return (
+        f"{parts[0]} and {plural(len(parts) - 1, 'other')} look like parts of one checkpoint, by "
+        "their names. Here each file is a step of its own: put the parts into one file first.",
+    )
+
+
+def odd(files: Sequence[OwnFile]) -> tuple[str, ...]:
+    """Which files have other tensors than most, and what differs: sentences."""
+    if len(files) < 2:
+        return ()
+    kinds = Counter(tuple(sorted(file.tensors.items())) for file in files)
+    usual = dict(kinds.most_common(1)[0][0])
+    found = []
+    for file in files:
+        if file.tensors != usual:
+            lacks, more = usual.keys() - file.tensors.keys(), file.tensors.keys() - usual.keys()
+            other = {n for n in usual.keys() & file.tensors.keys() if usual[n] != file.tensors[n]}
+            parts = [
+                f"{what} {', '.join(sorted(names)[:3])}" + (" and more" if len(names) > 3 else "")
+                for what, names in (("it lacks", lacks), ("it also has", more),
+                                    ("of another shape or dtype are", other))
+                if names
+            ]  # fmt: skip
+            found.append(
+                f"{file.name} has other tensors than {plural(kinds.most_common(1)[0][1], 'other')}"
+                f": {'; '.join(parts)}. A base is written there."
+            )
+    return tuple(found)

@@ -1,0 +1,69 @@
+"""Folders for as long as a server runs, also for one that is killed: the next one removes them.
+
+What lies in them was brought by visitors, or trained for them, and is nobody's after that. A folder
+is locked by the process that made it, and the system drops the lock with the process.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import time
+import weakref
+from contextlib import suppress
+from pathlib import Path
+
+if sys.platform != "win32":  # which has no such locks: nothing is removed there but by its owner
+    import fcntl
+
+PREFIX = "lcviz-scratch-"
+FRESH_SECONDS = 60.0  # of one that may have been made this moment, and not been locked yet
+
+
+class Scratch:
+    """An empty folder, ``path``; it goes with this object, at the latest with the process.
+
+    what: a part of its name. Raises OSError.
+    """
+
+    def __init__(self, what: str) -> None:
+        remove_abandoned()
+        self.path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{what}-"))
+        self.close = weakref.finalize(self, _end, _locked(self.path), self.path)
+
+
+def remove_abandoned() -> None:
+    """Delete the folders of processes that ended without doing so."""
+    if sys.platform == "win32":
+        return
+    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError):  # it is somebody's, or just going: not ours to say anything of
+            about = path.lstat()
+            fresh = time.time() - about.st_mtime < FRESH_SECONDS
+            if fresh or not stat.S_ISDIR(about.st_mode):
+                continue
+            if about.st_uid != os.getuid():
+                continue
+            _end(_locked(path), path)
+
+
+def _locked(path: Path) -> int | None:
+    """A descriptor that holds the lock. Raises OSError if another process holds it."""
+    if sys.platform == "win32":
+        return None
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _end(descriptor: int | None, path: Path) -> None:
+    shutil.rmtree(path, ignore_errors=True)
+    if descriptor is not None:
+        os.close(descriptor)

@@ -1,0 +1,15 @@
+"""What tells one training from another."""
+
+from __future__ import annotations
+
+from lcviz.lab.timelines import Drill
+from lcviz.lab.workload import Workload, workload
+
+
+def test_the_same_name_in_another_folder_is_another_training() -> None:
+    """A server keeps experiments by what was asked: files of one name may hold anything."""
+    one, other = (Workload("matrix-factorization", "movielens", folder) for folder in ("a", "b"))
+    assert one != other
+    drills = {Drill(own, 0, 1, 2, None, "model", "runlength") for own in (one, other, one)}
+    assert len(drills) == 2
+    assert workload("lenet5") == workload("lenet5", "digits")
