@@ -38,7 +38,8 @@ class Details:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115
                 weakref.finalize(self, self._file.close)
-            if os.pwrite(self._file.fileno(), data, self._end) < len(data):
+            self._file.seek(self._end)
+            if self._file.write(data) < len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             at, self._end = self._end, self._end + len(data)
         return _Away(self, at, len(data), len(alphabets))
@@ -48,9 +49,9 @@ class Details:
         with self._lock:
             if at not in self._recent:
                 assert self._file is not None, "something was put there"
-                data = os.pread(self._file.fileno(), nbytes, at)
+                self._file.seek(at)
                 # From our own file, which nobody else can open.
-                self._recent[at] = pickle.loads(zlib.decompress(data))
+                self._recent[at] = pickle.loads(zlib.decompress(self._file.read(nbytes)))
                 while len(self._recent) > RECENT:
                     del self._recent[next(iter(self._recent))]
             return self._recent[at]

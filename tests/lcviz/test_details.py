@@ -83,19 +83,34 @@ def test_memory_does_not_grow(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
     assert sum(ref() is not None for ref in read) == RECENT
 
 
+class Cramped:
+    """A file that takes the first few bytes only."""
+
+    room: int | None = 9
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def write(self, data: bytes) -> int:
+        return int(self._file.write(data[: self.room]))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
 @pytest.mark.usefixtures("small")
 def test_a_full_disk_loses_nothing(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """It stays in memory, and is put away once there is room."""
+    make = details.tempfile.TemporaryFile
+    monkeypatch.setattr(details.tempfile, "TemporaryFile", lambda **how: Cramped(make(**how)))
     run = make_run(stop_after=9)
-    pwrite = os.pwrite
-    monkeypatch.setattr(details.os, "pwrite", lambda fd, data, at: pwrite(fd, data[:9], at))
     for _ in range(5):
         run.step()
         run.wait(60)
     full = run.snapshot()
     assert all(isinstance(c.alphabets, tuple) for c in full.checkpoints)
     before = told(full.at(2).alphabets)
-    monkeypatch.undo()
+    monkeypatch.setattr(Cramped, "room", None)
     finished(run)
     after = run.snapshot()
     assert not isinstance(after.at(2).alphabets, tuple)
