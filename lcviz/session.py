@@ -15,21 +15,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import torch
 
 import codec
 import demo_models
 from codec.quantize import Codes
-from codec.record import track_digest
-from codec.state import Arrays, copy_arrays
-from codec.track import Tracker, digest_sums
 from demo_models import Task
 
 from .details import Details
 from .endings import divergence, last_words
-from .lab.anatomy import dissect, tables
-from .lab.measures import distance
 from .lab.removed import RemovedBuckets
 from .living import arrays_of, begun, bury, restarted
 from .newest import Newest
@@ -50,6 +44,7 @@ from .snapshot import (
     Snapshot,
     States,
 )
+from .taken import take
 
 WATCH_SECONDS = 20.0
 CODES_BUDGET = 16 * 2**20  # bytes of exponent-stage codes kept for "removed bucket"
@@ -388,48 +383,19 @@ class Run:
 
     def _save(self, train_loss: float) -> None:
         """Save through the codec, take the delta apart, and measure if there is time."""
-        started = time.perf_counter()
-        self._live = arrays_of(self.task)
-        before = self._checkpointer.tracker
-        deltas = _deltas(self._live, before)  # the save moves the track
-        states = States(self._iteration, copy_arrays(before.state) if before else {}, self._live)
-        prepared = time.perf_counter() - started
-        saved = self._checkpointer.save(self._iteration, self.task.model.state_dict())
-        started = time.perf_counter()
-        tracker = self._checkpointer.tracker
-        assert tracker is not None, "there is one once something is saved"
-        self._track = tracker.state
-        alphabets, codes = dissect(deltas, saved.delta) if saved.delta else ((), [])
-        moved = distance(self._live, self._start)
-        checkpoint = Checkpoint(
-            step=saved.step,
-            kind=saved.kind,
-            nbytes=saved.nbytes,
-            full_nbytes=saved.full_nbytes,
-            stream_nbytes=saved.delta.nbytes if saved.delta else saved.full_nbytes,
-            train_loss=train_loss,
-            live_loss=None,
-            restored_loss=None,
-            distance=distance(self._track, self._live) / moved if moved else 0.0,
-            moved=moved,
-            alphabets=alphabets,
-            tables=tables(alphabets),
-            non_finite=saved.delta.non_finite if saved.delta else (),
-            train_seconds=self._train_seconds - self._train_seconds_saved,
-            codec_seconds=saved.seconds,
-            measure_seconds=time.perf_counter() - started + prepared,
-            # From all values, not from the tracker's own sums: an export is compared with it.
-            track=track_digest(
-                tracker.layout, self._track, digest_sums(tracker.layout, self._track)
-            ),
-        )
+        taken = take(
+            self.task, self._checkpointer, self._start, self._iteration, train_loss,
+            self._train_seconds - self._train_seconds_saved,
+        )  # fmt: skip
+        self._live, self._track = taken.states.live, taken.track
+        checkpoint = taken.checkpoint
         with self._condition:
             self._train_seconds_saved = self._train_seconds
-            self._codec_seconds += saved.seconds
+            self._codec_seconds += checkpoint.codec_seconds
             self._measure_seconds += checkpoint.measure_seconds
             self._checkpoints.append(checkpoint)
-            self._states.add(saved.step, states, states.nbytes)
-            self._codes.add(saved.step, codes, sum(own.nbytes for own in codes))
+            self._states.add(checkpoint.step, taken.states, taken.states.nbytes)
+            self._codes.add(checkpoint.step, taken.codes, sum(c.nbytes for c in taken.codes))
         self._put_older_away()
         share = self.settings.loss_share
         if share is None or self._loss_seconds <= share * self._wall_seconds:
@@ -478,12 +444,3 @@ class Run:
         with self._condition:
             self._working = False
             self._condition.notify_all()
-
-
-def _deltas(live: Arrays, tracker: Tracker | None) -> Arrays:
-    """What a save will encode: name -> float32, live - track of every lossy tensor."""
-    if tracker is None:
-        return {}
-    with np.errstate(invalid="ignore", over="ignore"):
-        lossy = [t.name for t in tracker.layout.tensors if t.lossy]
-        return {name: live[name] - tracker.state[name] for name in lossy}

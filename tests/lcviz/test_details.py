@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lcviz import details, session
+from lcviz import details, session, taken
 from lcviz.details import RECENT, Details
 from lcviz.lab.anatomy import Alphabet, choices, tables, totals, written
 from lcviz.session import Run
@@ -66,14 +66,14 @@ def test_older_steps_tell_the_same(
 def test_memory_does_not_grow(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither by what was put away, nor by what was looked at."""
     made: list[weakref.ref[Alphabet]] = []
-    dissect = session.dissect
+    dissect = taken.dissect
 
     def seen(*arguments: Any) -> Any:
         found = dissect(*arguments)
         made.extend(weakref.ref(a) for a in found[0])
         return found
 
-    monkeypatch.setattr(session, "dissect", seen)
+    monkeypatch.setattr(taken, "dissect", seen)
     run = finished(make_run(stop_after=3 * RECENT))
     gc.collect()
     assert len(made) == 3 * RECENT
