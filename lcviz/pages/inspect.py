@@ -21,7 +21,7 @@ from . import traced
 from .checking import check_receipt
 from .onestep import one_step
 from .opening import Held, Source, choose, read, reader, sentence
-from .settings import over
+from .settings import SCOPES
 
 BUSY_SECONDS = 60  # since the last record: after that, one looks less often
 UNASKED_SECONDS = 3  # of decoding
@@ -139,7 +139,7 @@ def _cards(seen: Overview) -> None:
          _also(seen) if seen.keeps else "exactly", "How much of a change the newest record keeps: "
          "its largest 2ˣ − 1 buckets with x bits, or as many as fit into a budget."),
         ("Coder", CODER_NAMES[seen.keeps[-1].coder].split(" ")[0] if seen.keeps else "none",
-         f"buckets over {over(seen.keeps[-1].scope)}" if seen.keeps else None,
+         f"buckets: {SCOPES[seen.keeps[-1].scope]}" if seen.keeps else None,
          "What the newest record was written with, and whether all tensors share one set of "
          "buckets."),
         ("Tables used again", f"{seen.again:,} of {seen.tables:,}",
