@@ -35,6 +35,7 @@ from .skipped import warn
 from .source import Entry, record_name
 from .storage import Directory
 from .walk import Position, Walk
+from .warmup import warm_up
 
 MEASURED_SECONDS, MEASURED_TIMES = 0.5, 5  # for restoring
 KEEP = 2  # bases: the newest could turn out to be damaged
@@ -185,6 +186,8 @@ def intact(chain: Chain, n: int) -> list[Entry]:
 def _measured(chain: Chain, quick: bool = False) -> tuple[tuple[int, int, float], Position]:
     """Records, their bytes, and seconds to restore the newest step: once where that takes long, or
     if one is in a hurry, else the fastest of a few times. And where it led."""
+    if not quick:
+        warm_up()  # else the first restore would count what the kernels take to load
     times: list[float] = []
     most = 1 if quick else MEASURED_TIMES
     while not times or (sum(times) < MEASURED_SECONDS and len(times) < most):

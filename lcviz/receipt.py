@@ -37,6 +37,11 @@ SOURCES = (codec, demo_models)  # the code that decides the bytes
 _DECIDES = ("model", "data", "optimizer", "lr", "momentum", "batch_size", "seed", "interval",
             "bits", "scope", "coder", "budget")  # fmt: skip
 
+# How people read what a receipt says in the code's own words.
+_OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
+_SCOPES = {"model": "the whole model", "tensor": "each tensor"}
+_CODERS = {"runlength": "run-length Huffman", "huffman": "Huffman (paper)"}
+
 Receipt = dict[str, Any]
 
 
@@ -256,7 +261,7 @@ def problems(
 def rows(receipt: Receipt) -> list[tuple[str, str]]:
     """The receipt for people: what, and its value; without the lists."""
     s, sizes, on = receipt["settings"], receipt["sizes"], receipt["machine"]
-    kept = "all buckets" if s["bits"] is None else f"{s['bits']} bits"
+    kept = "all buckets" if s["bits"] is None else _plural(s["bits"], "bit")
     if s["budget"] is not None:
         kept = f"a budget of {100 * s['budget']:g} % of float32"
     found = [("What", receipt["what"])]
@@ -265,8 +270,9 @@ def rows(receipt: Receipt) -> list[tuple[str, str]]:
         data, k = receipt["data"], s["interval"]
         every = "every iteration" if k == 1 else f"every {k} iterations"
         found += [
-            ("Training", f"{s['optimizer']}, learning rate {s['lr']:g}{momentum}, batch size "
-             f"{s['batch_size']}, seed {s['seed']}, saved {every} up to {s['last_step']}"),
+            ("Training", f"{_OPTIMIZERS.get(s['optimizer'], s['optimizer'])}, learning rate "
+             f"{s['lr']:g}{momentum}, batch size {s['batch_size']}, seed {s['seed']}, "
+             f"saved {every} up to {s['last_step']}"),
             ("Data", f"{data['title']}: {data['examples'][0]:,} examples to train on, "
              f"{data['examples'][1]:,} held out; SHA-256 {data['sha256']}"),
             ("Model", f"{receipt['model']['parameters']:,} parameters"),
@@ -277,7 +283,8 @@ def rows(receipt: Receipt) -> list[tuple[str, str]]:
                          ((k, str(v)) for k, v in receipt["versions"].items()))  # fmt: skip
     return [
         *found,
-        ("Kept", f"{kept}, buckets over the {s['scope']}, coder {s['coder']}"),
+        ("Kept", f"{kept}, buckets over {_SCOPES.get(s['scope'], s['scope'])}, "
+         f"{_CODERS.get(s['coder'], s['coder'])}"),
         ("Archive", f"{sizes['archive']:,} bytes, SHA-256 {receipt['archive']['sha256']}"),
         ("Records", f"{len(receipt['records'])}, {sizes['records']:,} bytes; the SHA-256 of each "
          "in the file"),
@@ -285,7 +292,11 @@ def rows(receipt: Receipt) -> list[tuple[str, str]]:
          f"{sizes['float32']:,} bytes in float32"),
         ("Verified", f"{receipt['verified']['at']}: {receipt['verified']['what']}"),
         ("Reproducible", receipt["reproducible"]),
-        ("Machine", f"{on['cpu']}, {on['cores']} cores, {on['system']}; {on['torch_threads']} "
-         f"thread of torch, {on['codec_threads']} of the codec"),
+        ("Machine", f"{on['cpu']}, {_plural(on['cores'], 'core')}, {on['system']}; "
+         f"{_plural(on['torch_threads'], 'thread')} of torch, {on['codec_threads']} of the codec"),
         ("Versions", versions),
     ]  # fmt: skip
+
+
+def _plural(n: int, noun: str) -> str:
+    return f"{n} {noun}{'' if n == 1 else 's'}"

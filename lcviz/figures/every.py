@@ -25,10 +25,10 @@ from .panel import (
 
 Tried = Mapping[Variant, Saved]
 SIZES = {  # scope, coder -> name, colour, dash, symbol
-    ("model", "runlength"): ("one alphabet, run-length", BLUE, "solid", "circle"),
-    ("tensor", "runlength"): ("one a tensor, run-length", GREEN, "solid", "triangle"),
-    ("model", "huffman"): ("one alphabet, Huffman", VERMILION, "dashed", "rect"),
-    ("tensor", "huffman"): ("one a tensor, Huffman", PURPLE, "dashed", "diamond"),
+    ("model", "runlength"): ("whole model, run-length", BLUE, "solid", "circle"),
+    ("tensor", "runlength"): ("each tensor, run-length", GREEN, "solid", "triangle"),
+    ("model", "huffman"): ("whole model, Huffman", VERMILION, "dashed", "rect"),
+    ("tensor", "huffman"): ("each tensor, Huffman", PURPLE, "dashed", "diamond"),
 }
 DISTANCES = {"model": "runlength", "tensor": "runlength"}  # the coder does not change them
 

@@ -101,11 +101,16 @@ def number_text(value: float, sign: str = "") -> str:
     return minus(f"{value:{sign}.6g}") if value else "0"
 
 
+def _bracketed(number: str) -> str:
+    """As what is subtracted: two signs do not stand side by side."""
+    return f"({number})" if number.startswith("−") else number
+
+
 def _in_words(f: Followed) -> str:
     if f.exact:
         return f"it is stored exactly, {number_text(f.live)}"
     text = (
-        f"δ = {number_text(f.live)} − ({number_text(f.track)}) = {number_text(f.delta, '+')}, "
-        f"bucket {bucket_text(f)}, becomes {level_text(f)}"
+        f"δ = {number_text(f.live)} − {_bracketed(number_text(f.track))} = "
+        f"{number_text(f.delta, '+')}, bucket {bucket_text(f)}, becomes {level_text(f)}"
     )
     return f"{text}; restored {number_text(f.restored)}"

@@ -128,13 +128,13 @@ def records_table(every: Sequence[Facts]) -> pd.DataFrame:
         {
             "step": [_steps(f) for f in every],
             "kind": [f.entry.kind for f in every],
+            "state": [_state(f) for f in every],
             "bytes": [f.entry.nbytes for f in every],
             "% of float32": [_share(f) for f in every],
             "levels": [None if f.levels is None else f.levels for f in every],
             "code table": [_tables(f) for f in every],
             "digest": [(f.digest or "")[:8] for f in every],
             "parent": [(f.parent or "")[:8] for f in every],
-            "state": [_state(f) for f in every],
         }
     ).astype({"levels": "Int64"})
 
@@ -241,7 +241,7 @@ def _changes(facts: StepFacts, coded: Sequence[TensorFacts]) -> str:
     n, changed = sum(t.n for t in coded), sum(t.changed or 0 for t in coded)
     most = max(coded, key=lambda t: (t.changed or 0) / max(t.n, 1))
     text = (
-        f"{changed:,} of {n:,} values with a code change in this step, "
+        f"{changed:,} of {n:,} lossy values change in this step, "
         f"{percent_text(changed / max(n, 1))}"
     )
     if changed and len(coded) > 1:

@@ -11,7 +11,7 @@ from codec.source import Entry
 
 from .panel import BLUE, GREEN, VERMILION, Panel, nbytes_text, plural
 
-NEW, AGAIN = "delta, new table", "delta, table used again"
+NEW, AGAIN = "delta, new table", "delta, no new table"
 MARKS = {"base": (BLUE, "diamond"), NEW: (VERMILION, "square"), AGAIN: (GREEN, "circle")}
 
 
@@ -37,7 +37,12 @@ def record_sizes(entries: Sequence[Entry], tables: Sequence[tuple[int, int]]) ->
         margin={"l": 72, "r": 12, "t": 36, "b": 48},
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0.5, "xanchor": "center"},
         xaxis={"title": {"text": "step (iterations)"}},
-        yaxis={"title": {"text": "bytes on disk (log scale)"}, "type": "log", "dtick": 1},
+        yaxis={
+            "title": {"text": "bytes on disk (log scale)"},
+            "type": "log",
+            "dtick": 1,
+            "tickformat": ",",
+        },
     )
     total = sum(e.nbytes for e in entries)
     base = sum(e.nbytes for e in entries if e.kind == "base")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from ..lab.lesson import Sizes
-from .panel import BLUE, GREEN, GREY, PURPLE, VERMILION, Panel, base_option, minus
+from .panel import BLUE, GREEN, GREY, PURPLE, VERMILION, Panel, base_option, minus, percent_text
 
 NAMES = {
     "float32": "float32: 32 bits each",
@@ -57,7 +57,7 @@ def stages_panel(sizes: Sizes) -> Panel:
             "after": list(NAMES.values()),
             "bits": [f"{bits:,}" for bits in values],
             "bits a number": [f"{bits / n:.4f}" for bits in values],
-            "of float32": [f"{bits / sizes.float32:.2%}" for bits in values],
+            "of float32": [percent_text(bits / sizes.float32) for bits in values],
         }
     )
     sentence = (

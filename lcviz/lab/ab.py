@@ -38,13 +38,14 @@ class Variant:
     def text(self) -> str:
         """In words."""
         if self.budget is not None:
-            keeps = f"a budget of {100 * self.budget:.3g} %"
+            keeps = f"a budget of {100 * self.budget:.3g} %,"
         elif self.bits is None:
-            keeps = "all buckets"
+            keeps = "all"
         else:
-            keeps = f"{self.bits} bit{'s' if self.bits > 1 else ''}"
-        over = "one alphabet" if self.scope == "model" else "one alphabet a tensor"
-        return f"{keeps}, {over}, {'run-length' if self.coder == 'runlength' else 'Huffman'}"
+            keeps = f"{self.bits} bit{'s' if self.bits > 1 else ''},"
+        over = "the whole model" if self.scope == "model" else "each tensor"
+        coder = "run-length" if self.coder == "runlength" else "Huffman"
+        return f"{keeps} buckets over {over}, {coder}"
 
 
 @dataclass(frozen=True)

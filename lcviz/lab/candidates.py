@@ -26,14 +26,15 @@ class Setting:
     def text(self, unit: str = "iteration") -> str:
         """In words. unit: what intervals are counted in."""
         if self.budget is not None:
-            keeps = f"a budget of {100 * self.budget:.3g} % of float32"
+            keeps = f"a budget of {100 * self.budget:.3g} % of float32,"
         elif self.bits is None:
-            keeps = "all buckets"
+            keeps = "all"
         else:
-            keeps = f"{self.bits} bit{'s' if self.bits > 1 else ''}"
+            keeps = f"{self.bits} bit{'s' if self.bits > 1 else ''},"
         every = f"every {unit}" if self.interval == 1 else f"every {self.interval} {unit}s"
         coder = "run-length" if self.coder == "runlength" else "Huffman"
-        return f"{keeps}, one alphabet a {self.scope}, {coder}, saved {every}"
+        over = "the whole model" if self.scope == "model" else "each tensor"
+        return f"{keeps} buckets over {over}, {coder}, saved {every}"
 
     @property
     def restores(self) -> Setting:

@@ -81,8 +81,8 @@ def choose(candidates: Sequence[Candidate], target: str, most: float) -> Tuned:
     if not meeting:
         nearest = min(candidates, key=lambda c: (c.reached(target), c.distance.value))
         because = (
-            f"No setting of {len(candidates)} keeps {_words(target)} within {most:g}; the nearest "
-            f"is {nearest.setting.text(unit)}, with {nearest.reached(target):.3g}."
+            f"No setting of {len(candidates)} keeps {_words(target, most)}; the nearest is "
+            f"{nearest.setting.text(unit)}, with {_amount(target, nearest.reached(target))}."
         )
         return Tuned(tuple(candidates), frontier, None, because + _exact(nearest))
     if target == "size":
@@ -101,8 +101,8 @@ def choose(candidates: Sequence[Candidate], target: str, most: float) -> Tuned:
     words = best.setting.text(unit)
     meet = "1 setting keeps" if len(meeting) == 1 else f"{len(meeting)} settings keep"
     because = (
-        f"{words[0].upper()}{words[1:]}: {meet} {_words(target)} within {most:g}, and of them this "
-        f"one {why}: {best.rate:.2%} of float32 for every {unit}, distance "
+        f"{words[0].upper()}{words[1:]}: {meet} {_words(target, most)}. Of them this one "
+        f"{why}: {_percent(best.rate)} of float32 for every {unit}, distance "
         f"{best.distance.value:.3f}{rework}."
     )
     return Tuned(tuple(candidates), frontier, best, because + _exact(best))
@@ -131,14 +131,31 @@ def _exact(candidate: Candidate) -> str:
     if 2 * candidate.exact_share < candidate.share:
         return ""
     return (
-        f" Of {candidate.share:.1%} of float32 in a checkpoint, {candidate.exact_share:.1%} are "
-        "tensors stored exactly, as an optimizer's are unless a policy says otherwise."
+        f" Of {_percent(candidate.share)} of float32 in a checkpoint, "
+        f"{_percent(candidate.exact_share)} are tensors stored exactly, as an optimizer's are "
+        "unless a policy says otherwise."
     )
 
 
-def _words(target: str) -> str:
-    return {
-        "size": "a checkpoint's share of the float32 bytes, in 95 of 100 cases,",
-        "distance": "the relative distance, in 95 of 100 cases,",
-        "rework": "rework, in iterations and in 95 of 100 cases,",
+def _words(target: str, most: float) -> str:
+    what = {
+        "size": "a checkpoint",
+        "distance": "the relative distance",
+        "rework": "the rework after a crash",
     }[target]
+    return f"{what} within {_amount(target, most)}, in 95 of 100 cases"
+
+
+def _amount(target: str, value: float) -> str:
+    """How much of it, in its own unit."""
+    if target == "size":
+        return f"{100 * value:.3g} % of float32"
+    if target == "distance":
+        return f"{value:.3g}"
+    if not math.isfinite(value):
+        return "more iterations than this training went on"
+    return f"{value:.3g} iteration{'' if value == 1 else 's'}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f} %"

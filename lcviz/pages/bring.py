@@ -74,7 +74,9 @@ def own() -> None:
     """All of it."""
     st.markdown(
         "Open a series of checkpoints, or a single one: they are compressed into a chain step by "
-        "step, every restored step is compared with its original, and the chain is yours to keep."
+        "step, every restored step is compared with its original, and the chain is yours to keep. "
+        "Or open a chain that you were given, as an .lcc.zip: *Export it as it is* takes any step "
+        "out of it as a plain file."
     )
     found = opened()
     if found is None:

@@ -21,7 +21,7 @@ from .variants import both
 _FOUND = "tune-by-tensor"  # in the session: a delta's key, and what was found by scope and coder
 MEASURE_HELP = (
     "Bits a parameter: of the code words that end in a tensor, and its share of levels and code "
-    "table, which tensors of one alphabet share by their values. Relative error: of this delta, 1 "
+    "table, which tensors coded together share by their values. Relative error: of this delta, 1 "
     "if all of it is dropped. Left as they were: values that keep what the track has, because "
     "their change was dropped or there was none."
 )
@@ -31,8 +31,8 @@ def tensors() -> None:
     """The whole section."""
     st.markdown(
         explained(
-            "One alphabet for the whole model spends its [[buckets|bucket]] where changes are "
-            "largest: other tensors may be dropped altogether. Below, the **newest [[delta]]** of "
+            "[[Buckets|bucket]] over the whole model are spent where changes are largest: other "
+            "tensors may be dropped altogether. Below, the **newest [[delta]]** of "
             "the run on Live, tensor by tensor, with every number of [[bits|bits x]]; the setting "
             "of A and that of B are framed."
         )

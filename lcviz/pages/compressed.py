@@ -15,7 +15,7 @@ from ..figures.panel import CODER_NAMES, nbytes_text, percent_text, plural
 from ..lab.compared import totals
 from ..snapshot import RunError
 from . import offered
-from .settings import SCOPES
+from .settings import over
 
 HELD = ("export-loaded", offered.RESTORED)  # in the session: a package, and a step of it
 
@@ -66,7 +66,7 @@ def _cards(made: Compressed) -> None:
         ("As zipped files", nbytes_text(t.zipped) if t.zipped is not None else "not tried",
          None, "Each file deflated as zip programs do, for comparison: weights hardly shrink. Only "
          f"tried up to {nbytes_text(compressing.MOST_ZIPPED)} of files."),
-        ("Furthest step", f"{t.distance:.3g}" if t.distance < 1e9 else "not finite",
+        ("Furthest step", percent_text(t.distance) if t.distance < 1e9 else "not finite",
          f"step {t.worst}", "The largest relative distance of any step: how far what is restored "
          "is from the original, as a share of the way from the first step."),
         ("Largest error", f"{t.largest:.3g}" if t.largest < 1e30 else "not finite", "of a weight",
@@ -77,7 +77,7 @@ def _cards(made: Compressed) -> None:
         "all buckets" if made.how.bits is None else plural(made.how.bits, "bit")
     )  # fmt: skip
     st.caption(
-        f"{kept[0].upper()}{kept[1:]}, buckets over {SCOPES[made.how.scope]}, "
+        f"{kept[0].upper()}{kept[1:]}, buckets over {over(made.how.scope)}, "
         f"{CODER_NAMES[made.how.coder]}."
     )
 

@@ -71,7 +71,7 @@ def _basis(base: int, oldest: int, side: Side) -> str:
     if base == 0:
         own = "as the run's own chain does"
     elif oldest < base:
-        own = f"so late that no more than {MOST} checkpoints are saved again here"
+        own = f"so that no more than {MOST} checkpoints have to be saved again"
     else:
         own = "for older states are no longer in memory"
     return (

@@ -36,8 +36,9 @@ def page() -> None:
     st.markdown(
         explained(
             "A [[chain]] is a folder of [[records|record]]: a [[base]] holds the whole state, each "
-            "[[delta]] one [[step]]. Open any of them: what every record takes and says of itself, "
-            "whether all are there, and what each step did to each tensor."
+            "[[delta]] one [[step]]. Open one to see what every record takes and says of itself, "
+            "whether all are there, and what each step did to each tensor. To take a step out of "
+            "it as a plain file, open it on Export, under *Files of mine*."
         )
     )
     source = choose()
@@ -138,7 +139,7 @@ def _cards(seen: Overview) -> None:
          _also(seen) if seen.keeps else "exactly", "How much of a change the newest record keeps: "
          "its largest 2ˣ − 1 buckets with x bits, or as many as fit into a budget."),
         ("Coder", CODER_NAMES[seen.keeps[-1].coder].split(" ")[0] if seen.keeps else "none",
-         f"buckets over {SCOPES[seen.keeps[-1].scope]}" if seen.keeps else None,
+         f"buckets: {SCOPES[seen.keeps[-1].scope]}" if seen.keeps else None,
          "What the newest record was written with, and whether all tensors share one set of "
          "buckets."),
         ("Tables used again", f"{seen.again:,} of {seen.tables:,}",
@@ -171,11 +172,16 @@ def _problems(seen: Overview) -> None:
         st.error(f"And {plural(more, 'problem')} more: see the table.", icon=":material/error:")
     lost = sorted(set(seen.steps) - set(seen.reached))
     if lost:
-        st.warning(
+        text = (
             f"{plural(len(lost), 'step')} from {lost[0]} to {lost[-1]} cannot be restored, since "
-            "each record needs the one before it. For all others every record is there.",
-            icon=":material/link_off:",
-        )  # fmt: skip
+            "each record needs the one before it. For all others every record is there."
+        )
+        if not seen.reached:
+            text = (
+                "No step can be restored, since each record needs the one before it, and the first "
+                "are not whole. Get the chain anew from where it came from."
+            )
+        st.warning(text, icon=":material/link_off:")
 
 
 def _verification(source: Source, held: Held) -> None:
@@ -227,9 +233,11 @@ def _report(report: codec.Report, records: int, now: int) -> None:
         if more > 0
         else ""
     )
+    n = len(report.steps)
+    left = f"{plural(n, 'step')} still restore{'s' if n == 1 else ''}" if n else "no step restores"
+    digests = ", with the digests they were saved with" if n else ""
     st.warning(
-        f"Damaged: {plural(len(report.steps), 'step')} of {records} records still restore, with "
-        f"the digests they were saved with.{also}{since}",
+        f"Damaged: of {plural(records, 'record')}, {left}{digests}.{also}{since}",
         icon=":material/warning:",
     )
 

@@ -80,7 +80,7 @@ def exponents(story: Story, quiz: Quiz) -> bool:
             )
         bucket_table(story, promotion=False)
         st.markdown(
-            "Within a bucket the largest member is less than twice the smallest, so no number is "
+            "Within a bucket no member is twice as large as another, signs aside, so no number is "
             "off by half of its size or more. And an index of the bucket is all that has to "
             "be written, with a list of the buckets' middles."
         )

@@ -108,8 +108,8 @@ def _stream(facts: StepFacts) -> None:
         return
     name = next(iter(coded))
     if len(coded) > 1:
-        name = st.selectbox("Alphabet", list(coded), key="inspect_alphabet", bind="query-params",
-                            help="Tensors that share one code.")  # fmt: skip
+        name = st.selectbox("Tensors", list(coded), key="inspect_alphabet", bind="query-params",
+                            help="Tensors that share buckets and code words.")  # fmt: skip
     group = coded[name]
     e = group.encoded
     words = first_words(e, WORDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import weakref
 from collections.abc import Callable
@@ -224,4 +225,7 @@ def reader(text: str, total: int) -> tuple[Callable[[int], None], Callable[[], o
 
 def sentence(exc: Exception) -> str:
     """An error of the codec as a sentence in Markdown."""
-    return plain(str(exc).rstrip(".")) + "."
+    # What was uploaded has no path that an error could begin with.
+    text = re.sub("^the archive(: (?=is ))?", lambda m: "The archive " if m[1] else "The archive",
+                  str(exc).rstrip("."))  # fmt: skip
+    return plain(text) + "."

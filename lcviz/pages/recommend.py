@@ -40,6 +40,11 @@ def recommend() -> None:
     )
     sweep = _sweep()
     if sweep is None:
+        st.info(
+            "Name a folder or a chain above, on the machine that runs this page: then settings can "
+            "be tried out on it.",
+            icon=":material/folder_open:",
+        )
         return
     asking = Asking("tune", sweep, 1, lambda _, progress: sweep.try_out(progress))
 

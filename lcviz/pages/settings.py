@@ -99,6 +99,11 @@ def settings_form() -> Settings:
     )
 
 
+def over(scope: str) -> str:
+    """What the buckets are over, within a sentence."""
+    return "the whole model" if scope == "model" else SCOPES[scope]
+
+
 def describe(settings: Settings) -> str:
     """The settings of a run in one line, as the pages show them."""
     momentum = f", momentum {settings.momentum:g}" if settings.momentum else ""
@@ -107,11 +112,10 @@ def describe(settings: Settings) -> str:
         kept = f"a budget of {100 * settings.budget:g} % of float32"
     else:
         kept = "all buckets" if settings.bits is None else plural(settings.bits, "bit")
-    scope = "the whole model" if settings.scope == "model" else "each tensor"
     return (
         f"{OPTIMIZERS[settings.optimizer]}, learning rate {settings.lr:g}{momentum}, batch size "
-        f"{settings.batch_size}, seed {settings.seed} · {kept}, buckets over {scope}, "
-        f"{CODER_NAMES[settings.coder]}, a checkpoint every {every}"
+        f"{settings.batch_size}, seed {settings.seed} · {kept}, buckets over "
+        f"{over(settings.scope)}, {CODER_NAMES[settings.coder]}, a checkpoint every {every}"
     )
 
 

@@ -77,7 +77,8 @@ def _side(who: str) -> Variant:
         scope = state.choice(
             "Buckets over", list(SCOPES), default=default.scope,
             key=_key(who, "scope"), format_func=SCOPES.__getitem__, bind="query-params",
-            persist_state="session", help="One alphabet for all, as in the paper, or one a tensor.",
+            persist_state="session",
+            help="The same buckets for the whole model, as in the paper, or each tensor its own.",
         )  # fmt: skip
         coder = state.choice(
             "Coder", list(CODERS), default=default.coder, key=_key(who, "coder"),

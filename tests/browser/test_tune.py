@@ -63,11 +63,11 @@ def test_it_follows_a_run(tab: MakeTab) -> None:
 def test_a_point_is_clicked_and_put_into_b(tab: MakeTab) -> None:
     visitor = tune(tab, "All settings", "every")
     page, expecting = visitor.page, visitor.expecting
-    points = chart(page, "every").locator('path[fill="#009E73"]')  # one alphabet a tensor
+    points = chart(page, "every").locator('path[fill="#009E73"]')  # buckets over each tensor
     expecting(points).to_have_count(19)  # nine sizes, nine distances, and that of the legend
     points.nth(10).click(force=True)  # a distance: no other point is near
     chosen = page.locator(".st-key-tune_pick")
-    picked = "2 bits, one alphabet a tensor, run-length"
+    picked = "2 bits, buckets over each tensor, run-length"
     expecting(chosen.get_by_role("combobox")).to_have_value(picked)
     page.get_by_role("button", name="Put into B").click()
     expecting(page).to_have_url(re.compile("tune_b_bits=2"))

@@ -891,6 +891,20 @@ def test_each_is_restored_once(chain: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert len(calls) == expected
 
 
+def test_what_a_process_takes_to_begin_is_not_counted(
+    chain: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernels are loaded before the clock runs: else "before" would be seconds slower."""
+    done: list[str] = []
+    real_at, real_warm_up = codec.Chain.at, upkeep.warm_up
+    monkeypatch.setattr(codec.Chain, "at", lambda *a: done.append("restored") or real_at(*a))
+    monkeypatch.setattr(upkeep, "warm_up", lambda: done.append("warm") or real_warm_up())
+    for change in (lambda: codec.merge(chain, 4), lambda: codec.compact(chain)):
+        done.clear()
+        change()
+        assert done[0] == "warm"
+
+
 def test_each_is_restored_a_few_times_unless_in_a_hurry(
     chain: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

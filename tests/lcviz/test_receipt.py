@@ -72,6 +72,23 @@ def test_what_it_tells_is_so(told: Told, finished_runs: Callable[..., Run]) -> N
     assert dict(receipt.rows(about))["Model"] == "7,850 parameters"
 
 
+def test_people_read_the_pages_words(told: Told) -> None:
+    """Not the code's own, and one bit or thread is one."""
+    about = json.loads(json.dumps(told[1]))
+    about["settings"] |= {"bits": 1}
+    about["machine"] |= {"cores": 1, "torch_threads": 2}
+    shown = dict(receipt.rows(about))
+    assert shown["Training"].startswith("Adam, learning rate ")
+    assert shown["Kept"] == "1 bit, buckets over the whole model, run-length Huffman"
+    assert ", 1 core, " in shown["Machine"]
+    assert "2 threads of torch" in shown["Machine"]
+    about["settings"] |= {"bits": 2, "scope": "tensor", "coder": "huffman"}
+    assert dict(receipt.rows(about))["Kept"] == "2 bits, buckets over each tensor, Huffman (paper)"
+    foreign = {"optimizer": "<b>", "scope": "x", "coder": "y"}  # anybody can write a receipt
+    about["settings"] |= foreign
+    assert dict(receipt.rows(about))["Kept"] == "2 bits, buckets over x, y"
+
+
 def test_the_digest_of_data_is_of_every_example() -> None:
     dataset = demo_models.make_task("logistic-regression", "digits").dataset
     found = hashlib.sha256()

@@ -68,8 +68,8 @@ def test_words(check_option: Check) -> None:
     check_option(panel)
     assert panel.title == "B, step 8: bits a parameter"
     assert panel.sentence == (
-        "With 2 bits, one alphabet, run-length (framed), it is least in bias, 1.25 bits, and most "
-        "in conv.weight, 2.00 bits."
+        "With 2 bits, buckets over the whole model, run-length (framed), it is least in bias, "
+        "1.25 bits, and most in conv.weight, 2.00 bits."
     )
     single = by_tensor_panel(FOUND, ONE, "zeros", "B", 100.0)
     assert single.sentence.endswith("it is 90.0 % in conv.weight.")

@@ -54,9 +54,9 @@ def test_marks(check_option: Check) -> None:
         (5, Variant(None, "tensor")): "B",  # the coder does not change a distance
     }
     assert panel.sentence == (
-        "The fewest bytes are 1.00 kB (1.00 % of float32), with 1 bit, one alphabet, run-length, "
-        "and the nearest is 15.00 % of the way trained, with all buckets, one alphabet a tensor, "
-        "Huffman."
+        "The fewest bytes are 1.00 kB (1.00 % of float32), with 1 bit, buckets over the "
+        "whole model, run-length, and the nearest is 15.00 % of the way trained, with all "
+        "buckets over each tensor, Huffman."
     )
     assert panel.title.startswith("Step 5 ")
 

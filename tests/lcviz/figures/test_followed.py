@@ -40,9 +40,7 @@ def test_lines_are_the_values(check_option: Check) -> None:
     assert restored["data"] == [[0, 0.5], [8, 0.405], [9, 0.405]]
     assert trained["lineStyle"]["type"] != restored["lineStyle"]["type"]
     assert panel.title == "The followed weight, c1.weight (1, 2)"
-    assert (
-        "In step 9: δ = 0.3 − (0.405) = −0.105, bucket −2⁻⁴, becomes 0, dropped" in panel.sentence
-    )
+    assert "In step 9: δ = 0.3 − 0.405 = −0.105, bucket −2⁻⁴, becomes 0, dropped" in panel.sentence
     told = "Of the 2 deltas shown, in 1 its change was kept, in 1 it waited for the next one."
     assert panel.sentence.endswith(told)
     assert panel.table["level"].tolist()[1:] == [-0.095, 0.0]

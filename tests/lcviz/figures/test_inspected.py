@@ -105,7 +105,7 @@ def test_bars_of_tensors(check_option: Check) -> None:
     assert names[0] == "w"
     assert names[1].startswith("…")
     assert len(names[1]) == 26
-    assert panel.sentence.startswith("55 of 150 values with a code change in this step, 36.67 %")
+    assert panel.sentence.startswith("55 of 150 lossy values change in this step, 36.67 %")
     assert "a/very/long/name/that/would/not/fit, 60.00 %" in panel.sentence
     assert panel.table["tensor"].tolist() == [small.name, "w", "n"]
 

@@ -22,6 +22,7 @@ def marks(entries: tuple[Entry, ...], tables: tuple[tuple[int, int], ...]) -> di
     figure = record_sizes(entries, tables).chart.to_plotly_json()
     plain = json.loads(json.dumps(figure, allow_nan=False, default=list))
     assert plain["layout"]["yaxis"]["type"] == "log"
+    assert plain["layout"]["yaxis"]["tickformat"] == ","  # 10,000 as on Inspect, not 10k
     assert plain["layout"]["margin"]
     return {m["name"]: m for m in plain["data"]}
 

@@ -184,9 +184,9 @@ def test_which_steps_are_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("variant", "text"),
     [
-        (Variant(1), "1 bit, one alphabet, run-length"),
-        (Variant(None, "tensor", "huffman"), "all buckets, one alphabet a tensor, Huffman"),
-        (Variant(None, budget=0.05), "a budget of 5 %, one alphabet, run-length"),
+        (Variant(1), "1 bit, buckets over the whole model, run-length"),
+        (Variant(None, "tensor", "huffman"), "all buckets over each tensor, Huffman"),
+        (Variant(None, budget=0.05), "a budget of 5 %, buckets over the whole model, run-length"),
     ],
 )
 def test_words(variant: Variant, text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,7 +63,7 @@ def test_what_is_recommended_meets_the_target_most_cheaply(tuned: Tuned) -> None
         assert c.rate == c.share / c.setting.interval
         assert c.rate >= best.rate or c.rework_bound > 2
     assert best.setting.text()[1:] in tuned.because
-    assert f"{best.rate:.2%} of float32 for every iteration, distance" in tuned.because
+    assert f"{100 * best.rate:.2f} % of float32 for every iteration, distance" in tuned.because
 
 
 def test_the_frontier_is_what_nobody_beats(tuned: Tuned) -> None:
@@ -202,7 +203,7 @@ def test_what_is_stored_exactly_is_named(tmp_path: Path) -> None:
     assert c.share > 0.5
     for most in (1.0, 0.1):
         because = tune(Found([tmp_path]), "size", most, few).because
-        assert "50.0% are tensors stored exactly" in because
+        assert "50.00 % are tensors stored exactly" in because
     other = tune(Found([tmp_path], {"optimizer/*": "skip"}), "size", 1.0, few)
     assert other.candidates[0].exact_share == 0
     assert "exactly" not in other.because
@@ -217,8 +218,34 @@ def test_what_was_tried_without_a_loss_knows_no_rework(own: Found) -> None:
 def test_nothing_meets_the_target() -> None:
     found = tune(SERIES, "rework", 1e-9, FEW[:4])
     assert found.recommended is None
-    assert found.because.startswith("No setting of 4 keeps rework, in iterations and in 95")
+    assert found.because.startswith(
+        "No setting of 4 keeps the rework after a crash within 1e-09 iterations, in 95 of 100 "
+        "cases; the nearest is "
+    )
     assert found.frontier
+
+
+@pytest.mark.parametrize(
+    ("target", "most", "kept"),
+    [
+        ("size", 0.9, "a checkpoint within 90 % of float32, in 95 of 100 cases. "),
+        ("distance", 0.9, "the relative distance within 0.9, in 95 of 100 cases. "),
+        ("rework", 30, "the rework after a crash within 30 iterations, in 95 of 100 cases. "),
+    ],
+)
+def test_what_was_asked_for_is_said_in_its_unit(
+    tuned: Tuned, target: str, most: float, kept: str
+) -> None:
+    found = choose(tuned.candidates, target, most)
+    assert f" {kept}Of them this one " in found.because
+    assert not re.search(r"\d%", found.because)
+
+
+def test_the_nearest_one_has_a_unit_too(tuned: Tuned) -> None:
+    assert re.search(r"with [\d.]+ % of float32\.$", choose(tuned.candidates, "size", 1e-9).because)
+    never = [replace(c, rework_bound=math.inf) for c in tuned.candidates]
+    because = choose(never, "rework", 3).because
+    assert because.endswith(", with more iterations than this training went on.")
 
 
 def test_a_few_at_a_time_is_the_same(tuned: Tuned, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,7 +104,7 @@ def test_opened_compressed_compared_and_offered(bringing: Bringing, series: Path
     assert page.metrics["As files"][0] == f"{files_bytes / 1e3:.1f} kB"
     assert page.metrics["The chain"][1] == f"{100 * records / full:.2f} % of float32"
     worst = max(made.steps, key=lambda c: c.distance)
-    assert page.metrics["Furthest step"] == (f"{worst.distance:.3g}", f"step {worst.step}")
+    assert page.metrics["Furthest step"] == (f"{100 * worst.distance:.2f} %", f"step {worst.step}")
     page.set("select_slider", "export_step", 5)
     assert "step 5 bit for bit" in page.texts("success")[1]
     assert any("At step 5 fc." in s for s in page.sentences)

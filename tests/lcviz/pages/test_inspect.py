@@ -171,8 +171,21 @@ def test_a_damaged_chain_says_which_record(inspecting: MakePage, path: Path) -> 
     assert said(page, "error")[1].startswith("Step 7 cannot be restored. 00000005.delta")
     page.click("verify")
     assert not page.texts("success")
-    assert any(t.startswith("Damaged: 5 steps of 9 records still") for t in said(page, "warning"))
+    damaged = "Damaged: of 9 records, 5 steps still restore, with the digests they were saved with."
+    assert any(t.startswith(damaged) for t in said(page, "warning"))
     assert sum("expected content of BLAKE3" in t for t in said(page, "error")) == 3
+
+
+def test_without_its_base_nothing_is_left(inspecting: MakePage, path: Path) -> None:
+    """No word of other steps, where there are none; and the state is told before the digests."""
+    damage(path, 0)
+    page = inspecting(inspect_path=path)
+    (lost,) = said(page, "warning")
+    assert lost.startswith("No step can be restored, since ")
+    assert "others" not in lost
+    assert list(table(page, "parent").columns[:3]) == ["step", "kind", "state"]
+    damaged = "Damaged: of 9 records, no step restores. "
+    assert any(t.startswith(damaged) for t in said(page.click("verify"), "warning"))
 
 
 def test_only_verifying_finds_what_was_forged(
@@ -236,7 +249,8 @@ def test_an_uploaded_archive(
     assert state.shelf().nbytes == 0
     assert any("the example run" in t for t in page.texts("markdown"))
     upload(page, "evil.zip", b"PK\x05\x06 no archive")
-    assert "is not a readable .lcc.zip" in said(page, "error")[0]
+    (evil,) = said(page, "error")
+    assert evil.startswith("This cannot be opened. The archive is not a readable .lcc.zip")
     assert not made[1].closed
     upload(page, "again.zip", (tmp_path / "my_run.lcc.zip").read_bytes())
     assert made[1].closed

@@ -134,6 +134,8 @@ def test_somebody_else_sees_it_too(tuning: Tuning) -> None:
 
 def test_checkpoints_of_one_s_own(tuning: Tuning, own: Path) -> None:
     page = tuning(tune_source="Checkpoints of yours", tune_distance="0.2")
+    (asked,) = page.texts("info")
+    assert asked.startswith("Name a folder or a chain above, on the machine that runs this page")
     assert not page.at.button
     page.set("text_input", "tune_own", f" {own} ").click("tune-start")
     finished(page, stamped(str(own), wide=False))

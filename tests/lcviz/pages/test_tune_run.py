@@ -154,7 +154,7 @@ def test_a_base_as_late_as_it_has_to_be(tuning: Tuning, monkeypatch: pytest.Monk
     monkeypatch.setattr(ab, "MOST", 2)
     monkeypatch.setattr(duel, "MOST", 2)
     (basis,) = (c for c in tuning("ab").texts("caption") if "exact base" in c)
-    assert "at step 4, so late that no more than 2 checkpoints are saved again here, and" in basis
+    assert "at step 4, so that no more than 2 checkpoints have to be saved again, and" in basis
 
 
 def test_a_failure_is_told(tuning: Tuning, monkeypatch: pytest.MonkeyPatch) -> None:
