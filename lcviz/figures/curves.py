@@ -22,6 +22,7 @@ from .panel import (
 )
 
 MAX_POINTS = 500  # a line: more than the pixels there are would only slow every tick
+FEW = 25  # points that are drawn one by one
 Lines = dict[str, tuple[str, str, Sequence[float]]]  # name -> colour, dash, values
 
 
@@ -157,7 +158,8 @@ def lines_option(
             {
                 "name": name,
                 "type": "line",
-                "showSymbol": len(steps) < 2,
+                "showSymbol": len(steps) <= FEW,  # a line of three points looks like a straight one
+                "symbolSize": 5,
                 "lineStyle": {"color": colour, "type": dash, "width": 2},
                 "itemStyle": {"color": colour},
                 "data": [[s, plotted(v, digits)] for s, v in _thinned(list(zip(steps, values)))],

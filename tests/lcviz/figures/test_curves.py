@@ -6,7 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from lcviz.figures.curves import loss_curve, size_curve
+import pytest
+
+from lcviz.figures.curves import FEW, loss_curve, size_curve
 from lcviz.figures.panel import Panel
 
 Check = Callable[[Panel], dict[str, Any]]
@@ -58,6 +60,13 @@ def test_a_diverged_loss_is_a_gap(check_option: Check) -> None:
 def test_a_single_point_is_drawn_as_one(check_option: Check) -> None:
     option = check_option(loss_curve([0], [2.0], [2.0], 0))
     assert all(series["showSymbol"] for series in option["series"])
+
+
+@pytest.mark.parametrize(("n", "shown"), [(3, True), (FEW, True), (FEW + 1, False)])
+def test_few_points_are_seen_one_by_one(check_option: Check, n: int, shown: bool) -> None:
+    losses = [1.0 / (i + 1) for i in range(n)]
+    option = check_option(loss_curve(range(n), losses, losses, 0))
+    assert [series["showSymbol"] for series in option["series"]] == [shown, shown]
 
 
 def test_size_curve_leaves_the_base_out(check_option: Check) -> None:
