@@ -153,6 +153,24 @@ GROUPS: dict[str, tuple[Term, ...]] = {
             ("run-length Huffman", "run-length"),
         ),
         Term(
+            "token",
+            "What the run-length coder gives one code word: a run of zeros and the level that "
+            "ends it.",
+            ("", "inspect"),
+        ),
+        Term(
+            "open bits",
+            "Bits after a code word that stands for several lengths of a run, which say the one "
+            "that is meant: so rare long runs need no words of their own.",
+            ("", "inspect"),
+        ),
+        Term(
+            "escape",
+            "The code word of tokens too rare for words of their own; the run and the level are "
+            "written after it.",
+            ("",),
+        ),
+        Term(
             "code table",
             "The lengths of all code words, which a decoder needs. It is sent only if that pays: "
             "else the one sent last is used again.",

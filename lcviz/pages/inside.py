@@ -16,6 +16,7 @@ from ..figures.buckets import bucket_clicked, bucket_histogram
 from ..figures.huffman import code_panel, token_panel
 from ..figures.panel import CODER_NAMES, Panel, nbytes_text, percent_text
 from ..figures.removed import removed_bucket_panel
+from ..glossary import explained
 from ..lab.anatomy import (
     EVERY_BITS,
     Alphabet,
@@ -47,9 +48,10 @@ VALUE_COLUMNS = (
     "members of a bucket become; bits is the length of the code word."
 )
 TOKEN_COLUMNS = (
-    "A token is a run of zeros and the level after it; the level is the one value that all members "
-    "of a bucket become. Where a word stands for several runs, open bits after it say which one. "
-    "The escape is followed by a run and a level that have no word of their own."
+    "A [[token]] is a run of zeros and the level after it; the level is the one value that all "
+    "members of a bucket become. Where a word stands for several runs, [[open bits]] after it say "
+    "which one. "
+    "The [[escape]] is followed by a run and a level that have no word of their own."
 )
 
 
@@ -95,7 +97,7 @@ def inside(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
     with grid.cell():  # the code's table belongs to it, always
         st.markdown("**The same code as a table**")
         state.show_table(panel.table, "huffman", max(state.TABLE_HEIGHT, panel.height))
-        st.markdown(f":small[{columns}]")
+        st.markdown(f":small[{explained(columns)}]")
     with grid.cell(column_span="all"):
         _removed(run, snapshot, viewed, marked)
     if traced.weight_followed() is not None:
