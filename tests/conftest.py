@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Iterator
 
@@ -10,13 +9,10 @@ import pytest
 import torch
 
 
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """The whole suite runs on all cores; what was named runs at once, in this process.
-
-    One process more than there are cores: browser tests wait more than they compute.
-    """
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """The whole suite runs on all cores; what was named runs at once, in this process."""
     whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
-    return (os.cpu_count() or 1) + 1 if whole else 0
+    return None if whole else 0
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -41,14 +41,10 @@ _log = pytest.StashKey[Path]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """In two processes, each with a server and a browser for half of these files.
-
-    They wait more than they compute, so other tests run beside them.
-    """
-    ours = [item for item in items if Path(__file__).parent in item.path.parents]
-    files = sorted({item.path for item in ours})
-    for item in ours:
-        item.add_marker(pytest.mark.xdist_group(f"browser-{files.index(item.path) % 2}"))
+    """All of these in one process: they share a server and a browser."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("browser"))
 
 
 def _missing(what: str) -> None:
