@@ -40,13 +40,6 @@ PATIENCE = 60_000  # milliseconds for anything awaited: a busy machine is slow, 
 _log = pytest.StashKey[Path]()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All of these in one process: they share a server and a browser."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("browser"))
-
-
 def _missing(what: str) -> None:
     if os.environ.get("LCVIZ_REQUIRE_BROWSER") == "1":
         pytest.fail(f"{what} is missing, and LCVIZ_REQUIRE_BROWSER=1 asks for it")
