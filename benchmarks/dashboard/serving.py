@@ -61,7 +61,7 @@ class Server:
             int(status["Threads"]),
             len(list((process / "fd").iterdir())),
             disk,
-            sum(path.is_dir() for path in self.temporary.glob("lcviz-*/*")),
+            sum(path.is_dir() for path in self.temporary.glob("lcviz-scratch-runs-*/*")),
         )
 
     def log(self) -> str:

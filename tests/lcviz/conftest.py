@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import queue
 import runpy
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -73,6 +75,14 @@ def finished_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable
     yield finished
     for run in made.values():
         run.close()
+
+
+@pytest.fixture
+def unhandled(monkeypatch: pytest.MonkeyPatch) -> queue.Queue[BaseException | None]:
+    """What ended a thread, in the order of their ends: wait for it with `get(timeout=...)`."""
+    ends: queue.Queue[BaseException | None] = queue.Queue()
+    monkeypatch.setattr(threading, "excepthook", lambda args: ends.put(args.exc_value))
+    return ends
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import queue
 import shutil
 import threading
 import time
@@ -392,9 +393,8 @@ def test_a_damaged_chain_is_told_beside_too(make_run: MakeRun) -> None:
     assert (after.status, after.message) == ("finished", "")
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_an_unexpected_error_beside_is_told_and_not_swallowed(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, unhandled: queue.Queue[BaseException]
 ) -> None:
     def broken(*_: object) -> None:
         raise ValueError("a bug")
@@ -407,6 +407,7 @@ def test_an_unexpected_error_beside_is_told_and_not_swallowed(
     after = run.snapshot()
     assert after.status == "killed"
     assert "unexpected error: ValueError('a bug')" in after.message
+    assert str(unhandled.get(timeout=60)) == "a bug"
 
 
 def test_closed_while_it_is_restored(make_run: MakeRun, slowly: threading.Event) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import math
 import os
+import queue
 import threading
 import time
 from collections.abc import Callable
@@ -634,8 +635,9 @@ def test_a_full_disk_ends_the_run_with_a_sentence(
             assert bits_of(tensor) == bits_of(saves[step].track[name])
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_an_unexpected_error_is_told_and_not_swallowed(make_run: MakeRun) -> None:
+def test_an_unexpected_error_is_told_and_not_swallowed(
+    make_run: MakeRun, unhandled: queue.Queue[BaseException]
+) -> None:
     run = make_run(stop_after=10)
     run.step()
     run.wait(60)
@@ -648,6 +650,7 @@ def test_an_unexpected_error_is_told_and_not_swallowed(make_run: MakeRun) -> Non
     assert snapshot.status == "failed"
     assert "unexpected error" in snapshot.message
     assert "a bug" in snapshot.message
+    assert str(unhandled.get(timeout=60)) == "a bug"
     assert codec.verify(run.path).steps == (0, 1)
 
 
