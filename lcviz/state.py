@@ -29,6 +29,8 @@ from .snapshot import BUSY, RunError
 from .within import FOLDERS, check_within
 
 POLL_SECONDS = 1.0
+LATER_POLL_SECONDS = 2.0  # a look costs a training on the same machine about 0.1 s of its time
+LIVELY_SECONDS = 10.0  # of training; what comes after them changes more slowly anyway
 RESTING_POLL_SECONDS = 10.0
 STARTING_POLL_SECONDS = 0.3
 PLAIN_TABLE_ROWS = 10  # longer ones scroll
@@ -166,7 +168,10 @@ def poll_interval(run: Run) -> float | None:
     """
     if is_example(run):
         return None
-    return POLL_SECONDS if run.snapshot().status in BUSY else RESTING_POLL_SECONDS
+    snapshot = run.snapshot()
+    if snapshot.status not in BUSY:
+        return RESTING_POLL_SECONDS
+    return POLL_SECONDS if snapshot.wall_seconds < LIVELY_SECONDS else LATER_POLL_SECONDS
 
 
 def show(panel: Panel, key: str, on_select: Select = "ignore") -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 
 from .panel import (
@@ -85,7 +86,7 @@ def size_curve(
     header: bytes of the newest record that are its header. budget: the share of float32 that
     records were made to fit, if they were.
     """
-    share = [round(100 * n / f, 3) for n, f in zip(nbytes, full)]
+    share = np.round(100 * np.asarray(nbytes) / np.asarray(full), 3).tolist()
     lines: Lines = {
         "record on disk": (GREEN, "solid", share[1:]),
         "1 bit a parameter": (GREY, "dashed", [3.125] * len(share[1:])),
@@ -117,10 +118,10 @@ def size_curve(
     return Panel("Size of each checkpoint", sentence, option, alt, table)
 
 
-def _thinned(points: list[tuple[int, float]]) -> list[tuple[int, float]]:
-    """At most MAX_POINTS of them, evenly chosen, the newest always among them."""
-    stride = -(-len(points) // MAX_POINTS) or 1
-    return points[::-1][::stride][::-1]
+def _thinned(n: int) -> range:
+    """At most MAX_POINTS of n points, evenly chosen, the newest always among them."""
+    stride = -(-n // MAX_POINTS) or 1
+    return range((n - 1) % stride, n, stride)
 
 
 def lines_option(
@@ -134,6 +135,7 @@ def lines_option(
         "lineStyle": {"color": GREY},
         "data": [{"xAxis": viewed, "label": {"formatter": f"step {viewed}"}}],
     }
+    shown = _thinned(len(steps))
     return base_option() | {
         "tooltip": {"trigger": "axis", "confine": True},
         "grid": [{"left": 64, "right": 24, "top": 48, "bottom": 48}],
@@ -162,9 +164,9 @@ def lines_option(
                 "symbolSize": 5,
                 "lineStyle": {"color": colour, "type": dash, "width": 2},
                 "itemStyle": {"color": colour},
-                "data": [[s, plotted(v, digits)] for s, v in _thinned(list(zip(steps, values)))],
+                "data": [[steps[i], plotted(values[i], digits)] for i in shown],
             }
-            | ({"markLine": mark} if i == 0 else {})
-            for i, (name, (colour, dash, values)) in enumerate(series.items())
+            | ({"markLine": mark} if place == 0 else {})
+            for place, (name, (colour, dash, values)) in enumerate(series.items())
         ],
     }

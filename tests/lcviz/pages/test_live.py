@@ -633,6 +633,21 @@ def test_a_step_that_takes_long_is_watched(
     assert live_page.PATIENCE < session.WATCH_SECONDS / 4
 
 
+def test_a_long_training_is_looked_at_less_often(
+    live: Callable[..., Any], create: Callable[..., Run], held: threading.Semaphore,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    run = create(stop_after=50)
+    page = live(run=run.id).click("play")
+    assert state.poll_interval(run) == live_page.pace(run) == state.POLL_SECONDS
+    monkeypatch.setattr(state, "LIVELY_SECONDS", 0.0)
+    assert state.poll_interval(run) == live_page.pace(run) == state.LATER_POLL_SECONDS
+    page.click("play")
+    held.release()  # the iteration under way
+    assert run.wait(60).status == "paused"
+    assert state.poll_interval(run) == state.RESTING_POLL_SECONDS
+
+
 def test_scrubbing_while_it_plays(
     live: Callable[..., Any], create: Callable[..., Run], held: threading.Semaphore
 ) -> None:
