@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from urllib.parse import parse_qs, quote, urlsplit
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, Response, expect
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Response, expect
 
 from .serving import PATIENCE
 
@@ -35,12 +35,16 @@ COUNT_CLICKS = """() => {
 
 
 class Visitor:
-    """One browser session. number: from 0; determines model, seed and iterations.
+    """One browser session, with a cache of its own unless `browser` is a context.
+
+    number: from 0; determines model, seed and iterations.
 
     Raises AssertionError as soon as anything is seen that should not be.
     """
 
-    def __init__(self, browser: Browser, url: str, number: int, said: Counter[str]) -> None:
+    def __init__(
+        self, browser: Browser | BrowserContext, url: str, number: int, said: Counter[str]
+    ) -> None:
         self._browser, self._url, self._said = browser, url, said
         expect.set_options(timeout=PATIENCE)
         self.model, self._weight = list(MODELS.items())[number % len(MODELS)]
@@ -124,7 +128,6 @@ class Visitor:
     def leave(self) -> None:
         """Close the tab without a word; come again at once, with the link or without."""
         self.page.close()
-        self._context.close()
         if self.run and self._random.random() < 0.5:
             self._left.append(self.run)
             self.run = None
@@ -168,13 +171,13 @@ class Visitor:
 
     def close(self) -> None:
         """Leave for good."""
-        self._context.close()
+        self.page.close()
 
     # How.
 
     def _arrive(self) -> None:
-        self._context = self._browser.new_context(viewport={"width": 1280, "height": 900})
-        self.page: Page = self._context.new_page()
+        self.page: Page = self._browser.new_page()
+        self.page.set_viewport_size({"width": 1280, "height": 900})
         self.page.set_default_timeout(PATIENCE)
         self.page.on("pageerror", lambda error: self.problems.append(f"page error: {error}"))
         self.page.on("console", self._console)

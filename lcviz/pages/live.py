@@ -18,6 +18,7 @@ from .. import state
 from ..figures.curves import loss_curve, size_curve
 from ..figures.panel import nbytes_text
 from ..glossary import explained
+from ..lab.candidates import Setting
 from ..session import Run
 from ..snapshot import (
     CLOSED,
@@ -38,6 +39,7 @@ from .killed import kill_button, killed, pace
 from .scrubber import follow_newest, scrubber
 from .settings import describe, settings_form
 from .timelines import timelines_of_run
+from .variants import own_training
 
 PATIENCE = 3.0  # seconds that a click waits for what it began
 
@@ -67,6 +69,8 @@ def page() -> None:
     poll = pace(run)
     st.fragment(_dashboard, run_every=poll)(run, settings, poll)
     timelines_of_run("live", run.settings)
+    chosen = run.settings
+    own_training(Setting(chosen.bits, chosen.budget, chosen.scope, chosen.coder, chosen.interval))
 
 
 def _dashboard(run: Run, settings: Settings, poll: float | None) -> None:

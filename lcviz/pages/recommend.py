@@ -16,7 +16,7 @@ from ..lab.tuner import Candidate, Setting, choose
 from ..lab.workload import workload
 from . import live
 from .asking import Asking, Words
-from .variants import checkpoint_parameters, training_parameters
+from .variants import checkpoint_parameters, own_training, training_parameters
 
 SOURCES = {"trained": "A training on this server", "own": "Checkpoints of yours"}
 TARGETS = {
@@ -120,6 +120,7 @@ def _answer(sweep: Sweep, candidates: Candidates) -> None:
         if tuned.recommended:
             st.success(tuned.because, icon=":material/recommend:")
             _to_live(sweep, tuned.recommended.setting)
+            own_training(tuned.recommended.setting)
         else:
             st.warning(tuned.because, icon=":material/search_off:")
     measure = "rework" if knows_loss and target != "distance" else "distance"

@@ -11,6 +11,7 @@ from ..figures.panel import CODER_NAMES
 from ..lab.ab import Variant
 from ..lab.tuner import Setting
 from ..lab.workload import Workload
+from ..snippet import in_a_loop
 from .settings import BITS, CODERS, KEEP, OPTIMIZERS, SCOPES, bits_name
 
 DEFAULTS = {"A": Variant(2), "B": Variant(3)}
@@ -63,6 +64,16 @@ def training_parameters(workload: Workload, iterations: int) -> dict[str, str]:
         "iterations": str(iterations),
         "seed": "0",
     }
+
+
+def own_training(setting: Setting) -> None:
+    """The lines that save with this setting elsewhere, folded away."""
+    with st.expander("This setting in your own training", icon=":material/code:", key="own-training"):
+        st.code(in_a_loop(setting), language="python")
+        st.caption(
+            "`save` also takes optimizers, random states and counters, which it stores exactly; "
+            "a training that was killed goes on with `checkpoints.restore()`. The README has both."
+        )
 
 
 def _side(who: str) -> Variant:

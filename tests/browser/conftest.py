@@ -6,6 +6,7 @@ continuous integration, they fail instead.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -179,9 +180,11 @@ def visits(browser: Browser) -> Iterator[BrowserContext]:
         yield context
 
 
-@pytest.fixture
-def tab(visits: BrowserContext, server: str) -> Iterator[Callable[..., Tab]]:
-    """A tab of its own, and with it a session: tab(color_scheme="dark", width=800)."""
+MakeTab = Callable[..., Tab]
+
+
+@contextlib.contextmanager
+def _tabs(visits: BrowserContext, server: str) -> Iterator[MakeTab]:
     pages = []
 
     def make(color_scheme: Literal["light", "dark"] = "light", width: int = 1400) -> Tab:
@@ -194,5 +197,21 @@ def tab(visits: BrowserContext, server: str) -> Iterator[Callable[..., Tab]]:
     yield make
     for page in pages:
         page.close()
+
+
+@pytest.fixture
+def tab(visits: BrowserContext, server: str) -> Iterator[MakeTab]:
+    """A tab of its own, and with it a session: tab(color_scheme="dark", width=800)."""
+    before = visits.pages
+    with _tabs(visits, server) as make:
+        yield make
     for page in visits.pages:  # opened by those
-        page.close()
+        if page not in before:
+            page.close()
+
+
+@pytest.fixture(scope="module")
+def lasting_tab(visits: BrowserContext, server: str) -> Iterator[MakeTab]:
+    """The same for tabs that all tests of a module walk on with."""
+    with _tabs(visits, server) as make:
+        yield make

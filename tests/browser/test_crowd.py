@@ -12,7 +12,7 @@ import pytest
 from benchmarks.dashboard.serving import Server, server
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, BrowserContext, Page
 
 SMALL = """
 import runpy
@@ -42,13 +42,13 @@ def ask(page: Page, seeds: int) -> None:
     page.get_by_role("button", name="Crash it").click()
 
 
-def test_two_at_once_and_a_third_who_is_told(browser: Browser, small: Server) -> None:
+def test_two_at_once_and_a_third_who_is_told(visits: BrowserContext, small: Server) -> None:
     from playwright.sync_api import expect
 
     from benchmarks.dashboard.crowd import FULL, Visitor, tracebacks
 
     said: Counter[str] = Counter()
-    crowd = [Visitor(browser, small.url, number, said) for number in range(3)]
+    crowd = [Visitor(visits, small.url, number, said) for number in range(3)]
     *lucky, late = crowd
     for visitor in crowd:
         visitor.start()

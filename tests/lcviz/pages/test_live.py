@@ -21,11 +21,13 @@ from lcviz import runs, session, state
 from lcviz.figures.huffman import token_text
 from lcviz.figures.panel import CODER_NAMES, nbytes_text, percent_text
 from lcviz.lab.anatomy import choices, tables, totals, written
+from lcviz.lab.candidates import Setting
 from lcviz.lab.codes import code_table, token_table
 from lcviz.pages import live as live_page
 from lcviz.pages.headline import lost
 from lcviz.pages.settings import LOSS_SHARE
 from lcviz.session import Run, RunError
+from lcviz.snippet import in_a_loop
 
 PANELS = {"loss", "size", "buckets", "bits", "huffman", "removed"}
 SHORT = {"model": "Logistic regression", "iterations": "4"}  # the URL has the words on screen
@@ -42,6 +44,14 @@ def test_opens_with_the_finished_example(live: Callable[..., Any]) -> None:
     assert page.texts("subheader")[1] == "Inside the checkpoint of step 6"
     assert not page.texts("error") + page.texts("warning") + page.texts("info")
     assert "run" not in page.at.query_params
+
+
+def test_the_run_s_setting_for_one_s_own_training(
+    live: Callable[..., Any], create: Callable[..., Run]
+) -> None:
+    run = create(budget=0.05, scope="tensor", coder="huffman", interval=2)
+    (code,) = live(run=run.id).at.code
+    assert code.value == in_a_loop(Setting(2, 0.05, "tensor", "huffman", 2))
 
 
 def test_headline_is_the_newest_checkpoint(live: Callable[..., Any]) -> None:

@@ -19,6 +19,7 @@ from lcviz.lab.tuner import Setting, choose, settings
 from lcviz.lab.workload import workload
 from lcviz.pages import recommend
 from lcviz.pages.variants import checkpoint_parameters
+from lcviz.snippet import in_a_loop
 
 SECONDS = 60
 Tuning = Callable[..., Any]
@@ -97,6 +98,7 @@ def test_the_recommended_one_opens_on_live(tuning: Tuning, live: Callable[..., A
     candidates = state.all_jobs().look(Sweep("matrix-factorization"), 1).found[0].value
     best = choose(candidates, "rework", 3.0).recommended
     assert best is not None
+    assert [c.value for c in page.at.code] == [in_a_loop(best.setting)]
     at = live(**found).at
     assert at.selectbox(key="model").value == "matrix-factorization"
     assert at.select_slider(key="bits").value == best.setting.bits
