@@ -19,7 +19,7 @@ import codec
 import demo_models
 
 from .figures.inspected import plain
-from .figures.panel import INK, Panel, inked
+from .figures.panel import INK, Panel, inked, minus
 from .glossary import linked
 from .jobs import Jobs
 from .runs import EXAMPLE_ID, Runs
@@ -265,8 +265,15 @@ def tables_toggle() -> None:
 
 def show_table(table: pd.DataFrame, key: str, height: int = TABLE_HEIGHT) -> None:
     """A table: as plain text if it is short, else scrolling. height: in pixels, if it scrolls."""
+    whole = list(table.select_dtypes("integer"))
     if len(table) <= PLAIN_TABLE_ROWS:
         # Streamlit reads the cells of this one as Markdown, and names come from anybody's files.
-        st.table(table.map(lambda v: plain(v) if isinstance(v, str) else v), hide_index=True)
+        shown = table.map(lambda v: plain(v) if isinstance(v, str) else v).style
+        shown.format("{:.6g}".format, subset=list(table.select_dtypes("float")), na_rep="–")
+        shown.format(lambda n: minus(f"{n:,}"), subset=whole)
+        st.table(shown, hide_index=True)
     else:
-        st.dataframe(table, key=f"table-{key}", hide_index=True, height=height)
+        columns = {name: st.column_config.NumberColumn(format="localized") for name in whole}
+        st.dataframe(
+            table, key=f"table-{key}", hide_index=True, height=height, column_config=columns
+        )
