@@ -68,7 +68,9 @@ def training_parameters(workload: Workload, iterations: int) -> dict[str, str]:
 
 def own_training(setting: Setting) -> None:
     """The lines that save with this setting elsewhere, folded away."""
-    with st.expander("This setting in your own training", icon=":material/code:", key="own-training"):
+    with st.expander(
+        "This setting in your own training", icon=":material/code:", key="own-training"
+    ):
         st.code(in_a_loop(setting), language="python")
         st.caption(
             "`save` also takes optimizers, random states and counters, which it stores exactly; "
