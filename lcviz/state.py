@@ -265,15 +265,20 @@ def tables_toggle() -> None:
 
 def show_table(table: pd.DataFrame, key: str, height: int = TABLE_HEIGHT) -> None:
     """A table: as plain text if it is short, else scrolling. height: in pixels, if it scrolls."""
-    whole = list(table.select_dtypes("integer"))
     if len(table) <= PLAIN_TABLE_ROWS:
         # Streamlit reads the cells of this one as Markdown, and names come from anybody's files.
         shown = table.map(lambda v: plain(v) if isinstance(v, str) else v).style
         shown.format("{:.6g}".format, subset=list(table.select_dtypes("float")), na_rep="–")
-        shown.format(lambda n: minus(f"{n:,}"), subset=whole)
+        shown.format(lambda n: minus(f"{n:,}"), subset=list(table.select_dtypes("integer")))
         st.table(shown, hide_index=True)
     else:
-        columns = {name: st.column_config.NumberColumn(format="localized") for name in whole}
-        st.dataframe(
-            table, key=f"table-{key}", hide_index=True, height=height, column_config=columns
-        )
+        scrolling(table, f"table-{key}", height)
+
+
+def scrolling(table: pd.DataFrame, key: str, height: int | Literal["auto"] = "auto") -> None:
+    """A table that scrolls where it is long, its whole numbers grouped. height: in pixels."""
+    grouped = st.column_config.NumberColumn(format="localized")
+    st.dataframe(
+        table, key=key, hide_index=True, height=height, placeholder="–",
+        column_config=dict.fromkeys(table.select_dtypes("integer"), grouped),
+    )  # fmt: skip

@@ -131,8 +131,8 @@ def _contents(found: Opened) -> None:
         st.markdown(f"The weights were found under **{plain(', '.join(inner))}**.{_rest(found)}")
     elif rest := _rest(found):
         st.markdown(rest.strip())
-    st.dataframe(pd.DataFrame(list(map(_row, found.files))), key="export-files", hide_index=True,
-                 height=min(300, 38 + 35 * len(found.files)))  # fmt: skip
+    rows = pd.DataFrame(list(map(_row, found.files)))
+    state.scrolling(rows, "export-files", min(state.TABLE_HEIGHT, 38 + 35 * len(rows)))
 
 
 def _few(sentences: Sequence[str], of: str) -> list[str]:

@@ -108,8 +108,7 @@ def _records(source: Source, pace: float | None, known: int, follow: bool) -> No
         table = records_table(facts)
         if table["state"].eq("ok").all():
             table = table.drop(columns="state")
-        st.dataframe(table, key="inspect-table", hide_index=True, height=TABLE_HEIGHT,
-                     placeholder="–")  # fmt: skip
+        state.scrolling(table, "inspect-table", TABLE_HEIGHT)
         st.markdown(
             ":small[Levels: values that a change can become, zero not counted, of all code tables "
             "together. Digests are shortened; a record's parent is the one before it.]"

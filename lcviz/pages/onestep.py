@@ -44,7 +44,7 @@ def one_step(source: Source, held: Held, seen: Overview, follow: bool) -> None:
     table = tensors_table(facts)
     if not table["not finite"].any():
         table = table.drop(columns="not finite")
-    st.dataframe(table, key="inspect-tensors", hide_index=True, placeholder="–")
+    state.scrolling(table, "inspect-tensors")
     st.markdown(
         ":small[Minimum to standard deviation: of the values that a restart at this step gets. "
         "Bits a parameter: of the code words alone, without code table, levels and header; a run "
