@@ -36,7 +36,13 @@ class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # it comes without
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
-    """Instead of what `--dist` says."""
+    """Instead of what `--dist` says.
+
+    While the workers collect, the kernels are compiled, so that in a fresh clone they do not all
+    compile the same ones side by side. What is wrong with it, the tests tell.
+    """
+    warm = "import codec; codec.warm_up()"
+    subprocess.run([sys.executable, "-c", warm], cwd=config.rootpath, check=False)
     return Scheduling(config, log)
 
 
