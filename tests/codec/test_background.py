@@ -99,6 +99,8 @@ def test_the_same_bytes(tmp_path: Path, settings: dict[str, Any]) -> None:
                     assert getattr(found, field) == getattr(expected, field), field
                 assert (found.non_finite, found.delta) == ((), None)
                 assert found.seconds > 0
+        maps = Path(f"/proc/{child(there)}/maps")
+        assert not maps.exists() or "torch" not in maps.read_text()  # seconds, and much memory
     assert records(one) == records(two)
     assert len(records(two)) == 6
     assert codec.verify(two).ok
