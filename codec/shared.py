@@ -128,8 +128,8 @@ class Line:
 class Memory:
     """Arrays of a layout, and the number of the save that is done, in shared memory.
 
-    descriptor: of memory that the other process made; None makes some. Raises WriteError if there
-    is none.
+    descriptor: of memory that the other process made, and fills; None makes some. Raises WriteError
+    if there is none.
     """
 
     def __init__(self, layout: Layout, descriptor: int | None = None) -> None:
@@ -141,7 +141,9 @@ class Memory:
             t.name: np.ndarray(t.track_shape, t.track_dtype, block, int(begin))
             for t, begin in zip(layout.tensors, ends)
         }
-        self._stages = [Stage(t, self.arrays[t.name]) for t in layout.tensors]
+        # Only who fills it has stages: in the process that saves they would import torch.
+        fills = layout.tensors if descriptor is None else ()
+        self._stages = [Stage(t, self.arrays[t.name]) for t in fills]
         self._looks: tuple[tuple[Any, ...], ...] | None = None
         self._direct: tuple[NDArray[np.int64], ...] = ()
         self._others: list[tuple[Stage, str]] = []

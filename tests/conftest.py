@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import os
 import signal
-from collections.abc import Iterator
+import subprocess
+import sys
+import traceback
+import types
+import warnings
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -28,7 +36,13 @@ class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # it comes without
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
-    """Instead of what `--dist` says."""
+    """Instead of what `--dist` says.
+
+    While the workers collect, the kernels are compiled, so that in a fresh clone they do not all
+    compile the same ones side by side. What is wrong with it, the tests tell.
+    """
+    warm = "import codec; codec.warm_up()"
+    subprocess.run([sys.executable, "-c", warm], cwd=config.rootpath, check=False)
     return Scheduling(config, log)
 
 
@@ -47,3 +61,66 @@ def interrupts() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+class Forked:
+    """What `subprocess.Popen` is to asynchronous saving, but a fork: the codec is there already.
+
+    Everything else is as it would be: open descriptors are those that it is to have, its parent
+    is this process, and it serves until it is told to end, or killed.
+    """
+
+    def __init__(self, command: Sequence[str], *, stdin: int, pass_fds: Sequence[int]) -> None:
+        from codec.background import serve
+
+        assert (command[0], stdin) == (sys.executable, subprocess.DEVNULL)
+        self.returncode: int | None = None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # threads: none has a lock of ours
+            self.pid = os.fork()
+        if self.pid:
+            return
+        code = 1
+        try:
+            gc.freeze()  # nothing of the tests' objects closes a descriptor of this process
+            keep = {0, 1, 2, *pass_fds}
+            for descriptor in map(int, os.listdir("/proc/self/fd")):
+                if descriptor not in keep:
+                    with contextlib.suppress(OSError):  # that of the listing itself
+                        os.close(descriptor)
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            sys.argv = ["-c", *command[3:]]
+            warnings.resetwarnings()
+            serve()
+            code = 0
+        except BaseException:
+            traceback.print_exc(file=sys.__stderr__)
+        finally:
+            os._exit(code)
+
+    def poll(self) -> int | None:
+        """As there."""
+        return self._wait(os.WNOHANG)
+
+    def wait(self) -> int | None:
+        """As there."""
+        return self._wait(0)
+
+    def _wait(self, options: int) -> int | None:
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, options)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+
+@pytest.fixture
+def forks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that save are forks: a second less for each than to start one that imports numba
+    and loads the kernels. How they start otherwise is for a few tests that say so."""
+    if not os.path.isdir("/proc/self/fd"):
+        return
+    from codec import background
+
+    other = types.SimpleNamespace(Popen=Forked, DEVNULL=subprocess.DEVNULL)
+    monkeypatch.setattr(background, "subprocess", other)

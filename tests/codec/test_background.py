@@ -29,6 +29,18 @@ Arrays = dict[str, np.ndarray]
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX's sockets")
 
 
+@pytest.fixture
+def started() -> None:
+    """For tests of how the process that saves starts, or of what depends on it."""
+
+
+@pytest.fixture(autouse=True)
+def forked(request: pytest.FixtureRequest) -> None:
+    """In all others it is a fork of this one, see `forks`."""
+    if "started" not in request.fixturenames:
+        request.getfixturevalue("forks")
+
+
 def records(path: Path) -> dict[str, bytes]:
     return {p.name: p.read_bytes() for p in path.glob("*.safetensors")}
 
@@ -70,6 +82,7 @@ def states(n: int) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.usefixtures("started")
 @pytest.mark.parametrize("settings", [{}, {"bits": 3, "scope": "tensor"}, {"budget": 0.1}])
 def test_the_same_bytes(tmp_path: Path, settings: dict[str, Any]) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
@@ -86,6 +99,8 @@ def test_the_same_bytes(tmp_path: Path, settings: dict[str, Any]) -> None:
                     assert getattr(found, field) == getattr(expected, field), field
                 assert (found.non_finite, found.delta) == ((), None)
                 assert found.seconds > 0
+        maps = Path(f"/proc/{child(there)}/maps")
+        assert not maps.exists() or "torch" not in maps.read_text()  # seconds, and much memory
     assert records(one) == records(two)
     assert len(records(two)) == 6
     assert codec.verify(two).ok
@@ -136,6 +151,7 @@ def test_answers_that_nobody_asks_for(tmp_path: Path) -> None:
     assert [saved.kind for saved in saves[1:34]] == ["delta"] * 32 + ["base"]
 
 
+@pytest.mark.usefixtures("started")
 def test_tensors_wherever_they_lie(tmp_path: Path) -> None:
     """In the same place or in another one, views, other dtypes: saved is what they hold now."""
     z, w = torch.randn(20, dtype=torch.complex64), torch.arange(20.0)
@@ -332,6 +348,7 @@ def test_signals_are_for_the_training_to_handle(tmp_path: Path, name: str) -> No
         assert checkpoints.save(1, {"n": np.array(1)}).kind == "delta"
 
 
+@pytest.mark.usefixtures("started")
 def test_modules_where_the_training_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are none of those that are meant, whatever they are called."""
     for name in ("codec", "filelock", "signal"):
@@ -342,6 +359,7 @@ def test_modules_where_the_training_runs(tmp_path: Path, monkeypatch: pytest.Mon
         assert checkpoints.save(0, {"n": np.array(0)}).kind == "base"
 
 
+@pytest.mark.usefixtures("started")
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_another_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asynchronous: bool
@@ -358,6 +376,7 @@ def test_another_working_directory(
     assert codec.verify(tmp_path / "run.lcc").steps == (0, 1)
 
 
+@pytest.mark.usefixtures("started")
 def test_without_a_process_or_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise OSError(24, "Too many open files")

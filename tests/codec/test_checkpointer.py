@@ -865,6 +865,7 @@ def test_no_budget_is_exceeded_by_a_byte(tmp_path: Path, budget: float) -> None:
         assert saved.nbytes <= budget * saved.full_nbytes
 
 
+@pytest.mark.usefixtures("forks")
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_restore_of_what_is_there(tmp_path: Path, asynchronous: bool) -> None:
     """The same as from disk, and its own memory: what is done to it reaches no record."""
@@ -1004,6 +1005,7 @@ def test_deltas_that_outgrow_their_base(tmp_path: Path, resume: bool) -> None:
     assert found[40:] == "b" + 39 * "d"  # small ones go on
 
 
+@pytest.mark.usefixtures("forks")
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_keep_bases(
     tmp_path: Path, sparse_states: Callable[..., list[Arrays]], asynchronous: bool
@@ -1070,6 +1072,7 @@ def test_settings_of_history(tmp_path: Path, setting: dict[str, Any], message: s
     assert not (tmp_path / "run.lcc").exists()
 
 
+@pytest.mark.usefixtures("forks")
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_every_stage_is_timed(tmp_path: Path, asynchronous: bool) -> None:
     with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=asynchronous) as checkpoints:

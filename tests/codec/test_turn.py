@@ -15,7 +15,10 @@ import codec
 from codec.checkpointer import Front
 from codec.turn import Turn
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX's signals and forks")
+pytestmark = [
+    pytest.mark.skipif(os.name != "posix", reason="needs POSIX's signals and forks"),
+    pytest.mark.usefixtures("forks"),
+]
 BOTH = pytest.mark.parametrize("asynchronous", [False, True])
 
 

@@ -9,12 +9,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import codec
 from codec import workers
@@ -32,12 +33,9 @@ def threads() -> Iterator[None]:
     codec.set_threads(before)
 
 
-def run(
-    arguments: list[str], cache: str, *, root: Path = ROOT, **env: str
-) -> subprocess.CompletedProcess[str]:
-    """A fresh process of Python with a numba cache of its own."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA")}
-    environment |= {"NUMBA_CACHE_DIR": cache, "PYTHONPATH": str(root), **env}
+def run(arguments: list[str], *, root: Path = ROOT, **env: str) -> subprocess.CompletedProcess[str]:
+    """A fresh process of Python; its numba cache is the usual one, unless env says another."""
+    environment = os.environ | {"PYTHONPATH": str(root), **env}
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
     command = [sys.executable, *arguments]
     return subprocess.run(
@@ -262,33 +260,20 @@ def test_an_interrupt_waits_for_those_who_have_begun() -> None:
     assert sorted(numbers_seen(9)) == list(range(9))
 
 
-FLUSHING = """
-import numpy as np, torch
-import codec
-
-codec.set_threads(2)
-state = {"w": np.linspace(1, 2, 400_000, dtype=np.float32) * np.float32(2e-38)}
-tracker = codec.Tracker({"w": np.zeros(400_000, np.float32)})
-torch.set_flush_denormal(True)
-for use in (tracker.step, tracker.prepare, codec.Tracker):
-    try:
-        use(state)
-    except codec.SettingsError as exc:
-        print(exc)
-torch.set_flush_denormal(False)
-tracker.step(state)
-print(tracker.state["w"].any())
-"""
-
-
-def test_arithmetic_that_readers_will_not_have(raced: tuple[str, Callable[[], str]]) -> None:
+def test_arithmetic_that_readers_will_not_have() -> None:
     """Flushed to zero, subnormals would lead others to another track."""
-    done = run(["-c", FLUSHING], raced[0])
-    assert done.returncode == 0, done.stderr
-    *errors, last = done.stdout.splitlines()
-    assert len(errors) == 3
-    assert all(e.startswith("this thread rounds subnormal numbers to 0") for e in errors)
-    assert last == "True"
+    codec.set_threads(2)
+    state = {"w": np.linspace(1, 2, 400_000, dtype=F32) * F32(2e-38)}
+    tracker = codec.Tracker({"w": np.zeros(400_000, F32)})
+    try:
+        torch.set_flush_denormal(True)
+        for use in (tracker.step, tracker.prepare, codec.Tracker):
+            with pytest.raises(codec.SettingsError, match=r"^this thread rounds subnormal numbers"):
+                use(state)
+    finally:
+        torch.set_flush_denormal(False)
+    tracker.step(state)
+    assert tracker.state["w"].any()
 
 
 def test_an_error_leaves_the_codec_usable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,7 +312,7 @@ def test_numbers_of_threads() -> None:
         assert type(codec.threads()) is int
 
 
-# Processes. The kernels are compiled once for all of these tests, by eight threads at a time.
+# Processes.
 
 RACE = """
 import sys, threading
@@ -360,30 +345,26 @@ def work(i):
 threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
 for t in threads: t.start()
 for t in threads: t.join()
-print(sorted(found), len(set(found.values())))
+print(sorted(found), len(set(found.values())), flush=True)
+
+import pytest
+sys.exit(pytest.main(sys.argv[1:]))
 """
 
 
-@pytest.fixture(scope="module")
-def raced(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Callable[[], str]]:
-    """A numba cache that eight threads have filled, racing, with every array access checked."""
-    cache = str(tmp_path_factory.mktemp("numba"))
-    done = run(["-c", RACE], cache, NUMBA_BOUNDSCHECK="1")
-    return cache, lambda: done.stdout + done.stderr
+def test_first_use_raced_by_eight_threads(tmp_path: Path) -> None:
+    """Into an empty cache, with every array access checked.
 
-
-def test_first_use_raced_by_eight_threads(raced: tuple[str, Callable[[], str]]) -> None:
-    assert raced[1]() == "[0, 1, 2, 3, 4, 5] 1\n"
-    assert any(path.suffix == ".nbi" for path in Path(raced[0]).rglob("*"))
-
-
-def test_damaged_encodings_never_reach_out_of_bounds(raced: tuple[str, Callable[[], str]]) -> None:
-    """The tests of test_coding on damage once more, in kernels that check every index."""
+    And in these kernels, which numba compiles anew in every process that checks indices, the tests
+    of test_coding on damage once more: it never reaches out of bounds.
+    """
     which = "(damage_of_every or damage_by_random) and not wide and not dense or table and escapes"
     tests = ["-p", "no:cacheprovider", "tests/codec/test_coding.py", "-k", which]
-    done = run(["-m", "pytest", *tests], raced[0], NUMBA_BOUNDSCHECK="1")
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_BOUNDSCHECK": "1"}
+    done = run(["-W", "ignore", "-c", RACE, *tests], **cache)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
-    assert done.stdout.startswith("." * 9)
+    assert done.stdout.startswith("[0, 1, 2, 3, 4, 5] 1\n" + "." * 9)
+    assert any(path.suffix == ".nbi" for path in tmp_path.rglob("*"))
 
 
 FORK = """
@@ -431,8 +412,8 @@ print(made() == expected)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_use_after_a_fork(raced: tuple[str, Callable[[], str]]) -> None:
-    done = run(["-W", "ignore::DeprecationWarning", "-c", FORK], raced[0])
+def test_use_after_a_fork() -> None:
+    done = run(["-W", "ignore::DeprecationWarning", "-c", FORK])
     assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
 
 
@@ -462,9 +443,9 @@ else:
 
 
 @pytest.mark.parametrize("who", ["handler", "thread"])
-def test_use_while_the_interpreter_ends(who: str, raced: tuple[str, Callable[[], str]]) -> None:
+def test_use_while_the_interpreter_ends(who: str) -> None:
     """No thread can be started then; the last checkpoint is saved all the same."""
-    done = run(["-c", AT_THE_END, who], raced[0])
+    done = run(["-c", AT_THE_END, who])
     assert (done.stdout, done.stderr, done.returncode) == ("True\nTrue\n", "", 0)
 
 
@@ -500,7 +481,8 @@ def test_read_only_install(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "codec", tmp_path / "codec", ignore=without)
     (tmp_path / "codec" / "__pycache__").write_text("no folder")
     nowhere = str(tmp_path / "codec" / "__pycache__" / "below")
-    done = run(["-c", READ_ONLY], nowhere, root=tmp_path, HOME=nowhere, XDG_CACHE_HOME=nowhere)
+    places = dict.fromkeys(("NUMBA_CACHE_DIR", "HOME", "XDG_CACHE_HOME"), nowhere)
+    done = run(["-c", READ_ONLY], root=tmp_path, **places)
     assert done.returncode == 0, done.stderr
     place, values, cache = done.stdout.splitlines()
     assert Path(place).parent == tmp_path / "codec"

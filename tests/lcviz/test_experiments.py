@@ -18,6 +18,7 @@ from lcviz.__main__ import main
 from lcviz.experiments.failures import Recovery, compared
 from lcviz.experiments.tuning import Tune
 
+pytestmark = pytest.mark.usefixtures("forks")
 MF = ("--models", "matrix-factorization")
 QUICK: dict[str, tuple[str, ...]] = {
     "tune": (
@@ -75,21 +76,8 @@ def test_what_is_below_a_table_explains_its_columns(capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_the_same_seeds_give_the_same_numbers(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    one = json.loads(asked(capsys, name, "--json"))
-    other = json.loads(asked(capsys, name, "--json", "--keep", "elsewhere.jsonl"))
-    assert without_seconds(one["rows"]) == without_seconds(other["rows"])
-    assert one["asked"]["experiment"] == name
-    assert one["on"]["versions"]["torch"]
-    if name != "overhead":
-        third = json.loads(asked(capsys, name, "--json", "--seed", "7"))
-        assert without_seconds(one["rows"]) != without_seconds(third["rows"])
-
-
-@pytest.mark.parametrize("name", QUICK)
-def test_tables_and_csv(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_and_numbers_again(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One trial shown in every way, and the same seeds give the same numbers."""
     text = asked(capsys, name)
     assert text.count("\n| ") > 2
     assert "Matrix factorization on Synthetic ratings; seed" in text
@@ -98,6 +86,16 @@ def test_tables_and_csv(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     rows = list(csv.DictReader(io.StringIO(resumed)))
     lines = Path(f"lab/{name}.jsonl").read_text().splitlines()[1:]
     assert len(rows) == sum(len(json.loads(line)["rows"]) for line in lines)
+
+    one = json.loads(asked(capsys, name, "--json", "--resume"))
+    other = json.loads(asked(capsys, name, "--json", "--keep", "elsewhere.jsonl"))
+    assert len(one["rows"]) == len(rows)
+    assert without_seconds(one["rows"]) == without_seconds(other["rows"])
+    assert one["asked"]["experiment"] == name
+    assert one["on"]["versions"]["torch"]
+    if name != "overhead":
+        third = json.loads(asked(capsys, name, "--json", "--seed", "7"))
+        assert without_seconds(one["rows"]) != without_seconds(third["rows"])
 
 
 def test_an_interrupt_loses_no_trial(

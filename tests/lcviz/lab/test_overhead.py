@@ -11,6 +11,7 @@ from lcviz.lab.overhead import MODES, WARM_UP, round_of, train
 from lcviz.lab.workload import workload
 
 
+@pytest.mark.usefixtures("forks")
 def test_every_mode_once(tmp_path: Path) -> None:
     calls: list[tuple[int, int]] = []
     costs = round_of(
