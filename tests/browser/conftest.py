@@ -150,6 +150,17 @@ class Tab:
         self.page.goto(self.url + path)
         return self
 
+    def go(self, name: str) -> None:
+        """To another page by its link, once this one stands: before that a click may get lost.
+
+        Seen once in hundreds of times, on a machine that was busy; the browser's or Streamlit's.
+        """
+        link = self.page.get_by_test_id("stToolbar").get_by_role("link", name=name, exact=True)
+        self.expecting(link).to_be_visible()
+        app = self.page.get_by_test_id("stApp")
+        self.expecting(app).to_have_attribute("data-test-script-state", "notRunning")
+        link.click()
+
     @staticmethod
     def expecting(what: Any) -> Any:
         """Playwright's expect, as patient as everything here."""

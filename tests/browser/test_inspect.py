@@ -27,7 +27,7 @@ def save(path: Path, first: int, last: int) -> Path:
 
 def inspecting(tab: MakeTab, path: Path | None = None, **options: Any) -> Any:
     visitor = tab(**options).open()
-    visitor.page.get_by_role("link", name="Inspect").click()
+    visitor.go("Inspect")
     visitor.expecting(visitor.page.get_by_text("Exponents over time")).to_be_visible()
     if path is not None:
         box = visitor.page.get_by_role("textbox", name="Path on this machine")

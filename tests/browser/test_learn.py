@@ -16,7 +16,7 @@ MakeTab = Callable[..., Any]
 
 def learn(tab: MakeTab, **options: Any) -> Any:
     visitor = tab(**options).open()
-    visitor.page.get_by_role("link", name="Learn").click()
+    visitor.go("Learn")
     visitor.expecting(visitor.page.get_by_role("heading", name="1 · δ")).to_be_visible()
     return visitor
 

@@ -34,7 +34,7 @@ def series(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def opening(tab: MakeTab, **options: Any) -> Any:
     visitor = tab(**options).open()
-    visitor.page.get_by_role("link", name="Export").click()
+    visitor.go("Export")
     visitor.page.get_by_text("Files of mine").click()
     visitor.expecting(visitor.page.get_by_text("Or a path on this machine")).to_be_visible()
     return visitor

@@ -11,7 +11,7 @@ MakeTab = Callable[..., Any]
 
 def recover(tab: MakeTab) -> Any:
     visitor = tab().open()
-    visitor.page.get_by_role("link", name="Recover").click()
+    visitor.go("Recover")
     visitor.expecting(visitor.page.get_by_role("button", name="Crash it")).to_be_visible()
     return visitor
 

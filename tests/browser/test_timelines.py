@@ -12,7 +12,7 @@ MakeTab = Callable[..., Any]
 def test_a_crash_by_the_millisecond(tab: MakeTab) -> None:
     visitor = tab().open()
     page, expecting = visitor.page, visitor.expecting
-    page.get_by_role("link", name="Recover").click()
+    visitor.go("Recover")
     page.get_by_role("button", name="Measure it").click()
     expecting(page.get_by_role("button", name="Measure again")).to_be_visible()
     chart = page.locator(".st-key-panel-recover-timelines .stEChartsChart svg")

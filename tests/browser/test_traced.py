@@ -49,7 +49,7 @@ def test_a_weight_goes_along_to_every_page(tab: MakeTab) -> None:
     page.keyboard.press("Escape")
     told = line.inner_text()
     for name in ("Learn", "Tune", "Recover", "Inspect", "Export", "Glossary"):
-        page.get_by_role("link", name=name, exact=True).first.click()
+        visitor.go(name)
         visitor.expecting(page.get_by_role("heading", level=1)).to_contain_text(
             name, ignore_case=True
         )
@@ -62,7 +62,7 @@ def test_a_weight_goes_along_to_every_page(tab: MakeTab) -> None:
 def test_a_word_is_explained_where_it_stands(tab: MakeTab) -> None:
     visitor = tab().open("/")
     page = visitor.page
-    page.get_by_role("link", name="Inspect", exact=True).click()
+    visitor.go("Inspect")
     word = page.get_by_role("link", name="record", exact=False).first
     visitor.expecting(word).to_have_attribute("title", re.compile("One file of a chain"))
     with page.context.expect_page() as opened:  # what was being looked at stays

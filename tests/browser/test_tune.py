@@ -13,7 +13,7 @@ def tune(tab: MakeTab, view: str, shown: str) -> Any:
     """A visitor who looks at a section. shown: the key of a chart in it."""
     visitor = tab().open()
     page = visitor.page
-    page.get_by_role("link", name="Tune").click()
+    visitor.go("Tune")
     page.get_by_role("radio", name=view, exact=True).press("Space")
     visitor.expecting(chart(page, shown)).to_be_visible()
     return visitor
@@ -50,7 +50,7 @@ def test_it_follows_a_run(tab: MakeTab) -> None:
     page, expecting = visitor.page, visitor.expecting
     page.get_by_role("button", name="Start live training").click()
     expecting(page.get_by_role("button", name="Pause")).to_be_visible()
-    page.get_by_role("link", name="Tune").click()
+    visitor.go("Tune")
     page.get_by_role("radio", name="A against B", exact=True).press("Space")
     basis = page.get_by_text("Both begin with an exact base")
     expecting(basis).to_be_visible()
