@@ -6,7 +6,7 @@ from .lab.candidates import Setting
 
 
 def in_a_loop(setting: Setting) -> str:
-    """Python for a loop over `step` with a `model`: open, save, close, and how to go on.
+    """Python for a loop over `step` with a `model`: open, save, close, and load the weights.
 
     Nothing of it is left to the codec's defaults: what they are tomorrow is not known today.
     """

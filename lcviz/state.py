@@ -268,11 +268,16 @@ def show_table(table: pd.DataFrame, key: str, height: int = TABLE_HEIGHT) -> Non
     if len(table) <= PLAIN_TABLE_ROWS:
         # Streamlit reads the cells of this one as Markdown, and names come from anybody's files.
         shown = table.map(lambda v: plain(v) if isinstance(v, str) else v).style
-        shown.format("{:.6g}".format, subset=list(table.select_dtypes("float")), na_rep="–")
-        shown.format(lambda n: minus(f"{n:,}"), subset=list(table.select_dtypes("integer")))
+        shown.format(_text, subset=list(table.select_dtypes("number")), na_rep="–")
         st.table(shown, hide_index=True)
     else:
         scrolling(table, f"table-{key}", height)
+
+
+def _text(number: float) -> str:
+    """A number in a table of text: whole ones and large ones grouped, six digits of others."""
+    whole = float(number).is_integer() or abs(number) >= 1e5
+    return minus(f"{number:,.0f}" if whole else f"{number:.6g}")
 
 
 def scrolling(table: pd.DataFrame, key: str, height: int | Literal["auto"] = "auto") -> None:

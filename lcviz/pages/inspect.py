@@ -27,7 +27,6 @@ BUSY_SECONDS = 60  # since the last record: after that, one looks less often
 UNASKED_SECONDS = 3  # of decoding
 _ALL = "inspect-all"  # in the session: decode all that is left, however long it takes
 MOST_PROBLEMS = 5  # shown
-TABLE_HEIGHT = 300  # pixels
 
 
 def page() -> None:
@@ -108,7 +107,7 @@ def _records(source: Source, pace: float | None, known: int, follow: bool) -> No
         table = records_table(facts)
         if table["state"].eq("ok").all():
             table = table.drop(columns="state")
-        state.scrolling(table, "inspect-table", TABLE_HEIGHT)
+        state.scrolling(table, "inspect-table", state.TABLE_HEIGHT)
         st.markdown(
             ":small[Levels: values that a change can become, zero not counted, of all code tables "
             "together. Digests are shortened; a record's parent is the one before it.]"
