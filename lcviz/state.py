@@ -275,9 +275,9 @@ def show_table(table: pd.DataFrame, key: str, height: int = TABLE_HEIGHT) -> Non
 
 
 def _text(number: float) -> str:
-    """A number in a table of text: whole ones and large ones grouped, six digits of others."""
+    """A number in a table of text: grouped, six digits of what is not whole."""
     whole = float(number).is_integer() or abs(number) >= 1e5
-    return minus(f"{number:,.0f}" if whole else f"{number:.6g}")
+    return minus(f"{number:,.0f}" if whole else f"{number:,.6g}")
 
 
 def scrolling(table: pd.DataFrame, key: str, height: int | Literal["auto"] = "auto") -> None:

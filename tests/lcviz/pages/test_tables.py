@@ -16,7 +16,7 @@ def _short() -> None:
 
     columns = {
         "name": ["a_b*c"], "count": [-12_345], "share": [0.25], "bytes": [1_234_567.8],
-        "none": [float("nan")],
+        "fewer": [25_815.4], "none": [float("nan")],
     }  # fmt: skip
     state.show_table(pd.DataFrame(columns), "any")
 
@@ -35,7 +35,7 @@ def test_a_short_one_is_text_with_grouped_numbers() -> None:
     assert not at.exception
     (table,) = at.table
     shown = pa.ipc.open_stream(table.proto.arrow_data.styler.display_values).read_pandas()
-    assert list(shown.iloc[0]) == [r"a\_b\*c", "−12,345", "0.25", "1,234,568", "–"]
+    assert list(shown.iloc[0]) == [r"a\_b\*c", "−12,345", "0.25", "1,234,568", "25,815.4", "–"]
     assert table.value["count"].tolist() == [-12_345]
 
 
