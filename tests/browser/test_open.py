@@ -92,7 +92,7 @@ def test_a_series_is_uploaded_compressed_and_taken_along(
     assert data == chain.read_bytes()
     assert receipt.problems(told, data) == []
     assert [f["name"] for f in told["files"]][1] == "step-1.pt"
-    for width in (1400, 800):  # nothing scrolls sideways
+    for width in (800, 1400):  # nothing scrolls sideways
         page.set_viewport_size({"width": width, "height": 1000})
         main = "() => { const m = document.querySelector('[data-testid=stMain]');"
         page.wait_for_function(main + " return m.scrollWidth <= m.clientWidth }")

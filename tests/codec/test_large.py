@@ -1,0 +1,49 @@
+"""More elements than 32 bits can count, in memory that the system only lends: zeros nobody wrote."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import codec
+from codec import record as records
+from codec.record import Place
+from codec.state import layout_of
+from codec.track import Tracker
+
+LARGE = 2**31 + 100_003
+
+
+def zeros() -> dict[str, np.ndarray]:
+    """Not zeros_like, which writes them."""
+    return {"w": np.zeros(LARGE, np.float32), "v": np.zeros((1000, 7), np.float32)}
+
+
+def test_a_tensor_of_more_than_2_31_elements_and_one_behind_it() -> None:
+    rng = np.random.default_rng(0)
+    track, state, out = zeros(), zeros(), zeros()
+    edges = [0, 1, 2**30, 2**31 - 1, 2**31, 2**31 + 1, LARGE - 1]
+    where = np.unique([*edges, *rng.integers(0, LARGE, 200)])
+    state["w"][where] = rng.normal(size=where.size)
+    state["v"][:] = rng.normal(size=state["v"].shape)
+    layout = layout_of(track)
+    assert layout.tensors[0].size == LARGE
+    assert layout.nbytes == 4 * (LARGE + 7000)
+
+    tracker = Tracker.resume(layout, track, {}, None, "model", "runlength")
+    step = tracker.prepare(state)
+    data = records.dump_delta(Place(1, "0" * 16, "0" * 32), "0" * 32, step)
+    tracker.commit(step)
+    read = records.delta_of(records.load(data, "r"), layout, {})
+    codec.apply(read, out)
+
+    # The same elements by themselves, where nothing is far away.
+    small = codec.Tracker(
+        {"w": np.zeros(where.size, np.float32), "v": np.zeros((1000, 7), np.float32)}, bits=None
+    )
+    small.step({"w": state["w"][where], "v": state["v"]})
+    assert np.array_equal(out["w"][where], small.state["w"])
+    assert np.array_equal(out["v"], small.state["v"])
+    assert np.count_nonzero(out["w"][where]) == where.size
+    assert np.count_nonzero(out["w"]) == where.size  # nothing else was reached
+    assert np.array_equal(tracker.state["w"][where], out["w"][where])
+    assert np.array_equal(tracker.state["v"], out["v"])
