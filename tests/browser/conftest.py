@@ -1,8 +1,8 @@
 """One server and one Chromium for all browser tests.
 
-Chromium without a window of its own where that is installed: it needs a third less of the
-processor (Debian: chromium-headless-shell). Without Playwright or Chromium the tests are skipped; with LCVIZ_REQUIRE_BROWSER=1, as in
-continuous integration, they fail instead.
+Where it is installed, Chromium's headless shell, which needs a quarter less of the processor
+(Debian: chromium-headless-shell). Without Playwright or Chromium the tests are skipped; with
+LCVIZ_REQUIRE_BROWSER=1, as in continuous integration, they fail instead.
 """
 
 from __future__ import annotations

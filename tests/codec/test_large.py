@@ -1,4 +1,4 @@
-"""More elements than 32 bits can count, in memory that the system only lends: zeros nobody wrote."""
+"""More elements than 31 bits can count, in memory that takes no room: zeros that nobody wrote."""
 
 from __future__ import annotations
 
