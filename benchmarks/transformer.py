@@ -1,0 +1,255 @@
+"""A transformer of 100 million parameters, made here and trained a few steps with AdamW on a CPU.
+
+    PYTHONPATH=. python benchmarks/transformer.py [--steps 6] [--layers 12] [--threads 2]
+
+What is asked: how long a save takes beside a training step, how large a record is, and how much
+memory saving needs. Its input and output embeddings are tied; its text is random (words as
+frequent as in Zipf's law), so that its loss means nothing. The same training is saved in several
+ways side by side, each with a track and a chain of its own:
+
+    float32             weights alone
+    bfloat16            the weights rounded to bfloat16, as a run in low precision has them
+    ... by tensor       the same with scope="tensor": an alphabet for each
+    float8              the weights as float8_e4m3fn, each tensor with a scale: exact, no delta
+    with moments        weights, and AdamW's state as it is
+    moments as deltas   weights, and AdamW's state with policy={"optimizer/*": "lossy"}
+
+"Distance" is the track's from the weights, over the way that these have gone since the base.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+import codec
+from codec.bench import markdown
+
+FEATURES, HEADS, WORDS, CONTEXT = 768, 12, 32_768, 128
+FLOAT8 = torch.float8_e4m3fn
+SCALED = 448.0  # float8_e4m3fn's largest
+
+
+class Transformer(nn.Module):
+    """A decoder in the manner of GPT-2: what predicts words is the table they are read with."""
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.words = nn.Embedding(WORDS, FEATURES)
+        self.places = nn.Embedding(CONTEXT, FEATURES)
+        layer = nn.TransformerEncoderLayer(
+            FEATURES, HEADS, 4 * FEATURES, 0.0, "gelu", batch_first=True, norm_first=True
+        )
+        self.layers = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
+        self.norm = nn.LayerNorm(FEATURES)
+        self.head = nn.Linear(FEATURES, WORDS, bias=False)
+        self.head.weight = self.words.weight
+        for table in (self.words, self.places):
+            nn.init.normal_(table.weight, std=0.02)
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        """Logits (n, length, WORDS) of the words after these, int64 (n, length)."""
+        n = words.shape[1]
+        mask = nn.Transformer.generate_square_subsequent_mask(n)
+        hidden = self.words(words) + self.places(torch.arange(n))
+        return self.head(self.norm(self.layers(hidden, mask, is_causal=True)))
+
+
+State = Callable[[nn.Module, torch.optim.Optimizer], dict[str, Any]]
+
+
+def weights(model: nn.Module, _optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """As they are."""
+    return {"model": model.state_dict()}
+
+
+def rounded(model: nn.Module, _optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """Tied ones remain one tensor."""
+    known: dict[int, torch.Tensor] = {}
+    state = model.state_dict()
+    return {
+        "model": {k: known.setdefault(v.data_ptr(), v.bfloat16()) for k, v in state.items()},
+    }
+
+
+def scaled(model: nn.Module, _optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """Every tensor as float8 times its scale."""
+    state, scales, known = {}, {}, {}
+    for name, value in model.state_dict().items():
+        if value.data_ptr() not in known:
+            scale = value.abs().max().clamp(min=1e-12) / SCALED
+            known[value.data_ptr()] = (value / scale).to(FLOAT8), scale
+        state[name], scales[name] = known[value.data_ptr()]
+    return {"model": state, "scales": scales}
+
+
+def everything(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """With AdamW's moments."""
+    return {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+
+
+WAYS: dict[str, tuple[State, dict[str, Any]]] = {
+    "float32": (weights, {}),
+    "float32 by tensor": (weights, {"scope": "tensor"}),
+    "bfloat16": (rounded, {}),
+    "bfloat16 by tensor": (rounded, {"scope": "tensor"}),
+    "float8": (scaled, {}),
+    "with moments": (everything, {}),
+    "moments as deltas": (everything, {"policy": {"optimizer/*": "lossy"}}),
+}
+
+
+class Way:
+    """One way of saving, and what was measured of it."""
+
+    def __init__(self, name: str, folder: Path, bits: int) -> None:
+        self.name = name
+        self._state, settings = WAYS[name]
+        self.path = folder / f"{name.replace(' ', '-')}.lcc"
+        self._checkpoints = codec.Checkpointer(self.path, bits, **settings)
+        self.saved: list[codec.Saved] = []
+        self.distance = 0.0
+        self.extra = 0  # bytes at most while a delta was saved
+        self.own_nbytes = 0
+
+    def save(self, step: int, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        """One record; the memory it took is asked of the second delta, when all room is there."""
+        state = self._state(model, optimizer)
+        before = resident("VmRSS") if forget_peak() else None
+        self.saved.append(self._checkpoints.save(step, state))
+        if step == 2 and before is not None:
+            self.extra = resident("VmHWM") - before
+        self.own_nbytes = nbytes(state)
+
+    def check(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        """Raises AssertionError unless the chain is whole and its newest step is the track."""
+        tracker = self._checkpoints.tracker
+        assert tracker is not None
+        self._checkpoints.close()
+        assert codec.verify(self.path).ok
+        restored, base = (codec.restore(self.path, step)["model"] for step in (None, 0))
+        off, gone = 0.0, 0.0
+        for name, tensor in self._state(model, optimizer)["model"].items():
+            assert restored[name].dtype == tensor.dtype
+            if f"model/{name}" in tracker.state and tensor.dtype != FLOAT8:  # a tied one: once
+                track = torch.from_numpy(tracker.state[f"model/{name}"])
+                assert torch.equal(restored[name], track.to(tensor.dtype))
+                off += float((tensor.float() - track).norm() ** 2)
+                gone += float((tensor.float() - base[name].float()).norm() ** 2)
+        assert restored["head.weight"] is restored["words.weight"]
+        self.distance = (off / gone) ** 0.5 if gone else 0.0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Train, save, print a table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--batch", type=int, default=4, help=f"sequences of {CONTEXT} words")
+    parser.add_argument("--bits", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=2, help="of torch")
+    parser.add_argument("--folder", type=Path, help="where chains are written (default: temporary)")
+    parser.add_argument("--ways", default=",".join(WAYS))
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(0)
+    codec.warm_up()
+    model = Transformer(options.layers)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
+    n = sum(p.numel() for p in model.parameters())
+    print(f"{n / 1e6:.1f} million parameters, {options.bits} bits, batches of {options.batch}\n")
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        ways = [Way(name, Path(folder), options.bits) for name in options.ways.split(",")]
+        took = [train(step, model, optimizer, ways, options.batch) for step in range(options.steps)]
+        for way in ways:
+            way.check(model, optimizer)
+        print(table(ways, statistics.median(took[1:])))
+    print(f"\nA training step takes {statistics.median(took[1:]):.2f} s (median).")
+    return 0
+
+
+def train(
+    step: int, model: nn.Module, optimizer: torch.optim.Optimizer, ways: list[Way], batch: int
+) -> float:
+    """One step, saved in every way; seconds of the step itself."""
+    started = time.perf_counter()
+    ranks = torch.arange(1, WORDS + 1, dtype=torch.float32)
+    text = torch.multinomial(1 / ranks, batch * (CONTEXT + 1), replacement=True)
+    text = text.view(batch, CONTEXT + 1)
+    logits = model(text[:, :-1])
+    loss = nn.functional.cross_entropy(logits.reshape(-1, WORDS), text[:, 1:].reshape(-1))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    took = time.perf_counter() - started
+    for way in ways:
+        way.save(step, model, optimizer)
+    return took
+
+
+def table(ways: list[Way], step: float) -> str:
+    """A row a way: medians of the deltas."""
+    rows = []
+    for way in ways:
+        deltas = way.saved[1:]
+        size = statistics.median(s.nbytes for s in deltas)
+        seconds = statistics.median(s.seconds for s in deltas)
+        rows.append(
+            (
+                way.name,
+                f"{way.own_nbytes / 1e6:,.0f}",
+                f"{way.saved[0].nbytes / 1e6:,.0f}",
+                f"{size / 1e6:,.2f}",
+                f"{way.own_nbytes / size:,.1f}",
+                f"{way.distance:.2f}",
+                f"{way.saved[0].seconds:.2f}",
+                f"{seconds:.2f}",
+                f"{100 * seconds / step:.0f} %",
+                f"{way.extra / 1e6:,.0f}",
+            )
+        )
+    heads = (
+        "saved", "state, MB", "base, MB", "delta, MB", "state ÷ delta", "distance", "base, s",
+        "delta, s", "of a step", "extra memory, MB",
+    )  # fmt: skip
+    return markdown.table(heads, rows)
+
+
+def nbytes(state: dict[str, Any]) -> int:
+    """Of all tensors in their own dtypes, tied ones once."""
+    known: dict[int, int] = {}
+    for _, value in codec.tree.leaves(state):
+        if isinstance(value, torch.Tensor) and value.numel():
+            known[value.data_ptr()] = value.numel() * value.element_size()
+    return sum(known.values())
+
+
+def forget_peak() -> bool:
+    """The most memory in use starts again from now; False where the system cannot do that."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return False
+    return True
+
+
+def resident(key: str) -> int:
+    """A line of /proc/self/status in bytes."""
+    found = re.search(rf"^{key}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    assert found
+    return int(found[1]) * 1024
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
