@@ -19,10 +19,10 @@ PUBLIC = """
 ArchiveError Bucket Buckets Chain ChainError ChainNotFoundError Change Checkpointer CodeTableError
 DTypeError DigestError Encoded ForeignRecordError Full Group InputError LccError LockedError
 MalformedRecordError NonFiniteError ParentError PayloadError Quantized RecordError Replacement
-Report Saved Scar SettingsError SkippedRecordWarning SourceError StateMismatchError Step
-StepNotFoundError StepOrderError StreamError TopN TrackDigestError Tracker TruncatedRecordError
-VanishedError VersionError WriteError apply compact decode dequantize encode merge quantize restore
-set_threads threads verify warm_up
+Report RewoundWarning Saved Scar SettingsError ShardedError SkippedRecordWarning SourceError
+StateMismatchError Step StepNotFoundError StepOrderError StreamError TopN TrackDigestError Tracker
+TruncatedRecordError VanishedError VersionError WriteError apply compact decode dequantize encode
+merge quantize restore set_threads threads verify warm_up
 """
 
 
