@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel, PrinterCallback, Trainer, TrainingArguments
 from transformers.trainer_utils import get_last_checkpoint
+from transformers.utils import logging
 
 import codec
 from codec.trainers.huggingface import ChainCallback
@@ -45,8 +46,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--bits", type=int, default=2, help="kept of the weights, 1 to 8")
     options = parser.parse_args(arguments)
     folder = Path(options.folder)
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
 
     data, letters = samples()
+    torch.set_num_threads(1)  # enough for a model of this size
     torch.manual_seed(0)
     # The output layer is the embedding, too (tied): in the chain it takes room once.
     shape = {"n_layer": 2, "n_head": 2, "n_embd": 64, "n_positions": LENGTH}
@@ -77,8 +81,9 @@ def main(arguments: list[str] | None = None) -> None:
     chain = codec.Chain(folder / "run.lcc")
     deltas = [entry.nbytes for entry in chain.entries if entry.kind == "delta"]
     whole = sum(p.numel() * p.element_size() for p in model.parameters())  # tied ones once
+    mean = sum(deltas) // max(len(deltas), 1)
     print(f"{len(chain.steps)} steps in the chain, the newest {chain.steps[-1]}")
-    print(f"weights as float32 {whole:,} bytes, a record after the first {sum(deltas) // max(len(deltas), 1):,} on average")
+    print(f"{whole:,} bytes of weights, {mean:,} of a record after the first on average")
     print(f"loss of the live model {live:.4f}, of the restored one {again:.4f}")
 
 
