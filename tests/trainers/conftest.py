@@ -12,13 +12,17 @@ from typing import Any
 
 import pytest
 
+import codec
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="session")
 def snippets() -> Callable[[str], list[str]]:
     """What the README and that of the examples tell to write for a trainer, by its module."""
-    texts = [(ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "examples/README.md")]
+    texts = [
+        (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "examples/README.md")
+    ]
     blocks = [b for text in texts for b in re.findall(r"```python\n(.*?)```", text, re.DOTALL)]
 
     def of(module: str) -> list[str]:
@@ -43,6 +47,7 @@ def killed() -> Callable[[Callable[[], Any]], None]:
             pid = os.fork()
         if pid == 0:
             try:
+                warnings.simplefilter("ignore", codec.RewoundWarning)
                 what()
             finally:
                 os._exit(1)
