@@ -65,8 +65,6 @@ class ChainCallback(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Open the chain."""
-        if not state.is_world_process_zero:
-            return
         if args.fsdp:
             raise sharded("args.fsdp is set")
         if args.deepspeed_plugin is not None:
@@ -77,7 +75,8 @@ class ChainCallback(TrainerCallback):
                 "nothing would be saved: the Trainer makes no checkpoints (save_strategy='no') "
                 "and every is None; say every=100, for example"
             )
-        self._run.begin(state.global_step)
+        if state.is_world_process_zero:
+            self._run.begin(state.global_step)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Save, if it is time or the end."""

@@ -84,8 +84,6 @@ class ChainCallback(Callback):
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Open the chain."""
-        if not trainer.is_global_zero:
-            return
         for kind in type(trainer.strategy).__mro__:
             if kind.__name__ in SHARDED:
                 raise sharded(f"the Trainer's strategy is a {kind.__name__}")
@@ -97,7 +95,8 @@ class ChainCallback(Callback):
                 "nothing would be saved: the Trainer makes no whole checkpoints, and every is "
                 "None; say every=100, for example"
             )
-        self._run.begin(trainer.global_step)
+        if trainer.is_global_zero:
+            self._run.begin(trainer.global_step)
 
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int

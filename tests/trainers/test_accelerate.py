@@ -136,6 +136,12 @@ def test_failed_and_refused(loop: Loop, monkeypatch: pytest.MonkeyPatch, tmp_pat
         loop.accelerator.save_state("b")
     assert codec.Chain("run.lcc").steps == (0, 1)
 
+    with monkeypatch.context() as patch, loop.Hook(loop.accelerator, "other.lcc"):
+        patch.setattr(type(loop.accelerator), "is_main_process", False)
+        loop.accelerator.save_state("c")
+        loop.accelerator.load_state("b")
+    assert not (tmp_path / "other.lcc").exists()
+
     sharded = SimpleNamespace(distributed_type=SimpleNamespace(name="FSDP"))
     with pytest.raises(codec.ShardedError, match=r"type is FSDP: use codec\.dcp"):
         loop.Hook(sharded, "new.lcc")

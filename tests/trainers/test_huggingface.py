@@ -206,6 +206,11 @@ def test_refused(make: Make, hf: Any, tmp_path: Path) -> None:
         event = SimpleNamespace(**{"fsdp": None, "deepspeed_plugin": None, name: value})
         with pytest.raises(codec.ShardedError, match=r"codec\.dcp"):
             hf.Chain("run.lcc").on_train_begin(event, trainer.state, None, model=trainer.model)
+    other = hf.Chain("run.lcc", every=1)  # as in the processes beside the main one
+    rank, control = SimpleNamespace(is_world_process_zero=False, global_step=1), trainer.control
+    other.on_train_begin(trainer.args, rank, control, model=trainer.model)
+    other.on_step_end(trainer.args, rank, control, model=trainer.model)
+    other.on_train_end(trainer.args, rank, control)
     assert not (tmp_path / "run.lcc").exists()
 
 

@@ -274,6 +274,11 @@ def test_refused(fit: Fit, lib: Any, tmp_path: Path) -> None:
     trainer = SimpleNamespace(is_global_zero=True, strategy=FSDPStrategy())
     with pytest.raises(codec.ShardedError, match=r"strategy is a FSDPStrategy: use codec\.dcp"):
         lib.Chain("new.lcc").on_train_start(trainer, lib.Model())
+    other = lib.Chain("new.lcc", every=1)  # as in the processes beside the main one
+    rank = SimpleNamespace(is_global_zero=False, strategy=None, global_step=1)
+    other.on_train_start(rank, lib.Model())
+    other.on_train_batch_end(rank, lib.Model(), None, None, 0)
+    other.on_train_end(rank, lib.Model())
     assert not (tmp_path / "new.lcc").exists()
 
 

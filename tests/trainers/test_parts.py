@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib
 import sys
 import threading
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -193,3 +194,11 @@ def test_a_missing_library_is_named(
         monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(ImportError, match=rf"^codec.trainers.{module} needs .*: pip install \w+"):
         importlib.import_module(f"codec.trainers.{module}")
+
+
+def test_the_extra_is_what_is_pinned() -> None:
+    """An installer takes no "-r" there, so it is said twice: in pyproject.toml and for pip."""
+    root = Path(codec.__file__).parents[1]
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    lines = (root / "requirements-trainers.txt").read_text().split("\n")
+    assert lines == ["-r requirements.txt", *project["optional-dependencies"]["trainers"], ""]
