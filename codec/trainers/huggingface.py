@@ -79,11 +79,10 @@ class ChainCallback(TrainerCallback):
             self._run.begin(state.global_step)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Save, if it is time or the end."""
-        if self._run.is_open:
-            due = self._every is not None and self._run.is_due(state.global_step, self._every)
-            if due or control.should_training_stop:
-                self._save(state, kwargs)
+        """Save if it is time."""
+        step = state.global_step
+        if self._run.is_open and self._every is not None and self._run.is_due(step, self._every):
+            self._save(state, kwargs)
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Save beside a checkpoint."""
@@ -91,8 +90,7 @@ class ChainCallback(TrainerCallback):
             self._save(state, kwargs)
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Save if an evaluation has stopped the training: at its end the model may be another,
-        the best one."""
+        """Save the last step: at the training's end the model may be another, the best one."""
         if self._run.is_open and control.should_training_stop:
             self._save(state, kwargs)
 

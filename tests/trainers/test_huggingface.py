@@ -147,6 +147,22 @@ def test_resumed_after_it_failed(make: Make, hf: Any, tmp_path: Path) -> None:
     assert codec.Chain("run.lcc").steps == (5, 10)
 
 
+def test_tried_again_with_smaller_batches(make: Make, hf: Any) -> None:
+    """Where the Trainer does so itself, it begins at step 0 once more, and so does the chain."""
+    problems = iter([RuntimeError("CUDA out of memory.")])
+
+    def fails() -> None:
+        for problem in problems:
+            raise problem
+
+    chain = hf.Chain("run.lcc", every=1)
+    trainer = make(chain, hf.Stops(3, fails), auto_find_batch_size=True, max_steps=4)
+    with pytest.warns(codec.RewoundWarning, match="goes on from step 0 and was at 3"):
+        trainer.train()
+    assert codec.Chain("run.lcc").steps == (1, 2, 3, 4)
+    assert trainer.state.train_batch_size < 4
+
+
 def test_killed(make: Make, hf: Any, killed: Callable[[Callable[[], Any]], None]) -> None:
     """What was saved is there, and a training in the same place goes on at once."""
     stop = hf.Stops(6, lambda: os.kill(os.getpid(), signal.SIGKILL))
