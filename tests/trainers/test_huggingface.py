@@ -90,8 +90,9 @@ def test_beside_the_checkpoints_which_stay_the_same(make: Make, hf: Any, tmp_pat
     both = make(hf.Chain("run.lcc", **EXACT), hf.Chain("lossy.lcc", bits=3, every=2))
     both.train()
     after = contents(tmp_path / "out")
-    assert {name for name in before if before[name] != after[name]} <= {"training_args.bin"}
+    assert len(before) > 20
     assert before.keys() == after.keys()
+    assert [name for name in before if before[name] != after[name]] == []
 
     assert codec.Chain("run.lcc").steps == (4, 8, 10)
     for step in (4, 8, 10):
