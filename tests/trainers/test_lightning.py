@@ -314,6 +314,7 @@ def test_example_and_snippets(
 @pytest.mark.usefixtures("lib")  # first: its modules are put back afterwards
 def test_the_other_package(fit: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
     """With pytorch_lightning imported and lightning not, the classes are pytorch_lightning's."""
+    monkeypatch.setattr(codec.trainers, "lightning", None)  # to be put back, as those below
     monkeypatch.delitem(sys.modules, "codec.trainers.lightning")
     monkeypatch.delitem(sys.modules, "lightning.pytorch")
     other = library_of("pytorch_lightning")
