@@ -6,6 +6,7 @@ LccError
 |  |- DTypeError                     a dtype this function does not take
 |  |- NonFiniteError                 NaN or infinity where a number is needed
 |  |- StateMismatchError             names, shapes or dtypes differ from the track's
+|  |- ShardedError                   a model of which this process holds only a part
 |  `- SourceError                    somebody else's file that cannot be read
 |- PayloadError                      an encoded stream that cannot be decoded
 |  |- CodeTableError                 the code lengths are no prefix code
@@ -53,6 +54,10 @@ class NonFiniteError(InputError):
 
 class StateMismatchError(InputError):
     """Names, shapes or dtypes differ from those of the track."""
+
+
+class ShardedError(InputError):
+    """A model or its training is spread over processes, and this one holds only a part."""
 
 
 class SourceError(InputError):
@@ -145,3 +150,7 @@ class WriteError(ChainError):
 
 class SkippedRecordWarning(UserWarning):
     """A newer record was damaged, so an older step was restored in its place."""
+
+
+class RewoundWarning(UserWarning):
+    """A training went back to an earlier step: the records after it were put aside."""

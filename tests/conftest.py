@@ -26,12 +26,15 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 
 class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # it comes without types
-    """The browser's tests in one process, since they share a server and a browser; others freely.
+    """The browser's tests in one process, since they share a server and a browser, and those of a
+    trainer, whose library is slow to import; others freely.
 
     What `--dist loadgroup` is for, but with pytest 9.2 its marks have no effect.
     """
 
     def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith("tests/trainers/"):
+            return nodeid.partition("::")[0]
         return "browser" if nodeid.startswith("tests/browser/") else nodeid
 
 

@@ -12,17 +12,24 @@ import codec
 
 ROOT = Path(codec.__file__).parent
 ALLOWED = {"numpy", "numba", "llvmlite", "safetensors", "xxhash", "blake3", "filelock", "tqdm"}
-TORCH = ("state.py", "files.py")  # alone know it
+TORCH = ("state.py", "files.py")  # alone know it, besides:
+TRAINERS = {  # what is optional, each in its own module; and torch in those that they share
+    "huggingface.py": {"transformers"},
+    "lightning.py": {"lightning", "pytorch_lightning"},
+    "accelerate.py": {"accelerate"},
+    "models.py": {"torch"},
+    "small.py": {"torch"},
+}
 COMPILER = {"numba", "llvmlite"}
 
 PUBLIC = """
 ArchiveError Bucket Buckets Chain ChainError ChainNotFoundError Change Checkpointer CodeTableError
 DTypeError DigestError Encoded ForeignRecordError Full Group InputError LccError LockedError
 MalformedRecordError NonFiniteError ParentError PayloadError Quantized RecordError Replacement
-Report Saved Scar SettingsError SkippedRecordWarning SourceError StateMismatchError Step
-StepNotFoundError StepOrderError StreamError TopN TrackDigestError Tracker TruncatedRecordError
-VanishedError VersionError WriteError apply compact decode dequantize encode merge quantize restore
-set_threads threads verify warm_up
+Report RewoundWarning Saved Scar SettingsError ShardedError SkippedRecordWarning SourceError
+StateMismatchError Step StepNotFoundError StepOrderError StreamError TopN TrackDigestError Tracker
+TruncatedRecordError VanishedError VersionError WriteError apply compact decode dequantize encode
+merge quantize restore set_threads threads verify warm_up
 """
 
 
@@ -38,7 +45,7 @@ def imported(node: ast.AST) -> set[str]:
 
 
 def test_only_the_listed_packages() -> None:
-    for path in sorted(ROOT.rglob("*.py")):
+    for path in sorted(set(ROOT.rglob("*.py")) - set((ROOT / "trainers").iterdir())):
         module = ast.parse(path.read_text())
         inside = {
             n for f in ast.walk(module) if isinstance(f, ast.FunctionDef) for n in imported(f)
@@ -59,8 +66,28 @@ def test_only_the_listed_packages() -> None:
             assert not torch
 
 
+def test_trainers_import_one_library_each() -> None:
+    """And nothing outside of functions but that one; the codec knows none of them."""
+    for path in sorted((ROOT / "trainers").glob("*.py")):
+        module = ast.parse(path.read_text())
+        others = {n.partition(".")[0] for n in imported(module)} - sys.stdlib_module_names
+        assert others == TRAINERS.get(path.name, set()), path
+        inside = {
+            n for f in ast.walk(module) if isinstance(f, ast.FunctionDef) for n in imported(f)
+        }
+        outside = {n.partition(".")[0] for n in imported(module) - inside}
+        assert "torch" not in outside, path
+    for path in set(ROOT.rglob("*.py")) - set((ROOT / "trainers").iterdir()):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                assert "trainers" not in (node.module or "").split("."), path
+
+
 def test_import_does_not_load_torch() -> None:
-    code = "import sys, codec, codec.__main__; sys.exit('torch' in sys.modules)"
+    code = (
+        "import sys, codec, codec.__main__, codec.trainers; "
+        "sys.exit(bool({'torch', 'transformers', 'lightning', 'accelerate'} & set(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT.parent, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
 

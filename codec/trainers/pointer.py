@@ -1,0 +1,61 @@
+"""A small file in a trainer's checkpoint that says which step of a chain it goes with.
+
+    {"lcc checkpoint": 1, "chain": "run.lcc", "step": 88, "token": "6fd1…"}
+
+The chain's name is for whoever reads the file; no path is made of it. The token stands in the
+record as well, so that a step of another training in the same place is not taken for this one.
+
+Not done here: the chain (run).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import WriteError
+from ..storage import publish
+
+KEY = "lcc checkpoint"
+FORMAT = 1
+TOKEN = "codec.trainers.token"  # where it stands in a record
+MOST = 1000  # bytes of such a file
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """What the file tells. chain: the directory's name, not its path."""
+
+    chain: str
+    step: int
+    token: str = ""
+
+
+def write(path: str | Path, pointer: Pointer) -> None:
+    """Write the file, whole or not at all, in the place of one that is there. Raises WriteError."""
+    text = json.dumps({KEY: FORMAT} | asdict(pointer))
+    place = Path(path)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise WriteError(f"{place.parent}: cannot be made: {exc}") from exc
+    publish(place, lambda file: file.write(text.encode()), overwrite=True)
+
+
+def read(path: str | Path) -> Pointer | None:
+    """What the file tells; None if it is no such file, or none is there."""
+    place = Path(path)
+    if not place.is_file():
+        return None
+    with place.open("rb") as file:
+        data = file.read(MOST + 1)
+    try:
+        told: Any = json.loads(data)
+    except ValueError:
+        return None
+    if len(data) > MOST or not isinstance(told, dict) or told.pop(KEY, None) != FORMAT:
+        return None
+    kinds = {name: type(value) for name, value in told.items()}
+    return Pointer(**told) if kinds == {"chain": str, "step": int, "token": str} else None

@@ -1,0 +1,127 @@
+"""The chain of one training: opened where the training begins, saved into, closed at its end.
+
+A trainer tells at which step it begins. At 0 it is a new training, which needs a new directory;
+later it is resumed from a checkpoint of the trainer's own, and the chain goes back to that step if
+it was further (rewinding).
+
+Trainers do not always tell that they failed. What a training of this thread, or of one that has
+ended, left open is closed by the next one in the same directory.
+
+Not done here: when to save, and what (the modules of the trainers).
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
+
+from ..checkpointer import Checkpointer
+from ..errors import LccError, LockedError, SettingsError
+from ..recorder import Saved
+from ..rewinding import rewind
+
+_log = logging.getLogger(__name__)
+_open: WeakValueDictionary[str, Run] = WeakValueDictionary()  # by directory, of this process
+
+
+class Run:
+    """Of one training at a time.
+
+    path: the chain's directory. resume: also a training that begins at step 0 takes over a chain
+    that is there. settings: of a `Checkpointer`. Raises TypeError for those that it has not.
+    """
+
+    def __init__(self, path: str | Path, resume: bool, settings: Mapping[str, Any]) -> None:
+        inspect.signature(Checkpointer).bind(path, resume=resume, **settings)
+        self.path = Path(path).absolute()
+        self._resume, self._settings = resume, dict(settings)
+        self._checkpoints: Checkpointer | None = None
+        self._thread: threading.Thread | None = None
+        self._is_replaced = False
+        self._seen = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a training is under way that this belongs to."""
+        return self._checkpoints is not None or self._is_replaced
+
+    @property
+    def step(self) -> int | None:
+        """The chain's newest step; None before the first."""
+        return self._checkpoints.step if self._checkpoints else None
+
+    def begin(self, step: int | None) -> None:
+        """A training begins after ``step``, or begins again; None: wherever the chain ends.
+
+        Raises StepOrderError if there is a chain and the step is 0, unless resume; LockedError,
+        and what `Checkpointer` does. With RewoundWarning, see `rewind`.
+        """
+        # Where this one is open already, the trainer has failed before, and tries again.
+        goes_on = step is None or step > 0 or self._resume or self.is_open
+        self.abandon()
+        directory = os.path.realpath(self.path)
+        if (former := _open.get(directory)) is not None:
+            former._make_room()
+        if step is not None and goes_on:
+            rewind(self.path, step)
+        self._checkpoints = Checkpointer(self.path, **self._settings, resume=goes_on)
+        self._thread, self._seen = threading.current_thread(), step or 0
+        _open[directory] = self
+
+    def is_due(self, step: int, every: int) -> bool:
+        """Whether a multiple of ``every`` was reached or passed since the last time this was
+        asked."""
+        before, self._seen = self._seen, step
+        return step // every > before // every
+
+    def save(self, step: int, state: Mapping[str, Any]) -> Saved | None:
+        """A record of a step; None if the chain ends with it already. Raises LockedError if
+        another training has the directory now, and what `Checkpointer.save` does."""
+        if self._checkpoints is None:
+            raise LockedError(
+                f"{self.path}: is closed, or another training of this process has begun to write "
+                "there; give each a directory of its own"
+            )
+        if step == self.step:
+            return None
+        return self._checkpoints.save(step, state)
+
+    def close(self) -> None:
+        """Wait for what is being saved, and let others write. Raises what that save did."""
+        checkpoints, self._checkpoints, self._is_replaced = self._checkpoints, None, False
+        if checkpoints is not None:
+            checkpoints.close()
+
+    def abandon(self) -> None:
+        """The same where something else has failed, which matters more than that save."""
+        try:
+            self.close()
+        except LccError as exc:
+            _log.error("the newest save failed too: %s", exc)
+
+    def _make_room(self) -> None:
+        """Close what a training left behind that failed; one of another thread may be at work."""
+        thread = self._thread
+        if self.is_open and (thread is threading.current_thread() or not _is_alive(thread)):
+            _log.info("%s: an earlier training left it open", self.path)
+            self.abandon()
+            self._is_replaced = True
+
+
+def check_every(every: Any) -> None:
+    """Raise SettingsError unless a number of steps, or None."""
+    if every is not None and (type(every) is not int or every < 1):
+        raise SettingsError(
+            f"every is a number of steps from 1 on, or None to follow the trainer's own "
+            f"checkpoints; got {every!r}"
+        )
+
+
+def _is_alive(thread: threading.Thread | None) -> bool:
+    return thread is not None and thread.is_alive()

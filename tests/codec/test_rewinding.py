@@ -1,0 +1,127 @@
+"""A chain that goes back to a step, and what it was until then."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import codec
+from codec.rewinding import rewind
+from codec.storage import Directory
+
+Look = Callable[[Path], dict[int, tuple[Any, ...]]]
+
+
+@pytest.mark.parametrize(
+    ("step", "left"), [(25, (0, 10, 20)), (10, (0, 10)), (15, (0, 10)), (0, (0,))]
+)
+def test_goes_back_and_keeps_what_was(run: Path, all_steps: Look, step: int, left: Any) -> None:
+    before = all_steps(run)
+    with pytest.warns(codec.RewoundWarning, match=rf"from step {step} and was at 30") as caught:
+        kept = rewind(run, step)
+    assert kept == run / "until-30.lcc"
+    assert caught[0].filename == __file__
+    assert all_steps(kept) == before
+    assert all_steps(run) == {s: before[s] for s in left}
+    state = codec.restore(run)
+    with codec.Checkpointer(run, bits=3, resume=True) as checkpoints:
+        assert checkpoints.save(step + 1, state).kind == "delta"
+    assert codec.verify(run).ok
+    assert codec.verify(kept).ok
+    with pytest.warns(codec.RewoundWarning):
+        assert rewind(run, step) == run / f"until-{step + 1}.lcc"
+
+
+def test_nothing_to_go_back_from(tmp_path: Path, run: Path) -> None:
+    before = sorted(run.iterdir())
+    assert rewind(run, 30) is None
+    assert rewind(run, 99) is None
+    assert rewind(tmp_path / "none.lcc", 5) is None
+    assert sorted(run.iterdir()) == before
+    assert not (tmp_path / "none.lcc").exists()
+
+
+def test_before_the_first_step_a_new_chain_begins(tmp_path: Path, all_steps: Look) -> None:
+    path = tmp_path / "run.lcc"
+    for n in (1, 2):  # the second until-9 is not the first
+        with codec.Checkpointer(path, resume=True) as checkpoints:
+            for step in range(5, 10):
+                checkpoints.save(step, {"w": np.full(9, step * n, np.float32)})
+        before = all_steps(path)
+        with pytest.warns(codec.RewoundWarning):
+            kept = rewind(path, 4)
+        assert kept is not None
+        assert kept.name == ("until-9.lcc" if n == 1 else "until-9-2.lcc")
+        assert all_steps(kept) == before
+        with pytest.raises(codec.ChainNotFoundError):
+            codec.Chain(path)
+
+
+def test_a_merged_record_goes_as_a_whole(run: Path, all_steps: Look) -> None:
+    codec.merge(run, 2)  # steps 10 and 20
+    before = all_steps(run)
+    with pytest.warns(codec.RewoundWarning):
+        kept = rewind(run, 10)
+    assert kept is not None
+    assert all_steps(kept) == before
+    assert codec.Chain(run).steps == (0,)
+
+
+def test_only_who_writes_goes_back(run: Path) -> None:
+    with codec.Checkpointer(run, resume=True), pytest.raises(codec.LockedError):
+        rewind(run, 10)
+    assert codec.Chain(run).steps == (0, 10, 20, 30)
+
+
+@pytest.mark.filterwarnings("ignore::codec.RewoundWarning")
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+def test_stopped_anywhere_nothing_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, all_steps: Look, error: type[BaseException]
+) -> None:
+    """At each call that links, removes or makes durable: one of the two chains has each step."""
+    calls_left = 1000
+
+    def stopping(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            nonlocal calls_left
+            calls_left -= 1
+            if calls_left < 0:
+                raise error(5, "stopped")
+            return real(*args, **kwargs)
+
+        return call
+
+    for name in ("link", "unlink", "fsync"):
+        monkeypatch.setattr(os, name, stopping(getattr(os, name)))
+    share = Directory.share
+
+    def begin(*args: Any) -> None:
+        nonlocal calls_left
+        calls_left = done  # from here on: what comes before is the lock
+        share(*args)
+
+    for done in range(100):
+        calls_left, path = 1000, tmp_path / f"{done}.lcc"
+        with codec.Checkpointer(path) as checkpoints:
+            for step in range(4):
+                checkpoints.save(step, {"w": np.full(9, step, np.float32)})
+        before = all_steps(path)
+        with monkeypatch.context() as patch:
+            patch.setattr(Directory, "share", begin)
+            try:
+                rewind(path, 1)
+                break
+            except (codec.WriteError, KeyboardInterrupt):
+                pass
+        found = all_steps(path)
+        for kept in path.glob("until-3*/"):
+            if any(kept.iterdir()):
+                found |= all_steps(kept)
+        assert found == before, done
+    assert done == 4 + 2 + 2 + 1  # links, two directories, records removed, the directory
+    assert codec.Chain(path).steps == (0, 1)

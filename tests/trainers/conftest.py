@@ -1,0 +1,56 @@
+"""What the trainers' tests share."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import codec
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def snippets() -> Callable[[str], list[str]]:
+    """What the README and that of the examples tell to write for a trainer, by its module."""
+    texts = [
+        (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "examples/README.md")
+    ]
+    blocks = [b for text in texts for b in re.findall(r"```python\n(.*?)```", text, re.DOTALL)]
+
+    def of(module: str) -> list[str]:
+        return [b for b in blocks if f"from codec.trainers.{module} " in b]
+
+    return of
+
+
+@pytest.fixture
+def examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The examples can be imported, as where they are run."""
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+
+
+@pytest.fixture
+def killed() -> Callable[[Callable[[], Any]], None]:
+    """Runs something in a fork that is to kill itself with SIGKILL."""
+
+    def run(what: Callable[[], Any]) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # threads: none has a lock of ours
+            pid = os.fork()
+        if pid == 0:
+            try:
+                warnings.simplefilter("ignore", codec.RewoundWarning)
+                what()
+            finally:
+                os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+
+    return run

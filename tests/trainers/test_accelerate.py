@@ -1,0 +1,169 @@
+"""The hook beside save_state, with the real Accelerator on random data."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+import codec
+
+EXACT = {"policy": {"*": "exact"}}
+
+
+class Loop(SimpleNamespace):
+    """A model, its optimizer and one batch, prepared by an Accelerator."""
+
+    def step(self, n: int = 1) -> None:
+        for _ in range(n):
+            self.optimizer.zero_grad()
+            self.accelerator.backward(self.model(self.x).square().mean())
+            self.optimizer.step()
+
+    @property
+    def weights(self) -> torch.Tensor:
+        return self.model.weight.detach().clone()
+
+
+@pytest.fixture
+def loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loop]:
+    """In its own folder, with the hook's class. Accelerate's state is one for the whole process."""
+    import accelerate
+    from accelerate.state import AcceleratorState
+
+    from codec.trainers.accelerate import ChainHook
+
+    monkeypatch.chdir(tmp_path)
+    logging.getLogger("accelerate").setLevel(logging.ERROR)
+    torch.manual_seed(0)
+    accelerator = accelerate.Accelerator(cpu=True)
+    model = torch.nn.Linear(8, 4)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    model, optimizer = accelerator.prepare(model, optimizer)
+    yield Loop(
+        accelerator=accelerator, model=model, optimizer=optimizer, x=torch.randn(16, 8),
+        Hook=ChainHook,
+    )  # fmt: skip
+    accelerator.free_memory()
+    AcceleratorState._reset_state(reset_partial_state=True)
+
+
+def test_saved_loaded_and_gone_on(loop: Loop, tmp_path: Path) -> None:
+    """A record for each save_state; load_state is as ever, and the chain goes back with it."""
+    weights = {}
+    with loop.Hook(loop.accelerator, "run.lcc", **EXACT):
+        for name in "abc":
+            loop.step()
+            weights[name] = loop.weights
+            loop.accelerator.save_state(name)
+        assert codec.Chain("run.lcc").steps == (0, 1, 2)
+        for step, name in enumerate("abc"):
+            assert torch.equal(codec.restore("run.lcc", step)["model"]["weight"], weights[name])
+        with pytest.warns(codec.RewoundWarning, match="goes on from step 1 and was at 2"):
+            loop.accelerator.load_state("b")
+        assert torch.equal(loop.weights, weights["b"])
+        loop.step()
+        assert torch.equal(loop.weights, weights["c"])  # the optimizer is as it was, too
+        loop.step()
+        loop.accelerator.save_state("d")
+        assert codec.Chain("run.lcc").steps == (0, 1, 2)
+        assert torch.equal(codec.restore("run.lcc")["model"]["weight"], loop.weights)
+        old = codec.restore("run.lcc/until-2.lcc")["model"]["weight"]
+        assert torch.equal(old, weights["c"])
+    loop.accelerator.save_state("e")  # closed: no record, no file
+    assert codec.Chain("run.lcc").steps == (0, 1, 2)
+    assert not (tmp_path / "e" / "lcc.json").exists()
+    files = {p.name for p in (tmp_path / "d").iterdir()}
+    assert files == {p.name for p in (tmp_path / "e").iterdir()} | {"lcc.json"}
+
+    with loop.Hook(loop.accelerator, "run.lcc", **EXACT):
+        loop.accelerator.load_state("e")  # has no file: the chain goes on where it ends
+        loop.accelerator.save_state("f")
+    assert codec.Chain("run.lcc").steps == (0, 1, 2, 3)
+    assert codec.verify("run.lcc").ok
+
+
+def test_numbers_of_ones_own_and_more(loop: Loop) -> None:
+    done, second = 0, loop.accelerator.prepare(torch.nn.Linear(3, 3))
+    hook = loop.Hook(
+        loop.accelerator, "run.lcc", step=lambda: done,
+        more=lambda: {"optimizer": loop.optimizer.state_dict()}, bits=3,
+    )  # fmt: skip
+    for _ in range(3):
+        loop.step(5)
+        done += 5
+        loop.accelerator.save_state("s")
+    loop.accelerator.save_state("t")  # the same step: is there already
+    done = 2
+    with pytest.raises(codec.StepOrderError, match="step 2 is not after the chain's newest, 15"):
+        loop.accelerator.save_state("u")
+    assert not list(Path("u").iterdir())
+    hook.close()
+    assert codec.Chain("run.lcc").steps == (5, 10, 15)
+    state = codec.restore("run.lcc")
+    assert list(state["model"]) == ["0", "1"]
+    second.load_state_dict(state["model"]["1"])
+    loop.model.load_state_dict(state["model"]["0"])
+    loop.optimizer.load_state_dict(state["optimizer"])
+    assert state["optimizer"]["state"][0]["step"] == 15
+
+
+def test_failed_and_refused(loop: Loop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fails() -> None:
+        with loop.Hook(loop.accelerator, "run.lcc"):
+            loop.accelerator.save_state("a")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
+    with (
+        codec.Checkpointer("run.lcc", resume=True),  # that one is closed
+        loop.Hook(loop.accelerator, "run.lcc", resume=True),
+        pytest.raises(codec.LockedError, match="another writer is at work here"),
+    ):
+        loop.accelerator.save_state("b")
+    with (
+        loop.Hook(loop.accelerator, "run.lcc"),
+        pytest.raises(codec.StepOrderError, match="up to step 0; choose another directory"),
+    ):
+        loop.accelerator.save_state("b")
+    assert not list((tmp_path / "b").iterdir())
+    with loop.Hook(loop.accelerator, "run.lcc", resume=True):
+        loop.accelerator.save_state("b")
+    assert codec.Chain("run.lcc").steps == (0, 1)
+
+    with monkeypatch.context() as patch, loop.Hook(loop.accelerator, "other.lcc"):
+        patch.setattr(type(loop.accelerator), "is_main_process", False)
+        loop.accelerator.save_state("c")
+        loop.accelerator.load_state("b")
+    assert not (tmp_path / "other.lcc").exists()
+
+    sharded = SimpleNamespace(distributed_type=SimpleNamespace(name="FSDP"))
+    with pytest.raises(codec.ShardedError, match=r"type is FSDP: use codec\.dcp"):
+        loop.Hook(sharded, "new.lcc")
+    with pytest.raises(TypeError, match="'bit'"):
+        loop.Hook(loop.accelerator, "new.lcc", bit=2)
+
+
+@pytest.mark.usefixtures("examples")
+def test_example_and_snippets(
+    loop: Loop, snippets: Callable[[str], list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    import accelerated
+
+    for epochs in (2, 4):
+        accelerated.main(["--epochs", str(epochs)])
+        said = capsys.readouterr().out
+        assert f"{epochs} records of" in said
+        assert f"left: checkpoint_{epochs - 2}, checkpoint_{epochs - 1}" in said
+    found = snippets("accelerate")
+    assert found
+    for i, snippet in enumerate(found):
+        path = f"{i}.lcc"
+        names = {"accelerator": loop.accelerator, "train": lambda: loop.accelerator.save_state("a")}
+        exec(snippet.replace("run.lcc", path), names)
+        loop.model.load_state_dict(codec.restore(path)["model"])

@@ -1,0 +1,251 @@
+"""The callback of transformers' Trainer, with the real one and a small GPT-2."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import codec
+
+EXACT = {"policy": {"*": "exact"}}
+Make = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def hf() -> SimpleNamespace:
+    """What the tests need of the library, which is slow to import."""
+    import transformers
+    from transformers.utils import logging
+
+    from codec.trainers.huggingface import ChainCallback
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+
+    class Stops(transformers.TrainerCallback):  # type: ignore[misc]
+        """Does something at the end of a step."""
+
+        def __init__(self, step: int, what: Callable[[], Any]) -> None:
+            self.step, self.what = step, what
+
+        def on_step_end(self, _args: Any, state: Any, control: Any, **_: Any) -> None:
+            if state.global_step == self.step:
+                self.what()
+
+    return SimpleNamespace(Chain=ChainCallback, Stops=Stops, library=transformers)
+
+
+@pytest.fixture
+def make(hf: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """A Trainer of 10 steps that saves every 4, in its own folder, "out"."""
+    monkeypatch.chdir(tmp_path)
+    t = hf.library
+
+    def trainer(*callbacks: Any, dtype: torch.dtype = torch.float32, **settings: Any) -> Any:
+        torch.manual_seed(0)
+        config = t.GPT2Config(
+            n_layer=1, n_head=2, n_embd=16, vocab_size=20, n_positions=8,
+            bos_token_id=0, eos_token_id=0,
+        )  # fmt: skip
+        numbers = torch.arange(800).reshape(100, 8) % 19
+        data = [{"input_ids": row, "labels": row} for row in numbers]
+        defaults: dict[str, Any] = {"output_dir": "out", "max_steps": 10, "save_steps": 4}
+        arguments = t.TrainingArguments(
+            **defaults | settings, per_device_train_batch_size=4, learning_rate=1e-2,
+            use_cpu=True, report_to="none", disable_tqdm=True,
+        )  # fmt: skip
+        model = t.GPT2LMHeadModel(config).to(dtype)
+        made = t.Trainer(model, arguments, train_dataset=data, eval_dataset=data[:4])
+        made.remove_callback(t.PrinterCallback)
+        for callback in callbacks:
+            made.add_callback(callback)
+        return made
+
+    return trainer
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Of all files below."""
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def raises() -> None:
+    raise ZeroDivisionError
+
+
+def test_beside_the_checkpoints_which_stay_the_same(make: Make, hf: Any, tmp_path: Path) -> None:
+    """Same files, same bytes with and without it; a record at each, equal to it."""
+    alone = make()
+    alone.train()
+    before = contents(tmp_path / "out")
+    (tmp_path / "out").rename(tmp_path / "alone")
+    both = make(hf.Chain("run.lcc", **EXACT), hf.Chain("lossy.lcc", bits=3, every=2))
+    both.train()
+    after = contents(tmp_path / "out")
+    assert len(before) > 20
+    assert before.keys() == after.keys()
+    assert [name for name in before if before[name] != after[name]] == []
+
+    assert codec.Chain("run.lcc").steps == (4, 8, 10)
+    for step in (4, 8, 10):
+        state = codec.restore("run.lcc", step)
+        assert state["epoch"] == step / 25
+        saved = load_file(tmp_path / "out" / f"checkpoint-{step}" / "model.safetensors")
+        assert state["model"].keys() - saved.keys() == {"lm_head.weight"}  # tied: there once
+        for name, tensor in saved.items():
+            assert torch.equal(state["model"][name], tensor), name
+        tied = state["model"]["lm_head.weight"], state["model"]["transformer.wte.weight"]
+        assert tied[0].data_ptr() == tied[1].data_ptr()
+
+    assert codec.Chain("lossy.lcc").steps == (2, 4, 6, 8, 10)
+    assert codec.verify("lossy.lcc").ok
+    model = make().model
+    model.load_state_dict(codec.restore("lossy.lcc")["model"])
+    distances = [
+        (a - b).norm() / b.norm() for a, b in zip(model.parameters(), both.model.parameters())
+    ]
+    assert 0 < max(distances) < 0.05
+    with codec.Checkpointer("run.lcc", resume=True):  # both are closed
+        pass
+
+
+def test_resumed_after_it_failed(make: Make, hf: Any, tmp_path: Path) -> None:
+    """The chain goes back to the Trainer's checkpoint, and ends as if nothing had been."""
+    chain = hf.Chain("run.lcc", every=1, optimizer=True, **EXACT)
+    failing = make(chain, hf.Stops(7, raises))
+    with pytest.raises(ZeroDivisionError):
+        failing.train()
+    assert codec.Chain("run.lcc").steps == tuple(range(1, 8))
+    assert codec.verify("run.lcc").ok
+    state = codec.restore("run.lcc", 7)
+    failing.optimizer.load_state_dict(state["optimizer"])
+    failing.lr_scheduler.load_state_dict(state["scheduler"])
+    assert state["optimizer"]["state"][0]["step"] == state["scheduler"]["last_epoch"] == 7
+
+    # The Trainer does not tell that it has failed; another one in this thread does not mind.
+    again = make(hf.Chain("run.lcc", every=1, **EXACT))
+    with pytest.warns(codec.RewoundWarning, match="goes on from step 4 and was at 7"):
+        again.train(resume_from_checkpoint=True)
+    assert codec.Chain("run.lcc").steps == tuple(range(1, 11))
+    assert codec.Chain("run.lcc/until-7.lcc").steps == tuple(range(1, 8))
+    alone = make(output_dir="alone")
+    alone.train()
+    for name, tensor in codec.restore("run.lcc")["model"].items():
+        assert torch.equal(tensor, alone.model.state_dict()[name]), name
+
+    with pytest.raises(codec.StepOrderError, match="up to step 10; choose another directory"):
+        make(hf.Chain("run.lcc", every=1)).train()
+    with pytest.warns(codec.RewoundWarning):
+        make(hf.Chain("run.lcc", every=5, resume=True)).train()
+    assert codec.Chain("run.lcc").steps == (5, 10)
+
+
+def test_tried_again_with_smaller_batches(make: Make, hf: Any) -> None:
+    """Where the Trainer does so itself, it begins at step 0 once more, and so does the chain."""
+    problems = iter([RuntimeError("CUDA out of memory.")])
+
+    def fails() -> None:
+        for problem in problems:
+            raise problem
+
+    chain = hf.Chain("run.lcc", every=1)
+    trainer = make(chain, hf.Stops(3, fails), auto_find_batch_size=True, max_steps=4)
+    with pytest.warns(codec.RewoundWarning, match="goes on from step 0 and was at 3"):
+        trainer.train()
+    assert codec.Chain("run.lcc").steps == (1, 2, 3, 4)
+    assert trainer.state.train_batch_size < 4
+
+
+def test_killed(make: Make, hf: Any, killed: Callable[[Callable[[], Any]], None]) -> None:
+    """What was saved is there, and a training in the same place goes on at once."""
+    stop = hf.Stops(6, lambda: os.kill(os.getpid(), signal.SIGKILL))
+    killed(make(hf.Chain("run.lcc", every=1), stop).train)
+    assert codec.Chain("run.lcc").steps == (1, 2, 3, 4, 5, 6)
+    assert codec.verify("run.lcc").ok
+    with pytest.warns(codec.RewoundWarning):
+        make(hf.Chain("run.lcc", every=3)).train(resume_from_checkpoint=True)
+    assert codec.Chain("run.lcc").steps == (1, 2, 3, 4, 6, 9, 10)
+
+
+def test_one_training_a_directory(make: Make, hf: Any) -> None:
+    others = codec.Checkpointer("run.lcc")
+    trainer = make(hf.Chain("run.lcc", every=1, resume=True))
+    with pytest.raises(codec.LockedError, match="another writer is at work here; close it first"):
+        trainer.train()
+    others.close()
+    chain = hf.Chain("mine.lcc", every=1)
+    with pytest.raises(ZeroDivisionError):
+        make(chain, hf.Stops(2, raises)).train()
+    with pytest.raises(codec.LockedError):
+        codec.Checkpointer("mine.lcc", resume=True)
+    chain.close()
+    codec.Checkpointer("mine.lcc", resume=True).close()
+
+
+def test_the_last_step_is_saved_not_the_best(make: Make, hf: Any) -> None:
+    """Stopped early by an evaluation, with the best model loaded at the end; in bfloat16."""
+    t = hf.library
+    worse = iter([1.0, 2.0, 3.0])
+    trainer = make(
+        hf.Chain("run.lcc", every=100, asynchronous=False, **EXACT),
+        t.EarlyStoppingCallback(1),
+        dtype=torch.bfloat16, eval_strategy="steps", eval_steps=4, load_best_model_at_end=True,
+        metric_for_best_model="worse", greater_is_better=False,
+    )  # fmt: skip
+    trainer.compute_metrics = lambda _: {"worse": next(worse)}
+    trainer.train()
+    assert trainer.state.global_step == 8
+    assert codec.Chain("run.lcc").steps == (8,)
+    state, best = codec.restore("run.lcc")["model"], trainer.model.state_dict()
+    last = load_file("out/checkpoint-8/model.safetensors")
+    assert all(torch.equal(state[name], last[name]) for name in last)
+    assert all(state[name].dtype == torch.bfloat16 for name in last)
+    assert not all(torch.equal(state[name], best[name]) for name in last)
+
+
+def test_refused(make: Make, hf: Any, tmp_path: Path) -> None:
+    with pytest.raises(codec.SettingsError, match="every is a number"):
+        hf.Chain("run.lcc", every=0)
+    with pytest.raises(TypeError, match="'bit'"):
+        hf.Chain("run.lcc", bit=2)
+    with pytest.raises(codec.SettingsError, match="nothing would be saved"):
+        make(hf.Chain("run.lcc"), save_strategy="no").train()
+    for name, value in (("fsdp", True), ("deepspeed_plugin", object())):
+        trainer = make(hf.Chain("run.lcc"))
+        event = SimpleNamespace(**{"fsdp": None, "deepspeed_plugin": None, name: value})
+        with pytest.raises(codec.ShardedError, match=r"codec\.dcp"):
+            hf.Chain("run.lcc").on_train_begin(event, trainer.state, None, model=trainer.model)
+    other = hf.Chain("run.lcc", every=1)  # as in the processes beside the main one
+    rank, control = SimpleNamespace(is_world_process_zero=False, global_step=1), trainer.control
+    other.on_train_begin(trainer.args, rank, control, model=trainer.model)
+    other.on_step_end(trainer.args, rank, control, model=trainer.model)
+    other.on_train_end(trainer.args, rank, control)
+    assert not (tmp_path / "run.lcc").exists()
+
+
+@pytest.mark.usefixtures("examples")
+def test_example_and_snippets(
+    make: Make, snippets: Callable[[str], list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    import huggingface
+
+    for steps, newest in (("6", 6), ("9", 9)):
+        huggingface.main(["--steps", steps, "--every", "2"])
+        said = capsys.readouterr().out
+        assert f"the newest {newest}" in said
+        assert "loss of the live model" in said
+    found = snippets("huggingface")
+    assert found
+    for i, snippet in enumerate(found):
+        trainer = make(output_dir=f"out{i}")
+        exec(snippet.replace("run.lcc", f"{i}.lcc"), {"trainer": trainer})
+        trainer.model.load_state_dict(codec.restore(f"{i}.lcc")["model"])
+        assert codec.Chain(f"{i}.lcc").steps[-1] == 10

@@ -1,0 +1,331 @@
+"""The callback and the checkpoint plugin for Lightning, with the real Trainer on random data."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+import codec
+from codec.trainers import pointer
+
+EXACT = {"policy": {"*": "exact"}}
+Fit = Callable[..., Any]
+# Said by Lightning 2.6.6 and torch 2.13 about each other.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*isinstance.treespec, LeafSpec.*:FutureWarning",
+    "ignore:.*does not have many workers:UserWarning",
+    "ignore:.*exists and is not empty:UserWarning",
+    "ignore:.*callbacks used to create the checkpoint need to be provided:UserWarning",
+    "ignore:The dirpath has changed:UserWarning",
+)
+
+
+def library_of(name: str) -> SimpleNamespace:
+    """What the tests need of one of the two packages that Lightning comes in."""
+    pl = importlib.import_module(name)
+    ours = importlib.import_module("codec.trainers.lightning")
+
+    class Model(pl.LightningModule):  # type: ignore[misc, name-defined]
+        """Two layers, an optimizer with moments, a scheduler and a hyper-parameter."""
+
+        def __init__(self, width: int = 16) -> None:
+            super().__init__()
+            self.save_hyperparameters()
+            self.net = torch.nn.Sequential(
+                torch.nn.Linear(8, width), torch.nn.BatchNorm1d(width), torch.nn.Linear(width, 4)
+            )
+
+        def training_step(self, batch: Any, _index: int) -> torch.Tensor:
+            return torch.nn.functional.cross_entropy(self.net(batch[0]), batch[1])
+
+        def validation_step(self, batch: Any, _index: int) -> None:
+            self.log("loss", torch.nn.functional.cross_entropy(self.net(batch[0]), batch[1]))
+
+        def configure_optimizers(self) -> Any:
+            optimizer = torch.optim.Adam(self.parameters(), lr=0.02)
+            return [optimizer], [torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)]
+
+    class Stops(pl.Callback):  # type: ignore[misc, name-defined]
+        """Does something at the end of a step."""
+
+        def __init__(self, step: int, what: Callable[[], Any]) -> None:
+            self.step, self.what = step, what
+
+        def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
+            if trainer.global_step == self.step:
+                self.what()
+
+    return SimpleNamespace(
+        pl=pl, Model=Model, Stops=Stops, Chain=ours.ChainCallback, IO=ours.ChainCheckpointIO,
+        Keep=importlib.import_module(f"{name}.callbacks").ModelCheckpoint,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def lib() -> SimpleNamespace:
+    """The library, which is slow to import."""
+    return library_of("lightning.pytorch")
+
+
+@pytest.fixture
+def fit(lib: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fit:
+    """Fits 10 epochs of 4 steps, and returns the trainer and the model."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(
+        *callbacks: Any, plugins: Any = (), ckpt_path: Any = None, of: Any = lib, **more: Any
+    ) -> Any:
+        torch.manual_seed(0)
+        x = torch.randn(32, 8)
+        data = TensorDataset(x, x[:, :4].argmax(1))
+        keeps = any(isinstance(callback, of.Keep) for callback in callbacks)
+        trainer = of.pl.Trainer(
+            **{"max_epochs": 10, "enable_checkpointing": keeps} | more,
+            accelerator="cpu", callbacks=list(callbacks), plugins=list(plugins), logger=False,
+            enable_progress_bar=False, enable_model_summary=False, num_sanity_val_steps=0,
+        )  # fmt: skip
+        model = of.Model()
+        trainer.fit(model, DataLoader(data, 8), DataLoader(data, 32), ckpt_path=ckpt_path)
+        return trainer, model
+
+    return run
+
+
+def raises() -> None:
+    raise ZeroDivisionError
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two checkpoints are the same: types, keys in order, every bit."""
+    if isinstance(a, torch.Tensor):
+        return a.dtype == b.dtype and torch.equal(a, b)
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    return bool(a == b)
+
+
+def test_the_two_best_of_many_restore(fit: Fit, lib: Any, tmp_path: Path) -> None:
+    """What ModelCheckpoint keeps is what it keeps without the plugin, to the last bit; what it
+    removes has no file any more, and nothing else suffers."""
+
+    def keep(folder: str) -> list[Any]:
+        return [
+            lib.Keep(folder, monitor="loss", save_top_k=2, save_last=True),
+            lib.Keep(folder, monitor="loss", mode="max", save_top_k=1, filename="worst"),
+        ]
+
+    fit(*keep("plain"))
+    (tmp_path / "plain").rename(tmp_path / "expected")
+    trainer, _ = fit(*keep("plain"), plugins=[lib.IO("run.lcc", **EXACT)])
+    expected = sorted(p.name for p in (tmp_path / "expected").iterdir())
+    assert sorted(p.name for p in (tmp_path / "plain").iterdir()) == expected
+    assert len(expected) == 4
+    io = trainer.strategy.checkpoint_io
+    for name in expected:
+        assert (tmp_path / "plain" / name).stat().st_size < 150
+        want = torch.load(tmp_path / "expected" / name, weights_only=False)
+        got = io.load_checkpoint(tmp_path / "plain" / name)
+        assert want.keys() == got.keys()
+        assert same(got, want), name
+    chain = codec.Chain("run.lcc")
+    assert [e.kind for e in chain.entries] == ["base"] + ["delta"] * (len(chain.entries) - 1)
+    assert len(chain.steps) > len(expected)  # those whose files were removed, others' parents
+    assert chain.verify().ok
+
+    best = trainer.checkpoint_callbacks[0].best_model_path
+    _, model = fit(ckpt_path=best, plugins=[lib.IO("run.lcc")], max_epochs=12)
+    path = best.replace("/plain/", "/expected/")
+    _, other = fit(ckpt_path=path, max_epochs=12)
+    assert same(dict(model.state_dict()), dict(other.state_dict()))
+    assert path != best
+    before = codec.Chain("run.lcc").steps
+    trainer, _ = fit(*keep("more"), plugins=[lib.IO("run.lcc", bits=3)], ckpt_path=path)
+    io = trainer.strategy.checkpoint_io
+    assert codec.Chain("run.lcc").steps[: len(before)] == before
+    lossy = io.load_checkpoint(trainer.checkpoint_callbacks[0].best_model_path)
+    lib.Model().load_state_dict(lossy["state_dict"])
+    for name in expected:  # of before: nothing was lost
+        assert io.load_checkpoint(tmp_path / "plain" / name)["epoch"] >= 0
+
+
+def test_files_that_are_no_pointers(lib: Any, tmp_path: Path) -> None:
+    """Lightning's own are loaded and removed as ever; a chain that is another one is named."""
+    io, other = lib.IO(tmp_path / "run.lcc"), lib.IO(tmp_path / "other.lcc")
+    made = {"global_step": 3, "state_dict": {"w": torch.ones(9)}}
+    torch.save(made, tmp_path / "plain.ckpt")
+    assert same(io.load_checkpoint(tmp_path / "plain.ckpt", weights_only=True), made)
+    io.remove_checkpoint(tmp_path / "plain.ckpt")
+    io.remove_checkpoint(tmp_path / "plain.ckpt")  # is not there
+    with pytest.raises(FileNotFoundError):
+        io.load_checkpoint(tmp_path / "plain.ckpt")
+    for _ in range(2):  # a step once more is the next one that is free
+        io.save_checkpoint(made, tmp_path / "a.ckpt")
+    other.save_checkpoint(made, tmp_path / "b.ckpt")
+    assert pointer.read(tmp_path / "a.ckpt").step == 4
+    assert same(io.load_checkpoint(tmp_path / "a.ckpt", map_location="cpu"), made)
+    with pytest.raises(codec.StepNotFoundError, match=r"step 3 of a other\.lcc that is not"):
+        io.load_checkpoint(tmp_path / "b.ckpt")
+    io.remove_checkpoint(tmp_path / "a.ckpt")
+    assert not (tmp_path / "a.ckpt").exists()
+    assert codec.Chain(tmp_path / "run.lcc").steps == (3, 4)
+
+    with pytest.raises(codec.SettingsError, match="restores to the CPU"):
+        other.load_checkpoint(tmp_path / "b.ckpt", map_location="meta")
+    with pytest.raises(codec.SettingsError, match="storage_options"):
+        io.save_checkpoint(made, tmp_path / "c.ckpt", storage_options={})
+    with pytest.raises(codec.DTypeError, match=r"policy=\{'paths/0': 'skip'\}$"):
+        io.save_checkpoint(made | {"paths": [tmp_path]}, tmp_path / "c.ckpt")
+    assert not (tmp_path / "c.ckpt").exists()
+    with pytest.raises(codec.LockedError):
+        codec.Checkpointer(tmp_path / "run.lcc", resume=True)
+    io.teardown()
+    codec.Checkpointer(tmp_path / "run.lcc", resume=True).close()
+    for name, value in (("keep_bases", 2), ("asynchronous", True)):
+        with pytest.raises(codec.SettingsError, match=f"{name} is not for ChainCheckpointIO"):
+            lib.IO(tmp_path / "run.lcc", **{name: value})
+
+
+def test_a_chain_beside_the_checkpoints(fit: Fit, lib: Any, tmp_path: Path) -> None:
+    fit(lib.Keep("plain", every_n_epochs=5, save_top_k=-1))
+    expected = {p.name: torch.load(p, weights_only=False) for p in (tmp_path / "plain").iterdir()}
+    (tmp_path / "plain").rename(tmp_path / "alone")
+    beside = lib.Chain("run.lcc", optimizer=True, **EXACT)
+    often = lib.Chain("often.lcc", every=3, bits=2, asynchronous=True)
+    _, model = fit(lib.Keep("plain", every_n_epochs=5, save_top_k=-1), beside, often)
+    assert codec.Chain("run.lcc").steps == (20, 40)
+    assert codec.Chain("often.lcc").steps == (*range(3, 40, 3), 40)
+    for name, want in expected.items():
+        got = torch.load(tmp_path / "plain" / name, weights_only=False)
+        assert same(got, want)
+        state = codec.restore("run.lcc", want["global_step"])
+        assert same(dict(state["model"]), dict(want["state_dict"]))
+        assert same(state["optimizer"], want["optimizer_states"])
+        assert same(state["scheduler"], want["lr_schedulers"])
+        assert state["epoch"] == want["epoch"]
+    again = lib.Model()
+    again.load_state_dict(codec.restore("often.lcc")["model"])
+    distance = (again.net[0].weight - model.net[0].weight).norm() / model.net[0].weight.norm()
+    assert 0 < distance < 0.1
+
+
+def test_resumed_after_it_failed(
+    fit: Fit, lib: Any, tmp_path: Path, killed: Callable[[Callable[[], Any]], None]
+) -> None:
+    """Raised or killed: closed at once, every step is there; the chain goes back where the
+    training does, and ends as if nothing had been."""
+    _, expected = fit()
+
+    def keep() -> Any:
+        return lib.Keep("kept", every_n_epochs=1)
+
+    io = lib.IO("kept.lcc", **EXACT)
+    with pytest.raises(ZeroDivisionError):
+        fit(keep(), lib.Chain("run.lcc", every=1, **EXACT), lib.Stops(7, raises), plugins=[io])
+    for path in ("run.lcc", "kept.lcc"):
+        codec.Checkpointer(path, resume=True).close()
+    assert codec.Chain("run.lcc").steps == tuple(range(1, 8))
+    (first,) = (tmp_path / "kept").iterdir()
+    stop = lib.Stops(10, lambda: os.kill(os.getpid(), signal.SIGKILL))
+    chain = lib.Chain("run.lcc", every=1, **EXACT)
+    killed(lambda: fit(keep(), chain, stop, plugins=[io], ckpt_path=first))
+    assert codec.Chain("run.lcc").steps == tuple(range(1, 11))
+    assert codec.verify("run.lcc").ok
+    (newest,) = (tmp_path / "kept").glob("epoch=1-*")
+    assert pointer.read(newest).step == 8
+    with pytest.warns(codec.RewoundWarning, match="goes on from step 8 and was at 10"):
+        _, model = fit(lib.Chain("run.lcc", every=1, **EXACT), plugins=[io], ckpt_path=newest)
+    assert codec.Chain("run.lcc").steps == tuple(range(1, 41))
+    assert same(dict(model.state_dict()), dict(expected.state_dict()))
+    assert same(dict(codec.restore("run.lcc")["model"]), dict(expected.state_dict()))
+
+
+def test_refused(fit: Fit, lib: Any, tmp_path: Path) -> None:
+    with codec.Checkpointer("run.lcc") as others:
+        others.save(1, {"w": torch.zeros(9)})
+        for more in ({"plugins": [lib.IO("run.lcc")]}, {}):
+            callbacks = [lib.Keep("kept")] if more else [lib.Chain("run.lcc", every=1, resume=True)]
+            with pytest.raises(codec.LockedError, match="another writer is at work here"):
+                fit(*callbacks, **more)
+    with pytest.raises(codec.StepOrderError, match="up to step 1; choose another directory"):
+        fit(lib.Chain("run.lcc", every=1))
+    for callbacks in ([], [lib.Keep("kept", save_weights_only=True)]):
+        with pytest.raises(codec.SettingsError, match="nothing would be saved"):
+            fit(*callbacks, lib.Chain("new.lcc"))
+    with pytest.raises(codec.SettingsError, match="every is a number"):
+        lib.Chain("new.lcc", every=0)
+
+    class FSDPStrategy:
+        """Only its name matters."""
+
+    trainer = SimpleNamespace(is_global_zero=True, strategy=FSDPStrategy())
+    with pytest.raises(codec.ShardedError, match=r"strategy is a FSDPStrategy: use codec\.dcp"):
+        lib.Chain("new.lcc").on_train_start(trainer, lib.Model())
+    other = lib.Chain("new.lcc", every=1)  # as in the processes beside the main one
+    rank = SimpleNamespace(is_global_zero=False, strategy=None, global_step=1)
+    other.on_train_start(rank, lib.Model())
+    other.on_train_batch_end(rank, lib.Model(), None, None, 0)
+    other.on_train_end(rank, lib.Model())
+    assert not (tmp_path / "new.lcc").exists()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # what Lightning recommends
+@pytest.mark.usefixtures("examples")
+def test_example_and_snippets(
+    fit: Fit, lib: Any, snippets: Callable[[str], list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    import lightning_module
+
+    for epochs in (2, 4):
+        lightning_module.main(["--epochs", str(epochs)])
+        said = capsys.readouterr().out
+        assert f"{epochs} records of" in said
+        assert f"epoch={epochs - 1}-step={epochs * 44}.ckpt" in said
+    import lightning
+
+    found = snippets("lightning")
+    assert len({"IO" in snippet for snippet in found}) == 2
+    torch.manual_seed(0)
+    x = torch.randn(32, 8)
+    data = DataLoader(TensorDataset(x, x[:, :4].argmax(1)), 8)
+    for i, snippet in enumerate(found):
+        model = lib.Model()
+        exec(
+            snippet.replace("run.lcc", f"{i}.lcc"),
+            {"lightning": lightning, "model": model, "data": data},
+        )
+        state = codec.restore(f"{i}.lcc")
+        lib.Model().load_state_dict(state["state_dict" if "IO" in snippet else "model"])
+
+
+@pytest.mark.usefixtures("lib")  # first: its modules are put back afterwards
+def test_the_other_package(fit: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With pytorch_lightning imported and lightning not, the classes are pytorch_lightning's."""
+    monkeypatch.setattr(codec.trainers, "lightning", None)  # to be put back, as those below
+    monkeypatch.delitem(sys.modules, "codec.trainers.lightning")
+    monkeypatch.delitem(sys.modules, "lightning.pytorch")
+    other = library_of("pytorch_lightning")
+    assert issubclass(other.Chain, other.pl.Callback)
+    keep = other.Keep("kept", save_top_k=1, monitor="loss")
+    fit(
+        keep,
+        other.Chain("run.lcc", every=2),
+        plugins=[other.IO("kept.lcc")],
+        of=other,
+        max_epochs=1,
+    )
+    assert codec.Chain("run.lcc").steps == (2, 4)
+    assert codec.Chain("kept.lcc").steps == (4,)

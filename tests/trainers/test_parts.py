@@ -1,0 +1,208 @@
+"""What the trainers' modules share, without the trainers: a training's chain, the state of a model,
+pointers, small tensors; and that each library is asked for only in its own module."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import codec
+from codec.trainers import models, pointer, small
+from codec.trainers.pointer import Pointer
+from codec.trainers.run import Run, check_every
+
+
+def state(step: int) -> dict[str, Any]:
+    return {"model": {"w": torch.full((9,), float(step))}}
+
+
+def test_a_training_after_another(tmp_path: Path) -> None:
+    run, path = Run(tmp_path / "run.lcc", False, {"bits": 3}), tmp_path / "run.lcc"
+    assert not run.is_open
+    run.begin(0)
+    for step in (1, 2, 3):
+        saved = run.save(step, state(step))
+        assert saved is not None
+        assert saved.step == run.step == step
+    assert run.save(3, state(4)) is None  # is there already, and stays
+    run.close()
+    assert codec.restore(path)["model"]["w"].tolist() == [3.0] * 9
+
+    with pytest.raises(codec.StepOrderError, match="up to step 3; choose another directory"):
+        run.begin(0)  # a new training
+    run.begin(3)  # resumed where the chain ends: nothing to go back from
+    run.save(4, state(4))
+    run.close()
+    with pytest.warns(codec.RewoundWarning):
+        run.begin(2)
+    run.save(3, state(30))
+    run.close()
+    assert codec.Chain(path).steps == (1, 2, 3)
+    assert codec.Chain(path / "until-4.lcc").steps == (1, 2, 3, 4)
+    again = Run(path, True, {})
+    with pytest.warns(codec.RewoundWarning):
+        again.begin(0)
+    again.save(1, state(1))
+    again.close()
+    assert codec.Chain(path).steps == (1,)
+    again.begin(None)
+    assert again.step == 1
+    again.close()
+
+
+def test_what_a_failed_training_left_open_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "run.lcc"
+    (tmp_path / "link").symlink_to(tmp_path)
+    first, second = Run(path, False, {}), Run(tmp_path / "link" / "run.lcc", False, {})
+    first.begin(0)
+    first.save(1, state(1))
+    second.begin(1)  # of the same thread
+    with pytest.raises(codec.LockedError, match="another training of this process has begun"):
+        first.save(2, state(2))
+    second.save(2, state(2))
+
+    caught: list[Exception] = []
+
+    def other() -> None:
+        try:
+            first.begin(2)
+        except codec.LockedError as exc:
+            caught.append(exc)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    assert len(caught) == 1  # this thread may still be at work
+    second.save(3, state(3))
+    second.close()
+    thread = threading.Thread(target=first.begin, args=(3,))
+    thread.start()
+    thread.join()
+    second.begin(3)  # that one has ended
+    second.save(4, state(4))
+    second.close()
+    assert codec.Chain(path).steps == (1, 2, 3, 4)
+    assert codec.verify(path).ok
+    third = Run(tmp_path / "third.lcc", False, {})
+    third.begin(0)
+    third.save(1, state(1))
+    with pytest.warns(codec.RewoundWarning):
+        third.begin(0)  # the trainer tries again: it was open itself
+    third.close()
+
+
+def test_when_a_record_is_due(tmp_path: Path) -> None:
+    run = Run(tmp_path / "run.lcc", False, {})
+    run.begin(10)
+    assert [s for s in (11, 12, 13, 14, 17, 18, 24, 25) if run.is_due(s, 4)] == [12, 17, 24]
+    run.close()
+    for every in (0, -1, True, 2.5, "3"):
+        with pytest.raises(codec.SettingsError, match="every is a number of steps"):
+            check_every(every)
+    check_every(None)
+    with pytest.raises(TypeError, match="'bit'"):
+        Run(tmp_path, False, {"bit": 3})
+
+
+@pytest.fixture
+def gloo(tmp_path: Path) -> Iterator[None]:
+    """A group of this process alone."""
+    store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.usefixtures("gloo")
+def test_the_model_itself_or_refused() -> None:
+    """Wrappers add no prefix; a part of a model is no model."""
+    from torch.distributed.fsdp import fully_shard
+    from torch.nn.parallel import DistributedDataParallel
+
+    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+    names = list(model.state_dict())
+    wrapped = nn.Module()
+    wrapped._orig_mod = DistributedDataParallel(model)  # as torch.compile does
+    for outer in (model, nn.DataParallel(model), DistributedDataParallel(model), wrapped):
+        found = models.state_of(outer)
+        assert list(found) == names
+        assert found["0.weight"].data_ptr() == model[0].weight.data_ptr()
+    model[0].weight.ds_id = 1  # type: ignore[assignment]
+    with pytest.raises(codec.ShardedError, match=r"DeepSpeed has '0.weight'.* codec.dcp"):
+        models.state_of(nn.DataParallel(model))
+    del model[0].weight.ds_id
+    fully_shard(model[0], mesh=torch.distributed.init_device_mesh("cpu", (1,)))
+    with pytest.raises(codec.ShardedError, match=r"'0.weight' is a DTensor: use codec.dcp"):
+        models.state_of(model)
+
+
+def test_pointers(tmp_path: Path) -> None:
+    place = tmp_path / "a" / "x.ckpt"
+    for step in (3, 4):  # the second takes the place of the first
+        pointer.write(place, Pointer("run.lcc", step, "ab" * 16))
+        assert pointer.read(place) == Pointer("run.lcc", step, "ab" * 16)
+    good = place.read_text()
+    changes = {"{": "[", '"step": 4': '"step": "4"', "checkpoint": "x", "token": "chain", "}": ""}
+    for old, new in changes.items():
+        place.write_text(good.replace(old, new, 1))
+        assert pointer.read(place) is None, (old, new)
+    place.write_bytes(b"\xff" * 9)
+    assert pointer.read(place) is None
+    place.write_text(good + " " * 1000)
+    assert pointer.read(place) is None
+    assert pointer.read(tmp_path) is pointer.read(tmp_path / "none") is None
+    with pytest.raises(codec.WriteError, match="cannot be made"):
+        pointer.write(place / "b", Pointer("run.lcc", 1))
+
+
+def test_small_tensors_become_values() -> None:
+    large = torch.randn(8)
+    tensors = [torch.tensor(v) for v in (1.5, float("nan"), True, -3)]
+    tensors += [torch.ones(2, 3, dtype=torch.bfloat16).T, torch.zeros(0, 3), torch.ones(1) * 2j]
+    given = {"best": {f"{i}.ckpt": t for i, t in enumerate(tensors)}, "l": [large, (tensors[0], 1)]}
+    packed = small.as_values(given)
+    assert packed["l"][0] is large
+    left = [v for _, v in codec.tree.leaves(packed) if isinstance(v, torch.Tensor)]
+    assert len(left) == 1
+    back = small.as_tensors(packed)
+    for i, tensor in enumerate(tensors):
+        found = back["best"][f"{i}.ckpt"]
+        assert (found.dtype, found.shape) == (tensor.dtype, tensor.shape)
+        assert str(found) == str(tensor)
+    assert back["l"][1] == (tensors[0], 1)
+    assert given["best"]["0.ckpt"] is tensors[0]  # what was given is as it was
+
+
+@pytest.mark.parametrize(
+    ("module", "libraries"),
+    [
+        ("huggingface", ["transformers"]),
+        ("lightning", ["lightning", "lightning.pytorch", "pytorch_lightning"]),
+        ("accelerate", ["accelerate"]),
+    ],
+)
+def test_a_missing_library_is_named(
+    monkeypatch: pytest.MonkeyPatch, module: str, libraries: list[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, f"codec.trainers.{module}", raising=False)
+    for library in libraries:
+        monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ImportError, match=rf"^codec.trainers.{module} needs .*: pip install \w+"):
+        importlib.import_module(f"codec.trainers.{module}")
+
+
+def test_the_extra_is_what_is_pinned() -> None:
+    """An installer takes no "-r" there, so it is said twice: in pyproject.toml and for pip."""
+    root = Path(codec.__file__).parents[1]
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    lines = (root / "requirements-trainers.txt").read_text().split("\n")
+    assert lines == ["-r requirements.txt", *project["optional-dependencies"]["trainers"], ""]
