@@ -15,7 +15,6 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,11 +29,11 @@ from .errors import (
     VersionError,
     WriteError,
 )
+from .location import Location
 from .record import Place
 from .skipped import warn
 from .source import record_name
 from .state import Arrays, Layout, copy_arrays
-from .storage import Directory
 from .track import Step, Tracker, check_settings
 from .upkeep import KEEP, intact, superseded
 from .walk import whole
@@ -84,7 +83,7 @@ class Saved:
 class Settings:
     """Of a `Checkpointer`, as far as they matter to who writes."""
 
-    path: Path
+    path: Location
     bits: int | None
     scope: str
     coder: str
@@ -140,7 +139,7 @@ class Recorder:
         self._begun: str | None = None  # the record that may be there though nobody was told
         self._values: tuple[str, ...] = ()
         self._known_overhead: tuple[tuple[Any, ...], int] = ((), 0)
-        self._directory = Directory(s.path)
+        self._directory = s.path.store(takes_over=s.resume)
         try:
             self._begin(s.resume)
         except BaseException:
@@ -179,7 +178,8 @@ class Recorder:
         try:
             synced = self._directory.publish(name, data)
         except Exception:
-            self.tracker, self._begun = before, None
+            if not self._directory.doubtful:
+                self.tracker, self._begun = before, None
             raise
         written = time.perf_counter()
         self._end = _End(step, digest, end.run if end else digest[: records.RUN], name)
