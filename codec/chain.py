@@ -453,9 +453,10 @@ def restore(
     """The state saved at ``step``, or the newest one that can be restored.
 
     source, storage_options: as for `Chain`. Returns it as it was saved: same nesting, libraries,
-    dtypes and shapes; tensors that were one are one again. With step=None a damaged newer record is passed over with SkippedRecordWarning.
-    Raises ChainNotFoundError, StepNotFoundError, ParentError, RecordError, ArchiveError;
-    ChainError if the disk cannot be read, DTypeError for torch tensors without torch.
+    dtypes and shapes; tensors that were one are one again. With step=None a damaged newer record is
+    passed over with SkippedRecordWarning. Raises ChainNotFoundError, StepNotFoundError,
+    ParentError, RecordError, ArchiveError; ChainError if the disk cannot be read, DTypeError for
+    torch tensors without torch.
     """
     return Chain(source, storage_options=storage_options).restore(step)
 

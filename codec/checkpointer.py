@@ -36,9 +36,9 @@ class Checkpointer:
     """Writes a chain.
 
     path: the directory, made if it is missing, or its URL: see below. bits, scope, coder, budget:
-    as for `Tracker`; a budget is for the whole record. policy: pattern of names -> "lossy", "exact" or "skip", see
-    `Policy`. resume: continue the chain that is there, its track rebuilt from disk; without it a
-    directory that already holds records is refused.
+    as for `Tracker`; a budget is for the whole record. policy: pattern of names -> "lossy", "exact"
+    or "skip", see `Policy`. resume: continue the chain that is there, its track rebuilt from disk;
+    without it a directory that already holds records is refused.
 
     base_every: how many deltas are followed by a base, the state itself, so that a restore never
     takes long. It comes earlier once the deltas are together 4 times as large as the base before

@@ -71,9 +71,10 @@ def merge(
     """Replace every ``steps`` consecutive deltas by one record that restores all their steps.
 
     path: the chain's directory or its URL (storage_options: as for `Checkpointer`); nobody else may
-    write there. Fewer deltas at the end of the chain stay as they are. Where one record would be too long for its header there are several.
-    progress(records looked at, records in all) is called after each. quick: how long restoring
-    takes is measured once before and after, not a few times: a training waits meanwhile.
+    write there. Fewer deltas at the end of the chain stay as they are. Where one record would be
+    too long for its header there are several. progress(records looked at, records in all) is called
+    after each. quick: how long restoring takes is measured once before and after, not a few times:
+    a training waits meanwhile.
 
     Records that are damaged, and what cannot be restored without them, stay as they are, with
     SkippedRecordWarning. Raises SettingsError, LockedError, ChainNotFoundError, RecordError or

@@ -13,6 +13,7 @@ import codec
 ROOT = Path(codec.__file__).parent
 ALLOWED = {"numpy", "numba", "llvmlite", "safetensors", "xxhash", "blake3", "filelock", "tqdm"}
 TORCH = ("state.py", "files.py")  # alone know it
+FSSPEC = ("remote.py",)  # alone knows it, and only where there is a URL
 COMPILER = {"numba", "llvmlite"}
 
 PUBLIC = """
@@ -46,9 +47,12 @@ def test_only_the_listed_packages() -> None:
         outside = imported(module) - inside
         for name in imported(module):
             top = name.partition(".")[0]
-            assert top in ALLOWED | sys.stdlib_module_names or path.name in TORCH, (path, name)
+            known = top in ALLOWED | sys.stdlib_module_names or path.name in TORCH
+            assert known or (path.name in FSSPEC and name == "fsspec.core"), (path, name)
         if path.name != "kernels.py":  # numba's cache would not notice an edit elsewhere
             assert not COMPILER & {n.partition(".")[0] for n in imported(module)}, path
+        assert ("fsspec.core" in inside) == (path.name in FSSPEC)
+        assert "fsspec.core" not in outside
         torch = {n for n in imported(module) if "torch" in n}
         if path.name in TORCH:
             assert "torch" in torch
@@ -59,8 +63,8 @@ def test_only_the_listed_packages() -> None:
             assert not torch
 
 
-def test_import_does_not_load_torch() -> None:
-    code = "import sys, codec, codec.__main__; sys.exit('torch' in sys.modules)"
+def test_import_loads_neither_torch_nor_fsspec() -> None:
+    code = "import sys, codec, codec.__main__; sys.exit(bool({'torch', 'fsspec'} & {*sys.modules}))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT.parent, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
 
