@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import http.server
 import os
@@ -14,6 +15,7 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,7 +27,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 import codec
-from codec import upkeep
+from codec import ahead, remote, upkeep
 from codec.__main__ import main
 from codec.fencing import WRITER
 from codec.location import Location
@@ -71,6 +73,16 @@ class Flaky(MemoryFileSystem):
         with self._around("info", path):
             return super().info(path, **kwargs)
 
+    def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
+        """As there."""
+        with self._around("ls", path):
+            return list(super().ls(path, detail, **kwargs))
+
+    def rm_file(self, path: str) -> None:
+        """As there."""
+        with self._around("rm", path):
+            super().rm_file(path)
+
 
 class Careless(Flaky):
     """Ignores that something may be there already."""
@@ -98,7 +110,33 @@ class Plain(Flaky):
         return super().info(path, **kwargs) | {"size": None}
 
 
-for each in (Flaky, Careless, Plain):
+class Terse(Flaky):
+    """Says that a condition was not met, but not which one."""
+
+    protocol = "terse"
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
+        """As there."""
+        try:
+            super().pipe_file(path, value, mode, **kwargs)
+        except FileExistsError as exc:
+            raise OSError(errno.EINVAL, "one of the pre-conditions did not hold") from exc
+
+
+class Unable(Flaky):
+    """Answers that it knows no conditions."""
+
+    protocol = "unable"
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
+        """As there."""
+        if mode != "overwrite":
+            raise OSError(errno.ENOSYS, "A header you provided implies functionality that is not")
+        super().pipe_file(path, value, **kwargs)
+
+
+KINDS = (Flaky, Careless, Plain, Terse, Unable)
+for each in KINDS:
     fsspec.register_implementation(each.protocol, each, clobber=True)
 
 
@@ -106,7 +144,7 @@ for each in (Flaky, Careless, Plain):
 def store(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What memory:// holds, and the others; nothing at first."""
     monkeypatch.setattr(MemoryFileSystem, "store", {})
-    for kind in (Flaky, Careless, Plain):
+    for kind in KINDS:
         monkeypatch.setattr(kind, "store", MemoryFileSystem.store)
         monkeypatch.setattr(kind, "pseudo_dirs", [""])
     return MemoryFileSystem.store
@@ -289,7 +327,7 @@ def test_what_the_writer_before_was_still_putting(
     training.check(FLAKY)
 
 
-@pytest.mark.parametrize("kind", [Flaky, Careless, Plain])
+@pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_overwritten(kind: type[Flaky], store: dict[str, Any]) -> None:
     """Also where the store does not see to it; and nothing is lost, neither track nor chain."""
     url, training = f"{kind.protocol}://bucket/run.lcc", Training()
@@ -380,6 +418,107 @@ def test_a_put_that_is_cut_short_or_comes_late(
         fsspec.filesystem("memory").pipe_file(path, late[0])  # whole, long after
         training.save(checkpoints, 4)
     training.check(FLAKY)  # step 2, which was said to have failed, restores as well
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_any_request_may_fail(
+    when: str, store: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of those that opening, saving, resuming, setting aside and closing take, once: an error
+    of ours or none, and whatever was reported as saved restores."""
+    calls, failing = 0, -1
+
+    def fails(_call: str, _path: str) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == failing:
+            raise ConnectionError("reset by peer")
+
+    def opened(step: int | None) -> codec.Checkpointer:
+        with warnings.catch_warnings(action="ignore", category=codec.SkippedRecordWarning):
+            try:
+                found = codec.Checkpointer(FLAKY, resume=True)
+            except codec.ChainError:
+                found = codec.Checkpointer(FLAKY, resume=True)
+        assert found.step == step
+        return found
+
+    errors = 0
+    while failing <= calls:
+        failing, calls = failing + 1, 0
+        store.clear()
+        training = Training()
+        monkeypatch.setattr(Flaky, when, staticmethod(fails))
+        checkpoints = opened(None)
+        for step in range(3):
+            try:
+                training.save(checkpoints, step)
+            except codec.ChainError:
+                errors += 1
+        checkpoints.close()
+        if step in training.saved:
+            damaged = next(path for path in store if "/00000002" in path)
+            store[damaged].truncate(90)
+            del training.saved[step]
+        newest = max(training.saved)
+        for step in (newest + 3, newest + 4):
+            try:
+                checkpoints = opened(newest)
+                training.save(checkpoints, step)
+                newest = step
+            except codec.ChainError:
+                errors += 1
+            checkpoints.close()
+        monkeypatch.setattr(Flaky, when, staticmethod(lambda _call, _path: None))
+        training.check(FLAKY)
+    assert failing > 30
+    assert errors > 5
+
+
+def test_listings_of_several_pages(
+    monkeypatch: pytest.MonkeyPatch, on: Callable[..., None], store: dict[str, Any]
+) -> None:
+    """They are of no one moment: repeated until nothing changes."""
+    training = Training()
+    with codec.Checkpointer(FLAKY) as checkpoints:
+        for step in range(3):
+            training.save(checkpoints, step)
+    late = store.pop("/bucket/run.lcc/00000002.delta.safetensors")
+    add = functools.partial(store.__setitem__, "/bucket/run.lcc/00000002.delta.safetensors", late)
+    on("after", "ls", "run.lcc", add)
+    assert codec.Chain(FLAKY).steps == (0, 1)
+    monkeypatch.setattr(remote, "PAGE", 2)
+    del store["/bucket/run.lcc/00000002.delta.safetensors"]
+    on("after", "ls", "run.lcc", add)
+    assert codec.Chain(FLAKY).steps == (0, 1, 2)
+
+
+def test_records_are_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many at a time, and no more; what fails, fails where it is read."""
+    together, begun = threading.Barrier(ahead.THREADS), []
+    first = [str(i) for i in range(ahead.THREADS)]
+
+    def read(name: str) -> bytes:
+        begun.append(name)
+        if name in first:
+            together.wait(10)
+        if name == "3":
+            raise FileNotFoundError(name)
+        return name.encode()
+
+    found = ahead.Ahead(read)
+    assert found.read("x") == b"x"
+    begun.clear()
+    found.expect(str(i) for i in range(30))
+    assert found.read("0") == b"0"
+    assert set(begun) <= {str(i) for i in range(ahead.THREADS + 1)}
+    with pytest.raises(FileNotFoundError):
+        found.read("3")
+    assert [found.read(str(i)) for i in range(4, 30)] == [b"%d" % i for i in range(4, 30)]
+    assert sorted(begun, key=int) == [str(i) for i in range(30)]
+    found.expect("ab")
+    monkeypatch.setattr(os, "getpid", lambda: 0)  # in a fork, where nobody would answer
+    assert found.read("a") == b"a"
 
 
 def test_opening_and_removing_that_fail(on: Callable[..., None], store: dict[str, Any]) -> None:
@@ -666,6 +805,9 @@ def test_s3_cut_in_the_middle(way: Way, moto_port: int) -> None:
     found = codec.restore(S3, storage_options=options)
     assert way.counted() == {"LIST": 1, "GET": 2}  # a base and a delta
     assert found["w"].tobytes() == training.saved[8]["w"].tobytes()
+    fs.pipe_file("bucket/runs/run.lcc/00000009.delta.safetensors", b"")
+    with pytest.warns(codec.SkippedRecordWarning, match="restored step 8 instead of 9"):
+        codec.restore(S3, storage_options=options)
 
 
 def test_s3_asynchronously_and_in_commands(
