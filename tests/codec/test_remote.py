@@ -504,7 +504,8 @@ def test_records_are_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
             together.wait(10)
         if name == "3":
             raise FileNotFoundError(name)
-        return name.encode()
+        own = threading.current_thread() is threading.main_thread()
+        return name.encode() if own or name.isdigit() else b"of the pool"
 
     found = ahead.Ahead(read)
     assert found.read("x") == b"x"
@@ -596,6 +597,13 @@ def server(run: Path) -> Iterator[str]:
     """The parent of a chain's directory over HTTP."""
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
+        def send_head(self) -> Any:
+            """Of what is signed, nothing without it."""
+            if "/signed/" not in self.path or "?signature=geheim" in self.path:
+                return super().send_head()
+            self.send_error(403)
+            return None
+
         def log_message(self, *args: Any) -> None:
             """Nothing."""
 
@@ -613,12 +621,19 @@ def test_over_http(run: Path, server: str, capsys: pytest.CaptureFixture[str]) -
     codec.Chain(run).pack(run.parent / "run.lcc.zip")
     expected = codec.verify(run)
     assert codec.verify(f"{server}/run.lcc") == codec.verify(f"{server}/run.lcc.zip") == expected
-    assert main(["verify", f"{server}/run.lcc?signature=geheim"]) == 0
+    (run.parent / "signed").symlink_to(run.parent)
+    signed = f"{server}/signed/run.lcc"
+    with pytest.raises(codec.ChainError, match="cannot be listed: ClientResponseError: 403"):
+        codec.verify(signed)
+    for suffix in ("", ".zip"):
+        assert main(["verify", f"{signed}{suffix}?signature=geheim"]) == 0
     for other, error in (("no", codec.ChainNotFoundError), ("no.zip", codec.ChainNotFoundError)):
         with pytest.raises(error, match="there is no"):
             codec.restore(f"{server}/{other}")
-    assert main(["info", "--json", f"{server}/run.lcc?signature=geheim"]) == 0
-    assert main(["merge", f"{server}/run.lcc?signature=geheim"]) == 2
+    assert main(["info", "--json", f"{signed}?signature=geheim"]) == 0
+    assert main(["verify", f"{signed}?signature=geheimer"]) == 0
+    assert main(["verify", f"{signed}?other=geheim"]) == 1
+    assert main(["merge", f"{signed}?signature=geheim"]) == 2
     told = capsys.readouterr()
     assert "can only be read" in told.err
     assert "geheim" not in told.out + told.err
@@ -808,6 +823,16 @@ def test_s3_cut_in_the_middle(way: Way, moto_port: int) -> None:
     fs.pipe_file("bucket/runs/run.lcc/00000009.delta.safetensors", b"")
     with pytest.warns(codec.SkippedRecordWarning, match="restored step 8 instead of 9"):
         codec.restore(S3, storage_options=options)
+
+    # What was opened here can be read in a fork: there it has a connection of its own.
+    chain = codec.Chain(S3, storage_options=options)
+    chain.restore(8)
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+        pid = os.fork()
+    if not pid:
+        signal.alarm(20)
+        os._exit(chain.restore(8)["w"].tobytes() != found["w"].tobytes())
+    assert os.waitpid(pid, 0)[1] == 0
 
 
 def test_s3_asynchronously_and_in_commands(
