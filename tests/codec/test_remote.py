@@ -821,8 +821,8 @@ def test_s3_cut_in_the_middle(way: Way, moto_port: int) -> None:
     assert way.counted() == {"LIST": 1, "GET": 2}  # a base and a delta
     assert found["w"].tobytes() == training.saved[8]["w"].tobytes()
     fs.pipe_file("bucket/runs/run.lcc/00000009.delta.safetensors", b"")
-    with pytest.warns(codec.SkippedRecordWarning, match="restored step 8 instead of 9"):
-        codec.restore(S3, storage_options=options)
+    with pytest.warns(codec.SkippedRecordWarning, match="goes on from step 8; 1 records after it"):
+        codec.Checkpointer(S3, resume=True, storage_options=options).close()
 
     # What was opened here can be read in a fork: there it has a connection of its own.
     chain = codec.Chain(S3, storage_options=options)
