@@ -7,9 +7,11 @@ asked for afterwards: a store shows an object whole or not at all, so nothing is
 answer is lost, what is there is read and compared.
 
 What remains possible, for a look and a put are two requests: a writer that was just taken over
-from may finish the put he is at. If it is there when his successor first writes, it is set aside;
-should it come later still, it is a record of a step twice told at worst, which `verify` tells. A
-store that knows no conditions can lose the race of two puts of one name as well.
+from may finish the put he is at, at any time; so may a request of one's own that was given up. So
+the record after a take-over, or after a save of which nobody knows, is to be a base (`unsettled`):
+nothing that comes late lies between it and what it leans on. What came late is one step more, or,
+if its step is after those, no part of the chain, as `verify` says; its name stays taken. A store
+that knows no conditions can lose the race of two puts of one name as well.
 
 Not done here: how files are read and put (remote).
 """
@@ -25,9 +27,8 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 
-from .errors import ChainError, LockedError, StepOrderError, WriteError
+from .errors import LockedError, StepOrderError, WriteError
 from .remote import Remote, UnsupportedError
-from .skipped import warn
 from .storage import SET_ASIDE
 from .untrusted import short
 
@@ -59,14 +60,17 @@ class Fenced:
             self._conditional = self._is_conditional()
         except OSError as exc:
             raise WriteError(f"{remote.where}: cannot be written to: {exc}") from exc
-        # Who was taken over from may still be at work on one.
-        self._late = before is not None
+        self._unsettled = before is not None  # whoever that was may be at work on one
+
+    @property
+    def unsettled(self) -> bool:
+        """See `Store`."""
+        return self._unsettled or self.doubtful
 
     def publish(self, name: str, data: bytes) -> float:
         """Add a record, see `Store`."""
-        self.doubtful = False
+        self._unsettled, self.doubtful = self.unsettled, False
         self._check()
-        self._set_late_aside()
         self.doubtful = True  # should this be interrupted
         failure: OSError | None = None
         refused, arrived, synced = False, False, 0.0
@@ -82,7 +86,7 @@ class Fenced:
                 failure = exc
         if not arrived:
             self._compare(name, data, failure, refused)
-        self.doubtful = False
+        self._unsettled = self.doubtful = False
         return synced or time.perf_counter()
 
     def set_aside(self, name: str) -> None:
@@ -161,24 +165,6 @@ class Fenced:
                 f"{where}: {_who(found)} has taken over; what was saved stands, and nothing more "
                 "is written by this one"
             )
-
-    def _set_late_aside(self) -> None:
-        """What the writer before finished after this one had looked."""
-        if self._late:
-            before = self._remote.listed
-            try:
-                late = sorted(set(self._remote.sizes()) - before)
-            except ChainError as exc:
-                raise WriteError(f"{exc}; nothing was changed") from exc
-            finally:
-                self._remote.listed = before
-            for name in late:
-                self.set_aside(name)
-                warn(
-                    f"{self._remote.where}: {name} came from the writer before after this one had "
-                    "opened the chain; it was set aside"
-                )
-            self._late = False
 
     def _compare(self, name: str, data: bytes, failure: OSError | None, refused: bool) -> None:
         """Find out what became of a put. Raises StepOrderError, WriteError unless it is there.

@@ -1,7 +1,8 @@
 """The chain of one run as it grows: bases and deltas, one after another.
 
-The first save, one whose tensors changed name, shape, dtype or nesting, and one after many deltas
-writes a base: the state itself, exactly. Every other one writes a delta to the track. A record is
+The first save, one whose tensors changed name, shape, dtype or nesting, one after many deltas, and
+one where others may still write before it (see `Store`) writes a base: the state itself, exactly.
+Every other one writes a delta to the track. A record is
 decoded again from its own bytes and compared before it is published, and only then does the track
 advance: a failed save changes nothing, and the next one encodes the distance to the same track.
 
@@ -161,7 +162,8 @@ class Recorder:
         before, end = (tracker := self.tracker), self._end
         place = Place(step, end.run, end.identity) if end else Place(step)
         delta = None
-        if tracker is None or tracker.layout != layout or self._since.is_long(self._base_every):
+        anew = self._directory.unsettled or self._since.is_long(self._base_every)
+        if tracker is None or tracker.layout != layout or anew:
             tracker = Tracker.resume(
                 layout, copy_arrays(arrays), {}, self.bits, self.scope, self.coder, self.budget
             )
@@ -178,8 +180,9 @@ class Recorder:
         try:
             synced = self._directory.publish(name, data)
         except Exception:
+            self.tracker = before
             if not self._directory.doubtful:
-                self.tracker, self._begun = before, None
+                self._begun = None
             raise
         written = time.perf_counter()
         self._end = _End(step, digest, end.run if end else digest[: records.RUN], name)

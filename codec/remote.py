@@ -55,7 +55,6 @@ class Remote:
         self.where = place.replace(f"{user}@", "", 1).rstrip("/")
         self._hidden = {user, user.partition(":")[2], query, *_secrets(options)} - {""}
         self._sizes: dict[str, int] = {}
-        self.listed: set[str] = set()  # what the newest look has found
         self._known: tuple[int, Any, str] | None = None
 
     @property
@@ -87,7 +86,6 @@ class Remote:
 
         Where it takes several requests, it is repeated until nothing has changed meanwhile.
         """
-        self.listed = set()
         try:
             found = self._look()
             for _ in range(RETRIES if len(found) >= PAGE else 0):
@@ -98,7 +96,7 @@ class Remote:
             raise ChainNotFoundError(f"{self.where}: there is no chain there") from exc
         except OSError as exc:
             raise ChainError(f"{self.where}: cannot be listed: {exc}") from exc
-        self._sizes, self.listed = found, set(found)
+        self._sizes = found
         return found
 
     def read_listed(self, name: str) -> bytes:

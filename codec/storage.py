@@ -38,7 +38,12 @@ class Store(Protocol):
     @property
     def doubtful(self) -> bool:
         """Whether the record that was published last may turn up though it was said to have
-        failed: it is to be removed, and another one must not depend on its absence."""
+        failed: it is to be removed."""
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether records may turn up that nobody knows of yet: what is published next must not
+        lean on what is there."""
 
     def publish(self, name: str, data: bytes) -> float:
         """Add a record; when this returns it is durable. Returns since when its bytes are, by
@@ -67,7 +72,8 @@ class Directory:
     it; what a killed one left half-written is removed. Raises LockedError, WriteError.
     """
 
-    doubtful = False  # what could not be taken back is, before anything else is published
+    # What could not be taken back is, before anything else is published.
+    doubtful = unsettled = False
 
     def __init__(self, path: Path) -> None:
         self.path = path
