@@ -30,6 +30,7 @@ from typing import Any
 from . import errors
 from .chain import Chain
 from .errors import LccError, RecordError, SettingsError, SkippedRecordWarning, WriteError
+from .location import Location
 from .recorder import Recorder, Saved, Settings
 from .shared import Line, Memory, Message
 from .state import Layout, TensorSpec
@@ -66,6 +67,7 @@ class Background:
 
     def __init__(self, settings: Settings, turn: Turn, *, skips: bool) -> None:
         self.path, self.step = settings.path, None
+        told = vars(settings) | {"path": _told(settings.path)}
         self._skips, self._turn = skips, turn
         self._memory: Memory | None = None
         self._layout: Layout | None = None  # of the memory, if the other process knows it
@@ -76,7 +78,6 @@ class Background:
         self._failure: LccError | None = None
         self._process, self._line = _start(self.path)
         try:
-            told = asdict(settings) | {"path": str(settings.path)}
             self._line.tell({"settings": told, "threads": threads()})
             answer = self._heard()
             self._line.drop()
@@ -257,7 +258,24 @@ class Background:
             self._let_go()
 
 
-def _start(path: Path) -> tuple[subprocess.Popen[bytes], Line]:
+def _told(path: Location) -> list[Any]:
+    """For the other process. Raises SettingsError if it would not find the same place."""
+    if path.remote is not None and path.remote.protocol == "memory":
+        raise SettingsError(f"{path}: is this process's own; asynchronous saving needs another")
+    told = path.told()
+    try:
+        if json.loads(json.dumps(told)) == told:
+            return told
+        reason = "another value comes back"
+    except (TypeError, ValueError) as exc:
+        reason = f"one is {type(exc).__name__}"
+    raise SettingsError(
+        f"{path}: asynchronous saving hands storage_options to another process as JSON, which "
+        f"cannot hold these: {reason}"
+    )
+
+
+def _start(path: Location) -> tuple[subprocess.Popen[bytes], Line]:
     """The other process and the way to it."""
     if os.name != "posix":
         raise SettingsError("asynchronous saving needs a system with POSIX's sockets")
@@ -312,7 +330,7 @@ def _serve(line: Line, parent: int) -> None:
     first = _heard(line, parent)
     use_threads(first["threads"])
     told = first["settings"]
-    settings = Settings(**told | {"path": Path(told["path"])})
+    settings = Settings(**told | {"path": Location(*told["path"])})
     recorder = None
     try:
         with warnings.catch_warnings(record=True) as caught:

@@ -6,8 +6,9 @@
       00000020-00000090.merged.safetensors    several steps
     run.lcc.zip                               the same files, stored, for export
 
-Not done here: where records lie (source), the track while they are applied (walk), deciding what to
-save (recorder), merging and removing (upkeep), the bytes of a record (record, merged).
+Not done here: where records lie (location, source), the track while they are applied (walk),
+deciding what to save (recorder), merging and removing (upkeep), the bytes of a record (record,
+merged).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import traceback
 import zipfile
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,10 +35,11 @@ from .errors import (
     StepNotFoundError,
     VanishedError,
 )
+from .location import Location, source_of
 from .merged import steps_of
 from .record import Record
 from .skipped import warn
-from .source import RETRIES, Entry, entry_of, opened
+from .source import RETRIES, Entry, entry_of
 from .storage import publish
 from .walk import Position, Walk
 
@@ -62,14 +64,25 @@ class Report:
 class Chain:
     """Read access to a chain directory or archive.
 
-    source: path of a run.lcc directory or .lcc.zip, or an archive as an open binary file.
+    source: path or URL of a run.lcc directory or .lcc.zip, or an archive as an open binary file.
+    storage_options: what a URL's filesystem is to be told, see fsspec; where it takes credentials
+    from the environment, none. An archive behind a URL is fetched as a whole, into a file without
+    a name.
+
     Raises ChainNotFoundError if nothing is there, ArchiveError for a broken archive,
-    ChainError if the directory cannot be listed.
+    ChainError if the directory cannot be listed or reached, SettingsError for a URL that nothing
+    installed can open.
     """
 
-    def __init__(self, source: str | Path | IO[bytes]) -> None:
-        found = opened(source)
+    def __init__(
+        self,
+        source: str | Path | IO[bytes] | Location,
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        found = source_of(source, storage_options)
         self.where, self._sizes, self._read = found.where, found.sizes, found.read
+        self._expect = found.expect
         self.failure: ChainError | None = None  # the last one of the disk itself
         self._list()
 
@@ -147,6 +160,7 @@ class Chain:
         """
         walk = Walk()
         entry: Entry | None = self._bases(step)[-1]
+        self._expect(self._ahead(entry, step))
         while entry is not None:
             yield from walk.advance(entry, self.read(entry), step, every=True)
             entry = self._next(entry.step, step)
@@ -156,6 +170,7 @@ class Chain:
         for records that overlap: of those, each step has to be asked for.
         """
         walk, last = Walk(), -1
+        self._expect(entry.name for entry in self.entries)
         for entry in self.entries:
             if walk.is_past(entry) and entry.step > last:
                 raise ParentError(f"{entry.name}: begins before step {last}, where others end")
@@ -200,6 +215,7 @@ class Chain:
             try:
                 bases = bases or self._bases(step)
                 entry = bases[-1]
+                self._expect(self._ahead(entry, step, passed))
                 while entry is not None:
                     try:
                         for reached in walk.advance(entry, self.read(entry), step):
@@ -271,6 +287,7 @@ class Chain:
         known: set[str | None] = set()  # identities
         problems = []
         walk, failed = Walk(), False
+        self._expect(entry.name for entry in self.entries)
         for done, entry in enumerate(self.entries, 1):
             try:
                 record = self.read(entry)
@@ -346,6 +363,14 @@ class Chain:
                 return found
         return None
 
+    def _ahead(
+        self, entry: Entry | None, step: int | None, bad: Set[Entry] = frozenset()
+    ) -> Iterator[str]:
+        """Names of the records from this one on, if all goes well."""
+        while entry is not None:
+            yield entry.name
+            entry = self._next(entry.step, step, bad)
+
     def _has(self, step: int) -> bool:
         """Whether a record tells of a step; should it be damaged, that is raised."""
         if any(step in (e.first, e.step) for e in self.entries):
@@ -384,6 +409,7 @@ class Chain:
 
         def write(file: IO[bytes]) -> None:
             nonlocal nbytes
+            self._expect(entry.name for entry in self.entries)
             with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
                 for entry in self.entries:
                     info = zipfile.ZipInfo(entry.name)  # of 1980: no clock
@@ -418,23 +444,33 @@ def _bare(exc: Exception) -> Exception:
     return exc
 
 
-def restore(source: str | Path | IO[bytes], step: int | None = None) -> dict[Any, Any]:
+def restore(
+    source: str | Path | IO[bytes],
+    step: int | None = None,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> dict[Any, Any]:
     """The state saved at ``step``, or the newest one that can be restored.
 
-    Returns it as it was saved: same nesting, libraries, dtypes and shapes; tensors that were one
-    are one again. With step=None a damaged newer record is passed over with SkippedRecordWarning.
-    Raises ChainNotFoundError, StepNotFoundError, ParentError, RecordError, ArchiveError;
-    ChainError if the disk cannot be read, DTypeError for torch tensors without torch.
+    source, storage_options: as for `Chain`. Returns it as it was saved: same nesting, libraries,
+    dtypes and shapes; tensors that were one are one again. With step=None a damaged newer record is
+    passed over with SkippedRecordWarning. Raises ChainNotFoundError, StepNotFoundError,
+    ParentError, RecordError, ArchiveError; ChainError if the disk cannot be read, DTypeError for
+    torch tensors without torch.
     """
-    return Chain(source).restore(step)
+    return Chain(source, storage_options=storage_options).restore(step)
 
 
 def verify(
-    source: str | Path | IO[bytes], progress: Callable[[int, int], None] | None = None
+    source: str | Path | IO[bytes],
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Report:
     """Check every record of a chain: bytes, parents, streams and the rebuilt tracks.
 
+    source, storage_options: as for `Chain`.
     progress(records done, records in all) is called after each. Raises ChainNotFoundError
     or ArchiveError; whatever is wrong with single records is in the report.
     """
-    return Chain(source).verify(progress)
+    return Chain(source, storage_options=storage_options).verify(progress)

@@ -1,4 +1,4 @@
-"""What a training loop holds: saves its state into a chain directory.
+"""What a training loop holds: saves its state into a chain directory, here or behind a URL.
 
     with codec.Checkpointer("run.lcc", bits=2) as checkpoints:
         checkpoints.save(step, {"model": model.state_dict(), "optimizer": optimizer.state_dict()})
@@ -18,6 +18,7 @@ from typing import Any
 
 from .background import Background
 from .errors import LccError, SettingsError
+from .location import Location
 from .policy import Policy, family
 from .recorder import Recorder, Saved, Settings, check_history, check_step
 from .state import Layout, look, signature, spec_of, to_arrays
@@ -34,10 +35,10 @@ BASE_EVERY = 1000
 class Checkpointer:
     """Writes a chain.
 
-    path: the directory, made if it is missing. bits, scope, coder, budget: as for `Tracker`; a
-    budget is for the whole record. policy: pattern of names -> "lossy", "exact" or "skip", see
-    `Policy`. resume: continue the chain that is there, its track rebuilt from disk; without it a
-    directory that already holds records is refused.
+    path: the directory, made if it is missing, or its URL: see below. bits, scope, coder, budget:
+    as for `Tracker`; a budget is for the whole record. policy: pattern of names -> "lossy", "exact"
+    or "skip", see `Policy`. resume: continue the chain that is there, its track rebuilt from disk;
+    without it a directory that already holds records is refused.
 
     base_every: how many deltas are followed by a base, the state itself, so that a restore never
     takes long. It comes earlier once the deltas are together 4 times as large as the base before
@@ -47,6 +48,12 @@ class Checkpointer:
     asynchronous: a process of its own encodes and writes, and `save` returns as soon as it has a
     copy of the state. when_busy: what `save` does while the one before is still being written:
     "wait" for it, or "skip" this step.
+
+    With a URL (s3://bucket/run.lcc and whatever else fsspec opens) storage_options are what its
+    filesystem is to be told, nothing where it finds credentials itself. No lock reaches so far:
+    resume=True takes the chain over from a writer that has not closed it, and whose next `save`
+    raises LockedError. The first save after that, and after one of which nobody knows whether it
+    arrived, writes a base. What is not promised there, `codec.fencing` says.
 
     Raises SettingsError, LockedError if somebody else writes there, StepOrderError (records are
     there and resume is False), WriteError. On resuming, damaged records at the end are set aside
@@ -67,6 +74,7 @@ class Checkpointer:
         resume: bool = False,
         asynchronous: bool = False,
         when_busy: str = "wait",
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         self.bits, self.budget = check_settings(bits, scope, coder, budget)
         check_history(base_every, keep_bases)
@@ -75,11 +83,12 @@ class Checkpointer:
                 f"when_busy must be one of {', '.join(WHEN_BUSY)}; got {when_busy!r}"
             )
         self._front = Front(Policy(policy))
-        self.path = Path(path).absolute()  # wherever the training goes from here
-        self._turn = Turn(self.path)
+        location = Location(path, storage_options).absolute()
+        self.path = location.path
+        self._turn = Turn(location)
         self.scope, self.coder = scope, coder
         settings = Settings(
-            self.path, self.bits, scope, coder, self.budget, resume, base_every, keep_bases
+            location, self.bits, scope, coder, self.budget, resume, base_every, keep_bases
         )
         self._recorder: Recorder | Background
         if asynchronous:

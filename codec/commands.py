@@ -18,6 +18,7 @@ from .chain import Chain
 from .checkpointer import Checkpointer
 from .errors import SettingsError, WriteError
 from .files import kind_of, read_state, steps_of, write_state
+from .location import Location
 from .policy import rules
 from .upkeep import Change
 
@@ -46,7 +47,7 @@ def info(options: argparse.Namespace) -> int:
         for e in chain.entries
     ]
     if options.json:
-        return _tell(options, {"run": str(options.run), "bytes": chain.nbytes, "records": rows})
+        return _tell(options, {"run": chain.where, "bytes": chain.nbytes, "records": rows})
     print(f"{'step':>17}  {'kind':<6}  {'bytes':>12}  file")
     for e in chain.entries:
         steps = str(e.step) if e.first == e.step else f"{e.first}-{e.step}"
@@ -106,6 +107,7 @@ def compress(options: argparse.Namespace) -> int:
     policy = rules(options.policy)
     rows: list[dict[str, Any]] = []
     series, told = steps_of(options.files), Progress("compressing", "file")
+    where = str(Location(options.output))
     with Checkpointer(options.output, policy=policy, resume=options.resume, **settings) as chain:
         for done, (step, path) in enumerate(series, 1):
             saved = chain.save(step, read_state(path))
@@ -115,7 +117,7 @@ def compress(options: argparse.Namespace) -> int:
             )  # fmt: skip
             told(done, len(series))
     if options.json:
-        return _tell(options, {"output": str(options.output), "records": rows})
+        return _tell(options, {"output": where, "records": rows})
     for row in rows:
         times = row["full_bytes"] / row["bytes"]
         print(
@@ -146,8 +148,8 @@ def unpack(options: argparse.Namespace) -> int:
     """Write the records of a .lcc.zip into a new directory, each of them checked."""
     chain = upkeep.unpack(options.run, options.output, Progress("unpacking"))
     n, nbytes = len(chain.entries), chain.nbytes
-    answer = {"output": str(options.output), "records": n, "bytes": nbytes}
-    return _tell(options, answer, f"{options.output}: {n} records, {nbytes:,} bytes")
+    answer = {"output": chain.where, "records": n, "bytes": nbytes}
+    return _tell(options, answer, f"{chain.where}: {n} records, {nbytes:,} bytes")
 
 
 def _write(options: argparse.Namespace, kind: str) -> int:

@@ -19,7 +19,7 @@ from .merged import Merged, Moment
 from .record import Place, Record
 from .source import Entry, record_name
 from .state import Arrays, Layout, copy_arrays
-from .storage import Directory
+from .storage import Store
 from .tables import CodeTable
 from .track import Step
 from .walk import Walk
@@ -52,7 +52,7 @@ Deltas = list[tuple[Entry, Record, Step]]
 class Gathering:
     """Consecutive deltas of equal settings, until there are enough of them to merge."""
 
-    def __init__(self, directory: Directory, chain: Chain, steps: int) -> None:
+    def __init__(self, directory: Store, chain: Chain, steps: int) -> None:
         self._directory, self._chain, self._steps = directory, chain, steps
         self._start: _Track | None = None
         self._waiting: Deltas = []

@@ -1,7 +1,8 @@
 """The chain of one run as it grows: bases and deltas, one after another.
 
-The first save, one whose tensors changed name, shape, dtype or nesting, and one after many deltas
-writes a base: the state itself, exactly. Every other one writes a delta to the track. A record is
+The first save, one whose tensors changed name, shape, dtype or nesting, one after many deltas, and
+one where others may still write before it (see `Store`) writes a base: the state itself, exactly.
+Every other one writes a delta to the track. A record is
 decoded again from its own bytes and compared before it is published, and only then does the track
 advance: a failed save changes nothing, and the next one encodes the distance to the same track.
 
@@ -15,7 +16,6 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,11 +30,11 @@ from .errors import (
     VersionError,
     WriteError,
 )
+from .location import Location
 from .record import Place
 from .skipped import warn
 from .source import record_name
 from .state import Arrays, Layout, copy_arrays
-from .storage import Directory
 from .track import Step, Tracker, check_settings
 from .upkeep import KEEP, intact, superseded
 from .walk import whole
@@ -84,7 +84,7 @@ class Saved:
 class Settings:
     """Of a `Checkpointer`, as far as they matter to who writes."""
 
-    path: Path
+    path: Location
     bits: int | None
     scope: str
     coder: str
@@ -140,7 +140,7 @@ class Recorder:
         self._begun: str | None = None  # the record that may be there though nobody was told
         self._values: tuple[str, ...] = ()
         self._known_overhead: tuple[tuple[Any, ...], int] = ((), 0)
-        self._directory = Directory(s.path)
+        self._directory = s.path.store(takes_over=s.resume)
         try:
             self._begin(s.resume)
         except BaseException:
@@ -162,7 +162,8 @@ class Recorder:
         before, end = (tracker := self.tracker), self._end
         place = Place(step, end.run, end.identity) if end else Place(step)
         delta = None
-        if tracker is None or tracker.layout != layout or self._since.is_long(self._base_every):
+        anew = self._directory.unsettled or self._since.is_long(self._base_every)
+        if tracker is None or tracker.layout != layout or anew:
             tracker = Tracker.resume(
                 layout, copy_arrays(arrays), {}, self.bits, self.scope, self.coder, self.budget
             )
@@ -179,7 +180,9 @@ class Recorder:
         try:
             synced = self._directory.publish(name, data)
         except Exception:
-            self.tracker, self._begun = before, None
+            self.tracker = before
+            if not self._directory.doubtful:
+                self._begun = None
             raise
         written = time.perf_counter()
         self._end = _End(step, digest, end.run if end else digest[: records.RUN], name)

@@ -1,6 +1,7 @@
 """Where records lie: the files of a directory, or the members of a .lcc.zip.
 
-Not done here: what is in them (record), which of them lead to a step (chain).
+Not done here: those of a URL (remote), what is in them (record), which of them lead to a step
+(chain).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 import stat
 import struct
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,12 +50,14 @@ class Entry:
 class Source:
     """Ways to list records, name -> bytes, and to read one by its name.
 
-    Listing raises ChainError; reading OSError, or ArchiveError for a damaged member.
+    Listing raises ChainError; reading OSError, or ArchiveError for a damaged member. expect is
+    told the names that will be read next, in this order: for those who fetch them from afar.
     """
 
     where: str
     sizes: Callable[[], dict[str, int]]
     read: Callable[[str], bytes]
+    expect: Callable[[Iterable[str]], None] = lambda _names: None
 
 
 def opened(source: str | Path | IO[bytes]) -> Source:
@@ -66,16 +69,21 @@ def opened(source: str | Path | IO[bytes]) -> Source:
     where = "the archive" if hasattr(source, "read") else str(source)
     mode = stat.S_IFREG if hasattr(source, "read") else _mode(where)
     if stat.S_ISREG(mode):
-        archive = _open_archive(source, where)
-        return Source(
-            where,
-            lambda: {info.filename: info.file_size for info in archive.infolist()},
-            lambda name: _read_member(archive, name, where),
-        )
+        return archived(source, where)
     if stat.S_ISDIR(mode):
         path = Path(where)
         return Source(where, lambda: _list_directory(path), lambda name: _read_file(path / name))
     raise ChainNotFoundError(f"{where}: there is no chain directory or .lcc.zip there")
+
+
+def archived(source: str | Path | IO[bytes], where: str) -> Source:
+    """The members of an archive. where: what messages call it. Raises ArchiveError."""
+    archive = _open_archive(source, where)
+    return Source(
+        where,
+        lambda: {info.filename: info.file_size for info in archive.infolist()},
+        lambda name: _read_member(archive, name, where),
+    )
 
 
 def record_name(step: int, kind: str, first: int | None = None) -> str:

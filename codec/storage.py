@@ -2,9 +2,10 @@
 
 A file is written under a temporary name in the same directory, or without one where the system
 can do that, fsynced, linked to its final name (which never overwrites), and the directory is
-fsynced.
+fsynced. What others write to in its place is a Store, too.
 
-Not done here: what is written, and in which order (checkpointer, chain).
+Not done here: a Store that a URL leads to (fencing); what is written, and in which order
+(recorder, upkeep).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, NoReturn, Protocol
 
 from filelock import FileLock, Timeout
 
@@ -27,12 +28,52 @@ LOCK = ".lock"
 SET_ASIDE = ".unusable"
 
 
+class Store(Protocol):
+    """What records are written to, by this object alone.
+
+    Readers see each record whole or not at all, and none is ever overwritten. ChainErrors say
+    what went wrong; after one, all that was there before is still there.
+    """
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the record that was published last may turn up though it was said to have
+        failed: it is to be removed."""
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether records may turn up that nobody knows of yet: what is published next must not
+        lean on what is there."""
+
+    def publish(self, name: str, data: bytes) -> float:
+        """Add a record; when this returns it is durable. Returns since when its bytes are, by
+        `time.perf_counter`. Raises StepOrderError if there is one of that name, LockedError,
+        WriteError."""
+
+    def set_aside(self, name: str) -> None:
+        """Give a record a name that no reader takes for one; its bytes stay. Raises LockedError,
+        WriteError."""
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Delete records, one after the other in this order. Raises LockedError, WriteError."""
+
+    def close(self) -> None:
+        """Let others write."""
+
+    def __enter__(self) -> Store: ...
+
+    def __exit__(self, *_error: object) -> None: ...
+
+
 class Directory:
     """A directory of records that this object alone writes to, in any process.
 
     path: made if it is missing. The operating system drops the lock with the process that holds
     it; what a killed one left half-written is removed. Raises LockedError, WriteError.
     """
+
+    # What could not be taken back is, before anything else is published.
+    doubtful = unsettled = False
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
 from .errors import LockedError
@@ -19,7 +18,7 @@ from .errors import LockedError
 class Turn:
     """`with turn.taken():` around whatever must not run twice. path: for the errors."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: object) -> None:
         self._path = path
         self._owner = os.getpid()
         self._lock: Any = threading.RLock()

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from . import merged
 from . import record as records
@@ -30,10 +30,10 @@ from .errors import (
     VersionError,
 )
 from .gathering import Gathering
+from .location import Location
 from .record import Place
 from .skipped import warn
 from .source import Entry, record_name
-from .storage import Directory
 from .walk import Position, Walk
 from .warmup import warm_up
 
@@ -61,14 +61,20 @@ class Change:
 
 
 def merge(
-    path: str | Path, steps: int = 8, progress: Progress | None = None, *, quick: bool = False
+    path: str | Path,
+    steps: int = 8,
+    progress: Progress | None = None,
+    *,
+    quick: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Change:
     """Replace every ``steps`` consecutive deltas by one record that restores all their steps.
 
-    path: the chain's directory; nobody else may write there. Fewer deltas at the end of the chain
-    stay as they are. Where one record would be too long for its header there are several.
-    progress(records looked at, records in all) is called after each. quick: how long restoring
-    takes is measured once before and after, not a few times: a training waits meanwhile.
+    path: the chain's directory or its URL (storage_options: as for `Checkpointer`); nobody else may
+    write there. Fewer deltas at the end of the chain stay as they are. Where one record would be
+    too long for its header there are several. progress(records looked at, records in all) is called
+    after each. quick: how long restoring takes is measured once before and after, not a few times:
+    a training waits meanwhile.
 
     Records that are damaged, and what cannot be restored without them, stay as they are, with
     SkippedRecordWarning. Raises SettingsError, LockedError, ChainNotFoundError, RecordError or
@@ -77,9 +83,10 @@ def merge(
     """
     if isinstance(steps, bool) or not isinstance(steps, int) or not 2 <= steps <= merged.MAX_STEPS:
         raise SettingsError(f"2 to {merged.MAX_STEPS} deltas can be merged; got {steps!r}")
-    Chain(path)
-    with Directory(Path(path)) as directory:
-        chain = Chain(path)
+    location = Location(path, storage_options)
+    Chain(location)
+    with location.store() as directory:
+        chain = Chain(location)
         before = _measured(chain, quick)[0]
         gathering = Gathering(directory, chain, steps)
         damaged: list[RecordError | ParentError] = []
@@ -102,56 +109,70 @@ def merge(
                 f"tells): {damaged[0]}"
             )
         changed = gathering.has_changed
-        return Change.of(before, _measured(Chain(path), quick)[0] if changed else before)
+        return Change.of(before, _measured(Chain(location), quick)[0] if changed else before)
 
 
-def compact(path: str | Path, keep: int = KEEP, progress: Progress | None = None) -> Change:
+def compact(
+    path: str | Path,
+    keep: int = KEEP,
+    progress: Progress | None = None,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Change:
     """Write a base of the newest step, then remove what lies before the ``keep`` newest bases;
     those that cannot be read count for none, and stay.
 
-    The steps before the oldest base that is kept cannot be restored any more. path, progress: as
-    for `merge`. keep: at least 2, for the new base may turn out to be damaged one day.
+    The steps before the oldest base that is kept cannot be restored any more. path, progress,
+    storage_options: as for `merge`. keep: at least 2, for the new base may turn out to be damaged
+    one day.
 
     Raises SettingsError, LockedError, ChainNotFoundError, RecordError or ParentError if what would
     be kept does not restore, WriteError; nothing is removed then.
     """
     if isinstance(keep, bool) or not isinstance(keep, int) or keep < KEEP:
         raise SettingsError(f"at least {KEEP} bases are kept; got {keep!r}")
-    Chain(path)
-    with Directory(Path(path)) as directory:
-        chain = Chain(path)
+    location = Location(path, storage_options)
+    Chain(location)
+    with location.store() as directory:
+        chain = Chain(location)
         before, position = _measured(chain)
         if position.entry.kind != "base":
             there = [e for e in chain.entries if (e.step, e.kind) == (position.step, "base")]
             _check(chain, there, None)  # one that was passed over: it says why
             directory.publish(record_name(position.step, "base"), _base(position))
-        chain = Chain(path)
+        chain = Chain(location)
         whole = intact(chain, keep)
         gone = superseded(whole, keep)
         _check(chain, [e for e in whole if e not in gone], progress)
         directory.remove(e.name for e in gone)
-        return Change.of(before, _measured(Chain(path))[0])
+        return Change.of(before, _measured(Chain(location))[0])
 
 
 def unpack(
-    source: str | Path | IO[bytes], path: str | Path, progress: Progress | None = None
+    source: str | Path | IO[bytes],
+    path: str | Path,
+    progress: Progress | None = None,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Chain:
     """Write the records of a chain, each of them checked, into another directory.
 
-    source: as for `Chain`. path: made if it is missing; it must not hold records. Raises
+    source: as for `Chain`. path: made if it is missing; it must not hold records. storage_options:
+    of each of them that is a URL. Raises
     StepOrderError if it does, LockedError, ChainNotFoundError, ArchiveError, RecordError for a
     damaged record, WriteError; what was written until then stands.
     """
-    chain = Chain(source)
-    with Directory(Path(path)) as directory:
+    target = Location(path, storage_options)
+    chain = Chain(source, storage_options=storage_options)
+    with target.store() as directory:
         with suppress(ChainNotFoundError):
-            Chain(path)
+            Chain(target)
             raise StepOrderError(f"{path}: holds a chain already; choose another directory")
         for done, entry in enumerate(chain.entries, 1):
             directory.publish(entry.name, chain.read_bytes(entry))
             if progress:
                 progress(done, len(chain.entries))
-    return Chain(path)
+    return Chain(target)
 
 
 def superseded(entries: Iterable[Entry], keep: int) -> list[Entry]:

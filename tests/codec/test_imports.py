@@ -12,6 +12,7 @@ import codec
 
 ROOT = Path(codec.__file__).parent
 ALLOWED = {"numpy", "numba", "llvmlite", "safetensors", "xxhash", "blake3", "filelock", "tqdm"}
+FSSPEC = ("remote.py",)  # alone knows it, and only where there is a URL
 TORCH = ("state.py", "files.py")  # alone know it, besides:
 TRAINERS = {  # what is optional, each in its own module; and torch in those that they share
     "huggingface.py": {"transformers"},
@@ -53,9 +54,12 @@ def test_only_the_listed_packages() -> None:
         outside = imported(module) - inside
         for name in imported(module):
             top = name.partition(".")[0]
-            assert top in ALLOWED | sys.stdlib_module_names or path.name in TORCH, (path, name)
+            known = top in ALLOWED | sys.stdlib_module_names or path.name in TORCH
+            assert known or (path.name in FSSPEC and name == "fsspec.core"), (path, name)
         if path.name != "kernels.py":  # numba's cache would not notice an edit elsewhere
             assert not COMPILER & {n.partition(".")[0] for n in imported(module)}, path
+        assert ("fsspec.core" in inside) == (path.name in FSSPEC)
+        assert "fsspec.core" not in outside
         torch = {n for n in imported(module) if "torch" in n}
         if path.name in TORCH:
             assert "torch" in torch
@@ -83,10 +87,11 @@ def test_trainers_import_one_library_each() -> None:
                 assert "trainers" not in (node.module or "").split("."), path
 
 
-def test_import_does_not_load_torch() -> None:
+def test_import_loads_nothing_that_is_optional() -> None:
     code = (
         "import sys, codec, codec.__main__, codec.trainers; "
-        "sys.exit(bool({'torch', 'transformers', 'lightning', 'accelerate'} & set(sys.modules)))"
+        "optional = {'torch', 'fsspec', 'transformers', 'lightning', 'accelerate'}; "
+        "sys.exit(bool(optional & {*sys.modules}))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT.parent, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")

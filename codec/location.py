@@ -1,0 +1,112 @@
+"""Where a chain lies: a directory or archive on this machine's disks, or anywhere that a URL says.
+
+    run.lcc, /data/run.lcc, file:///data/run.lcc      here
+    s3://bucket/run.lcc, gs://…, memory://…           through fsspec (remote, fencing)
+    https://host/run.lcc, https://host/run.lcc.zip    the same, only to be read
+
+Nobody else knows which of them it is: who reads gets a Source, who writes a Store.
+
+Not done here: reading and writing (source, storage, remote, fencing).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from .errors import SettingsError
+from .fencing import Fenced
+from .remote import READ_ONLY, Remote
+from .source import Source, opened
+from .storage import Directory, Store
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)  # C:/ is a drive
+_CUT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # what is left of a scheme in a Path
+LOCAL = ("file", "local")
+
+
+class Location:
+    """A place for a chain; its text is fit for messages, without what a URL may have of secrets.
+
+    path: a local path, or a URL as text. storage_options: what the URL's filesystem is to be told
+    (fsspec's word for it); a local path needs none, and ignores them. Nothing is connected to yet.
+    Raises SettingsError for what is neither, and for a Path made of a URL.
+    """
+
+    def __init__(self, path: str | Path, storage_options: Mapping[str, Any] | None = None) -> None:
+        options = {} if storage_options is None else storage_options
+        if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
+            raise SettingsError("storage_options are a mapping from names to values")
+        self.remote: Remote | None = None
+        self.path: Path | str = _local(str(path))
+        if isinstance(self.path, str):
+            self.remote = Remote(self.path, dict(options))
+        self._options = options
+
+    def __str__(self) -> str:
+        return str(self.path) if self.remote is None else self.remote.where
+
+    def absolute(self) -> Location:
+        """The same, wherever the process goes from here."""
+        if isinstance(self.path, Path):
+            self.path = self.path.absolute()
+        return self
+
+    def source(self) -> Source:
+        """To read from. Raises what `opened` does; SettingsError for URLs that nothing installed
+        can open."""
+        return opened(str(self.path)) if self.remote is None else self.remote.source()
+
+    def store(self, *, takes_over: bool = False) -> Store:
+        """To write to, made if it is missing. takes_over: from whoever may still write there,
+        where no operating system knows whether he lives (see `Fenced`).
+
+        Raises LockedError, WriteError; SettingsError for what can only be read.
+        """
+        if isinstance(self.path, Path):
+            return Directory(self.path)
+        assert self.remote is not None, "a URL"
+        if self.remote.protocol in READ_ONLY or self.remote.is_archive:
+            raise SettingsError(f"{self}: can only be read; a chain is written to a directory")
+        return Fenced(self.remote, takes_over=takes_over)
+
+    def told(self) -> list[Any]:
+        """For another process: `Location(*told)` there is this one."""
+        return [str(self.path), None if self.remote is None else dict(self._options)]
+
+
+def source_of(
+    source: str | Path | IO[bytes] | Location, storage_options: Mapping[str, Any] | None = None
+) -> Source:
+    """A Source for all that a chain may be read from. Raises what `Location` and `source` do."""
+    if isinstance(source, Location):
+        return source.source()
+    if not isinstance(source, str | Path) and hasattr(source, "read"):
+        return opened(source)
+    return Location(source, storage_options).source()  # type: ignore[arg-type]
+
+
+def _local(text: str) -> Path | str:
+    """As a path; the text itself if it is a URL that leads elsewhere."""
+    if not (found := _URL.fullmatch(text)):
+        if "::" in text and "://" in text:
+            raise SettingsError(f"{text}: one URL is taken, not a chain of several")
+        first = Path(text).parts[:1]
+        if first and _CUT.fullmatch(first[0]) and not Path(first[0]).exists():
+            raise SettingsError(
+                f"{text}: give a URL as text, scheme://…: a Path drops one of its slashes"
+            )
+        return Path(text)
+    scheme, rest = found[1].lower(), found[2]
+    if scheme not in LOCAL:
+        if not rest.strip("/") or "::" in rest:
+            raise SettingsError(f"{scheme}://: needs the place of one chain after it")
+        return f"{scheme}://{rest}"
+    host, path = urlsplit(f"file://{rest}")[1:3]
+    if host not in ("", "localhost"):
+        raise SettingsError(f"{text}: a file of another machine; file:///… is one of this machine")
+    return Path(url2pathname(path))

@@ -1,0 +1,953 @@
+"""Chains behind URLs: as on disk, and whatever the way there does."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import http.server
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+import codec
+from codec import ahead, remote, upkeep
+from codec.__main__ import main
+from codec.fencing import WRITER
+from codec.location import Location
+
+Arrays = dict[str, np.ndarray]
+URL = "memory://bucket/run.lcc"
+FLAKY = "flaky://bucket/run.lcc"
+
+
+class Flaky(MemoryFileSystem):
+    """One that calls ``before`` and ``after`` around what is asked of it, with its name and path:
+    they may raise, or do something else meanwhile."""
+
+    protocol = "flaky"
+    store: dict[str, Any] = {}  # noqa: RUF012
+    pseudo_dirs = [""]  # noqa: RUF012
+    before: Callable[[str, str], None] = staticmethod(lambda _call, _path: None)
+    after: Callable[[str, str], None] = staticmethod(lambda _call, _path: None)
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        """As there, for this protocol and without a user."""
+        return super()._strip_protocol(re.sub(rf"^{cls.protocol}://([^/]*@)?", "memory://", path))
+
+    @contextlib.contextmanager
+    def _around(self, call: str, path: str) -> Iterator[None]:
+        type(self).before(call, path)
+        yield
+        type(self).after(call, path)
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
+        """As there."""
+        with self._around("put", path):
+            super().pipe_file(path, value, mode, **kwargs)
+
+    def cat_file(self, path: str, *args: Any, **kwargs: Any) -> bytes:
+        """As there."""
+        with self._around("get", path):
+            return super().cat_file(path, *args, **kwargs)
+
+    def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
+        """As there."""
+        with self._around("info", path):
+            return super().info(path, **kwargs)
+
+    def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
+        """As there."""
+        with self._around("ls", path):
+            return list(super().ls(path, detail, **kwargs))
+
+    def rm_file(self, path: str) -> None:
+        """As there."""
+        with self._around("rm", path):
+            super().rm_file(path)
+
+
+class Careless(Flaky):
+    """Ignores that something may be there already."""
+
+    protocol = "careless"
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
+        """As there, but for the mode."""
+        super().pipe_file(path, value, **kwargs)
+
+
+class Plain(Flaky):
+    """Says that it knows no modes, and no sizes."""
+
+    protocol = "plain"
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
+        """As there, without a mode."""
+        if mode != "overwrite":
+            raise NotImplementedError("Exclusive write")
+        super().pipe_file(path, value)
+
+    def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
+        """As there, without a size."""
+        return super().info(path, **kwargs) | {"size": None}
+
+
+class Terse(Flaky):
+    """Says that a condition was not met, but not which one."""
+
+    protocol = "terse"
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
+        """As there."""
+        try:
+            super().pipe_file(path, value, mode, **kwargs)
+        except FileExistsError as exc:
+            raise OSError(errno.EINVAL, "one of the pre-conditions did not hold") from exc
+
+
+class Unable(Flaky):
+    """Answers that it knows no conditions."""
+
+    protocol = "unable"
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
+        """As there."""
+        if mode != "overwrite":
+            raise OSError(errno.ENOSYS, "A header you provided implies functionality that is not")
+        super().pipe_file(path, value, **kwargs)
+
+
+KINDS = (Flaky, Careless, Plain, Terse, Unable)
+for each in KINDS:
+    fsspec.register_implementation(each.protocol, each, clobber=True)
+
+
+@pytest.fixture(autouse=True)
+def store(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What memory:// holds, and the others; nothing at first."""
+    monkeypatch.setattr(MemoryFileSystem, "store", {})
+    for kind in KINDS:
+        monkeypatch.setattr(kind, "store", MemoryFileSystem.store)
+        monkeypatch.setattr(kind, "pseudo_dirs", [""])
+    return MemoryFileSystem.store
+
+
+@pytest.fixture
+def on(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Do something before or after a call whose path ends so; once, or from then on."""
+
+    def set_up(
+        when: str, call: str, ends: str, do: Callable[[], None] | BaseException, once: bool = True
+    ) -> None:
+        def hook(found: str, path: str) -> None:
+            if found == call and path.endswith(ends):
+                if once:
+                    monkeypatch.setattr(Flaky, when, staticmethod(lambda _call, _path: None))
+                if isinstance(do, BaseException):
+                    raise do
+                do()
+
+        monkeypatch.setattr(Flaky, when, staticmethod(hook))
+
+    return set_up
+
+
+class Training:
+    """A small state that moves; remembers what `save` reported as saved, bit by bit."""
+
+    def __init__(self) -> None:
+        self._rng = np.random.default_rng(0)
+        self.state = {"w": self._rng.normal(size=40).astype(np.float32), "n": np.array(0)}
+        self.saved: dict[int, Arrays] = {}
+
+    def save(self, checkpoints: codec.Checkpointer, step: int) -> codec.Saved:
+        """Go on, and save."""
+        w = self.state["w"] + self._rng.normal(size=40).astype(np.float32)
+        self.state = {"w": w, "n": np.array(step)}
+        saved = checkpoints.save(step, self.state)
+        assert saved.kind in ("base", "delta")  # asynchronously, this waits for it
+        found = checkpoints.restore()
+        assert found is not None
+        self.saved[step] = found
+        return saved
+
+    def check(self, url: str, options: dict[str, Any] | None = None) -> None:
+        """Every step that was reported as saved restores to the last bit, and there is no other
+        trouble."""
+        report = codec.verify(url, storage_options=options)
+        assert (report.problems, set(report.steps) >= set(self.saved)) == ((), True)
+        chain = codec.Chain(url, storage_options=options)
+        for step, expected in self.saved.items():
+            found = chain.restore(step)
+            assert {k: v.tobytes() for k, v in found.items()} == {
+                k: v.tobytes() for k, v in expected.items()
+            }
+
+
+def names(store: dict[str, Any]) -> list[str]:
+    return sorted(path.removeprefix("/bucket/run.lcc/") for path in store)
+
+
+def test_the_same_chain_as_on_disk(
+    tmp_path: Path, store: dict[str, Any], random_states: Callable[..., list[Arrays]]
+) -> None:
+    here = tmp_path / "run.lcc"
+    for path in (here, URL):
+        with codec.Checkpointer(path, bits=3, base_every=4) as checkpoints:
+            for step, state in enumerate(random_states(9)):
+                checkpoints.save(step, state)
+    assert checkpoints.path == URL
+    files = {p.name: p.read_bytes() for p in here.glob("*.safetensors")}
+    assert {Path(k).name: v.getvalue() for k, v in store.items()} == files
+    assert len(files) == 9
+
+    assert codec.verify(URL) == codec.verify(here) == codec.verify(here.as_uri())
+    assert Location(here.as_uri(), {"key": "of no use"}).path == here
+    for step in range(9):
+        restored = codec.restore(URL, step), codec.restore(here, step)
+        assert len({str({k: v.tobytes() for k, v in found.items()}) for found in restored}) == 1
+
+    nbytes = codec.Chain(URL).pack(tmp_path / "run.lcc.zip")
+    archive = (tmp_path / "run.lcc.zip").read_bytes()
+    assert len(archive) == nbytes
+    fsspec.filesystem("memory").pipe_file("/bucket/run.lcc.zip", archive)
+    assert codec.verify("memory://bucket/run.lcc.zip") == codec.verify(here)
+    with pytest.raises(codec.SettingsError, match=r"run\.lcc\.zip: can only be read"):
+        codec.Checkpointer("memory://bucket/run.lcc.zip")
+    with pytest.raises(codec.ChainNotFoundError, match=r"there is no \.lcc\.zip there"):
+        codec.Chain("memory://bucket/other.lcc.zip")
+    fsspec.filesystem("memory").pipe_file("/bucket/run.lcc.zip", archive[:-30])
+    with pytest.raises(codec.ArchiveError, match=r"^memory://bucket/run\.lcc\.zip: is not"):
+        codec.Chain("memory://bucket/run.lcc.zip")
+
+    changes = [codec.merge(path, 3, quick=True) for path in (URL, here)]
+    changes += [codec.compact(path) for path in (URL, here)]
+    assert len({(c.records, c.nbytes) for c in changes[:2]}) == 1
+    assert len({(c.records, c.nbytes) for c in changes[2:]}) == 1
+    assert codec.verify(URL) == codec.verify(here)
+    upkeep.unpack(URL, "memory://bucket/copy.lcc")
+    assert codec.verify("memory://bucket/copy.lcc") == codec.verify(here)
+    with pytest.raises(codec.StepOrderError, match="holds a chain already"):
+        upkeep.unpack(here, "memory://bucket/copy.lcc")
+    assert WRITER not in " ".join(store)
+
+
+def test_a_damaged_newest_record_is_set_aside(store: dict[str, Any]) -> None:
+    """By a copy that is compared, for nothing can be renamed; twice in one place."""
+    training = Training()
+    with codec.Checkpointer(URL) as checkpoints:
+        for step in range(3):
+            training.save(checkpoints, step)
+    damaged = []
+    for kind in ("delta", "delta"):
+        name = f"/bucket/run.lcc/00000002.{kind}.safetensors"
+        damaged.append(store[name].getvalue()[: -1 - len(damaged)])
+        fsspec.filesystem("memory").pipe_file(name, damaged[-1])
+        with pytest.warns(codec.SkippedRecordWarning, match="1 records after it were set aside"):
+            checkpoints = codec.Checkpointer(URL, resume=True)
+        with checkpoints:
+            assert checkpoints.step == 1
+            assert training.save(checkpoints, 2).kind == "delta"
+    aside = ["00000002.delta.safetensors.unusable", "00000002.delta.safetensors.unusable-2"]
+    assert names(store)[-2:] == aside
+    assert [store[f"/bucket/run.lcc/{name}"].getvalue() for name in aside] == damaged
+    training.check(URL)
+
+
+def test_one_writer(store: dict[str, Any]) -> None:
+    """Only who resumes takes over, and whoever was taken over from writes nothing more."""
+    training, other = Training(), Training()
+    first = codec.Checkpointer(FLAKY)
+    training.save(first, 0)
+    told = rf"run\.lcc: another writer \(process {os.getpid()} on '.+'\) writes here, or was killed"
+    for call in (codec.Checkpointer, codec.merge, codec.compact):
+        with pytest.raises(codec.LockedError, match=told):
+            call(FLAKY)
+    training.save(first, 1)
+    with codec.Checkpointer(FLAKY, resume=True) as second:
+        for _ in range(2):
+            with pytest.raises(
+                codec.LockedError, match=r"on '.+'\) has taken over; what was saved"
+            ):
+                other.save(first, 2)
+        assert training.save(second, 2).kind == "base"  # the other may have been at one
+        first.close()  # which leaves the other's token alone
+        training.save(second, 3)
+        fsspec.filesystem("memory").pipe_file(f"/bucket/run.lcc/{WRITER}", b"\xff[")
+        with pytest.raises(codec.LockedError, match=r"another writer has taken over"):
+            training.save(second, 4)
+        del store[f"/bucket/run.lcc/{WRITER}"]
+        with pytest.raises(codec.LockedError, match=r"\.writer, .*was deleted: another one may"):
+            training.save(second, 4)
+    training.check(FLAKY)
+    with pytest.raises(codec.StepOrderError, match="already holds a chain up to step 3"):
+        codec.Checkpointer(FLAKY)
+    assert WRITER not in names(store)
+
+
+def test_what_the_writer_before_was_still_putting(on: Callable[..., None]) -> None:
+    """It arrives after the next one has looked: as a step more before what he writes, or as one
+    that does not belong there after it."""
+    training, other = Training(), Training()
+    with codec.Checkpointer(FLAKY) as first:
+        training.save(first, 0)
+        taken: list[codec.Checkpointer] = []
+        on("before", "put", "/00000005.delta.safetensors",
+           lambda: taken.append(codec.Checkpointer(FLAKY, resume=True)))  # fmt: skip
+        other.save(first, 5)
+        on("before", "put", "/00000009.delta.safetensors",
+           lambda: taken.append(codec.Checkpointer(FLAKY, resume=True)))  # fmt: skip
+        second = taken[0]
+        assert second.step == 0
+        assert training.save(second, 6).kind == "base"
+        training.save(second, 7)
+        training.saved |= other.saved
+        training.check(FLAKY)
+        other.save(second, 9)
+        third = taken[1]
+        assert third.step == 7
+        assert training.save(third, 8).kind == "base"
+        with pytest.warns(codec.SkippedRecordWarning, match="restored step 8 instead of 9"):
+            codec.restore(FLAKY)
+        with pytest.raises(codec.StepOrderError, match="exists already"):
+            training.save(third, 9)
+        assert training.save(third, 10).kind == "delta"
+        assert len(codec.verify(FLAKY).problems) == 1
+        for step in training.saved:
+            with warnings.catch_warnings(action="ignore"):
+                found = codec.restore(FLAKY, step)
+            assert found["w"].tobytes() == training.saved[step]["w"].tobytes()
+        third.close()
+        second.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_overwritten(kind: type[Flaky], store: dict[str, Any]) -> None:
+    """Also where the store does not see to it; and nothing is lost, neither track nor chain."""
+    url, training = f"{kind.protocol}://bucket/run.lcc", Training()
+    with codec.Checkpointer(url) as checkpoints:
+        training.save(checkpoints, 0)
+        path = "/bucket/run.lcc/00000001.delta.safetensors"
+        fsspec.filesystem("memory").pipe_file(path, b"another's")
+        with pytest.raises(codec.StepOrderError, match=r"01\.delta\.safetensors: exists already"):
+            training.save(checkpoints, 1)
+        assert store.pop(path).getvalue() == b"another's"
+        assert training.save(checkpoints, 1).kind == "delta"
+        with pytest.raises(codec.LockedError):
+            codec.Checkpointer(url)
+    training.check(url)
+
+
+LOST, REFUSED = ConnectionError("reset by peer"), PermissionError("Access Denied")
+NEXT = "00000002.delta.safetensors"
+
+
+@pytest.mark.parametrize(
+    ("failures", "error", "match", "after"),
+    [
+        # Nothing arrives, and whether it still will nobody knows: a base depends on neither.
+        ([("before", "put", NEXT, LOST)], codec.WriteError, "was not saved, or nobody", "base"),
+        # It is refused: nothing is on its way.
+        ([("before", "put", NEXT, REFUSED)], codec.WriteError, "nothing was changed", "delta"),
+        # It arrives, but the answer does not: seen when it is read.
+        ([("after", "put", NEXT, LOST)], None, None, "delta"),
+        ([("after", "info", NEXT, LOST)], None, None, "delta"),
+        # Nor can it be read: it is taken back later.
+        ([("after", "put", NEXT, LOST), ("before", "get", NEXT, LOST)],
+         codec.WriteError, "the next save removes what", "base"),
+        # Another library's error.
+        ([("before", "put", NEXT, KeyError("etag"))], codec.WriteError, "KeyError: 'etag'", "base"),
+        ([("before", "put", NEXT, KeyboardInterrupt())], KeyboardInterrupt, None, "base"),
+        ([("after", "put", NEXT, KeyboardInterrupt())], KeyboardInterrupt, None, "base"),
+        # Before anything is put.
+        ([("before", "get", WRITER, LOST)], codec.WriteError, "cannot be reached", "delta"),
+    ],
+)  # fmt: skip
+def test_a_put_that_fails(
+    on: Callable[..., None],
+    store: dict[str, Any],
+    failures: list[tuple[str, str, str, BaseException]],
+    error: type[BaseException] | None,
+    match: str | None,
+    after: str,
+) -> None:
+    training = Training()
+    with codec.Checkpointer(FLAKY) as checkpoints:
+        for step in range(2):
+            training.save(checkpoints, step)
+        before = {name: store[name].getvalue() for name in store}
+        for failure in failures:
+            on(*failure)
+        expected = pytest.raises(error, match=match) if error else contextlib.nullcontext()
+        with expected:
+            training.save(checkpoints, 2)
+        assert before.items() <= {name: store[name].getvalue() for name in store}.items()
+        assert checkpoints.step == (1 if error else 2)
+        step = 2 if error else 3
+        assert training.save(checkpoints, step).kind == after
+        assert training.save(checkpoints, step + 1).kind == "delta"
+    training.check(FLAKY)
+
+
+def test_a_put_that_is_cut_short_or_comes_late(
+    store: dict[str, Any], on: Callable[..., None]
+) -> None:
+    path, training = "/bucket/run.lcc/00000002.delta.safetensors", Training()
+
+    def cut() -> None:
+        data = store[path].getvalue()
+        late.append(data)
+        fsspec.filesystem("memory").pipe_file(path, data[:100])
+
+    late: list[bytes] = []
+    with codec.Checkpointer(FLAKY) as checkpoints:
+        for step in range(2):
+            training.save(checkpoints, step)
+        on("after", "put", NEXT, cut)
+        with pytest.raises(codec.WriteError, match="removes what there is of it: it was cut short"):
+            training.save(checkpoints, 2)
+        assert path in store
+        # What was in doubt still is after a save that could not even ask who writes here.
+        on("before", "get", WRITER, lambda: on("before", "get", WRITER, LOST))
+        with pytest.raises(codec.WriteError, match="cannot be reached, nothing was changed"):
+            training.save(checkpoints, 3)
+        assert training.save(checkpoints, 3).kind == "base"
+        assert path not in store
+        fsspec.filesystem("memory").pipe_file(path, late[0])  # whole, long after
+        training.save(checkpoints, 4)
+    training.check(FLAKY)  # step 2, which was said to have failed, restores as well
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_any_request_may_fail(
+    when: str, store: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of those that opening, saving, resuming, setting aside and closing take, once: an error
+    of ours or none, and whatever was reported as saved restores."""
+    calls, failing = 0, -1
+
+    def fails(_call: str, _path: str) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == failing:
+            raise ConnectionError("reset by peer")
+
+    def opened(step: int | None) -> codec.Checkpointer:
+        with warnings.catch_warnings(action="ignore", category=codec.SkippedRecordWarning):
+            try:
+                found = codec.Checkpointer(FLAKY, resume=True)
+            except codec.ChainError:
+                found = codec.Checkpointer(FLAKY, resume=True)
+        assert found.step == step
+        return found
+
+    errors = 0
+    while failing <= calls:
+        failing, calls = failing + 1, 0
+        store.clear()
+        training = Training()
+        monkeypatch.setattr(Flaky, when, staticmethod(fails))
+        checkpoints = opened(None)
+        for step in range(3):
+            try:
+                training.save(checkpoints, step)
+            except codec.ChainError:
+                errors += 1
+        checkpoints.close()
+        if step in training.saved:
+            damaged = next(path for path in store if "/00000002" in path)
+            store[damaged].truncate(90)
+            del training.saved[step]
+        newest = max(training.saved)
+        for step in (newest + 3, newest + 4):
+            try:
+                checkpoints = opened(newest)
+                training.save(checkpoints, step)
+                newest = step
+            except codec.ChainError:
+                errors += 1
+            checkpoints.close()
+        monkeypatch.setattr(Flaky, when, staticmethod(lambda _call, _path: None))
+        training.check(FLAKY)
+    assert failing > 30
+    assert errors > 4
+
+
+def test_listings_of_several_pages(
+    monkeypatch: pytest.MonkeyPatch, on: Callable[..., None], store: dict[str, Any]
+) -> None:
+    """They are of no one moment: repeated until nothing changes."""
+    training = Training()
+    with codec.Checkpointer(FLAKY) as checkpoints:
+        for step in range(3):
+            training.save(checkpoints, step)
+    late = store.pop("/bucket/run.lcc/00000002.delta.safetensors")
+    add = functools.partial(store.__setitem__, "/bucket/run.lcc/00000002.delta.safetensors", late)
+    on("after", "ls", "run.lcc", add)
+    assert codec.Chain(FLAKY).steps == (0, 1)
+    monkeypatch.setattr(remote, "PAGE", 2)
+    del store["/bucket/run.lcc/00000002.delta.safetensors"]
+    on("after", "ls", "run.lcc", add)
+    assert codec.Chain(FLAKY).steps == (0, 1, 2)
+
+
+def test_records_are_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many at a time, and no more; what fails, fails where it is read."""
+    together, begun = threading.Barrier(ahead.THREADS), []
+    first = [str(i) for i in range(ahead.THREADS)]
+
+    def read(name: str) -> bytes:
+        begun.append(name)
+        if name in first:
+            together.wait(10)
+        if name == "3":
+            raise FileNotFoundError(name)
+        own = threading.current_thread() is threading.main_thread()
+        return name.encode() if own or name.isdigit() else b"of the pool"
+
+    found = ahead.Ahead(read)
+    assert found.read("x") == b"x"
+    begun.clear()
+    found.expect(str(i) for i in range(30))
+    assert found.read("0") == b"0"
+    assert set(begun) <= {str(i) for i in range(ahead.THREADS + 1)}
+    with pytest.raises(FileNotFoundError):
+        found.read("3")
+    assert [found.read(str(i)) for i in range(4, 30)] == [b"%d" % i for i in range(4, 30)]
+    assert sorted(begun, key=int) == [str(i) for i in range(30)]
+    found.expect("ab")
+    monkeypatch.setattr(os, "getpid", lambda: 0)  # in a fork, where nobody would answer
+    assert found.read("a") == b"a"
+
+
+def test_opening_and_removing_that_fail(on: Callable[..., None], store: dict[str, Any]) -> None:
+    on("before", "put", WRITER, REFUSED)
+    with pytest.raises(codec.WriteError, match=r"run\.lcc: cannot be written to: Access Denied"):
+        codec.Checkpointer(FLAKY)
+    training = Training()
+    with codec.Checkpointer(FLAKY) as checkpoints:
+        training.save(checkpoints, 0)
+        training.save(checkpoints, 1)
+        on("after", "get", WRITER, LOST)  # so it stays
+    assert WRITER in names(store)
+    with codec.Checkpointer(FLAKY, resume=True) as checkpoints:
+        training.save(checkpoints, 2)
+    base = "00000002.base.safetensors"  # for nobody had said that the writer before was gone
+    fsspec.filesystem("memory").pipe_file(f"/bucket/run.lcc/{base}", b"damaged")
+    on("before", "put", f"{base}.unusable", LOST)
+    with (
+        pytest.raises(codec.WriteError, match=r"could not be set aside: reset by peer"),
+        codec.Checkpointer(FLAKY, resume=True),
+    ):
+        pass
+    on("before", "get", "base.safetensors", LOST)
+    with pytest.raises(codec.ChainError, match=r"00\.base\.safetensors: cannot be read: reset by"):
+        codec.restore(FLAKY, 1)
+
+
+def test_what_is_no_place_for_a_chain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    for url, match in (
+        ("nowhere://bucket/run.lcc", r"^nowhere://bucket/run\.lcc: cannot be opened: .*not known"),
+        ("gs://bucket/run.lcc", r"pip install fsspec gcsfs$"),
+        ("s3://", "^s3://: needs the place of one chain"),
+        ("simplecache::s3://bucket/run.lcc", "one URL is taken"),
+        ("s3:/bucket/run.lcc", "give a URL as text"),
+        (Path("s3://bucket/run.lcc"), "a Path drops one of its slashes"),
+        ("file://elsewhere/run.lcc", "a file of another machine"),
+    ):
+        with pytest.raises(codec.SettingsError, match=match):
+            codec.Checkpointer(url)
+        with pytest.raises(codec.SettingsError, match=match):
+            codec.Chain(url)
+    with pytest.raises(codec.SettingsError, match="can only be read"):
+        codec.Checkpointer("https://localhost/run.lcc")
+    with pytest.raises(codec.SettingsError, match="storage_options are a mapping"):
+        codec.restore(URL, storage_options=["key"])  # type: ignore[arg-type]
+    with pytest.raises(codec.SettingsError, match="this process's own"):
+        codec.Checkpointer(URL, asynchronous=True)
+    with pytest.raises(codec.SettingsError, match="as JSON, which cannot hold these: one is Typ"):
+        codec.Checkpointer(FLAKY, asynchronous=True, storage_options={"session": object()})
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "s3:").mkdir()
+    assert Location("s3:/run.lcc").path == Path("s3:/run.lcc")
+    monkeypatch.setitem(sys.modules, "fsspec.core", None)
+    with pytest.raises(codec.SettingsError, match="fsspec is not installed; pip install fsspec"):
+        codec.Chain(URL)
+
+
+def test_secrets_are_not_told(on: Callable[..., None]) -> None:
+    """Neither the URL's nor those of storage_options, in no error and no cause of it."""
+    url = "flaky://anna:geheim1@bucket/run.lcc"
+    options = {"client_kwargs": {"aws_secret_access_key": "geheim2"}, "endpoint": "here"}
+    error = RuntimeError("geheim1 and geheim2 do not open here")
+    on("before", "put", WRITER, error)
+    with pytest.raises(codec.WriteError, match="RuntimeError: … and … do not open here") as caught:
+        codec.Checkpointer(url, storage_options=options)
+    told = "".join(traceback.format_exception(caught.value))
+    assert "flaky://bucket/run.lcc: cannot be" in told
+    assert "geheim" not in told + str(Location(url, options)) + repr(Location(url, options))
+    https = Location("https://a:geheim1@host/run.lcc?signature=geheim2")
+    assert str(https) == "https://host/run.lcc"
+
+
+@pytest.fixture
+def server(run: Path) -> Iterator[str]:
+    """The parent of a chain's directory over HTTP."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def send_head(self) -> Any:
+            """Of what is signed, nothing without it."""
+            if "/signed/" not in self.path or "?signature=geheim" in self.path:
+                return super().send_head()
+            self.send_error(403)
+            return None
+
+        def log_message(self, *args: Any) -> None:
+            """Nothing."""
+
+    handler = functools.partial(Quiet, directory=run.parent)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as own:
+        thread = threading.Thread(target=own.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield f"http://127.0.0.1:{own.server_port}"
+        own.shutdown()
+        thread.join()
+
+
+def test_over_http(run: Path, server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Directories whose server lists them, and archives; only to be read."""
+    codec.Chain(run).pack(run.parent / "run.lcc.zip")
+    expected = codec.verify(run)
+    assert codec.verify(f"{server}/run.lcc") == codec.verify(f"{server}/run.lcc.zip") == expected
+    (run.parent / "signed").symlink_to(run.parent)
+    signed = f"{server}/signed/run.lcc"
+    with pytest.raises(codec.ChainError, match="cannot be listed: ClientResponseError: 403"):
+        codec.verify(signed)
+    for suffix in ("", ".zip"):
+        assert main(["verify", f"{signed}{suffix}?signature=geheim"]) == 0
+    for other, error in (("no", codec.ChainNotFoundError), ("no.zip", codec.ChainNotFoundError)):
+        with pytest.raises(error, match="there is no"):
+            codec.restore(f"{server}/{other}")
+    assert main(["info", "--json", f"{signed}?signature=geheim"]) == 0
+    assert main(["verify", f"{signed}?signature=geheimer"]) == 0
+    assert main(["verify", f"{signed}?other=geheim"]) == 1
+    assert main(["merge", f"{signed}?signature=geheim"]) == 2
+    told = capsys.readouterr()
+    assert "can only be read" in told.err
+    assert "geheim" not in told.out + told.err
+
+
+# A real server, and a way to it that can be cut.
+
+
+REQUEST = re.compile(rb"^(GET|PUT|HEAD|DELETE|POST) (\S+) HTTP/1\.1\r\n")
+
+
+class Way:
+    """TCP from a port of its own to another one, which can be cut, and count requests.
+
+    at_request, at_answer: called with a request's method and path before it, or its answer, is
+    passed on; if they return True it is not, and the connection ends.
+    """
+
+    def __init__(self, there: int) -> None:
+        self._there = there
+        self.port = 0
+        self.requests: Counter[str] = Counter()
+        self.at_request = self.at_answer = lambda _method, _path: False
+        self._open: set[socket.socket] = set()
+        self.mend()
+
+    def mend(self, there: int | None = None) -> None:
+        """Go on, on the same port."""
+        self._there = there or self._there
+        self._listener = socket.create_server(("127.0.0.1", self.port))
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, args=[self._listener], daemon=True).start()
+
+    def cut(self) -> None:
+        """Whoever is connected is not any more, and nobody else will be."""
+        for own in (self._listener, *list(self._open)):
+            with contextlib.suppress(OSError):
+                own.shutdown(socket.SHUT_RDWR)
+            own.close()
+        self._open.clear()
+
+    def counted(self) -> dict[str, int]:
+        """Requests since it was asked last."""
+        found, self.requests = dict(self.requests), Counter()
+        return found
+
+    def _accept(self, listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near = listener.accept()[0]
+                try:
+                    far = socket.create_connection(("127.0.0.1", self._there))
+                except OSError:
+                    near.close()
+                    continue
+                self._open |= {near, far}
+                if listener.fileno() < 0:  # it was cut meanwhile
+                    near.close()
+                    far.close()
+                at: list[tuple[str, str]] = [("", "")]
+                for ways in ((near, far, at, True), (far, near, at, False)):
+                    threading.Thread(target=self._pass_on, args=ways, daemon=True).start()
+
+    def _pass_on(
+        self, source: socket.socket, target: socket.socket, at: list[tuple[str, str]], asks: bool
+    ) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(2**16):
+                found = REQUEST.match(data) if asks else None
+                if found:
+                    at[0] = found[1].decode(), found[2].decode()
+                    self.requests["LIST" if b"list-type" in found[2] else at[0][0]] += 1
+                answers = not asks and not data.endswith(b"100 Continue\r\n\r\n")
+                if (found and self.at_request(*at[0])) or (answers and self.at_answer(*at[0])):
+                    break
+                target.sendall(data)
+        for own in (source, target):
+            with contextlib.suppress(OSError):
+                own.shutdown(socket.SHUT_RDWR)
+
+
+@contextlib.contextmanager
+def moto() -> Iterator[tuple[int, subprocess.Popen[str]]]:
+    """An S3 server of its own process: its port, and the process."""
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stderr is not None
+            for line in process.stderr:
+                if found := re.search(r"Running on http://127\.0\.0\.1:(\d+)", line):
+                    break
+            drain = threading.Thread(target=process.stderr.read, daemon=True)
+            drain.start()
+            yield int(found[1]), process  # type: ignore[index]
+        finally:
+            process.kill()
+            drain.join()
+
+
+@pytest.fixture(scope="module")
+def moto_port() -> Iterator[int]:
+    with moto() as (port, _):
+        yield port
+
+
+def reached(port: int) -> dict[str, Any]:
+    """storage_options that lead there, and fail soon."""
+    return {
+        "endpoint_url": f"http://127.0.0.1:{port}", "key": "anna", "secret": "geheim",
+        "client_kwargs": {"region_name": "eu-central-1"},
+        "config_kwargs": {"retries": {"max_attempts": 0}, "connect_timeout": 2, "read_timeout": 5},
+    }  # fmt: skip
+
+
+@pytest.fixture
+def way(moto_port: int) -> Iterator[Way]:
+    """To a server with a bucket, empty at first."""
+    fs = fsspec.filesystem("s3", **reached(moto_port))
+    if fs.exists("bucket"):
+        fs.rm("bucket", recursive=True)
+    fs.mkdir("bucket")
+    way = Way(moto_port)
+    yield way
+    way.cut()
+
+
+S3 = "s3://bucket/runs/run.lcc"
+
+
+def test_s3_cut_in_the_middle(way: Way, moto_port: int) -> None:
+    """Requests are few; a way that is cut is a named error soon, and what was reported as saved
+    restores once it is mended, to the last bit."""
+    options, direct, training = reached(way.port), reached(moto_port), Training()
+    fs = fsspec.filesystem("s3", **direct)
+    with codec.Checkpointer(S3, storage_options=options) as checkpoints:
+        assert way.counted() == {"GET": 1, "PUT": 2, "LIST": 1}
+        for step in range(3):
+            training.save(checkpoints, step)
+            assert way.counted() == {"GET": 1, "PUT": 1, "HEAD": 1}
+
+        # Its answer is lost; s3fs asks again, and is told that it is there.
+        lost: list[str] = []
+
+        def lose(method: str, path: str) -> bool:
+            if method == "PUT":
+                lost.append(path)
+            return method == "PUT" and len(lost) == 1
+
+        way.at_answer = lose
+        assert training.save(checkpoints, 3).kind == "delta"
+        assert set(lost) == {"/bucket/runs/run.lcc/00000003.delta.safetensors"}
+        assert way.counted()["PUT"] == 2
+
+        # The way is cut while the record is put, before or after it arrives.
+        for step, hook in ((4, "at_request"), (6, "at_answer")):
+            way.counted()
+            setattr(way, hook, lambda method, _path: method == "PUT" and way.cut() is None)
+            started = time.perf_counter()
+            with pytest.raises(codec.WriteError, match="nobody could say so") as caught:
+                training.save(checkpoints, step)
+            with pytest.raises(codec.WriteError, match="cannot be reached"):
+                training.save(checkpoints, step + 1)
+            assert time.perf_counter() - started < 10
+            assert way.counted() == {"GET": 1, "PUT": 1}
+            assert "geheim" not in "".join(traceback.format_exception(caught.value))
+            there = f"bucket/runs/run.lcc/{step:08d}.delta.safetensors"
+            assert fs.exists(there) == (hook == "at_answer")
+            with pytest.raises(codec.ChainError, match="cannot be listed: "):
+                codec.restore(S3, storage_options=options)
+            way.at_request = way.at_answer = lambda _method, _path: False
+            way.mend()
+            assert training.save(checkpoints, step + 1).kind == "base"
+            fs.invalidate_cache()
+            assert not fs.exists(there)
+
+        assert training.save(checkpoints, 8).kind == "delta"
+        way.counted()
+        with pytest.raises(codec.LockedError, match="another writer"):
+            codec.merge(S3, storage_options=options)
+    training.check(S3, options)
+    way.counted()
+    found = codec.restore(S3, storage_options=options)
+    assert way.counted() == {"LIST": 1, "GET": 2}  # a base and a delta
+    assert found["w"].tobytes() == training.saved[8]["w"].tobytes()
+    fs.pipe_file("bucket/runs/run.lcc/00000009.delta.safetensors", b"")
+    with pytest.warns(codec.SkippedRecordWarning, match="goes on from step 8; 1 records after it"):
+        codec.Checkpointer(S3, resume=True, storage_options=options).close()
+
+    # What was opened here can be read in a fork: there it has a connection of its own.
+    chain = codec.Chain(S3, storage_options=options)
+    chain.restore(8)
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+        pid = os.fork()
+    if not pid:
+        signal.alarm(20)
+        os._exit(chain.restore(8)["w"].tobytes() != found["w"].tobytes())
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_s3_asynchronously_and_in_commands(
+    way: Way,
+    moto_port: int,
+    forks: None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The process that saves finds its way there, and says what fails; commands find theirs in
+    the environment."""
+    options, training = reached(way.port), Training()
+    with codec.Checkpointer(S3, asynchronous=True, storage_options=options) as checkpoints:
+        for step in range(3):
+            training.save(checkpoints, step)
+        way.cut()
+        with pytest.raises(codec.WriteError, match=r"runs/run\.lcc: cannot be reached"):
+            training.save(checkpoints, 3)
+        way.mend()
+        assert training.save(checkpoints, 3).kind == "delta"
+    with codec.Checkpointer(S3, resume=True, storage_options=options) as checkpoints:
+        assert training.save(checkpoints, 4).kind == "delta"
+    training.check(S3, options)
+
+    for name, value in (
+        ("AWS_ACCESS_KEY_ID", "anna"), ("AWS_SECRET_ACCESS_KEY", "geheim"),
+        ("AWS_DEFAULT_REGION", "eu-central-1"), ("AWS_ENDPOINT_URL", options["endpoint_url"]),
+        ("AWS_MAX_ATTEMPTS", "1"),
+    ):  # fmt: skip
+        monkeypatch.setenv(name, value)
+    zipped, file = str(tmp_path / "run.lcc.zip"), str(tmp_path / "out.safetensors")
+    assert main(["verify", S3]) == main(["info", S3]) == main(["pack", S3, "-o", zipped]) == 0
+    assert main(["export", S3, "--step", "1", "-o", file]) == 0
+    assert main(["compress", file, "-o", "s3://bucket/other.lcc", "--json"]) == 0
+    assert main(["merge", S3, "--steps", "4"]) == 0
+    assert main(["unpack", zipped, "-o", "s3://bucket/copy.lcc"]) == 0
+    assert main(["compact", "s3://bucket/copy.lcc"]) == 0
+    capsys.readouterr()
+    assert main(["info", "s3://bucket/copy.lcc"]) == main(["info", S3]) == 0
+    told = capsys.readouterr()
+    assert re.findall(r"\w+ records", told.out) == ["6 records", "2 records"]
+    training.check(S3, options)
+    fsspec.filesystem("s3", **options).put_file(zipped, "bucket/run.lcc.zip")
+    assert main(["restore", "s3://bucket/run.lcc.zip", "-o", file]) == 0
+    with pytest.raises(SystemExit):
+        main(["pack", S3, "-o", "s3://bucket/other.lcc.zip"])
+    assert main(["verify", "s3://bucket/none.lcc"]) == 1
+    way.cut()
+    assert main(["verify", S3]) == 1
+    told = capsys.readouterr()
+    assert "is a URL; write a local file" in told.err
+    assert re.findall(r"error: s3://bucket/.*: (there is no|cannot be)", told.err) == [
+        "there is no", "cannot be",
+    ]  # fmt: skip
+    assert "Traceback" not in told.err
+    assert "geheim" not in told.err + told.out
+
+
+def test_s3_killed_in_the_middle(moto_port: int) -> None:
+    """The training goes on without it. One that comes back empty is no place to go on from, but
+    one to begin anew."""
+    training = Training()
+    with moto() as (port, process):
+        way = Way(port)
+        options = reached(way.port)
+        fsspec.filesystem("s3", **options).mkdir("bucket")
+        checkpoints = codec.Checkpointer(S3, storage_options=options)
+        training.save(checkpoints, 0)
+        training.save(checkpoints, 1)
+
+        def kill(method: str, _path: str) -> bool:
+            if method == "PUT":
+                os.kill(process.pid, signal.SIGKILL)
+                process.wait()
+                way.cut()
+            return method == "PUT"
+
+        way.at_request = kill
+        with pytest.raises(
+            codec.WriteError, match=r"02\.delta\.safetensors: was not saved, or nobo"
+        ):
+            training.save(checkpoints, 2)
+        with pytest.raises(codec.WriteError, match="cannot be reached, nothing was changed"):
+            training.save(checkpoints, 3)
+    way.at_request = lambda _method, _path: False
+    fs = fsspec.filesystem("s3", **reached(moto_port))
+    if fs.exists("bucket"):
+        fs.rm("bucket", recursive=True)
+    way.mend(moto_port)
+    with pytest.raises(codec.LockedError, match=r"\.writer, .* was deleted"):
+        training.save(checkpoints, 4)
+    checkpoints.close()
+    with pytest.raises(codec.WriteError, match=r"cannot be written to: .*bucket does not exist"):
+        codec.Checkpointer(S3, storage_options=options)
+    fs.mkdir("bucket")
+    training.saved.clear()
+    with codec.Checkpointer(S3, resume=True, storage_options=options) as checkpoints:
+        assert training.save(checkpoints, 5).kind == "base"
+    training.check(S3, options)
+    way.cut()
