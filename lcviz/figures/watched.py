@@ -152,10 +152,10 @@ def _sentence(drawn: Sequence[Watched], runs: Sequence[Watched], measure: str) -
         least, most = (
             pick(told, key=lambda one: one[1].share or 0.0) for pick in (min, max)
         )  # fmt: skip
-        text = f"On average a step takes {_share(*least)}"
-        if len(told) > 1:
-            text += f", in {_share(*most)}" if least[0] != most[0] else ""
-        text = f"{text}. Bases, which are exact, are left out."
+        text = f"On average a step takes {_share(least)} of float32 in {plain(least[0])}"
+        if least[0] != most[0]:
+            text += f" and {_share(most)} in {plain(most[0])}"
+        text += ". Bases, which are exact, are left out."
     else:
         steps, whole = sum(a.steps for _, a in told), sum(a.full_nbytes for _, a in told)
         nbytes = sum(a.nbytes for _, a in told)
@@ -168,8 +168,8 @@ def _sentence(drawn: Sequence[Watched], runs: Sequence[Watched], measure: str) -
     return text
 
 
-def _share(name: str, found: Account) -> str:
-    return f"{percent_text(found.share or 0.0)} of float32 in {plain(name)}"
+def _share(one: tuple[str, Account]) -> str:
+    return percent_text(one[1].share or 0.0)
 
 
 def _table(
@@ -209,9 +209,9 @@ def _kept(found: Account | None) -> str | None:
     if found is None or not found.keeps:
         return None
     keep = found.keeps[-1]
-    scope = "of each tensor" if keep.scope == "tensor" else "of the model"
+    scope = "each tensor" if keep.scope == "tensor" else "whole model"
     more = f", {len(found.keeps) - 1} other before" if len(found.keeps) > 1 else ""
-    return f"{kept_text(keep)} {scope}{more}"
+    return f"{kept_text(keep)}, {scope}{more}"
 
 
 def _coder(found: Account | None) -> str | None:

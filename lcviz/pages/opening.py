@@ -113,7 +113,13 @@ def choose() -> Source | Literal["compare"] | None:
     with st.container(border=True, key="inspect-where"):
         choice = watched.chosen(leave)
         otherwise = "the chain of the run on Live" if choice is None else "what is chosen above"
-        grid = st.grid(2, min_column_width=320, key="inspect-places")
+        if choice is None:
+            grid = st.grid(2, min_column_width=320, key="inspect-places")
+        else:  # then few look for anything else
+            own = _UPLOAD in st.session_state or st.session_state.get("inspect_path")
+            own = bool(own or st.query_params.get("inspect_path"))
+            beside = st.expander("A path or an archive instead", expanded=own, key="inspect-else")
+            grid = beside.grid(2, min_column_width=320, key="inspect-places")
         with grid.cell():
             path = st.text_input(
                 "Path on this machine", key="inspect_path", bind="query-params",

@@ -163,7 +163,10 @@ def _compared(found: Watch, pace: float, names: tuple[str, ...]) -> None:
     _problems(runs)
     table = runs_table(runs, time.time())
     grouped = st.column_config.NumberColumn(format="localized")
-    columns = dict.fromkeys(table.select_dtypes("integer"), grouped)
+    columns = dict.fromkeys(table.select_dtypes("integer"), grouped) | {
+        name: st.column_config.NumberColumn(format=f"%.{digits}f")
+        for name, digits in (("% of float32", 2), ("times smaller", 1))
+    }
     opening = st.column_config.ButtonColumn(
         "run", type="tertiary", alignment="left", pinned=True, key=_OPEN, on_click=_clicked,
         help="A click opens the run in full.",
