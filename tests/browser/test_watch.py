@@ -59,8 +59,8 @@ def test_a_folder_of_runs_while_they_are_written(watching: MakeTab, tmp_path: Pa
     table.click(position={"x": 40, "y": 35 + 35 + 17})  # the name in the second row
     visitor.expecting(page.get_by_text("This is b.lcc")).to_be_visible()
     visitor.expecting(page).to_have_url(re.compile(r"inspect_watch=b\.lcc"))
-    visitor.go("Live")
-    visitor.expecting(page.get_by_role("heading", name="LC-Checkpoint, live")).to_be_visible()
+    visitor.go("Glossary")
+    visitor.expecting(page.get_by_role("heading", name="Glossary")).to_be_visible()
     visitor.go("Inspect")
     visitor.expecting(page.get_by_text("This is b.lcc")).to_be_visible()
     visitor.expecting(page.get_by_text("Step 4, the newest.")).to_be_visible()
