@@ -217,7 +217,7 @@ def _below(place: Path) -> Iterator[Path]:
                 yield folder
                 continue
             if looked >= MOST_FOLDERS:
-                return
+                continue
             looked += 1
             is_one, inner = _look_into(folder)
             if is_one:

@@ -104,10 +104,10 @@ def runs_table(runs: Sequence[Watched], now: float) -> pd.DataFrame:
             "steps": [a and a.steps for a in known],
             "newest step": [a and a.newest for a in known],
             "last record": [_ago(now - a.stamp / 1e9) if a and a.stamp else None for a in known],
-            "a step, bytes": [_rounded(a.step_nbytes if a else None, 0) for a in known],
             "% of float32": [_percent(a) for a in known],
-            "on disk, bytes": [a and a.nbytes for a in known],
             "times smaller": [_rounded(a.times if a else None, 1) for a in known],
+            "a step, bytes": [_rounded(a.step_nbytes if a else None, 0) for a in known],
+            "on disk, bytes": [a and a.nbytes for a in known],
             "kept": [_kept(a) for a in known],
             "coder": [_coder(a) for a in known],
         }

@@ -61,10 +61,10 @@ class Point:
 class Account:
     """A chain in numbers.
 
-    steps: how many. newest: the last of them. stamp: when a record was written last, ns. nbytes: of
-    all records. delta_nbytes, delta_full, delta_steps: of those that are no base, what their steps
-    take in float32, and how many those are. keeps: the settings, the newest last. points: one for
-    each record that leads further.
+    steps: how many. newest: the last of them, 0 if no record can be read. stamp: when a record was
+    written last, ns. nbytes: of all records. delta_nbytes, delta_full, delta_steps: of those that
+    are no base, what their steps take in float32, and how many those are. keeps: the settings, the
+    newest last. points: one for each record that leads further.
     """
 
     steps: int
@@ -194,7 +194,7 @@ def account(every: Sequence[Head]) -> Account:
         share = e.nbytes / of_it if of_it and e.kind != "base" else None
         points.append(Point(e.step, share, nbytes, whole))
     return Account(
-        len(steps), max(h.entry.step for h in every), len(every), max(h.stamp for h in every),
+        len(steps), max(steps, default=0), len(every), max(h.stamp for h in every),
         nbytes, whole, delta_nbytes, delta_full, delta_steps, tuple(keeps),
         tuple(h.problem for h in every if h.problem), tuple(points),
     )  # fmt: skip

@@ -27,6 +27,7 @@ SCRIPT = "app.py"
 BUSY_SECONDS = 60  # since the last record: after that, one looks less often
 ALL, LIVE = "All runs, side by side", "The run on Live"
 MOST_PROBLEMS = 5  # shown
+MOST_WIDTH = 240  # of a name, in pixels
 CHOICE = "inspect_watch"
 _OPEN = "watch-open"  # in the session: the run whose name was clicked in the table
 _LANDED = "watch-landed"  # in the session: whether it has been led to what is watched
@@ -79,11 +80,9 @@ def chosen(on_change: Callable[[], None]) -> Watched | str | None:
     found = watch()
     if found is None:
         return None
-    runs = {} if found.one is None else {found.one.name: found.one}
-    options = [*runs, LIVE]
-    if not runs:
-        runs = {run.name: run for run in found.runs()}
-        options = [ALL, *runs, LIVE]
+    one = found.one
+    runs = {run.name: run for run in ([one] if one else found.runs())}
+    options = [*runs, LIVE] if one else [ALL, *runs, LIVE]
     name = st.selectbox(
         "Watched", options, key=CHOICE, bind="query-params", persist_state="session",
         on_change=on_change, help="What was named when this server was started, after --run. A "
@@ -95,9 +94,10 @@ def chosen(on_change: Callable[[], None]) -> Watched | str | None:
 def back(run: Watched | None, on_click: Callable[[], None]) -> None:
     """The way back to what the page begins with. run: what it shows instead, if that is watched."""
     found = watch()
-    if found is None or (run is not None and found.one and run.name == found.one.name):
+    one = found and found.one
+    if found is None or (run is not None and one is not None and run.name == one.name):
         return
-    first = ALL if found.one is None else found.one.name
+    first = one.name if one else ALL
 
     def clicked() -> None:
         on_click()
@@ -169,11 +169,13 @@ def _compared(found: Watch, pace: float, names: tuple[str, ...]) -> None:
     }
     opening = st.column_config.ButtonColumn(
         "run", type="tertiary", alignment="left", pinned=True, key=_OPEN, on_click=_clicked,
-        help="A click opens the run in full.",
+        width=min(max(map(len, names)) * 8 + 40, MOST_WIDTH), help="A click opens the run in full.",
     )  # fmt: skip
+    state_column = st.column_config.TextColumn(width=130)
     st.dataframe(
         table, key="watch-runs", hide_index=True, placeholder="–", height=_height(len(table)),
-        column_config=columns | {"run": opening}, alt="The runs in numbers, one a row.",
+        column_config=columns | {"run": opening, "state": state_column},
+        alt="The runs in numbers, one a row.",
     )  # fmt: skip
     st.markdown(
         ":small[A click on a name opens that run; so does the list above. A step: bytes of deltas "
