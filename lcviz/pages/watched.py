@@ -94,7 +94,7 @@ def chosen(on_change: Callable[[], None]) -> Watched | str | None:
 def back(run: Watched | None, on_click: Callable[[], None]) -> None:
     """The way back to what the page begins with. run: what it shows instead, if that is watched."""
     found = watch()
-    one = found and found.one
+    one = found.one if found else None
     if found is None or (run is not None and one is not None and run.name == one.name):
         return
     first = one.name if one else ALL
@@ -109,10 +109,12 @@ def back(run: Watched | None, on_click: Callable[[], None]) -> None:
 
 def await_first(run: Watched) -> None:
     """Say what is missing, and run the whole page again once it is there."""
-    text = f"Waiting for the first record at **{plain(str(run.target))}**."
+    text = (
+        f"Waiting for the first record at **{plain(str(run.target))}**: it shows up here by itself."
+    )
     if isinstance(run.target, Path) and not run.target.parent.exists():
         text += " Its folder is not there either: is the path right?"
-    st.info(f"{text} It shows up here by itself.", icon=":material/hourglass_top:")
+    st.info(text, icon=":material/hourglass_top:")
     st.fragment(_look_for_first, run_every=state.POLL_SECONDS)(run)
 
 

@@ -93,13 +93,14 @@ def test_a_chain_that_is_not_there_yet(
     path = tmp_path / "later" / "run.lcc"
     page = started("--run", path)
     (waiting,) = said(page, "info")
-    assert waiting.startswith(f"Waiting for the first record at **{path}**. Its folder is not ")
+    assert waiting.startswith(f"Waiting for the first record at **{path}**: it shows up here by ")
+    assert waiting.endswith(" Its folder is not there either: is the path right?")
     assert (page.texts("error"), page.metrics) == ([], {})
     page.run()
     assert capsys.readouterr().err == f"lcviz: waiting for the first record at {path}\n"  # once
     path.mkdir(parents=True)
     (waiting,) = said(page.run(), "info")
-    assert waiting.endswith(f"{path}**. It shows up here by itself.")
+    assert waiting.endswith(f"{path}**: it shows up here by itself.")
     save(path, 0, 2)
     assert page.run().metrics["Steps"] == ("3", "0 to 2")
     shutil.rmtree(path)  # a trainer that begins anew
