@@ -28,6 +28,7 @@ DEPTH = 3  # folders below a place, the chain's own among them
 MOST_FOLDERS = 2000  # that are looked into: a folder above all data of a machine is a mistake
 MOST_RUNS = 200
 FRESH_SECONDS = 0.5  # what was found just now is not looked for again
+RESTING = 4  # times as long as a look took, the machine is left to whoever trains on it
 SETTLED_NS = 3_000_000_000  # a folder that changed longer ago has a later time at its next change
 DOUBT_SECONDS = 10.0  # not every file system keeps that time
 _URL = re.compile("[a-z][a-z0-9+.-]*://", re.IGNORECASE)
@@ -83,19 +84,21 @@ class Watch:
         self._lock = threading.Lock()
         self._known: dict[Target, _Known] = {}
         self._found: tuple[Watched, ...] = ()
-        self._when = -FRESH_SECONDS
+        self._next = 0.0  # on the clock `time.monotonic`
 
     def runs(self) -> tuple[Watched, ...]:
         """All runs, those that were found first before those that came later."""
         with self._lock:
-            if time.monotonic() - self._when >= FRESH_SECONDS:
+            begun = time.monotonic()
+            if begun >= self._next:
                 every = list(self._targets())
                 for target in every:
                     self._look(target)
                 gone = set(self._known) - set(every)
                 here = [k.now for t, k in self._known.items() if t not in gone]
                 self._found = tuple(sorted(here, key=lambda run: run.number))
-                self._when = time.monotonic()
+                now = time.monotonic()
+                self._next = now + (FRESH_SECONDS and max(FRESH_SECONDS, RESTING * (now - begun)))
             return self._found
 
     @property

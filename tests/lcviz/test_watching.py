@@ -146,8 +146,25 @@ def test_a_settled_folder_is_not_listed_again(
     write(path, 4)
     assert steps(watch) == [4]
     monkeypatch.setattr(watching, "FRESH_SECONDS", 60.0)  # other sessions get what is known
+    assert steps(watch) == [4]
     write(path, 5)
     assert steps(watch) == [4]
+
+
+def test_a_look_that_takes_long_is_rested_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "run.lcc", 2)
+    monkeypatch.setattr(watching, "FRESH_SECONDS", 1e-9)
+    watch, whole = Watch([str(path)]), codec.Chain.__init__
+    with monkeypatch.context() as patch:
+        patch.setattr(codec.Chain, "__init__", lambda *of: (time.sleep(0.1), whole(*of))[1])
+        begun = time.monotonic()
+        assert steps(watch) == [2]
+    write(path, 3)
+    while steps(watch) == [2]:
+        time.sleep(0.01)
+    assert time.monotonic() - begun > 0.1 * (1 + watching.RESTING)
 
 
 def test_links_lead_out_only_where_a_visitor_may_go(tmp_path: Path) -> None:

@@ -59,11 +59,12 @@ def check(source: Path) -> Account:
 def test_the_account_is_that_of_all_bytes(tmp_path: Path) -> None:
     path = write(tmp_path / "run.lcc", 0, 12, base_every=5)
     write(path, 13, 15, bits=4, coder="huffman", scope="tensor")
+    write(path, 16, 17)
     found = check(path)
-    assert found.keeps == (Keep(2, None, "model", "runlength"), Keep(4, None, "tensor", "huffman"))
+    assert found.keeps == (Keep(4, None, "tensor", "huffman"), Keep(2, None, "model", "runlength"))
     full = 4 * (2000 + 30 + 27) + 8
-    assert found.full_nbytes == 16 * full
-    assert found.times == 16 * full / found.nbytes
+    assert found.full_nbytes == 18 * full
+    assert found.times == 18 * full / found.nbytes
     assert found.share == found.delta_nbytes / (found.delta_steps * full)
     bases = [p.step for p in found.points if p.share is None]
     assert bases == [e.step for e in codec.Chain(path).entries if e.kind == "base"]
@@ -138,12 +139,15 @@ def test_broken_beginnings_make_sentences(tmp_path: Path, file: Path) -> None:
         shutil.copy(GOLDEN / "run.lcc" / name, tmp_path)
 
 
-def test_named_for_another_step_or_no_file(tmp_path: Path) -> None:
+def test_cut_off_named_for_another_step_or_no_file(tmp_path: Path) -> None:
     path = write(tmp_path / "run.lcc", 0, 2)
     shutil.copy(path / "00000003.delta.safetensors", path / "00000009.delta.safetensors")
     (path / "00000012.delta.safetensors").mkdir()
+    with (path / "00000006.delta.safetensors").open("r+b") as file:
+        file.truncate(n := file.seek(-1, 2))
     found, _ = look(path)
-    wrong, none = found.problems
+    cut, wrong, none = found.problems
+    assert cut == f"00000006.delta.safetensors: expected {n + 1} bytes, found {n}"
     assert wrong.endswith("expected delta of step 9, found delta of step 3")
     assert none.startswith("00000012.delta.safetensors: cannot be read: ")
-    assert (found.steps, found.newest) == (3, 6)
+    assert (found.steps, found.newest) == (2, 3)

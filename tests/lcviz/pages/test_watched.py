@@ -191,6 +191,7 @@ def test_runs_side_by_side(started: MakePage, tmp_path: Path) -> None:
     assert table["kept"].tolist()[1:] == ["2 bits, whole model", "4 bits, whole model"]
     lines = {s["name"]: s["data"] for s in page.chart("watched-share")["series"]}
     assert {name: len(data) for name, data in lines.items()} == {"two.lcc": 4, "deeper/run.lcc": 9}
+    assert lines["deeper/run.lcc"][-1] == [9, pytest.approx(100 * deltas[-1] / 4800, abs=1e-4)]
     page.set("segmented_control", "watch_measure", "bytes")
     lines = {s["name"]: s["data"] for s in page.chart("watched-bytes")["series"]}
     assert lines["two.lcc"][-1] == [4, table.loc["two.lcc"]["on disk, bytes"]]
