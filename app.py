@@ -1,11 +1,11 @@
-"""The dashboard: streamlit run app.py."""
+"""The dashboard: streamlit run app.py; with -- --run PATH it opens on what grows there."""
 
 from pathlib import Path
 
 import streamlit as st
 
 from lcviz import state
-from lcviz.pages import export, glossary, inspect, learn, live, recover, traced, tune
+from lcviz.pages import export, glossary, inspect, learn, live, recover, traced, tune, watched
 
 st.set_page_config(
     page_title="lcviz: LC-Checkpoint live",
@@ -25,6 +25,7 @@ pages = [
     ),
 ]  # fmt: skip
 page = st.navigation(pages, position="top")
+watched.land(page.url_path == "", pages[4])
 state.keep_run()
 traced.toolbar()
 page.run()

@@ -9,7 +9,7 @@ Not done here: what is said in words (metadata), what metadata and arrays mean (
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from blake3 import blake3
@@ -28,6 +28,7 @@ from .state import CARRIER, Arrays
 from .untrusted import MAX_JSON, MAX_TENSORS, parsed, short, typed
 
 KEY = "lcc"  # the one metadata entry: safetensors writes several in random order
+_FIRST = 4096  # bytes: most headers of deltas, whole
 MAX_LINE = 1000  # characters before the digest: several times what version 1 needs
 _DTYPES = {name: CARRIER[name] for name in ("F64", "F32", "F16", "C64", "BOOL")}
 _DTYPES |= {f"{kind}{bits}": CARRIER[f"{kind}{bits}"] for kind in "IU" for bits in (64, 32, 16, 8)}
@@ -62,7 +63,7 @@ def unseal(data: bytes, where: str) -> tuple[dict[str, Any], Arrays, str]:
     ForeignRecordError, DigestError, VersionError or MalformedRecordError, each naming
     ``where``, what was expected and what was found.
     """
-    start = _checked_header(data, where)
+    start, _ = _header_of(data, len(data), where)
     line, digest = _checked_line(data, start, where)
     metadata = line_of(line, where)
     arrays = _read_arrays(data, where)
@@ -70,16 +71,35 @@ def unseal(data: bytes, where: str) -> tuple[dict[str, Any], Arrays, str]:
     return metadata, arrays, digest
 
 
-def _checked_header(data: bytes, where: str) -> int:
-    """The offset of the first array byte."""
-    if len(data) < 8:
-        raise TruncatedRecordError(where, "at least 8 bytes", f"{len(data)}")
+def peek(file: IO[bytes], nbytes: int, where: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a file's line says, and its header, from its first bytes alone: arrays are not read and
+    the digest is not checked, so that looking at many files, and often, costs little.
+
+    file: at its begin. nbytes: all of its bytes. Raises what `unseal` does, but for DigestError;
+    OSError.
+    """
+    data = file.read(_FIRST)
+    start = 8 + int.from_bytes(data[:8], "little")
+    if len(data) < start <= 8 + MAX_JSON:
+        data += file.read(start - len(data))
+    start, header = _header_of(data, nbytes, where)
+    place = _place_of_line(data, start, where)
+    return line_of((place.group(1) + place.group(2)).decode(), where), header
+
+
+def _header_of(data: bytes, nbytes: int, where: str) -> tuple[int, dict[str, Any]]:
+    """The offset of the first array byte, and the header before it.
+
+    data: at least the bytes up to there. nbytes: of the whole file.
+    """
+    if nbytes < 8:
+        raise TruncatedRecordError(where, "at least 8 bytes", f"{nbytes}")
     length = int.from_bytes(data[:8], "little")
     if length > MAX_JSON:
         raise ForeignRecordError(where, f"a header of at most {MAX_JSON} bytes", f"{length}")
     start = 8 + length
-    if len(data) < start:
-        raise TruncatedRecordError(where, f"{start} bytes for the header", f"{len(data)}")
+    if min(len(data), nbytes) < start:
+        raise TruncatedRecordError(where, f"{start} bytes for the header", f"{nbytes}")
     header = parsed(data[8:start], where, "a safetensors header", ForeignRecordError)
     if len(header) > MAX_TENSORS:
         raise ForeignRecordError(where, f"at most {MAX_TENSORS} tensors", f"{len(header)}")
@@ -88,22 +108,28 @@ def _checked_header(data: bytes, where: str) -> int:
         end = start + max((typed(v["data_offsets"][1], int) for v in views), default=0)
     except (KeyError, IndexError, TypeError) as exc:
         raise ForeignRecordError(where, "data_offsets for every tensor", short(exc)) from exc
-    if len(data) != end:
-        raise TruncatedRecordError(where, f"{short(end)} bytes", f"{len(data)}")
-    return start
+    if nbytes != end:
+        raise TruncatedRecordError(where, f"{short(end)} bytes", f"{nbytes}")
+    return start, header
 
 
 def _checked_line(data: bytes, start: int, where: str) -> tuple[str, str]:
     """The line and the digest at its end, which is that of the file."""
-    place = _LINE.match(data, 8, start)
-    if place is None:
-        raise ForeignRecordError(where, "an LC-Checkpoint digest in the header", "none")
+    place = _place_of_line(data, start, where)
     stored = place.group(2)
     view = memoryview(data)
     found = _blake3(view[: place.start(2)], DIGEST * b"0", view[place.end(2) :])
     if found != stored:
         raise DigestError(where, f"content of BLAKE3 {stored.decode()}", found.decode())
     return (place.group(1) + stored).decode(), stored.decode()
+
+
+def _place_of_line(data: bytes, start: int, where: str) -> re.Match[bytes]:
+    """Where the line stands, its digest the second group."""
+    place = _LINE.match(data, 8, start)
+    if place is None:
+        raise ForeignRecordError(where, "an LC-Checkpoint digest in the header", "none")
+    return place
 
 
 def _read_arrays(data: bytes, where: str) -> Arrays:

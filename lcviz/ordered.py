@@ -20,7 +20,7 @@ _PART = re.compile("[0-9]+-of-[0-9]+$")  # of a checkpoint that was saved in sev
 
 def in_order(files: Sequence[OwnFile]) -> tuple[tuple[OwnFile, ...], str]:
     """By the number in their names, else by their names; and which of it, a sentence."""
-    by_name = {file.name: file for file in sorted(files, key=lambda f: _by_numbers(f.name))}
+    by_name = {file.name: file for file in sorted(files, key=lambda f: by_numbers(f.name))}
     found = steps_of([Path(name) for name in by_name])
     if any(step > MAX_STEP for step, _ in found):
         raise SourceError(
@@ -37,7 +37,7 @@ def in_order(files: Sequence[OwnFile]) -> tuple[tuple[OwnFile, ...], str]:
     )
 
 
-def _by_numbers(name: str) -> tuple[list[str | int], str]:
+def by_numbers(name: str) -> tuple[list[str | int], str]:
     """By which names are sorted as people count: 9 before 10."""
     every = re.split("([0-9]+)", name)  # every other one is a number
     return [int(part) if i % 2 else part for i, part in enumerate(every)], name

@@ -95,13 +95,14 @@ def _archive(source: Source) -> bytes:
             f"The chain has {nbytes_text(chain.nbytes)}, and this page checks up to "
             f"{nbytes_text(MOST_ARCHIVE)}; on the command line: python -m lcviz receipt"
         )
-    if source.folder is not None:  # packed as Export does it
+    if source.grows:  # packed as Export does it
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "run.lcc.zip"
             chain.pack(path)
             return path.read_bytes()
     if isinstance(source.target, Path):
         return source.target.read_bytes()
+    assert not isinstance(source.target, str), "a URL was packed"
     source.target.seek(0)
     return source.target.read()
 

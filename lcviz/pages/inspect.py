@@ -17,14 +17,15 @@ from ..figures.panel import CODER_NAMES, nbytes_text, percent_text, plural
 from ..glossary import explained
 from ..lab.exponents import moved
 from ..lab.inspection import Keep, Overview, overview
-from . import traced
+from . import traced, watched
 from .checking import check_receipt
 from .onestep import one_step
-from .opening import Held, Source, choose, read, reader, sentence
+from .opening import Held, Source, choose, leave, read, reader, sentence
 from .settings import SCOPES
 
 BUSY_SECONDS = 60  # since the last record: after that, one looks less often
 UNASKED_SECONDS = 3  # of decoding
+RESTING = 4  # times as long as decoding took, the machine is left to whoever trains on it
 _ALL = "inspect-all"  # in the session: decode all that is left, however long it takes
 MOST_PROBLEMS = 5  # shown
 
@@ -43,17 +44,25 @@ def page() -> None:
     source = choose()
     if source is None:
         return
+    if source == "compare":
+        watched.side_by_side()
+        return
     try:
         held = read(source)
     except codec.LccError as exc:
+        if source.watched is not None and isinstance(exc, codec.ChainNotFoundError):
+            watched.await_first(source.watched)
+            return
         st.error(f"This cannot be opened. {sentence(exc)}", icon=":material/error:")
         st.button("Look again", icon=":material/refresh:", key="inspect-again")
         return
     with st.container(horizontal=True, vertical_alignment="center", key="inspect-head"):
+        watched.back(source.watched, leave)
         st.markdown(f"This is {source.what}.", width="content")
         pace = _pace(source, held)
         follow = pace is not None and st.toggle(
-            "Follow the newest step", key="inspect_follow", bind="query-params",
+            "Follow the newest step", source.watched is not None, key="inspect_follow",
+            bind="query-params",
             help="New records show up above by themselves. With this, what is decoded below "
             "follows them too.",
         )  # fmt: skip
@@ -64,15 +73,17 @@ def page() -> None:
     check_receipt(source)
     seen = overview(held.catalogue)
     if seen.reached:
+        begun = time.monotonic()
         one_step(source, held, seen, follow)
         _exponents(source, held)
+        held.follow_after = time.monotonic() + (time.monotonic() - begun) * RESTING
 
 
 def _pace(source: Source, held: Held) -> float | None:
     """Seconds between looks at the folder; None where nothing can come."""
     if source.run is not None:
         return state.poll_interval(source.run)
-    if source.folder is None:
+    if not source.grows:
         return None
     newest = max((r.stamp for r in held.catalogue.records), default=0)
     busy = abs(time.time() - newest / 1e9) < BUSY_SECONDS
@@ -88,12 +99,13 @@ def _records(source: Source, pace: float | None, known: int, follow: bool) -> No
     except codec.LccError:
         st.rerun()  # the whole page says what is wrong
     records = held.catalogue.records
-    if pace != _pace(source, held) or (follow and len(records) != known):
+    more = len(records) != known
+    if pace != _pace(source, held) or (follow and more and time.monotonic() >= held.follow_after):
         st.rerun()
     seen = overview(held.catalogue)
     _cards(seen)
     _problems(seen)
-    if len(records) != known and st.button(
+    if more and not follow and st.button(
         f"Go on below with the newest records, up to step {seen.steps[-1]}",
         icon=":material/refresh:", key="inspect-newer",
     ):  # fmt: skip

@@ -1,4 +1,5 @@
-"""What Inspect looks at: the run on Live, a path on this machine, or an uploaded archive."""
+"""What Inspect looks at: the run on Live, a path on this machine, an uploaded archive, or what
+whoever started the server wants to watch."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import streamlit as st
 
@@ -24,6 +25,8 @@ from ..lab.inspection import AT_ONCE, Catalogue, read_on, stamps
 from ..lab.tensors import StepFacts
 from ..session import Run
 from ..shelf import Place
+from ..watching import Watched
+from . import watched
 
 UPLOAD_MIB = 200  # as server.maxUploadSize, which is what stops larger ones on their way
 _TURN = "inspect-turn"  # in the session: how often something was uploaded
@@ -35,15 +38,22 @@ _HELD = "inspect-held"  # in the session: what was found out about the chain bei
 class Source:
     """Where a chain is.
 
-    key: tells it from others. what: in words. target: its path, or an open archive. folder: where
-    records may still come, None of an archive. run: whose chain it is, if it is one of this server.
+    key: tells it from others. what: in words. target: its path or URL, or an open archive. folder:
+    where records may still come, None of an archive. run: whose chain it is, if it is one of this
+    server. watched: what it is, if it is watched.
     """
 
     key: object
     what: str
-    target: Path | IO[bytes]
+    target: str | Path | IO[bytes]
     folder: Path | None = None
     run: Run | None = None
+    watched: Watched | None = None
+
+    @property
+    def grows(self) -> bool:
+        """Whether records may still come."""
+        return self.folder is not None or isinstance(self.target, str)
 
     def chain(self) -> codec.Chain:
         """As it is now. Raises ChainError."""
@@ -55,7 +65,8 @@ class Held:
     """What is known of the chain being looked at, so that nothing is read or decoded twice.
 
     moved: by record, see `Read.key`. undecoded: why the first one that does not decode does not.
-    step: the last one that was rebuilt, with its record's key.
+    step: the last one that was rebuilt, with its record's key. follow_after: when decoding what is
+    newest leaves the machine most of its time, on the clock `time.monotonic`.
     report: what verifying found, and how many records there were.
     """
 
@@ -64,6 +75,7 @@ class Held:
     moved: dict[object, tuple[Moved, ...]] = field(default_factory=dict)
     undecoded: str = ""
     step: tuple[object, StepFacts] | None = None
+    follow_after: float = 0.0
     report: tuple[codec.Report, int] | None = None
 
 
@@ -95,18 +107,27 @@ def _close(file: IO[bytes], place: Place) -> None:
     place.close()
 
 
-def choose() -> Source | None:
+def choose() -> Source | Literal["compare"] | None:
     """The widgets that say where; None, and why, if there is nothing to look at."""
+    watched.problem()
     with st.container(border=True, key="inspect-where"):
-        grid = st.grid(2, min_column_width=320, key="inspect-places")
+        choice = watched.chosen(leave)
+        otherwise = "the chain of the run on Live" if choice is None else "what is chosen above"
+        if choice is None:
+            grid = st.grid(2, min_column_width=320, key="inspect-places")
+        else:  # then few look for anything else
+            own = _UPLOAD in st.session_state or st.session_state.get("inspect_path")
+            own = bool(own or st.query_params.get("inspect_path"))
+            beside = st.expander("A path or an archive instead", expanded=own, key="inspect-else")
+            grid = beside.grid(2, min_column_width=320, key="inspect-places")
         with grid.cell():
             path = st.text_input(
                 "Path on this machine", key="inspect_path", bind="query-params",
-                persist_state="session", placeholder="the chain of the run on Live",
+                persist_state="session", placeholder=otherwise,
                 on_change=_path_given,
                 help="Of a chain's directory, run.lcc, or of an archive, .lcc.zip. Another "
-                "process may be writing to it: nothing is locked or changed. Empty: the run on "
-                "Live.",
+                "process may be writing to it: nothing is locked or changed. Empty: "
+                f"{otherwise.removeprefix('the chain of ')}.",
             )  # fmt: skip
         with grid.cell():
             # A new widget for every upload: the server's copy of the one before is let go.
@@ -131,6 +152,10 @@ def choose() -> Source | None:
         except codec.SourceError as exc:
             st.error(sentence(exc), icon=":material/error:")
             return None
+    if choice == watched.ALL:
+        return "compare"
+    if isinstance(choice, Watched):
+        return _of(choice)
     run = state.current_run()
     if run is None:
         state.await_example()
@@ -150,6 +175,20 @@ def _at(text: str) -> Source:
         folder = path if path.is_dir() else None
     key = (text, None if folder else _changed(path))
     return Source(key, f"**{plain(path.name or text)}**", path, folder)
+
+
+def _of(run: Watched) -> Source:
+    """Whoever named it when the server was started may open it, and so may all others here."""
+    folder = run.folder
+    archive = isinstance(run.target, Path) and not folder
+    key = ("watched", run.name, _changed(Path(run.target)) if archive else None)
+    return Source(key, f"**{plain(run.name)}**", run.target, folder, watched=run)
+
+
+def leave() -> None:
+    """Make room for what is watched."""
+    st.session_state["inspect_path"] = ""
+    _drop()
 
 
 def _changed(path: Path) -> int | None:

@@ -81,13 +81,20 @@ def server(
     browser: Browser, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> Iterator[str]:
     """The dashboard's URL. Its server is started as the README says, and ended afterwards."""
+    log = tmp_path_factory.mktemp("server") / "log"
+    pytestconfig.stash[_log] = log
+    with _serving(log) as url:
+        yield url
+
+
+@contextlib.contextmanager
+def _serving(log: Path, *arguments: str) -> Iterator[str]:
+    """A server's URL. arguments: of the dashboard, behind the --."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    log = tmp_path_factory.mktemp("server") / "log"
-    pytestconfig.stash[_log] = log
     command = [sys.executable, "-m", "streamlit", "run", "app.py"]
-    command += ["--server.port", str(port), "--server.headless", "true"]
+    command += ["--server.port", str(port), "--server.headless", "true", "--", *arguments]
     environment = {k: v for k, v in os.environ.items() if k != "LCVIZ_DATA"}
     # Tests write byte code and caches next to the sources: no reason to look at those again.
     environment["STREAMLIT_SERVER_FILE_WATCHER_TYPE"] = "none"
@@ -222,6 +229,27 @@ def tab(visits: BrowserContext, server: str) -> Iterator[MakeTab]:
     for page in visits.pages:  # opened by those
         if page not in before:
             page.close()
+
+
+@pytest.fixture
+def watching(
+    visits: BrowserContext, tmp_path: Path, pytestconfig: pytest.Config
+) -> Iterator[MakeTab]:
+    """Such a tab at a server of its own, started with the arguments of the first call."""
+    with contextlib.ExitStack() as stack:
+        before = pytestconfig.stash.get(_log, None)
+        made: list[MakeTab] = []
+
+        def make(*arguments: str | Path, **options: Any) -> Tab:
+            if not made:
+                log = pytestconfig.stash[_log] = tmp_path / "server.log"
+                url = stack.enter_context(_serving(log, *map(str, arguments)))
+                made.append(stack.enter_context(_tabs(visits, url)))
+            return made[0](**options)
+
+        yield make
+        if before is not None:
+            pytestconfig.stash[_log] = before
 
 
 @pytest.fixture(scope="module")

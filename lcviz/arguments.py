@@ -1,0 +1,51 @@
+"""What may follow `streamlit run app.py --`: the runs to watch.
+
+    streamlit run app.py -- --run run.lcc
+    streamlit run app.py -- --run runs --run other/run.lcc
+
+Read once, when the first page is asked for. Nothing here ends the process: what is wrong is a
+sentence for the page. Not done here: looking whether anything lies there (watching).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+USAGE = "After the -- of “streamlit run app.py --” stands --run PATH, as often as you like"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """runs: paths or URLs as they were given, each once. problem: a sentence, or ""."""
+
+    runs: tuple[str, ...] = ()
+    problem: str = ""
+
+
+class _MisuseError(Exception):
+    """The arguments say nothing that is known here."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """One that raises instead of ending the process, which is a server."""
+
+    def error(self, message: str) -> NoReturn:
+        raise _MisuseError(message)
+
+
+def asked(arguments: Sequence[str]) -> Asked:
+    """What these arguments ask for; of what is wrong nothing is taken."""
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--run", nargs="+", action="extend", default=[])
+    parser.add_argument("more", nargs="*")  # what one types without --run can mean only that
+    try:
+        found = parser.parse_args(list(arguments))
+        runs = [run.strip() for run in (*found.run, *found.more)]
+        if not all(runs):
+            raise _MisuseError("argument --run: an empty path")
+    except _MisuseError as exc:
+        return Asked(problem=f"These arguments are not understood: {exc}. {USAGE}.")
+    return Asked(tuple(dict.fromkeys(runs)))

@@ -1,0 +1,219 @@
+"""What whoever started the server wants to watch: `streamlit run app.py -- --run PATH`.
+
+The page opens on it, follows it as it grows, and lays several runs side by side. Nothing of it has
+to be there yet. Not done here: one run in full, which is Inspect's as of any chain.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+import codec
+
+from .. import state
+from ..arguments import Asked, asked
+from ..figures.inspected import plain
+from ..figures.panel import enumerated, plural
+from ..figures.watched import MEASURES, runs_over_steps, runs_table
+from ..watching import MOST_RUNS, Watch, Watched
+
+SCRIPT = "app.py"
+BUSY_SECONDS = 60  # since the last record: after that, one looks less often
+ALL, LIVE = "All runs, side by side", "The run on Live"
+MOST_PROBLEMS = 5  # shown
+MOST_WIDTH = 240  # of a name, in pixels
+CHOICE = "inspect_watch"
+_OPEN = "watch-open"  # in the session: the run whose name was clicked in the table
+_LANDED = "watch-landed"  # in the session: whether it has been led to what is watched
+
+
+@st.cache_resource(show_spinner=False, max_entries=1)
+def _watch(arguments: tuple[str, ...]) -> tuple[Asked, Watch | None]:
+    """The one watch of this server; says once, on its console, what is wrong or not there yet."""
+    told = asked(arguments)
+    if told.problem:
+        print(f"lcviz: {told.problem}", file=sys.stderr)
+    if not told.runs:
+        return told, None
+    watch = Watch(told.runs, state.check_may_read)
+    for place in watch.places:
+        if isinstance(place, Path) and not place.exists():
+            print(f"lcviz: waiting for the first record at {place}", file=sys.stderr)
+    return told, watch
+
+
+def _asked() -> tuple[Asked, Watch | None]:
+    script, *arguments = sys.argv
+    return _watch(tuple(arguments)) if Path(script).name == SCRIPT else (Asked(), None)
+
+
+def watch() -> Watch | None:
+    """What is watched; None if nothing is."""
+    return _asked()[1]
+
+
+def land(at_root: bool, inspect: Any) -> None:
+    """Lead a session that begins at the root, with nothing in its URL, to what is watched.
+
+    inspect: the page.
+    """
+    first = not st.session_state.get(_LANDED)
+    st.session_state[_LANDED] = True
+    if first and at_root and _asked() != (Asked(), None) and not st.query_params:
+        st.switch_page(inspect)
+
+
+def problem() -> None:
+    """Say what is wrong with how the server was started."""
+    if text := _asked()[0].problem:
+        st.error(plain(text), icon=":material/error:")
+
+
+def chosen(on_change: Callable[[], None]) -> Watched | str | None:
+    """Which run to look at, by a widget: one of them, ALL, LIVE; None where nothing is watched."""
+    found = watch()
+    if found is None:
+        return None
+    one = found.one
+    runs = {run.name: run for run in ([one] if one else found.runs())}
+    options = [*runs, LIVE] if one else [ALL, *runs, LIVE]
+    name = st.selectbox(
+        "Watched", options, key=CHOICE, bind="query-params", persist_state="session",
+        on_change=on_change, help="What was named when this server was started, after --run. A "
+        "trainer may be writing to it: nothing is locked or changed.",
+    )  # fmt: skip
+    return runs.get(name, name)
+
+
+def back(run: Watched | None, on_click: Callable[[], None]) -> None:
+    """The way back to what the page begins with. run: what it shows instead, if that is watched."""
+    found = watch()
+    one = found.one if found else None
+    if found is None or (run is not None and one is not None and run.name == one.name):
+        return
+    first = one.name if one else ALL
+
+    def clicked() -> None:
+        on_click()
+        st.session_state[CHOICE] = first
+
+    name = "All runs" if first == ALL else plain(first)
+    st.button(name, icon=":material/arrow_back:", key="watch-back", on_click=clicked)
+
+
+def await_first(run: Watched) -> None:
+    """Say what is missing, and run the whole page again once it is there."""
+    text = (
+        f"Waiting for the first record at **{plain(str(run.target))}**: it shows up here by itself."
+    )
+    if isinstance(run.target, Path) and not run.target.parent.exists():
+        text += " Its folder is not there either: is the path right?"
+    st.info(text, icon=":material/hourglass_top:")
+    st.fragment(_look_for_first, run_every=state.POLL_SECONDS)(run)
+
+
+def _look_for_first(run: Watched) -> None:
+    try:
+        codec.Chain(run.target)
+    except codec.ChainNotFoundError:
+        return
+    except codec.LccError:
+        pass  # the page says what is wrong
+    st.rerun()
+
+
+def side_by_side() -> None:
+    """All runs, as they are now and while they grow."""
+    found = watch()
+    assert found is not None, "else nobody could choose this"
+    names = tuple(run.name for run in found.runs())
+    with st.container(horizontal=True, vertical_alignment="center", key="watch-head"):
+        where = enumerated([f"**{plain(str(place))}**" for place in found.places])
+        st.markdown(f"{plural(len(names), 'run')} at {where}.", width="content")
+        state.tables_toggle()
+    if len(names) >= MOST_RUNS:
+        st.caption(f"More than {MOST_RUNS} are not looked at: name a folder further down.")
+    pace = _pace(found.runs())
+    st.fragment(_compared, run_every=pace)(found, pace, names)
+
+
+def _pace(runs: Sequence[Watched]) -> float:
+    """Seconds between two looks."""
+    newest = max((run.account.stamp for run in runs if run.account), default=0)
+    busy = not runs or abs(time.time() - newest / 1e9) < BUSY_SECONDS
+    return state.POLL_SECONDS if busy else state.RESTING_POLL_SECONDS
+
+
+def _compared(found: Watch, pace: float, names: tuple[str, ...]) -> None:
+    runs = found.runs()
+    changed = names != tuple(run.name for run in runs) or pace != _pace(runs)
+    if changed or st.session_state.get(CHOICE, ALL) != ALL:
+        st.rerun()
+    if not runs:
+        st.info(
+            "Waiting for the first run. Looked for are folders named *.lcc*, or with records in "
+            "them, up to three levels down; new ones show up here by themselves.",
+            icon=":material/hourglass_top:",
+        )
+        return
+    _problems(runs)
+    table = runs_table(runs, time.time())
+    grouped = st.column_config.NumberColumn(format="localized")
+    columns = dict.fromkeys(table.select_dtypes("integer"), grouped) | {
+        name: st.column_config.NumberColumn(format=f"%.{digits}f")
+        for name, digits in (("% of float32", 2), ("times smaller", 1))
+    }
+    opening = st.column_config.ButtonColumn(
+        "run", type="tertiary", alignment="left", pinned=True, key=_OPEN, on_click=_clicked,
+        width=min(max(map(len, names)) * 8 + 40, MOST_WIDTH), help="A click opens the run in full.",
+    )  # fmt: skip
+    state_column = st.column_config.TextColumn(width=130)
+    st.dataframe(
+        table, key="watch-runs", hide_index=True, placeholder="–", height=_height(len(table)),
+        column_config=columns | {"run": opening, "state": state_column},
+        alt="The runs in numbers, one a row.",
+    )  # fmt: skip
+    st.markdown(
+        ":small[A click on a name opens that run; so does the list above. A step: bytes of deltas "
+        "and merged records, headers included, for each of their steps, on average. Times "
+        "smaller: than as many full float32 checkpoints, bases included. Of most records only the "
+        "beginning is read here; once a run is open, all of their bytes are checked.]"
+    )
+    measure = state.choice(
+        "Drawn", list(MEASURES), default="share", key="watch_measure", bind="query-params",
+        format_func=MEASURES.__getitem__, label_visibility="collapsed",
+    )  # fmt: skip
+    panel = runs_over_steps(runs, measure)
+    if panel is None:
+        st.info("There is no delta yet, and a base is exact.")
+    else:
+        state.show(panel, f"watched-{measure}")
+
+
+def _height(rows: int) -> int:
+    return min(2 * state.TABLE_HEIGHT, 38 + 35 * rows)
+
+
+def _clicked() -> None:
+    """The name that was clicked becomes the chosen run."""
+    st.session_state[CHOICE] = st.session_state[_OPEN].label
+
+
+def _problems(runs: Sequence[Watched]) -> None:
+    every = [f"{plain(run.name)}: {plain(run.problem)}" for run in runs if run.problem]
+    every += [
+        f"{plain(run.name)}: {plain(text)}"
+        for run in runs
+        if run.account
+        for text in run.account.problems
+    ]
+    for text in every[:MOST_PROBLEMS]:
+        st.error(f"{text.rstrip('.')}.", icon=":material/error:")
+    if (more := len(every) - MOST_PROBLEMS) > 0:
+        st.error(f"And {plural(more, 'problem')} more.", icon=":material/error:")

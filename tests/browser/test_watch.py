@@ -1,0 +1,71 @@
+"""A server that was started to watch a folder of runs, in a browser, while this process writes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import codec
+
+MakeTab = Callable[..., Any]
+CHARTS = "[data-testid=stDataFrame] canvas, .stEChartsChart, .stEChartsChart svg"
+# Marks nodes by a property: one that is replaced loses it, one that is updated keeps it.
+TAG = f"() => document.querySelectorAll('{CHARTS}').forEach((node, i) => {{ node.lcvizTag = i }})"
+TAGS = f"() => [...document.querySelectorAll('{CHARTS}')].map(node => node.lcvizTag ?? null)"
+
+
+def save(path: Path, first: int, last: int, **settings: Any) -> Path:
+    """Steps ``first`` to ``last`` of a chain."""
+    rng = np.random.default_rng(first)
+    state = codec.restore(path) if first else {"w": np.ones((30, 40), np.float32)}
+    with codec.Checkpointer(path, resume=first > 0, **settings) as chain:
+        for step in range(first, last + 1):
+            state["w"] = state["w"] + 0.1 * rng.normal(size=(30, 40)).astype(np.float32) ** 3
+            chain.save(step, state)
+    return path
+
+
+def test_a_folder_of_runs_while_they_are_written(watching: MakeTab, tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
+    a, b = save(folder / "a.lcc", 0, 4), save(folder / "b.lcc", 0, 4, bits=4)
+    visitor = watching("--run", folder).open()
+    page = visitor.page
+    table = page.get_by_test_id("stDataFrame").first
+
+    def cell(column: int, row: int) -> Any:
+        return table.get_by_test_id(f"glide-cell-{column}-{row}")
+
+    visitor.expecting(page.get_by_text("2 runs at ")).to_be_visible()
+    visitor.expecting(page).to_have_url(re.compile(r"/inspect$"))
+    visitor.expecting(cell(0, 0)).to_have_text("a.lcc")
+    visitor.expecting(page.locator(".stEChartsChart svg").first).to_be_visible()
+    page.evaluate(TAG)
+
+    save(a, 5, 6)  # the page finds out by itself
+    visitor.expecting(cell(2, 0)).to_have_text("6")
+    save(folder / "c.lcc", 0, 1)
+    visitor.expecting(page.get_by_text("3 runs at ")).to_be_visible()
+    visitor.expecting(cell(0, 2)).to_have_text("c.lcc")
+    tags = page.evaluate(TAGS)
+    assert len(tags) >= 4
+    assert tags == list(range(len(tags)))  # the very same nodes
+
+    # The example is ready, and moves no more what is below its line.
+    visitor.expecting(page.get_by_role("button", name="Follow one weight")).to_be_visible()
+    table.click(position={"x": 40, "y": 35 + 35 + 17})  # the name in the second row
+    visitor.expecting(page.get_by_text("This is b.lcc")).to_be_visible()
+    visitor.expecting(page).to_have_url(re.compile(r"inspect_watch=b\.lcc"))
+    visitor.go("Glossary")
+    visitor.expecting(page.get_by_role("heading", name="Glossary")).to_be_visible()
+    visitor.go("Inspect")
+    visitor.expecting(page.get_by_text("This is b.lcc")).to_be_visible()
+    visitor.expecting(page.get_by_text("Step 4, the newest.")).to_be_visible()
+    save(b, 5, 5)
+    visitor.expecting(page.get_by_text("Step 5, the newest.")).to_be_visible()
+    page.get_by_role("button", name="All runs").click()
+    visitor.expecting(page.get_by_text("3 runs at ")).to_be_visible()
+    visitor.check()

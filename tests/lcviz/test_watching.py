@@ -1,0 +1,194 @@
+"""Runs at the places that a server was told to watch: found, named, and looked at as they grow."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import codec
+from lcviz import watching
+from lcviz.watching import Watch
+from lcviz.within import check_within
+
+
+@pytest.fixture(autouse=True)
+def _always_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "FRESH_SECONDS", 0.0)
+
+
+def write(path: Path, steps: int = 2, seed: int = 0) -> Path:
+    """A chain; one of fewer steps is continued."""
+    state = {"w": np.random.default_rng(seed).normal(size=50).astype(np.float32)}
+    with codec.Checkpointer(path, resume=True) as chain:
+        for step in range(steps):
+            if chain.step is None or step > chain.step:
+                chain.save(step, {"w": state["w"] + step})
+    return path
+
+
+def names(watch: Watch) -> list[str]:
+    return [run.name for run in watch.runs()]
+
+
+def steps(watch: Watch) -> list[int | None]:
+    return [run.account and run.account.steps for run in watch.runs()]
+
+
+def test_what_lies_below_a_folder(tmp_path: Path) -> None:
+    for name in ("run10.lcc", "run9.lcc", "a/b/deep.lcc", "a/own", ".hidden/x.lcc", "a/b/c/d.lcc"):
+        write(tmp_path / name)
+    (tmp_path / "run9.lcc" / "inner.lcc").mkdir()  # nobody looks into chains
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "x.txt").touch()
+    watch = Watch([str(tmp_path)])
+    found = ["run9.lcc", "run10.lcc", "a/own", "a/b/deep.lcc"]
+    assert names(watch) == found
+    assert (steps(watch), watch.one) == ([2, 2, 2, 2], None)
+    write(tmp_path / "run1.lcc", 3)
+    write(tmp_path / "run9.lcc", 5)
+    (tmp_path / "soon.lcc").mkdir()
+    assert names(watch) == [
+        *found,
+        "run1.lcc",
+        "soon.lcc",
+    ]  # those that were there keep their place
+    assert steps(watch) == [5, 2, 2, 2, 3, None]
+    shutil.rmtree(tmp_path / "run10.lcc")
+    assert names(watch) == ["run9.lcc", "a/own", "a/b/deep.lcc", "run1.lcc", "soon.lcc"]
+    write(tmp_path / "run10.lcc", 1, seed=1)
+    assert [run.number for run in watch.runs()] == [0, 1, 2, 3, 4, 5]  # it is drawn as before
+    assert steps(watch)[1] == 1
+
+
+def test_several_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "a" / "run.lcc")
+    write(tmp_path / "b" / "run.lcc")
+    write(tmp_path / "c" / "run.lcc")
+    monkeypatch.chdir(tmp_path / "a")
+    places = ["run.lcc", str(tmp_path / "b" / "run.lcc"), str(tmp_path / "c"), "s3://x/run.lcc/"]
+    watch = Watch([*places, str(tmp_path / "a" / ".." / "a" / "run.lcc")])
+    assert names(watch) == ["run.lcc", "b/run.lcc", "c/run.lcc", "s3://x/run.lcc/"]
+    assert [run.grows for run in watch.runs()] == 4 * [True]
+    assert (steps(watch), watch.one) == ([2, 2, 2, None], None)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert steps(Watch(["~/a/run.lcc"])) == [2]
+
+
+def test_one_chain_that_comes_grows_and_goes(tmp_path: Path) -> None:
+    path = tmp_path / "later" / "own"
+    watch = Watch([str(path)])
+    assert (names(watch), steps(watch)) == (["own"], [None])
+    assert watch.one is not None
+    path.mkdir(parents=True)  # a chain's, or a folder of chains?
+    assert (names(watch), watch.one) == ([], None)
+    write(path, 3)
+    assert (names(watch), steps(watch)) == (["own"], [3])
+    assert watch.one is not None
+    shutil.rmtree(path)
+    write(path, 2, seed=1)
+    assert steps(watch) == [2]
+    codec.Chain(path).pack(tmp_path / "x.lcc.zip")
+    (packed,) = Watch([str(tmp_path / "x.lcc.zip")]).runs()
+    assert (packed.name, packed.folder, packed.grows) == ("x.lcc.zip", None, False)
+    assert packed.account is not None
+    assert packed.account.steps == 2
+
+
+@pytest.mark.parametrize("name", ["x\0y", "n" * 999, "~nobody-here/run.lcc", "a\udcff.lcc"])
+def test_names_that_are_none(name: str, tmp_path: Path) -> None:
+    (run,) = Watch([f"{tmp_path}/{name}" if name[0] != "~" else name]).runs()
+    assert (run.account, run.problem) == (None, "")
+    assert run.name.encode()  # it can be shown
+
+
+def test_what_cannot_be_opened_is_told_and_tried_again(tmp_path: Path) -> None:
+    file = tmp_path / "run.lcc.zip"
+    file.write_bytes(b"none")
+    watch = Watch([str(file)])
+    (run,) = watch.runs()
+    assert "is not a readable .lcc.zip" in run.problem
+    write(tmp_path / "run.lcc")
+    codec.Chain(tmp_path / "run.lcc").pack(tmp_path / "good.zip")
+    (tmp_path / "good.zip").rename(file)
+    (run,) = watch.runs()
+    assert (run.problem, steps(watch)) == ("", [2])
+
+
+def test_a_settled_folder_is_not_listed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "run.lcc", 2)
+    ago = time.time() - 60
+    os.utime(path, (ago, ago))
+    listed: list[Any] = []
+    whole = codec.Chain.__init__
+
+    def counted(self: codec.Chain, source: Any) -> None:
+        listed.append(source)
+        whole(self, source)
+
+    monkeypatch.setattr(codec.Chain, "__init__", counted)
+    watch = Watch([str(path)])
+    for _ in range(3):
+        assert steps(watch) == [2]
+    assert listed == [path]
+    monkeypatch.setattr(watching, "DOUBT_SECONDS", 0.0)  # now and then, for what keeps no time
+    assert steps(watch) == [2]
+    assert listed == [path, path]
+    monkeypatch.undo()
+    monkeypatch.setattr(watching, "FRESH_SECONDS", 0.0)
+    write(path, 4)
+    assert steps(watch) == [4]
+    monkeypatch.setattr(watching, "FRESH_SECONDS", 60.0)  # other sessions get what is known
+    assert steps(watch) == [4]
+    write(path, 5)
+    assert steps(watch) == [4]
+
+
+def test_a_look_that_takes_long_is_rested_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "run.lcc", 2)
+    monkeypatch.setattr(watching, "FRESH_SECONDS", 1e-9)
+    watch, whole = Watch([str(path)]), codec.Chain.__init__
+    with monkeypatch.context() as patch:
+        patch.setattr(codec.Chain, "__init__", lambda *of: (time.sleep(0.1), whole(*of))[1])
+        begun = time.monotonic()
+        assert steps(watch) == [2]
+    write(path, 3)
+    while steps(watch) == [2]:
+        time.sleep(0.01)
+    assert time.monotonic() - begun > 0.1 * (1 + watching.RESTING)
+
+
+def test_links_lead_out_only_where_a_visitor_may_go(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "runs", write(tmp_path / "secret" / "other.lcc")
+    write(inside / "run.lcc")
+    (inside / "link.lcc").symlink_to(outside)
+    (inside / "same.lcc").symlink_to(inside / "run.lcc")
+
+    def check(folders: str, address: str = "0.0.0.0") -> list[str]:
+        watch = Watch([str(inside)], lambda path: check_within([path], address, folders))
+        return names(watch)
+
+    assert check("") == check("/nowhere") == ["run.lcc", "same.lcc"]
+    assert check(str(outside)) == ["link.lcc", "run.lcc", "same.lcc"]
+    assert check("", "127.0.0.1") == ["link.lcc", "run.lcc", "same.lcc"]
+    assert len(Watch([str(outside)], lambda path: check_within([path], "", "")).runs()) == 1
+
+
+def test_what_is_above_everything_is_not_walked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for i in range(6):
+        write(tmp_path / f"{i}" / "run.lcc", 1)
+    monkeypatch.setattr(watching, "MOST_FOLDERS", 4)
+    assert len(Watch([str(tmp_path)]).runs()) == 3
+    monkeypatch.setattr(watching, "MOST_RUNS", 2)
+    assert names(Watch([str(tmp_path)])) == ["0/run.lcc", "1/run.lcc"]
