@@ -322,18 +322,16 @@ def _settle_tokens(
     if final is None:
         final = np.arange(kernels.N_BINS, dtype=np.uint16)
     pieces = workers.pieces(-(-s.units // units), least=_least(s, units))
-    near = int(kernels.NEAR)
-    counts = np.zeros((len(pieces), n_levels, near + kernels.MAX_CLASSES), np.int32)
+    cells = int(kernels.NEAR) + kernels.MAX_CLASSES
+    counts = np.zeros((len(pieces), n_levels, cells), np.int32)
 
     def work(i: int, _scratch: workers.Scratch) -> None:
         kernels.settle_tokens(*pieces[i], units, final, s.marks, s.codes, s.numbers, counts[i])
 
     workers.spread(work, len(pieces))
-    whole = counts[:, 1:].sum(axis=0, dtype=np.int64)
-    tokens = whole[:, near:]
-    begins = runlength.FIRST_RUN[: np.searchsorted(runlength.FIRST_RUN, near)]
-    tokens[:, : begins.size] += np.add.reduceat(whole[:, :near], begins, axis=1)
-    return np.asarray(tokens)
+    tokens = np.zeros((n_levels - 1, kernels.MAX_CLASSES), np.int64)
+    kernels.sum_tokens(counts, tokens)
+    return tokens
 
 
 def _write(

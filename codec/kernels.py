@@ -484,6 +484,22 @@ def settle_tokens(first, last, units, final, marks, codes, numbers, counts):
 
 
 @_compiled
+def sum_tokens(counts, tokens):
+    """Add up what `settle_tokens` counted in several pieces, short runs by their class.
+
+    counts: int32 (pieces, k, NEAR + MAX_CLASSES). tokens: int64 (k - 1, MAX_CLASSES), zeros,
+    filled.
+    """
+    for piece in range(counts.shape[0]):
+        for code in range(1, counts.shape[1]):
+            for run in range(NEAR):
+                kind, _ = _class_of(run)
+                tokens[code - 1, kind] += counts[piece, code, run]
+            for kind in range(MAX_CLASSES):
+                tokens[code - 1, kind] += counts[piece, code, NEAR + np.uint64(kind)]
+
+
+@_compiled
 def near_words(words, near):
     """Code words together with the open bits of the run, for runs below NEAR.
 
