@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from . import huffman, kernels, runlength, tables, workers
 from .errors import CodeTableError, SettingsError, StreamError
 from .kernels import MAX_STREAM, UNIT
+from .pages import LARGE, Pages
 from .quantize import Codes, Quantized, empty_codes
 from .survivors import Segments, Survivors, packed
 from .tables import CODERS, CodeTable, Counts
@@ -27,6 +28,7 @@ MAX_LEVELS = 511  # zero, and one level for each exponent field and sign
 SYMBOLS_A_STREAM = 8192  # of a stream at least, so that its own 6 bytes do not matter
 NS_A_UNIT, NS_A_SURVIVOR = 500, 4  # about, of one thread
 NS_A_PIECE = 100_000  # several times what it costs to call another thread
+BITS_A_PIECE = 2**20  # about, at most: they are written elsewhere before they get their place
 STREAMS = 8  # but not fewer streams than this, if there are so many units
 
 SPARE = 4  # words behind a stream that a decoder may look at
@@ -320,18 +322,16 @@ def _settle_tokens(
     if final is None:
         final = np.arange(kernels.N_BINS, dtype=np.uint16)
     pieces = workers.pieces(-(-s.units // units), least=_least(s, units))
-    near = int(kernels.NEAR)
-    counts = np.zeros((len(pieces), n_levels, near + kernels.MAX_CLASSES), np.int32)
+    cells = int(kernels.NEAR) + kernels.MAX_CLASSES
+    counts = np.zeros((len(pieces), n_levels, cells), np.int32)
 
     def work(i: int, _scratch: workers.Scratch) -> None:
         kernels.settle_tokens(*pieces[i], units, final, s.marks, s.codes, s.numbers, counts[i])
 
     workers.spread(work, len(pieces))
-    whole = counts[:, 1:].sum(axis=0, dtype=np.int64)
-    tokens = whole[:, near:]
-    begins = runlength.FIRST_RUN[: np.searchsorted(runlength.FIRST_RUN, near)]
-    tokens[:, : begins.size] += np.add.reduceat(whole[:, :near], begins, axis=1)
-    return np.asarray(tokens)
+    tokens = np.zeros((n_levels - 1, kernels.MAX_CLASSES), np.int64)
+    kernels.sum_tokens(counts, tokens)
+    return tokens
 
 
 def _write(
@@ -339,27 +339,28 @@ def _write(
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], Sums]:
     s, units, table, levels = m.survivors, m.units, choice.table, m.levels
     n_streams = -(-s.units // units)
-    pieces = workers.pieces(n_streams, least=_least(s, units))
+    most = max(BITS_A_PIECE * n_streams // max(choice.bits, 1), 1)
+    pieces = workers.pieces(n_streams, least=_least(s, units), most=most)
     k = len(levels)
     words, escape = table.full_words(k - 1)
     near = np.empty(k * int(kernels.NEAR) if table.classes > 1 else 0, np.uint32)
     kernels.near_words(words, near)
     symbol_bits = runlength.symbol_bits(k - 1)
     sizes = np.zeros(n_streams, np.int64)
-    payload = _InOrder(choice.bits // 32 + n_streams + 1)
+    payload = _InOrder(choice.bits // 32 + n_streams + 1, s.dense and choice.bits >= 8 * LARGE)
     tracks, starts, n_tensors = _track_of(segments)
     sums = np.zeros((len(pieces), n_tensors), np.uint64)
     all_levels = _padded(levels)
-    most = huffman.MAX_LENGTH
+    longest = huffman.MAX_LENGTH
     if table.classes > 1:  # a word and the open bits, or an escape and all that follows it
-        most += runlength.CLASS_BITS + symbol_bits + int(runlength.OPEN_BITS[-1])
+        longest += runlength.CLASS_BITS + symbol_bits + int(runlength.OPEN_BITS[-1])
 
     def work(i: int, scratch: workers.Scratch) -> None:
         first, last = pieces[i]
         coded = s.numbers[first * units : last * units].sum(dtype=np.int64)
         if table.classes == 1:
             coded = (last - first) * units * UNIT
-        out = scratch.room(int(coded) * most // 32 + 2 * (last - first) + 2)
+        out = scratch.room(int(coded) * longest // 32 + 2 * (last - first) + 2)
         used = kernels.write(
             first, last, units, s.n, s.marks, s.codes, words, near, escape, symbol_bits, out, sizes,
             tracks, starts, all_levels, mode, sums[i], scratch.positions, scratch.moved,
@@ -428,10 +429,16 @@ def _begins(
 
 
 class _InOrder:
-    """Parts that come in any order, joined in theirs without being kept twice."""
+    """Parts that come in any order, joined in theirs without being kept twice.
 
-    def __init__(self, most: int) -> None:
-        self._joined = np.empty(most, np.uint32)
+    most: words of all. sparing: while they come, memory is given back elsewhere, bit by bit; so
+    it is taken bit by bit.
+    """
+
+    def __init__(self, most: int, sparing: bool) -> None:
+        self._joined = np.empty(0 if sparing else most, np.uint32)
+        if sparing:
+            self._joined = Pages(4 * most).content.view(np.uint32)
         self._used = self._next = 0
         self._waiting: dict[int, NDArray[np.uint32]] = {}
         self._lock = threading.Lock()

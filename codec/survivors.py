@@ -10,9 +10,8 @@ Not done here: which survivors become which level (quantize), how they are writt
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from . import kernels, workers
 from .kernels import N_BINS, UNIT
+from .pages import Pages
 from .quantize import EXACT_BINS, Codes, Histogram, Tallies
 
 PROBED = 4  # units: with fewer it is soon seen what is large
@@ -62,29 +62,13 @@ class Segments:
 class _Room:
     """Memory for the survivors of so many units.
 
-    In small pages, so that what is not reached takes none, and what is done with can be given
-    back: at most a third of the codes is used where most of a delta is zero.
+    codes: in small pages, so that what is not reached takes none, and what is done with can be
+    given back: at most a third is used where most of a delta is zero.
     """
 
     def __init__(self, units: int) -> None:
         self.marks = np.empty(units * (UNIT // kernels.WORD), np.uint64)
-        self._pages: mmap.mmap | None = None
-        if units == 0 or not hasattr(mmap, "MADV_NOHUGEPAGE"):  # Linux alone has it
-            self.codes = np.empty(units * UNIT, np.uint8)
-            return
-        try:  # private, or a forked child would write into its parent's
-            private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-            self._pages = mmap.mmap(-1, units * UNIT, flags=private)
-        except OSError as exc:
-            raise MemoryError(f"no memory for the codes of {units * UNIT} elements") from exc
-        with suppress(OSError):  # a kernel that knows no others
-            self._pages.madvise(mmap.MADV_NOHUGEPAGE)
-        self.codes = np.frombuffer(self._pages, np.uint8)
-
-    def give_back(self, begin: int, end: int) -> None:
-        """The codes' bytes begin..end are not needed any more; they read as 0 from now on."""
-        if self._pages is not None:
-            self._pages.madvise(mmap.MADV_DONTNEED, begin, end - begin)
+        self.codes = Pages(units * UNIT)
 
 
 @dataclass
@@ -106,14 +90,19 @@ class Survivors:
         """Stretches of 65536 elements, the last one shorter."""
         return self.numbers.size
 
+    @property
+    def dense(self) -> bool:
+        """Whether more than half of all elements survive."""
+        return _most(self.numbers)
+
     def leave(self, first: int, last: int) -> None:
         """Nobody will look at the codes of the units first..last again.
 
         Where there are few, they are left as they are: it is faster to write over them.
         """
         numbers, unit = self.numbers[first:last], UNIT * self.codes.itemsize
-        if numbers.sum(dtype=np.int64) > numbers.size * (UNIT // 2):
-            self.room.give_back(first * unit, (first + numbers.size) * unit)
+        if _most(numbers):
+            self.room.codes.give_back(first * unit, (first + numbers.size) * unit)
 
 
 class _Rooms:
@@ -133,9 +122,9 @@ class _Rooms:
             room = self._idle.pop()
         except IndexError:
             room = _Room(0)
-        if room.codes.size < units * UNIT * itemsize:
+        if room.codes.content.size < units * UNIT * itemsize:
             room = _Room(units * itemsize)
-        codes: Codes = room.codes[: units * UNIT * itemsize]
+        codes: Codes = room.codes.content[: units * UNIT * itemsize]
         codes = codes if itemsize == 1 else codes.view(np.uint16)
         marks = room.marks[: units * (UNIT // kernels.WORD)]
         yield Survivors(n, marks, codes, np.empty(units, np.int32), room)
@@ -213,6 +202,10 @@ def _collect(
 
     workers.spread(work, len(pieces))
     return found.together(noted), int(threshold)
+
+
+def _most(numbers: NDArray[np.int32]) -> bool:
+    return int(numbers.sum(dtype=np.int64)) > numbers.size * (UNIT // 2)
 
 
 def _addresses(arrays: Sequence[NDArray[np.float32]]) -> NDArray[np.uint64]:

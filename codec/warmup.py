@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from .coding import decode, encode
+from .kernels import UNIT
 from .quantize import quantize
+from .survivors import PROBED
 from .tables import CODERS
 from .track import Tracker
 
@@ -17,7 +19,7 @@ def warm_up() -> None:
     more than 256 levels or 128 exponents in one delta would need is left out. Harmless to call
     twice, and from several threads.
     """
-    values = np.linspace(-1, 1, 1000, dtype=np.float32)
+    values = np.linspace(-1, 1, PROBED * UNIT, dtype=np.float32)
     start = {"w": np.zeros_like(values)}
     for coder in CODERS:
         tracker = Tracker(start, coder=coder)

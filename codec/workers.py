@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from . import kernels
 from .errors import SettingsError
+from .pages import Pages
 
 SUBNORMAL, ONE = np.float32(2.0**-130), np.float32(1)
 PIECES = 8  # of work for each thread, so that a slow one does not keep the others waiting
@@ -37,9 +38,9 @@ class Scratch:
         self.words = np.empty(0, np.uint32)
 
     def room(self, n: int) -> NDArray[np.uint32]:
-        """At least n uint32, of any content."""
+        """At least n uint32, of any content; little of it is filled, mostly."""
         if self.words.size < n:
-            self.words = np.empty(n + n // 4, np.uint32)
+            self.words = Pages(4 * (n + n // 4)).content.view(np.uint32)
         return self.words
 
 
@@ -154,12 +155,15 @@ def threads() -> int:
     return _crew.n
 
 
-def pieces(n: int, *, least: int = 1, step: int | None = None) -> list[tuple[int, int]]:
+def pieces(
+    n: int, *, least: int = 1, most: int | None = None, step: int | None = None
+) -> list[tuple[int, int]]:
     """0..n cut into ranges for `spread`: a few for each thread, of at least ``least``.
 
-    step: or of exactly so many, but for the last.
+    most: and no more than so many, unless least is more. step: or of exactly so many, but for the
+    last.
     """
-    step = step or max(least, -(-n // (PIECES * _crew.n)), 1)
+    step = step or max(least, min(-(-n // (PIECES * _crew.n)), most or n), 1)
     return [(i, min(i + step, n)) for i in range(0, n, step)]
 
 

@@ -274,6 +274,12 @@ def test_growth() -> None:
     assert "| 64k " in markdown.growth(rows)
 
 
+def test_memory_while_dense_deltas_are_written() -> None:
+    """Survivors take 1.125 bytes an element; what is written of them takes their place."""
+    extra = scaling.memory(2**22, "gauss", 4, "huffman")
+    assert extra is None or 1.0 < extra < 1.25
+
+
 def test_line() -> None:
     sizes = [2**20, 2**22, 2**24]
     fixed, ns, off = scaling.line(sizes, [2e6 / n + 0.5 for n in sizes])  # 2 ms and 0.5 ns each

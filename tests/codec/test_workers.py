@@ -144,7 +144,9 @@ def test_trackers_side_by_side() -> None:
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 63, 64, 1000])
-@pytest.mark.parametrize("kind", [{}, {"least": 4}, {"step": 3}])
+@pytest.mark.parametrize(
+    "kind", [{}, {"least": 4}, {"step": 3}, {"most": 2}, {"least": 4, "most": 2}]
+)
 def test_pieces(n: int, kind: dict[str, int]) -> None:
     for n_threads in (1, 3):
         codec.set_threads(n_threads)
@@ -155,6 +157,8 @@ def test_pieces(n: int, kind: dict[str, int]) -> None:
         assert all(size >= kind.get("least", 1) for size in sizes[:-1])
         if "step" in kind:
             assert set(sizes[:-1]) <= {3}
+        elif "most" in kind:
+            assert max(sizes, default=0) <= max(kind["most"], kind.get("least", 1))
         else:
             assert len(cut) <= workers.PIECES * n_threads
 
