@@ -41,7 +41,8 @@ def test_there_are_snippets() -> None:
 
 @pytest.mark.parametrize("snippet", [s for s in SNIPPETS if s not in TRAINING + TRAINERS])
 def test_snippet_runs(snippet: str, tmp_path: Path) -> None:
-    run(["-c", snippet], tmp_path)
+    """As written; what lies in a bucket lies in memory here, which opens the same way."""
+    run(["-c", snippet.replace("s3://", "memory://")], tmp_path)
 
 
 def test_training_and_codec_commands_run(
