@@ -37,7 +37,7 @@ class Kept:
 
 @dataclass
 class Part:
-    """One rank's part of a save that may be committed. records: how many it wrote."""
+    """One rank's part of a save that may be committed. written: its records. n: see `Kept`."""
 
     moved: list[Moved] = field(default_factory=list)
     held: dict[str, Held] = field(default_factory=dict)

@@ -176,6 +176,8 @@ class ChainWriter(FileSystemWriter):
             super().finish(metadata, results)
             fsync_directory(step)
         except OSError as exc:
+            with contextlib.suppress(OSError):  # a step whose save has failed is not whole
+                self._mark(step).unlink()
             raise WriteError(f"{step}: its metadata could not be written: {exc}") from exc
 
     def __reduce__(self) -> NoReturn:

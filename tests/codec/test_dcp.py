@@ -19,7 +19,7 @@ from torch.distributed.checkpoint.api import CheckpointException
 
 import codec
 from codec import storage
-from codec.dcp import ChainReader, ChainWriter, needed
+from codec.dcp import ChainReader, ChainWriter, files, needed
 from codec.dcp.chunks import Rules, grouped
 from codec.dcp.files import is_name
 
@@ -147,7 +147,7 @@ def test_settings(tmp_path: Path) -> None:
     assert not torch.equal(found[MOMENT], tensors_of(state)[MOMENT])
 
 
-@pytest.mark.parametrize("at", ["records", "metadata"])
+@pytest.mark.parametrize("at", ["records", "metadata", "names"])
 def test_a_failed_save_changes_nothing(
     at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,10 +158,11 @@ def test_a_failed_save_changes_nothing(
     fsyncs = iter(range(100))
 
     def full(descriptor: int) -> None:
-        if at == "metadata" or next(fsyncs) == 2:  # file and directory of one record, then another
+        # File and directory of one record, then another; the steps' directory, then the step's.
+        if at == "metadata" or next(fsyncs) == {"records": 2, "names": 1}[at]:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    place = dcp.filesystem if at == "metadata" else storage
+    place = {"records": storage, "metadata": dcp.filesystem, "names": files}[at]
     system = types.SimpleNamespace(**vars(os))
     system.fsync = full
     monkeypatch.setattr(place, "os", system)
@@ -171,7 +172,7 @@ def test_a_failed_save_changes_nothing(
     assert isinstance(fault(error), codec.WriteError), error.value
     left = {path.name for path in (tmp_path / "2").iterdir()}
     assert ".metadata" not in left
-    assert at == "metadata" or not left
+    assert at != "records" or not left
     with pytest.raises(CheckpointException, match="no whole checkpoint"):
         load(tmp_path / "2")
     dcp.save(third, storage_writer=writer, checkpoint_id=tmp_path / "2")
