@@ -9,11 +9,15 @@ paths can be compared. Bytes are all files of a step's directory, the median of 
 base; seconds are medians, of the slowest rank, with one thread a rank. "equal": what plain DCP
 loads are the weights, what the codec's reader loads are tracks that codec.Tracker has kept beside
 it, both to the last bit. Whatever is to be loaded lies in the page cache.
+
+With --trained the weights are those of a perceptron that AdamW trains on scikit-learn's digits, ten
+iterations a step.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -22,7 +26,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,12 +35,13 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import DTensor, Shard, distribute_tensor
+from torch.distributed.tensor import Shard, distribute_tensor
 
 import codec
 from codec.bench import markdown
 from codec.dcp import ChainReader, ChainWriter
 
+Tensors = dict[str, torch.Tensor]
 COLUMNS = 512
 TENSORS = 8
 HEADER = ("ranks", "saved by", "first step", "a step", "save, s", "load, s", "equal")
@@ -51,6 +56,7 @@ def main() -> int:
     parser.add_argument("--ranks", default="1,2,4")
     parser.add_argument("--steps", type=int, default=8, help="after the base")
     parser.add_argument("--bits", type=int, default=2)
+    parser.add_argument("--trained", action="store_true", help="weights of a training")
     parser.add_argument("--moments", action="store_true", help="and two of an optimizer, exact")
     parser.add_argument("--folder", type=Path, help="where steps are written (default: temporary)")
     options = parser.parse_args()
@@ -85,17 +91,12 @@ def measure(options: argparse.Namespace) -> None:
     codec.set_threads(1)
     codec.warm_up()
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
-    rows = options.parameters // (COLUMNS * TENSORS)
-    rng = torch.Generator().manual_seed(0)
-
-    def drawn(scale: float) -> list[torch.Tensor]:
-        return [torch.randn((rows, COLUMNS), generator=rng) * scale for _ in range(TENSORS)]
-
-    def shards(scale: float) -> dict[str, DTensor]:
-        each = enumerate(drawn(scale))
-        return {f"layers.{i}.weight": distribute_tensor(t, mesh, [Shard(0)]) for i, t in each}
-
-    model = shards(0.02)
+    make = trained if options.trained else drawn
+    states = (
+        {name: distribute_tensor(t, mesh, [Shard(0)]) for name, t in whole.items()}
+        for whole in make(options.parameters)
+    )
+    model = next(states)
     state: dict[str, Any] = {"model": model}
     if options.moments:
         state["optim"] = {"state": {name: {"exp_avg": t.clone()} for name, t in model.items()}}
@@ -106,10 +107,10 @@ def measure(options: argparse.Namespace) -> None:
     saves: dict[str, list[float]] = {name: [] for name in names}
     sizes: dict[str, list[int]] = {name: [] for name in names}
     for step in range(options.steps + 1):
-        for name, tensor in shards(0.0002).items() if step else ():
-            model[name] += tensor
+        for name, tensor in next(states).items() if step else ():
             for moment in state.get("optim", {"state": {name: {}}})["state"][name].values():
-                moment += tensor
+                moment += tensor - model[name]
+            model[name].copy_(tensor)
         for name, tensor in model.items():
             value = {"w": tensor.to_local().clone()}
             if name in tracks:
@@ -144,6 +145,39 @@ def measure(options: argparse.Namespace) -> None:
     if dist.get_rank() == 0:
         print(json.dumps(found), flush=True)
     dist.destroy_process_group()
+
+
+def drawn(parameters: int) -> Iterator[Tensors]:
+    """A random walk."""
+    rng = torch.Generator().manual_seed(0)
+    shape = parameters // (COLUMNS * TENSORS), COLUMNS
+    model = {f"{i}.weight": torch.randn(shape, generator=rng) * 0.02 for i in range(TENSORS)}
+    while True:
+        yield model
+        for tensor in model.values():
+            tensor += torch.randn(shape, generator=rng) * 0.0002
+
+
+def trained(parameters: int) -> Iterator[Tensors]:
+    """Two hidden layers as wide as so many parameters allow, after a hundred iterations on."""
+    from sklearn.datasets import load_digits
+
+    images, labels = map(torch.from_numpy, load_digits(return_X_y=True))
+    torch.manual_seed(0)
+    wide = int(parameters**0.5)
+    net = torch.nn.Sequential(
+        torch.nn.Linear(64, wide), torch.nn.ReLU(), torch.nn.Linear(wide, wide), torch.nn.ReLU(),
+        torch.nn.Linear(wide, 10),
+    )  # fmt: skip
+    optimizer = torch.optim.AdamW(net.parameters())
+    for iteration in itertools.count():
+        if iteration >= 100 and iteration % 10 == 0:
+            yield {name: tensor.clone() for name, tensor in net.state_dict().items()}
+        chosen = torch.randint(len(labels), (32,))
+        loss = torch.nn.functional.cross_entropy(net(images[chosen].float() / 16), labels[chosen])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
 
 
 def timed(run: Callable[[], object]) -> float:

@@ -57,8 +57,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--chunk", type=int, default=4_000_000, help="parameters to measure with")
-    parser.add_argument("--steps", type=int, default=12, help="to measure with")
+    parser.add_argument("--chunk", type=int, default=70_000_000, help="parameters to measure with")
+    parser.add_argument("--steps", type=int, default=8, help="to measure with")
     parser.add_argument("--ranks", type=int, default=1000)
     parser.add_argument("--parameters", type=float, default=70e9)
     parser.add_argument("--base-every", type=int, default=50)
