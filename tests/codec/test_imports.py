@@ -89,6 +89,18 @@ def test_public_names() -> None:
                     assert inspect.getdoc(function), f"{name}.{member}"
 
 
+def test_public_names_of_dcp() -> None:
+    from codec import dcp
+
+    assert dcp.__all__ == ["ChainReader", "ChainWriter", "needed"]
+    for name in dcp.__all__:
+        value = getattr(dcp, name)
+        own = (
+            [] if inspect.isfunction(value) else [v for k, v in vars(value).items() if k[0] != "_"]
+        )
+        assert all(map(inspect.getdoc, [value, *filter(inspect.isfunction, own)])), name
+
+
 def test_every_module_says_what_it_is() -> None:
     for path in ROOT.rglob("*.py"):
         assert ast.get_docstring(ast.parse(path.read_text())), path
