@@ -95,10 +95,9 @@ def test_public_names_of_dcp() -> None:
     assert dcp.__all__ == ["ChainReader", "ChainWriter", "needed"]
     for name in dcp.__all__:
         value = getattr(dcp, name)
-        own = (
-            [] if inspect.isfunction(value) else [v for k, v in vars(value).items() if k[0] != "_"]
-        )
-        assert all(map(inspect.getdoc, [value, *filter(inspect.isfunction, own)])), name
+        members = {} if inspect.isfunction(value) else vars(value)
+        own = [v for k, v in members.items() if inspect.isfunction(v) and k[0] != "_"]
+        assert all(each.__doc__ for each in (value, *own)), name
 
 
 def test_every_module_says_what_it_is() -> None:
