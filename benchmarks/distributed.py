@@ -8,7 +8,8 @@ distribution of deviation 0.02, and each step adds one of deviation 0.0002: no t
 paths can be compared. Bytes are all files of a step's directory, the median of those after the
 base; seconds are medians, of the slowest rank, with one thread a rank. "equal": what plain DCP
 loads are the weights, what the codec's reader loads are tracks that codec.Tracker has kept beside
-it, both to the last bit. Whatever is to be loaded lies in the page cache.
+it, both to the last bit. "behind": the distance from what is loaded to the live weights, in per
+cent of the way that these have gone since the base. Whatever is loaded lies in the page cache.
 
 With --trained the weights are those of a perceptron that AdamW trains on scikit-learn's digits, ten
 iterations a step.
@@ -44,7 +45,7 @@ from codec.dcp import ChainReader, ChainWriter
 Tensors = dict[str, torch.Tensor]
 COLUMNS = 512
 TENSORS = 8
-HEADER = ("ranks", "saved by", "first step", "a step", "save, s", "load, s", "equal")
+HEADER = ("ranks", "saved by", "first step", "a step", "save, s", "load, s", "equal", "behind")
 
 
 def main() -> int:
@@ -76,10 +77,20 @@ def main() -> int:
         for name, each in found.items():
             equal = "yes" if each["equal"] else "NO"
             sizes = f"{each['first']:,}", f"{each['step']:,}"
-            rows.append((str(n), name, *sizes, f"{each['save']:.3f}", f"{each['load']:.3f}", equal))
+            rows.append(
+                (
+                    str(n),
+                    name,
+                    *sizes,
+                    f"{each['save']:.3f}",
+                    f"{each['load']:.3f}",
+                    equal,
+                    f"{100 * each['behind']:.0f}%",
+                )
+            )
         plain, ours = found.values()
         times = [f"{ours[key] / plain[key]:.2f} x" for key in ("save", "load")]
-        rows.append(("", "", "", f"{plain['step'] / ours['step']:.1f} x fewer", *times, ""))
+        rows.append(("", "", "", f"{plain['step'] / ours['step']:.1f} x fewer", *times, "", ""))
     print(markdown.table(HEADER, rows))
     return 0
 
@@ -102,6 +113,7 @@ def measure(options: argparse.Namespace) -> None:
         state["optim"] = {"state": {name: {"exp_avg": t.clone()} for name, t in model.items()}}
         for each in state["optim"]["state"].values():
             each["exp_avg_sq"] = each["exp_avg"] ** 2
+    first = {name: tensor.to_local().clone() for name, tensor in model.items()}
     writer, tracks = ChainWriter(bits=options.bits), {}
     names = ("plain DCP", f"codec, {options.bits} bits")
     saves: dict[str, list[float]] = {name: [] for name in names}
@@ -133,14 +145,19 @@ def measure(options: argparse.Namespace) -> None:
         kept = {key: torch.from_numpy(t.state["w"]) for key, t in tracks.items()}
         expected = kept if i else live
         equal = [torch.equal(t.to_local(), expected[key]) for key, t in into["model"].items()]
+        loaded = {key: tensor.to_local() for key, tensor in into["model"].items()}
+        left = sum(float((live[key] - loaded[key]).double().square().sum()) for key in live)
+        gone = sum(float((live[key] - first[key]).double().square().sum()) for key in live)
         everywhere: list[Any] = [None] * dist.get_world_size()
-        dist.all_gather_object(everywhere, all(equal))
+        dist.all_gather_object(everywhere, (all(equal), left, gone))
+        equals, lefts, ways = zip(*everywhere)
         found[name] = {
             "first": sizes[name][0],
             "step": int(statistics.median(sizes[name][1:])),
             "save": statistics.median(saves[name][1:]),
             "load": statistics.median(loads),
-            "equal": all(everywhere),
+            "equal": all(equals),
+            "behind": (sum(lefts) / sum(ways)) ** 0.5,
         }
     if dist.get_rank() == 0:
         print(json.dumps(found), flush=True)

@@ -4,8 +4,7 @@
 
 First the rates are measured here, with one thread and a chunk of as many parameters as are told:
 the bytes of a base and of a delta, the seconds that a save computes (nothing is fsynced meanwhile),
-and those of rebuilding a chain of several lengths, to which a line is fitted. The weights are as in
-benchmarks/distributed.py.
+and those of loading a base and of applying a delta. The weights are as in benchmarks/distributed.py.
 
 Then a step is simulated. Every rank encodes its share, for as long as measured, spread as the
 measured saves were; then it writes to a storage of some bandwidth that is shared evenly by whoever
@@ -34,8 +33,11 @@ import torch
 import torch.distributed.checkpoint as dcp
 
 import codec
+from codec import record as records
 from codec.bench import markdown
-from codec.dcp import ChainReader, ChainWriter
+from codec.dcp import ChainWriter
+from codec.source import Entry
+from codec.walk import Walk
 
 FLOAT = 4  # bytes
 
@@ -84,28 +86,31 @@ def measure(n: int, steps: int) -> Rates:
     rng = torch.Generator().manual_seed(0)
     state = {"w": torch.randn((n // 512, 512), generator=rng) * 0.02}
     n = state["w"].numel()
-    nbytes, saves, loads = [], [], []
+    nbytes, saves, applied = [], [], []
     fsync, os.fsync = os.fsync, lambda descriptor: None
     try:
         with tempfile.TemporaryDirectory() as folder:
-            writer = ChainWriter()
+            writer, walk = ChainWriter(), Walk()
             for step in range(steps + 1):
                 path = Path(folder) / f"{step}"
                 began = time.perf_counter()
                 dcp.save(state, storage_writer=writer, checkpoint_id=path)
                 saves.append(time.perf_counter() - began)
-                nbytes.append(sum(file.stat().st_size for file in path.glob("*.safetensors")))
+                (file,) = path.glob("*.safetensors")
+                nbytes.append(file.stat().st_size)
+                began = time.perf_counter()  # what a reader does with each record of the chain
+                record = records.load(file.read_bytes(), file.name)
+                for _ in walk.advance(Entry(step, record.kind, file.name, 0, step), record):
+                    pass
+                applied.append(time.perf_counter() - began)
                 state["w"] += torch.randn(state["w"].shape, generator=rng) * 0.0002
-                into = {"w": torch.empty_like(state["w"])}
-                began = time.perf_counter()
-                dcp.load(into, storage_reader=ChainReader(path))
-                loads.append(time.perf_counter() - began)
     finally:
         os.fsync = fsync
     # The first delta's track is committed by the second, so the first is left out.
-    slope, start = np.polyfit(range(steps + 1), loads, 1)
-    delta = statistics.median(nbytes[1:])
-    return Rates(nbytes[0] / n, delta / n, tuple(s / n for s in saves[2:]), start / n, slope / n)
+    delta, apply = statistics.median(nbytes[1:]), statistics.median(applied[1:])
+    return Rates(
+        nbytes[0] / n, delta / n, tuple(s / n for s in saves[2:]), applied[0] / n, apply / n
+    )
 
 
 def done(starts: Sequence[float], nbytes: float, bandwidth: float, link: float) -> float:
