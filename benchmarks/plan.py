@@ -4,7 +4,7 @@
 
 First the rates are measured here, with one thread and a chunk of as many parameters as are told:
 the bytes of a base and of a delta, the seconds that a save computes (nothing is fsynced meanwhile),
-and those of loading a base and of applying a delta. The weights are as in benchmarks/distributed.py.
+and those of loading a base and applying a delta. The weights are as in benchmarks/distributed.py.
 
 Then a step is simulated. Every rank encodes its share, for as long as measured, spread as the
 measured saves were; then it writes to a storage of some bandwidth that is shared evenly by whoever
