@@ -87,6 +87,10 @@ class RecordError(LccError):
         super().__init__(f"{where}: expected {expected}, found {found}")
         self.where, self.expected, self.found = where, expected, found
 
+    def __reduce__(self) -> tuple[type[RecordError], tuple[str, str, str]]:
+        """For another process, which makes it of its three parts again."""
+        return type(self), (self.where, self.expected, self.found)
+
 
 class ForeignRecordError(RecordError):
     """The file is not an LC-Checkpoint record."""

@@ -37,15 +37,16 @@ class Policy:
 
     def is_skipped(self, name: str) -> bool:
         """Whether it is left out."""
-        return self._asked(name) == SKIP
+        return self.asked(name) == SKIP
 
     def is_lossy(self, name: str) -> bool:
         """Whether a tensor of this name is delta-coded if its dtype and size allow it."""
-        if asked := self._asked(name):
+        if asked := self.asked(name):
             return asked == LOSSY
         return not family(name) and not name.endswith(STATISTICS)
 
-    def _asked(self, name: str) -> str | None:
+    def asked(self, name: str) -> str | None:
+        """What a pattern says of it; None if none does."""
         found = (kind for pattern, kind in self._patterns.items() if fnmatchcase(name, pattern))
         return next(found, None)
 

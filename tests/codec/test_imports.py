@@ -13,7 +13,8 @@ import codec
 ROOT = Path(codec.__file__).parent
 ALLOWED = {"numpy", "numba", "llvmlite", "safetensors", "xxhash", "blake3", "filelock", "tqdm"}
 FSSPEC = ("remote.py",)  # alone knows it, and only where there is a URL
-TORCH = ("state.py", "files.py")  # alone know it, besides:
+TORCH = (ROOT / "state.py", ROOT / "files.py")  # alone know it...
+DCP = ROOT / "dcp"  # ...and this package, where it is imported; nothing else of the codec does that
 TRAINERS = {  # what is optional, each in its own module; and torch in those that they share
     "huggingface.py": {"transformers"},
     "lightning.py": {"lightning", "pytorch_lightning"},
@@ -45,6 +46,12 @@ def imported(node: ast.AST) -> set[str]:
     return names
 
 
+def relative(module: ast.AST) -> set[str]:
+    """Modules of this package that are imported: "chain" where it says `from .chain import`."""
+    froms = (n for n in ast.walk(module) if isinstance(n, ast.ImportFrom) and n.level)
+    return {f"{n.module or ''}.{a.name}".lstrip(".") for n in froms for a in n.names}
+
+
 def test_only_the_listed_packages() -> None:
     for path in sorted(set(ROOT.rglob("*.py")) - set((ROOT / "trainers").iterdir())):
         module = ast.parse(path.read_text())
@@ -54,14 +61,19 @@ def test_only_the_listed_packages() -> None:
         outside = imported(module) - inside
         for name in imported(module):
             top = name.partition(".")[0]
-            known = top in ALLOWED | sys.stdlib_module_names or path.name in TORCH
-            assert known or (path.name in FSSPEC and name == "fsspec.core"), (path, name)
+            known = top in ALLOWED | sys.stdlib_module_names or path in TORCH
+            known = known or (path.name in FSSPEC and name == "fsspec.core")
+            assert known or (DCP in path.parents and top == "torch"), (path, name)
         if path.name != "kernels.py":  # numba's cache would not notice an edit elsewhere
             assert not COMPILER & {n.partition(".")[0] for n in imported(module)}, path
         assert ("fsspec.core" in inside) == (path.name in FSSPEC)
         assert "fsspec.core" not in outside
         torch = {n for n in imported(module) if "torch" in n}
-        if path.name in TORCH:
+        if DCP in path.parents:
+            assert not inside
+            continue
+        assert not any(name.startswith("dcp") for name in relative(module)), path
+        if path in TORCH:
             assert "torch" in torch
             assert torch <= {"torch", "safetensors.torch"}
             assert not torch & outside
@@ -107,6 +119,17 @@ def test_public_names() -> None:
             for member, function in inspect.getmembers(value, inspect.isfunction):
                 if not member.startswith("_"):
                     assert inspect.getdoc(function), f"{name}.{member}"
+
+
+def test_public_names_of_dcp() -> None:
+    from codec import dcp
+
+    assert dcp.__all__ == ["ChainReader", "ChainWriter", "needed"]
+    for name in dcp.__all__:
+        value = getattr(dcp, name)
+        members = {} if inspect.isfunction(value) else vars(value)
+        own = [v for k, v in members.items() if inspect.isfunction(v) and k[0] != "_"]
+        assert all(each.__doc__ for each in (value, *own)), name
 
 
 def test_every_module_says_what_it_is() -> None:

@@ -1,0 +1,204 @@
+"""What distributed checkpoints would take at a size that no one has at home: 1,000 ranks, 70 B.
+
+    PYTHONPATH=. python benchmarks/plan.py
+
+First the rates are measured here, with one thread and a chunk of as many parameters as are told:
+the bytes of a base and of a delta, the seconds that a save computes (nothing is fsynced meanwhile),
+and those of loading a base and applying a delta. The weights are as in benchmarks/distributed.py.
+
+Then a step is simulated. Every rank encodes its share, for as long as measured, spread as the
+measured saves were; then it writes to a storage of some bandwidth that is shared evenly by whoever
+is writing, no rank faster than its link. Plain DCP has nothing to compute. The step is done when
+the last rank is. A restore reads base and deltas over the same storage and rebuilds the track.
+
+Not in it: the network of the storage, metadata and its collectives, and fsync.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import os
+import statistics
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed.checkpoint as dcp
+
+import codec
+from codec import record as records
+from codec.bench import markdown
+from codec.dcp import ChainWriter
+from codec.source import Entry
+from codec.walk import Walk
+
+FLOAT = 4  # bytes
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Measured, of one parameter: base and delta in bytes; saves of a delta in seconds, one for
+    each that was measured; load and applying a delta in seconds."""
+
+    base: float
+    delta: float
+    saves: tuple[float, ...]
+    load: float
+    apply: float
+
+
+def main() -> int:
+    """Measure, simulate, print tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--chunk", type=int, default=70_000_000, help="parameters to measure with")
+    parser.add_argument("--steps", type=int, default=8, help="to measure with")
+    parser.add_argument("--ranks", type=int, default=1000)
+    parser.add_argument("--parameters", type=float, default=70e9)
+    parser.add_argument("--base-every", type=int, default=50)
+    parser.add_argument("--bandwidths", default="10,50,200", help="of all the storage, GB/s")
+    parser.add_argument("--link", type=float, default=1.0, help="of a rank, GB/s")
+    options = parser.parse_args()
+    rates = measure(options.chunk, options.steps)
+    share = options.parameters / options.ranks
+    bandwidths = [float(text) * 1e9 for text in options.bandwidths.split(",")]
+    print(measured(rates))
+    print(sizes(rates, options.parameters, options.ranks, options.base_every))
+    print(writing(rates, share, options.ranks, bandwidths, options.link * 1e9))
+    print(restoring(rates, share, options.ranks, bandwidths, options.link * 1e9))
+    return 0
+
+
+def measure(n: int, steps: int) -> Rates:
+    """With one process and one thread, files in the page cache."""
+    warnings.simplefilter("ignore")  # of torch: there are no ranks
+    codec.set_threads(1)
+    torch.set_num_threads(1)
+    codec.warm_up()
+    rng = torch.Generator().manual_seed(0)
+    state = {"w": torch.randn((n // 512, 512), generator=rng) * 0.02}
+    n = state["w"].numel()
+    nbytes, saves, applied = [], [], []
+    fsync, os.fsync = os.fsync, lambda descriptor: None
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            writer, walk = ChainWriter(), Walk()
+            for step in range(steps + 1):
+                path = Path(folder) / f"{step}"
+                began = time.perf_counter()
+                dcp.save(state, storage_writer=writer, checkpoint_id=path)
+                saves.append(time.perf_counter() - began)
+                (file,) = path.glob("*.safetensors")
+                nbytes.append(file.stat().st_size)
+                began = time.perf_counter()  # what a reader does with each record of the chain
+                record = records.load(file.read_bytes(), file.name)
+                for _ in walk.advance(Entry(step, record.kind, file.name, 0, step), record):
+                    pass
+                applied.append(time.perf_counter() - began)
+                state["w"] += torch.randn(state["w"].shape, generator=rng) * 0.0002
+    finally:
+        os.fsync = fsync
+    # The first delta's track is committed by the second, so the first is left out.
+    delta, apply = statistics.median(nbytes[1:]), statistics.median(applied[1:])
+    return Rates(
+        nbytes[0] / n, delta / n, tuple(s / n for s in saves[2:]), applied[0] / n, apply / n
+    )
+
+
+def done(starts: Sequence[float], nbytes: float, bandwidth: float, link: float) -> float:
+    """When the last of several has written so many bytes, seconds. starts: when each begins.
+
+    All that write at a time share the bandwidth evenly, each at most its link. All have the same
+    number of bytes to write and the same speed at a time: whoever begins first is done first.
+    """
+    waiting = sorted(starts)
+    ends: list[float] = []  # in bytes that one who writes all along has written by then
+    now = written = 0.0
+    i = 0
+    while i < len(waiting) or ends:
+        rate = min(link, bandwidth / len(ends)) if ends else 0.0
+        finish = now + (ends[0] - written) / rate if ends else float("inf")
+        begin = waiting[i] if i < len(waiting) else float("inf")
+        until = min(finish, begin)
+        written += (until - now) * rate
+        now = until
+        if begin <= finish:
+            heapq.heappush(ends, written + nbytes)
+            i += 1
+        else:
+            written = heapq.heappop(ends)
+    return now
+
+
+def measured(rates: Rates) -> str:
+    """The rates, as they go into the rest."""
+    save = statistics.median(rates.saves)
+    rows = [
+        ("bytes of a base, a parameter", f"{rates.base:.3f}"),
+        ("bytes of a delta, a parameter", f"{rates.delta:.4f}"),
+        ("saving a delta, million parameters a second", f"{1e-6 / save:.0f}"),
+        ("slowest of the measured saves ÷ their median", f"{max(rates.saves) / save:.2f}"),
+        ("loading a base, million parameters a second", f"{1e-6 / rates.load:.0f}"),
+        ("applying a delta, million parameters a second", f"{1e-6 / rates.apply:.0f}"),
+    ]
+    return markdown.table(("measured here, one thread", ""), rows)
+
+
+def sizes(rates: Rates, parameters: float, ranks: int, base_every: int) -> str:
+    """Bytes of all ranks, and memory of one."""
+    full, base, delta = (x * parameters for x in (FLOAT, rates.base, rates.delta))
+    mean = (base + base_every * delta) / (base_every + 1)
+    track = FLOAT * parameters / ranks
+    often = f"{mean / 1e9:.1f} GB, {full / mean:.1f} x fewer"
+    rows = [
+        ("plain DCP, float32", f"{full / 1e9:.1f} GB"),
+        ("a base", f"{base / 1e9:.1f} GB"),
+        ("a delta", f"{delta / 1e9:.2f} GB, {full / delta:.1f} x fewer"),
+        (f"mean, one base and {base_every} deltas", often),
+        ("a delta, of one rank", f"{delta / ranks / 1e6:.2f} MB"),
+        ("track, memory of one rank", f"{track / 1e6:.0f} MB"),
+    ]
+    return markdown.table((f"{parameters / 1e9:g} B parameters, {ranks:,} ranks", ""), rows)
+
+
+def writing(
+    rates: Rates, share: float, ranks: int, bandwidths: Sequence[float], link: float
+) -> str:
+    """Seconds until the last rank has written its part."""
+    rng = np.random.default_rng(0)
+    computed = share * rng.choice(rates.saves, ranks)
+    rows = []
+    for bandwidth in bandwidths:
+        plain = done([0.0] * ranks, share * FLOAT, bandwidth, link)
+        base = done([0.0] * ranks, share * rates.base, bandwidth, link)
+        delta = done(computed.tolist(), share * rates.delta, bandwidth, link)
+        rows.append((f"{bandwidth / 1e9:g} GB/s", *(f"{t:.2f}" for t in (plain, base, delta))))
+    return markdown.table(("storage", "plain DCP, s", "a base, writing, s", "a delta, s"), rows)
+
+
+def restoring(
+    rates: Rates, share: float, ranks: int, bandwidths: Sequence[float], link: float
+) -> str:
+    """Seconds until the last rank has its track, by length of the chain."""
+    lengths = (0, 10, 50, 200)
+    rows = []
+    for bandwidth in bandwidths:
+        times = [done([0.0] * ranks, share * FLOAT, bandwidth, link)]
+        for n in lengths:
+            read = done([0.0] * ranks, share * (rates.base + n * rates.delta), bandwidth, link)
+            times.append(read + share * (rates.load + n * rates.apply))
+        rows.append((f"{bandwidth / 1e9:g} GB/s", *(f"{t:.2f}" for t in times)))
+    head = ("storage", "plain DCP, s", *(f"{n} deltas, s" for n in lengths))
+    return markdown.table(head, rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

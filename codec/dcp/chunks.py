@@ -1,0 +1,134 @@
+"""What DCP asks to write, as tensors of a record: their names, and which of them are lossy.
+
+A chunk is a box of a tensor: its fully qualified name, where it begins, its shape and dtype.
+
+Not done here: which chunks share a record (bundles), when they are written (writer).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.distributed.checkpoint.metadata import MetadataIndex
+from torch.distributed.checkpoint.planner import SavePlanner, WriteItem, WriteItemType
+
+from ..errors import SettingsError, StateMismatchError
+from ..policy import LOSSY, MODELS, SKIP, STATISTICS, Policy
+from ..state import TensorSpec, is_unicode, spec_of
+
+BYTES = "bytes"  # in the place of offsets, of what is no tensor
+MAX_NBYTES = 2**28  # of the track of one record: a reader rebuilds one at a time
+MAX_CHUNKS = 10_000  # of one record: a tenth of what its reader takes
+# First and last words of names that a flattened optimizer's state has, where nothing else tells.
+STATES = ("state", "param_groups", "opt")
+MOMENTS = (
+    "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "exp_inf", "momentum_buffer", "square_avg",
+    "grad_avg", "acc_delta", "sum", "prev", "mu", "nu", "master_weight",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """item: what DCP asks for. spec: its tensor in a record; of what is no tensor None."""
+
+    item: WriteItem
+    name: str
+    spec: TensorSpec | None
+
+    @property
+    def is_lossy(self) -> bool:
+        """Whether a track is kept of it."""
+        return self.spec is not None and self.spec.lossy
+
+
+class Rules:
+    """Which chunks are lossy.
+
+    patterns: of fully qualified names, to "lossy" or "exact", see `Policy`. Without one, it goes
+    by the nesting that DCP has flattened, as with `codec.Checkpointer`: floats of the model are
+    lossy but for a batch norm's statistics, everything of an optimizer is exact. Raises
+    SettingsError.
+    """
+
+    def __init__(self, patterns: Mapping[str, str] | None = None) -> None:
+        self._policy = Policy(patterns)
+        if SKIP in (patterns or {}).values():
+            raise SettingsError(
+                "what is left out here DCP would miss when it loads; leave it out of the state"
+            )
+
+    def is_lossy(self, fqn: str, path: Sequence[Any]) -> bool:
+        """fqn: fully qualified name. path: the keys that lead to it in the nested state."""
+        if asked := self._policy.asked(fqn):
+            return asked == LOSSY
+        return not family(fqn, path) and not fqn.endswith(STATISTICS)
+
+    def chunk(self, item: WriteItem, path: Sequence[Any] | None) -> Chunk:
+        """Raises DTypeError, StateMismatchError for a name that no file can hold."""
+        fqn = item.index.fqn
+        if not is_unicode(fqn):
+            raise StateMismatchError(f"names of tensors are strings of Unicode; got {fqn!r}")
+        name = name_of(item.index)
+        if item.type == WriteItemType.BYTE_IO:
+            return Chunk(item, name, None)
+        data = item.tensor_data
+        assert data is not None, "DCP tells it of every tensor"
+        keys = path or (fqn,)
+        like = torch.empty((), dtype=data.properties.dtype).expand(data.chunk.sizes)
+        return Chunk(item, name, spec_of(name, like, self.is_lossy(fqn, keys), family(fqn, keys)))
+
+
+def family(fqn: str, path: Sequence[Any]) -> str:
+    """Which tensors share an alphabet with this one: "" for the model's, else its last word."""
+    keys = [str(key) for key in path]
+    if len(keys) > 2 and keys[0] not in MODELS and keys[1] in MODELS:  # {"app": {"model": …}}
+        keys = keys[1:]
+    words = fqn.split(".")
+    if len(keys) > 1:
+        return "" if keys[0] in MODELS else words[-1]
+    flat = words[0] in STATES or words[0].startswith("optim") or words[-1] in MOMENTS
+    return words[-1] if flat else ""
+
+
+def name_of(index: MetadataIndex) -> str:
+    """In a record: "layer.weight@0,16". Offsets have no @, so no two chunks share one."""
+    if index.offset is None:
+        return f"{index.fqn}@{BYTES}"
+    return f"{index.fqn}@{','.join(map(str, index.offset))}"
+
+
+def value_of(chunk: Chunk, planner: SavePlanner) -> Any:
+    """The torch tensor, or the bytes as a uint8 one.
+
+    Raises StateMismatchError for another shape or dtype than was planned.
+    """
+    value = planner.resolve_data(chunk.item)
+    if chunk.spec is None:
+        assert not isinstance(value, torch.Tensor)
+        data = value.getbuffer()
+        return torch.frombuffer(data, dtype=torch.uint8) if data.nbytes else torch.empty(0).byte()
+    assert isinstance(value, torch.Tensor)
+    found = spec_of(chunk.name, value, chunk.spec.lossy, chunk.spec.family)
+    if found != chunk.spec:
+        raise StateMismatchError(
+            f"tensor {chunk.name!r} was planned as {chunk.spec.dtype} {chunk.spec.shape}, and the "
+            f"planner gives {found.dtype} {found.shape}"
+        )
+    return value
+
+
+def grouped(sizes: Iterable[tuple[Any, int]]) -> Iterator[list[Any]]:
+    """Things of so many bytes, in order, in groups that one record may hold."""
+    group: list[Any] = []
+    nbytes = 0
+    for thing, size in sizes:
+        if group and (nbytes + size > MAX_NBYTES or len(group) == MAX_CHUNKS):
+            yield group
+            group, nbytes = [], 0
+        group.append(thing)
+        nbytes += size
+    if group:
+        yield group

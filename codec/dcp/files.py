@@ -1,0 +1,148 @@
+"""Records of steps: each in its step's directory, its parent in a directory beside that.
+
+    run/step-9/__0_5f0c….base.safetensors      <- parent of
+    run/step-10/__0_a81b….delta.safetensors
+
+A record names directory and file of its parent, and both are checked to be names, not paths; that
+it is the right one, digests tell. Directories that move together stay readable.
+
+Not done here: what is in a record (record), which records a chunk is in (bundles).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import record as records
+from ..errors import ChainError, DigestError, MalformedRecordError, ParentError
+from ..record import Place, Record
+from ..source import Entry
+from ..storage import publish
+from ..untrusted import short
+from ..walk import Walk
+
+DIGITS = 16  # of a digest in a file's name: no two attempts at a step share one
+PARENT = "parent_at"
+_FILE = re.compile(r"__[0-9]{1,9}_[0-9a-f]{16}\.(?:base|delta)\.safetensors")
+
+
+@dataclass(frozen=True)
+class At:
+    """A record: the name of its step's directory, that of its file, and its digest."""
+
+    step: str
+    file: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class BesidePlace(Place):
+    """A place whose parent lies in another directory: ``at`` tells where."""
+
+    at: At | None = None
+
+    def metadata(self) -> dict[str, Any]:
+        """As a record tells it."""
+        return super().metadata() | ({PARENT: [self.at.step, self.at.file]} if self.at else {})
+
+
+def file_name(rank: int, record: Record) -> str:
+    """Of a record of this rank."""
+    return f"__{rank}_{record.digest[:DIGITS]}.{record.kind}.safetensors"
+
+
+def is_of(name: str, rank: int | None) -> bool:
+    """Whether a file is a record of this rank, or of any if it is None."""
+    return bool(_FILE.fullmatch(name)) and (rank is None or name.startswith(f"__{rank}_"))
+
+
+def write(step: Path, rank: int, record: Record, data: bytes) -> At:
+    """Put a record into its directory, durably. Raises WriteError."""
+    name = file_name(rank, record)
+    publish(step / name, lambda file: file.write(data), overwrite=True)
+    return At(step.name, name, record.digest)
+
+
+def read(run: Path, at: At, why: str = "") -> Record:
+    """The record of this digest, from the directory that holds those of the steps.
+
+    why: who needs it, for messages. Raises ParentError if it is missing, ChainError if the disk
+    cannot read it, RecordError.
+    """
+    path = run / at.step / at.file
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError as exc:
+        raise ParentError(f"{path}: is missing{_lost(run, [at.step])}{why}") from exc
+    except OSError as exc:
+        raise ChainError(f"{path}: cannot be read: {exc}") from exc
+    record = records.load(data, str(path))
+    if record.digest != at.digest:
+        raise DigestError(str(path), f"the record of digest {at.digest}{why}", record.digest)
+    return record
+
+
+def check_there(run: Path, steps: Iterable[str], where: Path) -> None:
+    """Raise ParentError that names every directory of steps that is missing."""
+    gone = sorted({step for step in steps if not (run / step).is_dir()})
+    if gone:
+        raise ParentError(f"{where}: cannot be read{_lost(run, gone)}")
+
+
+def rebuilt(run: Path, at: At) -> Walk:
+    """The track that a record leads to, every digest on the way checked.
+
+    Raises what `read` does, for any record back to the base.
+    """
+    way = [read(run, at)]
+    while way[-1].kind != "base":
+        way.append(read(run, _parent(way[-1]), f"; {way[-1].where} builds on it"))
+    walk, end = Walk(), way[0]
+    while way:
+        record = way.pop()
+        entry = Entry(record.step, record.kind, record.where, record.nbytes, record.step)
+        for _ in walk.advance(entry, record):
+            pass
+    assert walk.layout is not None, "a base and deltas lead to a track"
+    records.check_whole(end.where, walk.layout, walk.state, walk.sums)
+    return walk
+
+
+def fsync_directory(path: Path) -> None:
+    """Make the names in it durable. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def is_name(text: Any) -> bool:
+    """Whether a directory beside others can have this name."""
+    return (
+        isinstance(text, str) and text not in ("", ".", "..") and not {"/", "\\", "\0"} & set(text)
+    )
+
+
+def _parent(record: Record) -> At:
+    told = record.metadata.get(PARENT)
+    pair = told if isinstance(told, list) and len(told) == 2 else ["", ""]
+    fits = is_name(pair[0]) and isinstance(pair[1], str) and _FILE.fullmatch(pair[1])
+    if record.kind != "delta" or not fits or record.parent is None:
+        raise MalformedRecordError(
+            record.where, "a delta that names its parent's directory and file", short(told)
+        )
+    return At(pair[0], pair[1], record.parent)
+
+
+def _lost(run: Path, steps: Iterable[str]) -> str:
+    gone = [step for step in steps if not (run / step).is_dir()]
+    if not gone:
+        return ""
+    names = ", ".join(gone[:10]) + (f" and {len(gone) - 10} more" if len(gone) > 10 else "")
+    return f": {run} no longer holds {names}; put back what was moved or removed from there"

@@ -1,0 +1,138 @@
+"""One rank's part of a save: its plan becomes records, and what it keeps waits for the commit.
+
+Not done here: DCP's protocol (writer).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch.distributed.checkpoint.metadata import MetadataIndex
+from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
+from torch.distributed.checkpoint.storage import WriteResult
+
+from ..record import Record
+from ..state import Layout, TensorSpec, to_arrays
+from .bundles import Bundle, Coding, Held, Moved, based, content, stored, whole_spec
+from .chunks import Chunk, Rules, grouped, value_of
+from .files import At, write
+
+
+@dataclass
+class Kept:
+    """What a rank knows of its chunks. n: saves since one that needs no other directory."""
+
+    bundles: list[Bundle] = field(default_factory=list)
+    held: dict[str, Held] = field(default_factory=dict)
+    n: int = 0
+
+    def needs(self) -> set[str]:
+        """Names of the directories that a save may build on."""
+        steps = {name for bundle in self.bundles for name in bundle.needs}
+        return steps | {held.at.step for held in self.held.values()}
+
+
+@dataclass
+class Part:
+    """One rank's part of a save that may be committed. written: its records. n: see `Kept`."""
+
+    moved: list[Moved] = field(default_factory=list)
+    held: dict[str, Held] = field(default_factory=dict)
+    results: list[WriteResult] = field(default_factory=list)
+    nbytes: int = 0
+    written: list[At] = field(default_factory=list)
+    n: int = 0
+
+    def commit(self) -> Kept:
+        """What the rank knows after it; tracks advance."""
+        return Kept([moved.commit() for moved in self.moved], self.held, self.n)
+
+
+class Saving:
+    """Writes one rank's part into a step's directory.
+
+    kept: what is known of the chunks; an empty one makes everything anew. Only `Part.commit`
+    changes it.
+    """
+
+    def __init__(self, step: Path, rank: int, rules: Rules, coding: Coding, kept: Kept) -> None:
+        self._step, self._rank, self._rules, self._coding = step, rank, rules, coding
+        self._kept = kept
+        self.part = Part(n=kept.n + 1 if kept.bundles or kept.held else 0)
+
+    def run(self, plan: SavePlan, planner: SavePlanner) -> Part:
+        """Raises what the codec does about tensors, RecordError, WriteError."""
+        paths: Any = getattr(planner, "mappings", None) or {}
+        chunks = [self._rules.chunk(item, paths.get(item.index.fqn)) for item in plan.items]
+        self._lossy([c for c in chunks if c.is_lossy], planner)
+        rest = [c for c in chunks if not c.is_lossy]
+        for group in grouped((c, c.spec.track_nbytes if c.spec else 0) for c in rest):
+            self._exact(group, planner)
+        return self.part
+
+    def _lossy(self, chunks: Sequence[Chunk], planner: SavePlanner) -> None:
+        left = {chunk.name: chunk for chunk in chunks}
+        for bundle in self._kept.bundles:
+            own = [c for c in left.values() if c.spec is not None and bundle.holds(c.spec)]
+            if own:  # others have gone elsewhere: their track is no longer of use
+                values = {c.name: value_of(c, planner) for c in own}
+                self._note(bundle.delta(values, self._put), own)
+                left = {name: c for name, c in left.items() if name not in values}
+        new = ((c, c.spec.track_nbytes) for c in left.values() if c.spec is not None)
+        for group in grouped(new):
+            values = {c.name: value_of(c, planner) for c in group}
+            specs = [c.spec for c in group]
+            self._note(based(specs, values, self._coding, self._put), group)
+
+    def _exact(self, chunks: Sequence[Chunk], planner: SavePlanner) -> None:
+        """Chunks that are as they were where they are held are told to be there."""
+        values = {c.name: value_of(c, planner) for c in chunks}
+        specs = {c.name: whole_spec(c.name, c.spec, values[c.name]) for c in chunks}
+        arrays = to_arrays(values, Layout(tuple(specs.values())))
+        digests = {name: content(array) for name, array in arrays.items()}
+        changed: dict[str, TensorSpec] = {}
+        for name, spec in specs.items():
+            held = self._kept.held.get(name)
+            if held is not None and (held.spec, held.digest) == (spec, digests[name]):
+                self.part.held[name] = held
+            else:
+                changed[name] = spec
+        nbytes = 0
+        if changed:
+            at, nbytes = stored(
+                list(changed.values()), {name: arrays[name] for name in changed}, self._put
+            )
+            self.part.nbytes += nbytes
+            for name, spec in changed.items():
+                self.part.held[name] = Held(spec, digests[name], at)
+        told: dict[At, Mapping[str, Any]] = {}  # one object each, so that a pickle has it once
+        for chunk in chunks:
+            at = self.part.held[chunk.name].at
+            self._result(chunk, told.setdefault(at, self._told(at, ())), nbytes)
+            nbytes = 0
+
+    def _note(self, moved: Moved, chunks: Sequence[Chunk]) -> None:
+        self.part.moved.append(moved)
+        self.part.nbytes += moved.nbytes
+        told, nbytes = self._told(moved.at, moved.needs), moved.nbytes
+        for chunk in chunks:
+            self._result(chunk, told, nbytes)
+            nbytes = 0
+
+    def _result(self, chunk: Chunk, told: Mapping[str, Any], nbytes: int) -> None:
+        """nbytes: of the record, told with the first of its chunks."""
+        index: MetadataIndex = chunk.item.index
+        self.part.results.append(WriteResult(index, nbytes, {"of": told, "tensor": chunk.name}))
+
+    def _told(self, at: At, needs: tuple[str, ...]) -> Mapping[str, Any]:
+        """For the pickle: nothing but Python's own types. step: None in the directory itself."""
+        step = None if at.step == self._step.name else at.step
+        return {"file": at.file, "digest": at.digest, "step": step, "needs": needs}
+
+    def _put(self, record: Record, data: bytes) -> At:
+        at = write(self._step, self._rank, record, data)
+        self.part.written.append(at)
+        return at

@@ -1,0 +1,223 @@
+"""DCP's storage writer: chunks are delta-coded against tracks, one step a directory.
+
+A rank's tracks advance when a step is known to be whole, which its `.metadata` tells: DCP writes
+it last, once every rank has done its part. Until the next save looks for it, what a save has made
+is kept apart. So whatever fails or is killed on any rank costs that step alone.
+
+Not done here: what becomes of a plan (saving), reading (reader).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from torch.distributed.checkpoint import FileSystemWriter, state_dict_saver
+from torch.distributed.checkpoint.metadata import STATE_DICT_TYPE, Metadata
+from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
+from torch.distributed.checkpoint.storage import WriteResult
+from torch.futures import Future
+
+from ..errors import LockedError, SettingsError, StepOrderError, WriteError
+from ..recorder import check_history
+from ..storage import TEMPORARY
+from ..track import check_settings
+from .bundles import Coding
+from .chunks import Rules
+from .files import fsync_directory, is_name, is_of
+from .reader import resumed_from
+from .saving import Kept, Part, Saving
+
+BASE_EVERY = 50  # a restore reads at most so many records of each bundle besides its base
+PATIENCE = 60.0  # seconds that a staged state may take until its thread has begun
+_SAVE = state_dict_saver._save_state_dict.__code__  # what a thread runs while it saves
+
+
+class ChainWriter(FileSystemWriter):
+    """For `dcp.save` and `dcp.async_save`: one object, kept over the training, on every rank.
+
+    path: of the step's directory, as for `FileSystemWriter`; a save's checkpoint_id takes its
+    place. Steps are directories beside each other. bits, scope, coder: as for `Tracker`; an
+    alphabet is a chunk's own, or with "model" that of a rank's record. policy: pattern of fully
+    qualified names -> "lossy" or "exact", see `Rules`. base_every: how many saves with deltas are
+    followed by one that needs no other directory; None for as many as there are. resume: the
+    step's directory that the training goes on from: the tracks are rebuilt from it where this
+    rank has the same chunks again. Without it the first save of a process is a base.
+
+    Raises SettingsError. A save raises, wrapped by DCP: StepOrderError where a whole checkpoint
+    is already, DTypeError, StateMismatchError, WriteError, and RecordError or ChainError where
+    what to resume from cannot be read.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        bits: int | None = 2,
+        scope: str = "tensor",
+        coder: str = "runlength",
+        *,
+        policy: Mapping[str, str] | None = None,
+        base_every: int | None = BASE_EVERY,
+        resume: str | os.PathLike[str] | None = None,
+    ) -> None:
+        bits, _ = check_settings(bits, scope, coder)
+        check_history(base_every, None)
+        self._rules, self._coding = Rules(policy), Coding(bits, scope, coder)
+        self._base_every = base_every
+        self._resume = None if resume is None else Path(os.path.abspath(resume))
+        self._kept = Kept()
+        self._pending: tuple[Path | None, Part] = (None, Part())
+        self._run: Path | None = None  # what the steps' directories are in
+        self._saving_thread: int | None = None
+        self._staged: float | None = None  # since when a state waits for its thread
+        super().__init__("" if path is None else path, overwrite=False)
+        self._step: Path | None = None
+        if path is not None:
+            self._go_to(path)
+
+    def stage(self, state_dict: STATE_DICT_TYPE) -> STATE_DICT_TYPE:
+        """A copy of the state for `async_save`, once the save before is done: two at once would
+        follow the same step. Raises LockedError if that one never began."""
+        self._wait()
+        while self._staged is not None:
+            if time.monotonic() - self._staged > PATIENCE:
+                raise LockedError(
+                    f"{self._step}: a state was staged and never saved; make a new ChainWriter"
+                )
+            time.sleep(0.001)
+        self._wait()
+        copied: STATE_DICT_TYPE = super().stage(state_dict)
+        self._staged = time.monotonic()
+        return copied
+
+    def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
+        """The next save goes to this directory; waits for one that another thread is at."""
+        self._wait()
+        self._saving_thread, self._staged = threading.get_ident(), None
+        super().reset(checkpoint_id)
+        if checkpoint_id:
+            self._go_to(checkpoint_id)
+
+    def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
+        """As DCP tells. Raises SettingsError for a save without a directory."""
+        self._wait()
+        self._saving_thread, self._staged = threading.get_ident(), None
+        super().set_up_storage_writer(is_coordinator, *args, **kwargs)
+        if self._step is None:
+            raise SettingsError("pass dcp.save a checkpoint_id, the step's directory")
+        if not is_name(self._step.name):
+            raise SettingsError(f"{self._step}: is no name of a step's directory")
+
+    def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
+        """Make the directory. Raises StepOrderError, WriteError."""
+        self._settle()
+        step = self._directory
+        try:
+            step.mkdir(parents=True, exist_ok=True)
+            whole = self._mark(step).exists()
+        except OSError as exc:
+            raise WriteError(f"{step}: is no directory and cannot become one: {exc}") from exc
+        if whole:
+            raise StepOrderError(
+                f"{step}: holds a whole checkpoint, and none is ever overwritten; choose another "
+                "checkpoint_id"
+            )
+        return plan
+
+    def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
+        """Remove what a save that failed has left: no rank writes yet."""
+        rank = None if self.use_collectives else self.rank
+        for path in self._directory.iterdir():
+            if is_of(path.name, rank) or (rank is None and path.name.startswith(TEMPORARY)):
+                with contextlib.suppress(OSError):  # leftovers are ignored
+                    path.unlink()
+        return plans
+
+    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
+        """Write this rank's records; each is decoded again before, and durable after."""
+        step = self._directory
+        if step.parent != self._run:
+            self._kept, self._run = Kept(), step.parent
+        if self._resume is not None:
+            if self._resume.parent != self._run:
+                raise SettingsError(
+                    f"steps lie beside each other: {step} is to go on from "
+                    f"{self._resume}, which lies elsewhere"
+                )
+            self._kept = resumed_from(self._resume, self._rank, self._coding, self.use_collectives)
+            self._resume = None
+        if not all((self._run / name).is_dir() for name in self._kept.needs()):
+            self._kept = Kept()  # somebody has removed what the next delta would build on
+        due = self._base_every is not None and self._kept.n >= self._base_every
+        saving = Saving(step, self._rank, self._rules, self._coding, Kept() if due else self._kept)
+        try:
+            part = saving.run(plan, planner)
+        except BaseException:
+            for at in saving.part.written:
+                with contextlib.suppress(OSError):  # leftovers are ignored
+                    (step / at.file).unlink()
+            raise
+        self._pending = step, part
+        future: Future[list[WriteResult]] = Future()
+        future.set_result(part.results)
+        return future
+
+    def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
+        """Write `.metadata`, durably: from then on the step is whole. Raises WriteError."""
+        step = self._directory
+        try:
+            fsync_directory(step.parent)
+            super().finish(metadata, results)
+            fsync_directory(step)
+        except OSError as exc:
+            with contextlib.suppress(OSError):  # a step whose save has failed is not whole
+                self._mark(step).unlink()
+            raise WriteError(f"{step}: its metadata could not be written: {exc}") from exc
+
+    def __reduce__(self) -> NoReturn:
+        """Raises SettingsError: in another process the tracks would be lost."""
+        self._staged = None
+        raise SettingsError(
+            "a ChainWriter cannot go to another process, for it would leave its tracks behind; "
+            "use dcp.async_save with AsyncCheckpointerType.THREAD"
+        )
+
+    def _go_to(self, path: str | os.PathLike[str]) -> None:
+        self.path = self._step = Path(os.path.abspath(path))  # wherever the training goes from here
+
+    @property
+    def _directory(self) -> Path:
+        assert self._step is not None, "set_up_storage_writer has looked"
+        return self._step
+
+    @property
+    def _rank(self) -> int:
+        return self.rank or 0
+
+    def _mark(self, step: Path) -> Path:
+        """The file that tells that a step is whole; of this rank where each has its own."""
+        return step / (".metadata" if self.use_collectives else f"__{self._rank}.metadata")
+
+    def _settle(self) -> None:
+        """Advance the tracks if the last save is whole, else forget it. Where a file system is
+        late to tell, the track stays behind, and the next delta is taken from there."""
+        (step, part), self._pending = self._pending, (None, Part())
+        if step is not None and self._mark(step).exists():
+            self._kept = Kept()  # should what follows be interrupted, the next save is a base
+            self._kept = part.commit()
+
+    def _wait(self) -> None:
+        """Until no other thread is in the midst of a save with this writer."""
+        while self._saving_thread not in (None, threading.get_ident()):
+            frame = sys._current_frames().get(self._saving_thread or 0)
+            while frame is not None and frame.f_code is not _SAVE:
+                frame = frame.f_back
+            if frame is None:
+                return
+            time.sleep(0.001)

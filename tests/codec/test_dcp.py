@@ -1,0 +1,363 @@
+"""Distributed checkpoints as far as one process shows them; tests/distributed has the ranks."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+import threading
+import types
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.api import CheckpointException
+
+import codec
+from codec import storage
+from codec.dcp import ChainReader, ChainWriter, files, needed
+from codec.dcp.chunks import Rules, grouped
+from codec.dcp.files import is_name
+
+pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is (disabled|unavailable)")
+WEIGHT, HALF, MOMENT = "layer.weight", "layer.half", "exp_avg"
+
+
+def state_of(seed: int) -> dict[str, Any]:
+    """As a training loop nests it; seed 0 is what a restart begins with, the others are near."""
+    rng = torch.Generator().manual_seed(seed)
+    start = torch.Generator().manual_seed(100)
+
+    def values(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=start) + seed * 0.01 * torch.randn(shape, generator=rng)
+
+    model = {
+        WEIGHT: values(40, 30),
+        HALF: values(50).bfloat16(),
+        "norm.running_var": values(30),
+        "norm.num_batches_tracked": torch.tensor(seed),
+        "tiny": values(3),
+        "none": torch.empty(0, 4),
+    }
+    optimizer = {"state": {WEIGHT: {MOMENT: values(40, 30)}}, "param_groups": [{"lr": 0.1}]}
+    return {"model": model, "optim": optimizer, "epoch": seed, "text": "x" * seed}
+
+
+def load(step: Path) -> dict[str, Any]:
+    """Into tensors of zeros."""
+    state = state_of(0)
+    for tensor in tensors_of(state).values():
+        tensor.zero_()
+    dcp.load(state, storage_reader=ChainReader(step))
+    return state
+
+
+def tensors_of(state: Any, name: str = "") -> dict[str, torch.Tensor]:
+    """Last word of the path -> tensor."""
+    if isinstance(state, torch.Tensor):
+        return {name: state}
+    items = state.items() if isinstance(state, dict) else ()
+    return {k: v for key, value in items for k, v in tensors_of(value, key).items()}
+
+
+class Reference:
+    """Tracks of the lossy tensors, kept beside the writer's, each by itself."""
+
+    def __init__(self) -> None:
+        self.trackers: dict[str, codec.Tracker] = {}
+
+    def step(self, state: dict[str, Any]) -> None:
+        for name in (WEIGHT, HALF):
+            value = {"w": state["model"][name].clone()}
+            if name in self.trackers:
+                self.trackers[name].step(value)
+            else:
+                self.trackers[name] = codec.Tracker(value, 2, "tensor")
+
+    def check(self, found: dict[str, Any], saved: dict[str, Any]) -> None:
+        tensors = tensors_of(found)
+        for name, value in tensors_of(saved).items():
+            if name in self.trackers:
+                value = torch.from_numpy(self.trackers[name].state["w"]).to(value.dtype)
+            assert tensors[name].dtype == value.dtype
+            assert torch.equal(tensors[name], value), name
+        assert (found["epoch"], found["text"]) == (saved["epoch"], saved["text"])
+        assert found["optim"]["param_groups"] == saved["optim"]["param_groups"]
+
+
+def fault(error: pytest.ExceptionInfo[CheckpointException]) -> BaseException:
+    """What went wrong on rank 0."""
+    found: BaseException = error.value.failures[0][0]
+    return found
+
+
+def size(step: Path, kind: str = "") -> int:
+    """Bytes of a step's records."""
+    return sum(file.stat().st_size for file in step.glob(f"*{kind}.safetensors"))
+
+
+def test_restores_the_track(tmp_path: Path) -> None:
+    writer, reference = ChainWriter(base_every=3), Reference()
+    for seed in range(1, 7):
+        state = state_of(seed)
+        if seed == 5:  # every fourth save needs no other
+            reference = Reference()
+        reference.step(state)
+        step = tmp_path / f"step-{seed}"
+        dcp.save(state, storage_writer=writer, checkpoint_id=step)
+        reference.check(load(step), state)
+        first = 1 if seed < 5 else 5
+        assert needed(step) == [tmp_path / f"step-{i}" for i in range(first, seed + 1)]
+        kinds = ["base", "base"] if seed == first else ["base", "delta"]
+        assert sorted(f.name.split(".")[1] for f in step.glob("*.safetensors")) == kinds
+        if seed != first:
+            assert size(step, "delta") * 5 < size(tmp_path / "step-1", "base")
+    dcp.save(state, storage_writer=writer, checkpoint_id=tmp_path / "again")  # nothing has changed
+    reference.step(state)
+    reference.check(load(tmp_path / "again"), state)
+    assert [f.name.split(".")[1] for f in (tmp_path / "again").glob("*.safetensors")] == ["delta"]
+    tmp_path.rename(moved := tmp_path.with_name("moved"))
+    reference.check(load(moved / "again"), state)
+
+
+def test_settings(tmp_path: Path) -> None:
+    """Lossy moments, one alphabet for all, exact weights, NaN: as asked for."""
+    policy = {"optim.*exp_avg": "lossy", "*half": "exact"}
+    writer = ChainWriter(None, None, "model", "huffman", policy=policy)
+    trackers = {}
+    for seed in (1, 2, 3):
+        state = state_of(seed)
+        if seed == 2:
+            state["model"][WEIGHT][3, 4] = np.nan
+        for name, tensor in tensors_of(state).items():
+            if name in (WEIGHT, MOMENT):  # of different families: no alphabet is shared
+                value = {("state/" + name if name == MOMENT else name): tensor.clone()}
+                trackers.setdefault(name, codec.Tracker(value, None, "model", "huffman"))
+                trackers[name].step(value)
+        dcp.save(state, storage_writer=writer, checkpoint_id=tmp_path / f"{seed}")
+        found = tensors_of(load(tmp_path / f"{seed}"))
+        for name, tensor in tensors_of(state).items():
+            if name in trackers:
+                (tensor,) = map(torch.from_numpy, trackers[name].state.values())
+            assert torch.equal(found[name].nan_to_num(9), tensor.nan_to_num(9)), (seed, name)
+    assert not torch.equal(found[MOMENT], tensors_of(state)[MOMENT])
+
+
+@pytest.mark.parametrize("at", ["records", "metadata", "names"])
+def test_a_failed_save_changes_nothing(
+    at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, reference = ChainWriter(), Reference()
+    first, second, third = (state_of(seed) for seed in (1, 2, 3))
+    reference.step(first)
+    dcp.save(first, storage_writer=writer, checkpoint_id=tmp_path / "1")
+    fsyncs = iter(range(100))
+
+    def full(descriptor: int) -> None:
+        # File and directory of one record, then another; the steps' directory, then the step's.
+        if at == "metadata" or next(fsyncs) == {"records": 2, "names": 1}[at]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    place = {"records": storage, "metadata": dcp.filesystem, "names": files}[at]
+    system = types.SimpleNamespace(**vars(os))
+    system.fsync = full
+    monkeypatch.setattr(place, "os", system)
+    with pytest.raises(CheckpointException) as error:
+        dcp.save(second, storage_writer=writer, checkpoint_id=tmp_path / "2")
+    monkeypatch.undo()
+    assert isinstance(fault(error), codec.WriteError), error.value
+    left = {path.name for path in (tmp_path / "2").iterdir()}
+    assert ".metadata" not in left
+    assert at != "records" or not left
+    with pytest.raises(CheckpointException, match="no whole checkpoint"):
+        load(tmp_path / "2")
+    dcp.save(third, storage_writer=writer, checkpoint_id=tmp_path / "2")
+    reference.step(third)  # the distance to the track of the first
+    reference.check(load(tmp_path / "2"), third)
+    kept = {path.name for path in (tmp_path / "2").iterdir()}
+    assert len(kept - {".metadata", ".metadata.tmp"}) == 2, "what was left has gone"
+
+
+def test_resumes_from_disk(tmp_path: Path) -> None:
+    writer, reference = ChainWriter(), Reference()
+    for seed in (1, 2):
+        reference.step(state_of(seed))
+        dcp.save(state_of(seed), storage_writer=writer, checkpoint_id=tmp_path / f"{seed}")
+    writer = ChainWriter(resume=tmp_path / "2", base_every=2)
+    for seed, n in ((3, 3), (4, 1)):
+        reference = Reference() if seed == 4 else reference
+        reference.step(state_of(seed))
+        dcp.save(state_of(seed), storage_writer=writer, checkpoint_id=tmp_path / f"{seed}")
+        reference.check(load(tmp_path / f"{seed}"), state_of(seed))
+        assert len(needed(tmp_path / f"{seed}")) == n
+    with pytest.raises(CheckpointException, match="beside each other"):
+        dcp.save({}, storage_writer=ChainWriter(resume=tmp_path / "2"), checkpoint_id=tmp_path)
+
+
+def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
+    writer = ChainWriter()
+    steps = [tmp_path / f"step-{seed}" for seed in (1, 2, 3)]
+    for seed, step in enumerate(steps, 1):
+        dcp.save(state_of(seed), storage_writer=writer, checkpoint_id=step)
+
+    def refused(kind: type[Exception], *words: str) -> None:
+        with pytest.raises(CheckpointException) as error:
+            load(steps[2])
+        assert type(fault(error)) is kind, fault(error)
+        assert all(word in str(fault(error)) for word in words), fault(error)
+
+    steps[1].rename(tmp_path / "away")
+    refused(codec.ParentError, "step-3", "no longer holds step-2")
+    (tmp_path / "away").rename(steps[1])
+    (parent,) = steps[1].glob("*.delta.safetensors")
+    data = parent.read_bytes()
+    parent.unlink()
+    refused(codec.ParentError, parent.name, "is missing", "step-3")
+    parent.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    refused(codec.DigestError, parent.name)
+    (other,) = steps[2].glob("*.delta.safetensors")
+    parent.write_bytes(other.read_bytes())
+    refused(codec.DigestError, parent.name)
+    parent.write_bytes(data)
+    load(steps[2])
+    for file in steps[0].iterdir():
+        file.unlink()
+    steps[0].rmdir()  # the next save builds on what there is
+    dcp.save(state_of(4), storage_writer=writer, checkpoint_id=tmp_path / "step-4")
+    assert needed(tmp_path / "step-4") == [tmp_path / "step-4"]
+
+
+def test_refuses(tmp_path: Path) -> None:
+    writer = ChainWriter(tmp_path / "1")
+    dcp.save(state_of(1), storage_writer=writer)
+    with pytest.raises(CheckpointException, match="none is ever overwritten") as error:
+        dcp.save(state_of(1), storage_writer=writer)
+    assert isinstance(fault(error), codec.StepOrderError)
+    with pytest.raises(CheckpointException, match="checkpoint_id"):
+        dcp.save({}, storage_writer=ChainWriter())
+    with pytest.raises(codec.SettingsError, match=r"AsyncCheckpointerType\.THREAD"):
+        pickle.dumps(writer)
+    with pytest.raises(codec.SettingsError, match="leave it out of the state"):
+        ChainWriter(policy={"*": "skip"})
+    with pytest.raises(codec.SettingsError):
+        ChainWriter(bits=9)
+    with pytest.raises(codec.SettingsError, match="base_every"):
+        ChainWriter(base_every=0)
+    with pytest.raises(CheckpointException, match="Unicode"):
+        dcp.save({"\ud800": 1}, storage_writer=writer, checkpoint_id=tmp_path / "2")
+    dcp.save({"a": torch.ones(9)}, checkpoint_id=tmp_path / "plain")
+    with pytest.raises(codec.SourceError, match="DCP's own reader"):
+        needed(tmp_path / "plain")
+    with pytest.raises(codec.ChainNotFoundError):
+        needed(tmp_path / "nothing")
+    names = {"", ".", "..", "a/b", "a\\b", "\0", 3}
+    assert not any(map(is_name, names))
+    assert is_name("step 10")
+
+
+def test_errors_reach_other_ranks() -> None:
+    """DCP pickles them: one that cannot be put together again would leave the others waiting."""
+    error = codec.TrackDigestError("a file", "this", "that")
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again)) == (type(error), str(error))
+    assert (again.where, again.expected, again.found) == ("a file", "this", "that")
+
+
+def test_asynchronous_saves_wait_for_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, reference = ChainWriter(), Reference()
+    at_work: list[str] = []
+    begun, go = threading.Event(), threading.Event()
+    write = ChainWriter.write_data
+
+    def slow(self: ChainWriter, *given: Any) -> Any:
+        at_work.append("begins")
+        begun.set()
+        assert go.wait(20)
+        found = write(self, *given)
+        at_work.append("ends")
+        return found
+
+    monkeypatch.setattr(ChainWriter, "write_data", slow)
+    state = state_of(1)
+    saves: list[Future[Any]] = [
+        dcp.async_save(state, storage_writer=writer, checkpoint_id=tmp_path / "1")
+    ]
+    state["model"][WEIGHT] += 1  # the copy was taken
+    assert begun.wait(20)
+    threading.Timer(0.05, go.set).start()
+    for seed in (2, 3):
+        save = dcp.async_save(
+            state_of(seed), storage_writer=writer, checkpoint_id=tmp_path / f"{seed}"
+        )
+        saves.append(save)
+    for save in saves:
+        save.result(20)
+    assert at_work == ["begins", "ends"] * 3
+    for seed in (1, 2, 3):
+        reference.step(state_of(seed))
+        reference.check(load(tmp_path / f"{seed}"), state_of(seed))
+
+
+def test_a_state_that_no_thread_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codec.dcp.writer.PATIENCE", 0.01)
+    writer = ChainWriter()
+    writer.stage(state_of(1))
+    with pytest.raises(codec.LockedError, match="never saved"):
+        writer.stage(state_of(2))
+
+
+NAMES = [  # path of keys, whether it is lossy
+    (("layer.weight",), True),
+    (("model", "layer.weight"), True),
+    (("app", "model", "layer.weight"), True),
+    (("model", "norm.running_mean"), False),
+    (("state_dict", "layer.exp_avg"), True),  # the model's, whatever its name
+    (("optim", "state", "layer.weight", "exp_avg"), False),
+    (("optim", "state", "weights", "exp_avg"), False),
+    (("optim", "state.layer.weight.exp_avg"), False),
+    (("state.layer.weight.exp_avg",), False),
+    (("optimizer.0.momentum_buffer",), False),
+    (("layer.weight.exp_avg_sq",), False),
+    (("ema", "layer.weight"), False),
+    (("app", "optim", "model", "x"), False),
+]
+
+
+@pytest.mark.parametrize(("path", "lossy"), NAMES)
+def test_which_chunks_are_lossy(path: tuple[str, ...], lossy: bool) -> None:
+    fqn = ".".join(path)
+    assert Rules().is_lossy(fqn, path) is lossy
+    assert Rules({"*": "lossy"}).is_lossy(fqn, path)
+    assert not Rules({"nothing": "lossy", "*": "exact"}).is_lossy(fqn, path)
+
+
+def test_records_stay_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codec.dcp.chunks.MAX_NBYTES", 10)
+    monkeypatch.setattr("codec.dcp.chunks.MAX_CHUNKS", 3)
+    sizes = [4, 6, 1, 30, 0, 0, 0, 0]
+    assert list(grouped(zip(sizes, sizes))) == [[4, 6], [1], [30], [0, 0, 0], [0]]
+
+
+def test_a_record_for_each_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codec.dcp.chunks.MAX_CHUNKS", 1)
+    writer, reference = ChainWriter(), Reference()
+    for seed in (1, 2):
+        reference.step(state_of(seed))
+        dcp.save(state_of(seed), storage_writer=writer, checkpoint_id=tmp_path / f"{seed}")
+    reference.check(load(tmp_path / "2"), state_of(2))
+    assert len(list((tmp_path / "2").glob("*.delta.safetensors"))) == 2
+    gone = state_of(3)
+    del gone["model"][HALF]
+    dcp.save(gone, storage_writer=writer, checkpoint_id=tmp_path / "3")
+    assert len(list((tmp_path / "3").glob("*.delta.safetensors"))) == 1
+    back = state_of(4)
+    dcp.save(back, storage_writer=writer, checkpoint_id=tmp_path / "4")
+    found = load(tmp_path / "4")["model"]
+    assert torch.equal(found[HALF], state_of(4)["model"][HALF]), "a base again"
+    assert not torch.equal(found[WEIGHT], state_of(4)["model"][WEIGHT])

@@ -1,0 +1,335 @@
+"""What four ranks do, see test_ranks.py. Run by torch.distributed.run; the folder is the argument.
+
+Every rank keeps a codec.Tracker of each of its chunks beside the writer: what is loaded, whole,
+must be what these are when they are put together, to the last bit.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import types
+import warnings
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+
+import codec
+from codec import storage
+from codec.dcp import ChainReader, ChainWriter
+
+TIMEOUT = timedelta(seconds=100)
+SHAPES = {"even": (16, 6), "uneven": (10, 7), "few": (3, 20), "wide": (6, 33), "grid": (9, 10)}
+Tensors = dict[str, torch.Tensor]
+
+
+def values(step: int) -> Tensors:
+    """Whole tensors, the same on every rank: a random walk."""
+    made = {}
+    for i, (name, shape) in enumerate({**SHAPES, **{f"r{i}": (40,) for i in range(4)}}.items()):
+        rng = torch.Generator().manual_seed(i)
+        made[name] = torch.randn(shape, generator=rng)
+        for _ in range(step):
+            made[name] += 0.01 * torch.randn(shape, generator=rng)
+    return made
+
+
+class Reference:
+    """Tracks of chunks, each by itself."""
+
+    def __init__(self) -> None:
+        self.trackers: dict[str, codec.Tracker] = {}
+
+    def step(self, tensors: Tensors) -> Tensors:
+        """The tracks of this rank's parts, as tensors of the same kind."""
+        return {name: self._moved(name, tensor) for name, tensor in tensors.items()}
+
+    def _moved(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        local = tensor.to_local() if isinstance(tensor, DTensor) else tensor
+        local = local.detach().clone()
+        if name in self.trackers:
+            self.trackers[name].step({"w": local})
+        else:
+            self.trackers[name] = codec.Tracker({"w": local}, 2, "tensor")
+        moved = torch.from_numpy(self.trackers[name].state["w"].copy())
+        if not isinstance(tensor, DTensor):
+            return moved
+        return DTensor.from_local(
+            moved, tensor.device_mesh, tensor.placements, shape=tensor.shape, stride=tensor.stride()
+        )
+
+
+def whole(tensors: Tensors) -> Tensors:
+    """From shards; all ranks of their mesh."""
+    return {n: t.full_tensor() if isinstance(t, DTensor) else t for n, t in tensors.items()}
+
+
+def mesh_of(n: int) -> DeviceMesh:
+    """The first n ranks; all ranks call it."""
+    return DeviceMesh("cpu", list(range(n)))
+
+
+def sharded(tensors: Tensors, mesh: DeviceMesh, grid: DeviceMesh | None = None) -> Tensors:
+    """By rows, "wide" by columns, "grid" by both where there is a mesh of two dimensions."""
+    made: Tensors = {}
+    for name, tensor in tensors.items():
+        if name not in SHAPES:
+            made[name] = tensor.clone()
+        elif name == "grid" and grid is not None:
+            made[name] = distribute_tensor(tensor, grid, [Shard(0), Shard(1)])
+        else:
+            made[name] = distribute_tensor(tensor, mesh, [Shard(int(name == "wide"))])
+    return made
+
+
+def zeros(tensors: Tensors) -> Tensors:
+    return {name: torch.zeros_like(tensor) for name, tensor in tensors.items()}
+
+
+def same(found: Tensors, expected: Tensors, what: object = "") -> None:
+    """To the last bit."""
+    assert found.keys() == expected.keys()
+    for name, tensor in expected.items():
+        assert torch.equal(found[name], tensor), (what, name)
+
+
+def owners(step: Path) -> dict[str, int]:
+    """Name -> rank whose record it is in."""
+    data = ChainReader(step).read_metadata().storage_data
+    return {index.fqn: int(of["of"]["file"].split("_")[2]) for index, of in data.items()}
+
+
+def resharding(folder: Path, n: int, groups: dict[int, Any]) -> None:
+    """Saved on n ranks, loaded on 1, 2 and 4, with other shards."""
+    rank = dist.get_rank()
+    mesh, grid = mesh_of(n), DeviceMesh("cpu", [[0, 1], [2, 3]])
+    expected: list[Any] = [None]
+    if rank < n:
+        writer, reference = ChainWriter(), Reference()
+        for step in range(3):
+            state = sharded(values(step), mesh, grid if n == 4 else None)
+            expected = [whole(reference.step(state))]
+            dcp.save(
+                {"model": state, "step": step},
+                storage_writer=writer,
+                checkpoint_id=folder / f"{step}",
+                process_group=groups[n],
+            )
+    dist.broadcast_object_list(expected)
+    assert not torch.equal(expected[0]["even"], values(2)["even"])
+    reader = ChainReader(folder / "2")
+    if rank == 0:
+        found = zeros(values(0))
+        dcp.load({"model": found}, storage_reader=reader, no_dist=True)
+        same(found, expected[0], "on 1")
+    for m in (2, 4):
+        mesh = mesh_of(m)
+        for dim in (0, 1):
+            if rank < m:
+                found = {
+                    name: distribute_tensor(torch.zeros(shape), mesh, [Shard(dim)])
+                    for name, shape in SHAPES.items()
+                }
+                state = {"model": found, "step": 0}
+                dcp.load(state, storage_reader=reader, process_group=groups[m])
+                same(whole(found), {name: expected[0][name] for name in SHAPES}, (m, dim))
+                assert state["step"] == 2
+    placements = [Replicate(), Shard(1)]
+    found = {"grid": distribute_tensor(torch.zeros(SHAPES["grid"]), grid, placements)}
+    dcp.load({"model": found}, storage_reader=reader)
+    same(whole(found), {"grid": expected[0]["grid"]})
+
+
+def owner(folder: Path) -> None:
+    """Replicated tensors change their owner, and get it back: its bundle has gone on meanwhile."""
+    writer, reference, mesh = ChainWriter(), Reference(), mesh_of(4)
+    planners = {2: DefaultSavePlanner(dedup_save_to_lowest_rank=True)}
+    names = [f"r{i}" for i in range(4)]
+    first: dict[str, int] = {}
+    for step in range(4):
+        all_of_them = values(step)
+        state = sharded({name: all_of_them[name] for name in ("even", *names)}, mesh)
+        path = folder / f"{step}"
+        dcp.save(state, storage_writer=writer, planner=planners.get(step), checkpoint_id=path)
+        now = {name: rank for name, rank in owners(path).items() if name in names}
+        first = first or now
+        stays = {name for name in state if name == "even" or now[name] == first[name]}
+        assert set(now.values()) == ({0} if step == 2 else {1, 2, 3})
+        assert len(stays) == (1 if step == 2 else 5)
+        expected = {**state, **reference.step({n: t for n, t in state.items() if n in stays})}
+        found = zeros(state)
+        dcp.load(found, storage_reader=ChainReader(path))
+        same(whole(found), whole(expected), step)
+
+
+class Net(torch.nn.Module):
+    """Layers whose rows four ranks cannot share evenly."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            torch.nn.Linear(10, 27), torch.nn.BatchNorm1d(27), torch.nn.Linear(27, 5)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(n, 10) to (n, 5)."""
+        found: torch.Tensor = self.layers(x)
+        return found
+
+
+def fsdp(folder: Path, groups: dict[int, Any]) -> None:
+    """FSDP2 and AdamW, by get_state_dict: trained on 4 ranks, loaded on 4 and on 2."""
+
+    def made(seed: int, mesh: DeviceMesh) -> tuple[Net, torch.optim.AdamW]:
+        torch.manual_seed(seed)
+        net = Net()
+        fully_shard(net, mesh=mesh)
+        optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
+        net(torch.randn(8, 10)).square().mean().backward()  # the optimizer gets its state
+        optimizer.step()
+        return net, optimizer
+
+    mesh4, mesh2 = mesh_of(4), mesh_of(2)
+    net, optimizer = made(0, mesh4)
+    writer, reference = ChainWriter(), Reference()
+    for step in range(3):
+        model, optim = get_state_dict(net, optimizer)
+        lossy = {n: t for n, t in model.items() if "running" not in n and "tracked" not in n}
+        tracks = reference.step(lossy)
+        state = {"model": model, "optim": optim}
+        path = folder / f"{step}"
+        dcp.save(state, storage_writer=writer, checkpoint_id=path)
+        live = {name: tensor.clone() for name, tensor in model.items()}
+        saved = whole({**live, **tracks}), moments_of(optim)
+        optimizer.zero_grad()
+        net(torch.randn(8, 10)).square().mean().backward()
+        optimizer.step()
+    for mesh, n in ((mesh4, 4), (mesh2, 2)):
+        if dist.get_rank() >= n:
+            continue
+        other, its = made(1, mesh)
+        model, optim = get_state_dict(other, its)
+        state = {"model": model, "optim": optim}
+        dcp.load(state, storage_reader=ChainReader(path), process_group=groups[n])
+        set_state_dict(other, its, model_state_dict=state["model"], optim_state_dict=state["optim"])
+        model, optim = get_state_dict(other, its)
+        same(whole(model), saved[0], n)
+        same(moments_of(optim), saved[1], n)
+    assert any(not torch.equal(saved[0][n], t.full_tensor()) for n, t in lossy.items())
+
+
+def moments_of(optim: dict[str, Any]) -> Tensors:
+    """Of the optimizer's state, whole."""
+    found = {f"{n}.{k}": t for n, each in optim["state"].items() for k, t in each.items()}
+    return {name: tensor.clone() for name, tensor in whole(found).items()}
+
+
+def full(folder: Path) -> None:
+    """One rank's disk is full: nobody's track moves, and the same step can be saved again."""
+    writer, reference, mesh = ChainWriter(), Reference(), mesh_of(4)
+    for step in range(4):
+        path, state = folder / f"{step}", sharded(values(step), mesh)
+        if step == 1:
+            if dist.get_rank() == 1:
+                system = types.SimpleNamespace(**vars(os))
+                system.fsync = refuse
+                storage.os = system
+            with pytest.raises(CheckpointException) as error:
+                dcp.save(state, storage_writer=writer, checkpoint_id=path)
+            failures = error.value.failures
+            assert {rank: type(exc[0]) for rank, exc in failures.items()} == {1: codec.WriteError}
+            storage.os = os
+            assert not (path / ".metadata").exists()
+            dist.barrier()
+            state = sharded(values(2), mesh)  # of another step, into what the first has left
+        expected = whole(reference.step(state))
+        dcp.save(state, storage_writer=writer, checkpoint_id=path)
+        found = zeros(state)
+        dcp.load(found, storage_reader=ChainReader(path))
+        same(whole(found), expected, step)
+
+
+def refuse(descriptor: int) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def overlap(folder: Path, group: Any) -> None:
+    """Asynchronous saves that nobody waits for, while the state goes on; in a group of their own,
+    for the training has collectives too."""
+    writer, reference, mesh = ChainWriter(), Reference(), mesh_of(4)
+    state = sharded(values(0), mesh)
+    expected, saves = [], []
+    for step in range(3):
+        for name, tensor in sharded(values(step), mesh).items():
+            state[name].copy_(tensor)
+        expected.append(reference.step(state))
+        path = folder / f"{step}"
+        save = dcp.async_save(state, storage_writer=writer, checkpoint_id=path, process_group=group)
+        saves.append(save)
+    for save in saves:
+        save.result()
+    for step, tracks in enumerate(expected):
+        found = zeros(state)
+        dcp.load(found, storage_reader=ChainReader(folder / f"{step}"))
+        same(whole(found), whole(tracks), step)
+
+
+def alone(folder: Path) -> None:
+    """Without collectives every rank has metadata of its own."""
+    writer, reference, rank = ChainWriter(), Reference(), dist.get_rank()
+    for step in range(2):
+        state = {"w": values(step)["wide"] + rank}
+        expected = reference.step(state)
+        path = folder / f"{step}"
+        dcp.save(state, storage_writer=writer, checkpoint_id=path, use_collectives=False)
+        found = zeros(state)
+        dcp.load(found, storage_reader=ChainReader(path))
+        same(found, expected, step)
+    writer = ChainWriter(resume=path)
+    state = {"w": values(2)["wide"] + rank}
+    expected = reference.step(state)
+    dcp.save(state, storage_writer=writer, checkpoint_id=folder / "2", use_collectives=False)
+    dcp.load(found, storage_reader=ChainReader(folder / "2"))
+    same(found, expected, "resumed")
+
+
+def main(folder: Path, *names: str) -> None:
+    """Those named, or all; rank 0 notes what has been done."""
+    dist.init_process_group("gloo", timeout=TIMEOUT)
+    torch.set_num_threads(1)
+    codec.set_threads(1)
+    warnings.simplefilter("ignore")  # torch's own
+    groups = {n: dist.new_group(list(range(n)), timeout=TIMEOUT) for n in (2, 4)}
+    scenarios: dict[str, Callable[[Path], None]] = {
+        "from 2": lambda path: resharding(path, 2, groups),
+        "from 4": lambda path: resharding(path, 4, groups),
+        "owner": owner,
+        "fsdp": lambda path: fsdp(path, groups),
+        "full": full,
+        "overlap": lambda path: overlap(path, groups[4]),
+        "alone": alone,
+    }
+    for name in names or scenarios:
+        scenarios[name](folder / name)
+        dist.barrier()
+        if dist.get_rank() == 0:
+            with open(folder / "done", "a") as file:
+                file.write(f"{name}\n")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])
