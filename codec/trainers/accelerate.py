@@ -100,7 +100,7 @@ class ChainHook:
         states = [state_of(model) for model in models]
         state = states[0] if len(states) == 1 else {str(i): s for i, s in enumerate(states)}
         self._run.save(step, {**(self._more() if self._more else {}), "model": state})
-        pointer.write(Path(output_dir) / FILE, Pointer(self._run.path.name, step))
+        pointer.write(Path(output_dir) / FILE, Pointer(self._run.name, step))
 
     def _load(self, models: list[Any], input_dir: str) -> None:
         for model in models:

@@ -19,7 +19,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..chain import Chain
 from ..errors import SettingsError, StepNotFoundError
 from . import pointer
 from .models import refuse_parts, refuse_shards, sharded, state_of
@@ -169,7 +168,7 @@ class ChainCheckpointIO(CheckpointIO):
         token = secrets.token_hex(16)
         step = max(int(checkpoint["global_step"]), newest + 1)
         self._run.save(step, _converted(checkpoint, as_values) | {TOKEN: token})
-        pointer.write(path, Pointer(self._run.path.name, step, token))
+        pointer.write(path, Pointer(self._run.name, step, token))
 
     def load_checkpoint(
         self, path: str | Path, map_location: Any = None, weights_only: bool | None = None
@@ -189,7 +188,7 @@ class ChainCheckpointIO(CheckpointIO):
             return found
         if map_location is not None and str(map_location) != "cpu":
             raise SettingsError(f"a chain restores to the CPU; got map_location={map_location!r}")
-        found = Chain(self._run.path).restore(named.step)
+        found = self._run.restore(named.step)
         if found.pop(TOKEN, None) != named.token:
             raise StepNotFoundError(
                 f"{path}: names step {named.step} of a {named.chain} that is not the chain in "

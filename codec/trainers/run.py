@@ -7,6 +7,8 @@ it was further (rewinding).
 Trainers do not always tell that they failed. What a training of this thread, or of one that has
 ended, left open is closed by the next one in the same directory.
 
+A chain behind a URL cannot go back: a training that is resumed before its end needs another place.
+
 Not done here: when to save, and what (the modules of the trainers).
 """
 
@@ -21,8 +23,10 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
+from ..chain import Chain
 from ..checkpointer import Checkpointer
-from ..errors import LccError, LockedError, SettingsError
+from ..errors import LccError, LockedError, SettingsError, StepOrderError
+from ..location import Location
 from ..recorder import Saved
 from ..rewinding import rewind
 
@@ -33,13 +37,14 @@ _open: WeakValueDictionary[str, Run] = WeakValueDictionary()  # by directory, of
 class Run:
     """Of one training at a time.
 
-    path: the chain's directory. resume: also a training that begins at step 0 takes over a chain
-    that is there. settings: of a `Checkpointer`. Raises TypeError for those that it has not.
+    path: the chain's directory, or its URL. resume: also a training that begins at step 0 takes
+    over a chain that is there. settings: of a `Checkpointer`. Raises TypeError for those that it
+    has not, SettingsError for what is no place.
     """
 
     def __init__(self, path: str | Path, resume: bool, settings: Mapping[str, Any]) -> None:
         inspect.signature(Checkpointer).bind(path, resume=resume, **settings)
-        self.path = Path(path).absolute()
+        self.path = Location(path, settings.get("storage_options")).absolute().path
         self._resume, self._settings = resume, dict(settings)
         self._checkpoints: Checkpointer | None = None
         self._thread: threading.Thread | None = None
@@ -52,6 +57,11 @@ class Run:
         return self._checkpoints is not None or self._is_replaced
 
     @property
+    def name(self) -> str:
+        """Of the chain, without where it is."""
+        return str(self.path).rstrip("/").replace(os.sep, "/").rpartition("/")[2]
+
+    @property
     def step(self) -> int | None:
         """The chain's newest step; None before the first."""
         return self._checkpoints.step if self._checkpoints else None
@@ -59,18 +69,27 @@ class Run:
     def begin(self, step: int | None) -> None:
         """A training begins after ``step``, or begins again; None: wherever the chain ends.
 
-        Raises StepOrderError if there is a chain and the step is 0, unless resume; LockedError,
-        and what `Checkpointer` does. With RewoundWarning, see `rewind`.
+        Raises StepOrderError if there is a chain and the step is 0, unless resume, or one behind a
+        URL is further; LockedError, and what `Checkpointer` does. With RewoundWarning, see
+        `rewind`.
         """
         # Where this one is open already, the trainer has failed before, and tries again.
         goes_on = step is None or step > 0 or self._resume or self.is_open
         self.abandon()
-        directory = os.path.realpath(self.path)
+        local = isinstance(self.path, Path)
+        directory = os.path.realpath(self.path) if local else str(self.path)
         if (former := _open.get(directory)) is not None:
             former._make_room()
-        if step is not None and goes_on:
+        if step is not None and goes_on and local:
             rewind(self.path, step)
         self._checkpoints = Checkpointer(self.path, **self._settings, resume=goes_on)
+        if step is not None and (self.step or 0) > step:
+            newest = self.step
+            self.close()
+            raise StepOrderError(
+                f"{self.path}: is at step {newest}, and the training goes on from {step}; a chain "
+                "behind a URL cannot go back: choose another place"
+            )
         self._thread, self._seen = threading.current_thread(), step or 0
         _open[directory] = self
 
@@ -91,6 +110,11 @@ class Run:
         if step == self.step:
             return None
         return self._checkpoints.save(step, state)
+
+    def restore(self, step: int) -> dict[Any, Any]:
+        """The state of a step. Raises what `codec.restore` does."""
+        options = self._settings.get("storage_options")
+        return Chain(self.path, storage_options=options).restore(step)
 
     def close(self) -> None:
         """Wait for what is being saved, and let others write. Raises what that save did."""

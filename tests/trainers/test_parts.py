@@ -59,6 +59,26 @@ def test_a_training_after_another(tmp_path: Path) -> None:
     again.close()
 
 
+def test_a_training_behind_a_url() -> None:
+    url = "memory://trainers/run.lcc"
+    run = Run(url, False, {"storage_options": {}})
+    assert run.name == "run.lcc"
+    run.begin(0)
+    for step in (1, 2):
+        run.save(step, state(step))
+    run.close()
+    assert run.restore(1)["model"]["w"].tolist() == [1.0] * 9
+    with pytest.raises(codec.StepOrderError, match="is at step 2, and the training goes on from 1"):
+        run.begin(1)
+    assert not run.is_open
+    run.begin(2)
+    run.save(3, state(3))
+    run.close()
+    assert codec.Chain(url).steps == (1, 2, 3)
+    with pytest.raises(codec.SettingsError, match="give a URL as text"):
+        Run(Path(url), False, {})
+
+
 def test_what_a_failed_training_left_open_is_closed(tmp_path: Path) -> None:
     path = tmp_path / "run.lcc"
     (tmp_path / "link").symlink_to(tmp_path)
