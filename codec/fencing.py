@@ -7,11 +7,13 @@ asked for afterwards: a store shows an object whole or not at all, so nothing is
 answer is lost, what is there is read and compared.
 
 What remains possible, for a look and a put are two requests: a writer that was just taken over
-from may finish the put he is at, at any time; so may a request of one's own that was given up. So
-the record after a take-over, or after a save of which nobody knows, is to be a base (`unsettled`):
-nothing that comes late lies between it and what it leans on. What came late is one step more, or,
-if its step is after those, no part of the chain, as `verify` says; its name stays taken. A store
-that knows no conditions can lose the race of two puts of one name as well.
+from may finish the put he is at; so may a request of one's own that was given up. So the record
+after a take-over, or after a save of which nobody knows, is to be a base (`unsettled`): what comes
+late before it is one step more. For LATE seconds after a take-over each save looks first for
+records after that base that nobody here has written and sets them aside, and none is removed for
+good (`contested`). Until that look, or if the new writer ends before it, a step of the one before
+may be what restores. A store that knows no conditions can lose the race of two puts of one name as
+well.
 
 Not done here: how files are read and put (remote).
 """
@@ -27,13 +29,22 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 
-from .errors import LockedError, StepOrderError, WriteError
+from .errors import (
+    ChainError,
+    ChainNotFoundError,
+    LockedError,
+    StepOrderError,
+    WriteError,
+)
 from .remote import Remote, UnsupportedError
+from .skipped import warn
+from .source import entry_of
 from .storage import SET_ASIDE
 from .untrusted import short
 
 WRITER = ".writer"
 MOST_TOKEN = 4096  # bytes: it is a line
+LATE = 900.0  # seconds: longer than stores and their libraries keep a request alive
 
 
 class Fenced:
@@ -45,7 +56,10 @@ class Fenced:
 
     def __init__(self, remote: Remote, *, takes_over: bool = False) -> None:
         self._remote = remote
-        self.doubtful = False
+        self.doubtful = self._unsettled = False
+        self._contested_until = 0.0
+        self._known: set[str] = set()  # names that belong here, once something is published
+        self._first: int | None = None  # the first step that was
         told = {"host": socket.gethostname(), "process": os.getpid()}
         self._token = json.dumps({"token": secrets.token_hex(16)} | told).encode()
         try:
@@ -59,8 +73,15 @@ class Fenced:
             remote.put(WRITER, self._token)
             self._conditional = self._is_conditional()
         except OSError as exc:
+            self.close()
             raise WriteError(f"{remote.where}: cannot be written to: {exc}") from exc
-        self._unsettled = before is not None  # whoever that was may be at work on one
+        if before is not None:  # whoever that was may be at work on one
+            self._unsettled, self._contested_until = True, time.monotonic() + LATE
+
+    @property
+    def contested(self) -> bool:
+        """See `Store`."""
+        return time.monotonic() < self._contested_until
 
     @property
     def unsettled(self) -> bool:
@@ -71,6 +92,11 @@ class Fenced:
         """Add a record, see `Store`."""
         self._unsettled, self.doubtful = self.unsettled, False
         self._check()
+        if self._first is None:
+            entry = entry_of(name, len(data))
+            assert entry is not None, "a record's name"
+            self._first, self._known = entry.step, set(self._remote.listed)
+        self._set_late_aside()
         self.doubtful = True  # should this be interrupted
         failure: OSError | None = None
         refused, arrived, synced = False, False, 0.0
@@ -87,6 +113,7 @@ class Fenced:
         if not arrived:
             self._compare(name, data, failure, refused)
         self._unsettled = self.doubtful = False
+        self._known.add(name)
         return synced or time.perf_counter()
 
     def set_aside(self, name: str) -> None:
@@ -122,6 +149,8 @@ class Fenced:
         """Let others write; where the token cannot be removed, the next one has to take over."""
         with suppress(OSError):
             if self._writer() == self._token:
+                with suppress(ChainError):
+                    self._set_late_aside()
                 self._remote.remove(WRITER)
 
     def __enter__(self) -> Fenced:
@@ -164,6 +193,27 @@ class Fenced:
             raise LockedError(
                 f"{where}: {_who(found)} has taken over; what was saved stands, and nothing more "
                 "is written by this one"
+            )
+
+    def _set_late_aside(self) -> None:
+        """What the writer before finished after this one had looked. Raises LockedError,
+        WriteError."""
+        if self._first is None or not self.contested:
+            return
+        try:
+            late = sorted(set(self._remote.sizes()) - self._known)
+        except ChainNotFoundError:  # nothing is there, so nothing that came late
+            return
+        except ChainError as exc:
+            raise WriteError(f"{exc}; nothing was changed") from exc
+        for name in late:
+            entry = entry_of(name, 0)
+            if entry is None or entry.step < self._first:
+                continue
+            self.set_aside(name)
+            warn(
+                f"{self._remote.where}: {name} came from the writer before, after this one had "
+                "opened the chain; it was set aside"
             )
 
     def _compare(self, name: str, data: bytes, failure: OSError | None, refused: bool) -> None:

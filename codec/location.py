@@ -15,18 +15,18 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
-from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from .errors import SettingsError
 from .fencing import Fenced
-from .remote import READ_ONLY, Remote
+from .remote import PACKAGES, READ_ONLY, WITHOUT_DIRECTORIES, Remote
 from .source import Source, opened
 from .storage import Directory, Store
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)  # C:/ is a drive
-_CUT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # what is left of a scheme in a Path
+_CUT = re.compile("([A-Za-z0-9]+):")  # what is left of a scheme in a Path
 LOCAL = ("file", "local")
+SCHEMES = {*LOCAL, *PACKAGES, *WITHOUT_DIRECTORIES}  # that nobody calls a directory
 
 
 class Location:
@@ -94,9 +94,10 @@ def _local(text: str) -> Path | str:
     """As a path; the text itself if it is a URL that leads elsewhere."""
     if not (found := _URL.fullmatch(text)):
         if "::" in text and "://" in text:
-            raise SettingsError(f"{text}: one URL is taken, not a chain of several")
+            raise SettingsError("one URL is taken, not a chain of several (::)")
         first = Path(text).parts[:1]
-        if first and _CUT.fullmatch(first[0]) and not Path(first[0]).exists():
+        cut = first and _CUT.fullmatch(first[0])
+        if cut and cut[1].lower() in SCHEMES and not Path(first[0]).exists():
             raise SettingsError(
                 f"{text}: give a URL as text, scheme://…: a Path drops one of its slashes"
             )
@@ -106,7 +107,7 @@ def _local(text: str) -> Path | str:
         if not rest.strip("/") or "::" in rest:
             raise SettingsError(f"{scheme}://: needs the place of one chain after it")
         return f"{scheme}://{rest}"
-    host, path = urlsplit(f"file://{rest}")[1:3]
+    host, slash, path = rest.partition("/")
     if host not in ("", "localhost"):
         raise SettingsError(f"{text}: a file of another machine; file:///… is one of this machine")
-    return Path(url2pathname(path))
+    return Path(url2pathname(slash + path))

@@ -256,7 +256,7 @@ class Recorder:
 
     def _forget(self) -> None:
         """Remove what lies before the bases that are kept; where that fails, it stays."""
-        if self._keep_bases is not None:
+        if self._keep_bases is not None and not self._directory.contested:
             try:
                 chain = Chain(self.path)
                 gone = superseded(intact(chain, self._keep_bases), self._keep_bases)

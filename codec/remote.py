@@ -26,7 +26,8 @@ READ_ONLY = ("http", "https")
 PAGE = 1000  # names that S3 tells at once; more of them are not of one moment
 SMALL = 32 * 2**20  # bytes, up to which an object is read by one request
 SECRET = re.compile("key|secret|token|pass|user|auth|cred|cert|sas|header|cookie|connection")
-_USER = re.compile("[^/]*//([^/@]*)@")
+_USER = re.compile("[^/]*//([^/]*)@")
+_QUERY = re.compile(r"\?[^\s'\"]+")
 MOST_TEXT = 300  # characters of somebody else's error
 WITHOUT_DIRECTORIES = (
     *("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl"),
@@ -61,6 +62,11 @@ class Remote:
     def is_archive(self) -> bool:
         """Whether the URL is that of a file to be read, not of a directory: its name says so."""
         return self.where.endswith(".zip")
+
+    @property
+    def listed(self) -> frozenset[str]:
+        """Names of the records that the newest look has found."""
+        return frozenset(self._sizes)
 
     def source(self) -> Source:
         """To read records from. Raises ChainNotFoundError, ArchiveError, ChainError."""
@@ -198,6 +204,8 @@ class Remote:
         text = said = str(exc)
         for secret in sorted(self._hidden, key=len, reverse=True):
             said = said.replace(secret, "…")
+        if self._query:  # libraries quote it anew
+            said = _QUERY.sub("?…", said)
         clean = said == text
         if not isinstance(exc, OSError) or not said:
             said = f"{type(exc).__name__}: {said}" if said else type(exc).__name__

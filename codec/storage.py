@@ -45,6 +45,11 @@ class Store(Protocol):
         """Whether records may turn up that nobody knows of yet: what is published next must not
         lean on what is there."""
 
+    @property
+    def contested(self) -> bool:
+        """Whether records of another writer may still turn up: no look at what is there is a
+        reason to remove anything."""
+
     def publish(self, name: str, data: bytes) -> float:
         """Add a record; when this returns it is durable. Returns since when its bytes are, by
         `time.perf_counter`. Raises StepOrderError if there is one of that name, LockedError,
@@ -73,7 +78,7 @@ class Directory:
     """
 
     # What could not be taken back is, before anything else is published.
-    doubtful = unsettled = False
+    doubtful = unsettled = contested = False
 
     def __init__(self, path: Path) -> None:
         self.path = path

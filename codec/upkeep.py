@@ -167,7 +167,7 @@ def unpack(
     with target.store() as directory:
         with suppress(ChainNotFoundError):
             Chain(target)
-            raise StepOrderError(f"{path}: holds a chain already; choose another directory")
+            raise StepOrderError(f"{target}: holds a chain already; choose another directory")
         for done, entry in enumerate(chain.entries, 1):
             directory.publish(entry.name, chain.read_bytes(entry))
             if progress:

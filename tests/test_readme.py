@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-TRAINING = [snippet for snippet in SNIPPETS if "checkpoints.save" in snippet]
+TRAINING = [snippet for snippet in SNIPPETS if "checkpoints.restore()" in snippet]
 TRAINERS = [s for s in SNIPPETS if "from codec.trainers." in s]  # tests/trainers run them
 COMMANDS = [
     line
