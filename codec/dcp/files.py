@@ -94,14 +94,21 @@ def check_there(run: Path, steps: Iterable[str], where: Path) -> None:
         raise ParentError(f"{where}: cannot be read{_lost(run, gone)}")
 
 
-def rebuilt(run: Path, at: At) -> Walk:
-    """The track that a record leads to, every digest on the way checked.
+def is_there(run: Path, records: Iterable[At]) -> bool:
+    """Whether each record's file is: a directory may be new, and have the name of one that went."""
+    return all((run / at.step / at.file).is_file() for at in records)
+
+
+def rebuilt(run: Path, at: At) -> tuple[Walk, tuple[At, ...]]:
+    """The track that a record leads to, every digest on the way checked; and the records from the
+    base to it.
 
     Raises what `read` does, for any record back to the base.
     """
-    way = [read(run, at)]
+    way, needs = [read(run, at)], [at]
     while way[-1].kind != "base":
-        way.append(read(run, _parent(way[-1]), f"; {way[-1].where} builds on it"))
+        needs.append(_parent(way[-1]))
+        way.append(read(run, needs[-1], f"; {way[-1].where} builds on it"))
     walk, end = Walk(), way[0]
     while way:
         record = way.pop()
@@ -110,7 +117,7 @@ def rebuilt(run: Path, at: At) -> Walk:
             pass
     assert walk.layout is not None, "a base and deltas lead to a track"
     records.check_whole(end.where, walk.layout, walk.state, walk.sums)
-    return walk
+    return walk, tuple(reversed(needs))
 
 
 def fsync_directory(path: Path) -> None:

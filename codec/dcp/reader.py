@@ -58,7 +58,7 @@ class ChainReader(FileSystemReader):
             wanted.setdefault(at, {}).setdefault(tensor, []).append(item)
         check_there(step.parent, needs, step)
         for at, tensors in wanted.items():
-            self._read(rebuilt(step.parent, at), at, tensors, planner)
+            self._read(rebuilt(step.parent, at)[0], at, tensors, planner)
         future: Future[None] = Future()
         future.set_result(None)
         return future
@@ -104,17 +104,17 @@ def resumed_from(step: Path, rank: int, coding: Coding, use_collectives: bool) -
     """What a rank has kept after a save, from its records. Raises what reading them does."""
     own = {} if use_collectives else {"rank": rank}
     data = ChainReader(step).read_metadata(**own).storage_data or {}
-    found: dict[At, tuple[tuple[str, ...], list[str]]] = {}
+    found: dict[At, list[str]] = {}
     for item in data.values():
-        at, needs, tensor = told(item, step)
+        at, _, tensor = told(item, step)
         if is_of(at.file, rank):
-            found.setdefault(at, (needs, []))[1].append(tensor)
+            found.setdefault(at, []).append(tensor)
     kept = Kept()
-    for at, (needs, tensors) in found.items():
-        walk = rebuilt(step.parent, at)
+    for at, tensors in found.items():
+        walk, needs = rebuilt(step.parent, at)
         assert walk.layout is not None
         if all(t.lossy for t in walk.layout.tensors):
-            kept.bundles.append(resumed(walk, at, (*needs, at.step), coding))
+            kept.bundles.append(resumed(walk, needs, coding))
         else:
             held = {t.name: t for t in walk.layout.tensors if t.name in tensors}
             kept.held |= {

@@ -30,7 +30,7 @@ from ..storage import TEMPORARY
 from ..track import check_settings
 from .bundles import Coding
 from .chunks import Rules
-from .files import fsync_directory, is_name, is_of
+from .files import fsync_directory, is_name, is_of, is_there
 from .reader import resumed_from
 from .saving import Kept, Part, Saving
 
@@ -152,7 +152,7 @@ class ChainWriter(FileSystemWriter):
                 )
             self._kept = resumed_from(self._resume, self._rank, self._coding, self.use_collectives)
             self._resume = None
-        if not all((self._run / name).is_dir() for name in self._kept.needs()):
+        if not is_there(self._run, self._kept.needs()):
             self._kept = Kept()  # somebody has removed what the next delta would build on
         due = self._base_every is not None and self._kept.n >= self._base_every
         saving = Saving(step, self._rank, self._rules, self._coding, Kept() if due else self._kept)

@@ -231,6 +231,29 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
     assert needed(tmp_path / "step-4") == [tmp_path / "step-4"]
 
 
+@pytest.mark.parametrize("how", ["removed", "emptied", "resumed"])
+def test_a_training_that_goes_back(how: str, tmp_path: Path) -> None:
+    """Steps are removed and saved again: their directories are there, what was in them is not."""
+    steps = {seed: tmp_path / f"{seed}" for seed in range(1, 6)}
+    writer, reference = ChainWriter(), Reference()
+    for seed in (1, 2, 3):
+        dcp.save(state_of(seed), storage_writer=writer, checkpoint_id=steps[seed])
+    if how == "resumed":
+        writer = ChainWriter(resume=steps[3])
+        dcp.save(state_of(4), storage_writer=writer, checkpoint_id=steps[4])
+        steps[4] = tmp_path / "4 again"
+    for seed in (2, 3):
+        for file in steps[seed].iterdir():
+            file.unlink()
+        if how == "removed":
+            steps[seed].rmdir()
+    for seed in (2, 3, 4, 5):
+        reference.step(state_of(seed))
+        dcp.save(state_of(seed), storage_writer=writer, checkpoint_id=steps[seed])
+        reference.check(load(steps[seed]), state_of(seed))
+        assert needed(steps[seed]) == sorted(steps[s] for s in range(2, seed + 1))
+
+
 def test_refuses(tmp_path: Path) -> None:
     writer = ChainWriter(tmp_path / "1")
     dcp.save(state_of(1), storage_writer=writer)
