@@ -51,6 +51,12 @@ class BesidePlace(Place):
         return super().metadata() | ({PARENT: [self.at.step, self.at.file]} if self.at else {})
 
 
+def directory(path: str | os.PathLike[str]) -> Path:
+    """Of a step, links followed: records name the directories beside theirs, and a link like
+    run/latest will be another step's tomorrow."""
+    return Path(os.path.realpath(path))
+
+
 def file_name(rank: int, record: Record) -> str:
     """Of a record of this rank."""
     return f"__{rank}_{record.digest[:DIGITS]}.{record.kind}.safetensors"

@@ -23,7 +23,7 @@ from ..errors import ChainNotFoundError, MalformedRecordError, SourceError
 from ..state import Layout, from_arrays
 from ..walk import Walk
 from .bundles import Coding, Held, content, resumed
-from .files import At, check_there, is_name, is_of, rebuilt
+from .files import At, check_there, directory, is_name, is_of, rebuilt
 from .saving import Kept
 
 
@@ -49,7 +49,7 @@ class ChainReader(FileSystemReader):
 
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
         """Fill what the planner gives."""
-        step = Path(os.path.abspath(self.path))
+        step = directory(self.path)
         wanted: dict[At, dict[str, list[ReadItem]]] = {}
         needs: set[str] = set()
         for item in plan.items:
@@ -91,7 +91,7 @@ def needed(path: str | os.PathLike[str]) -> list[Path]:
 
     Raises ChainNotFoundError, SourceError.
     """
-    step = Path(os.path.abspath(path))
+    step = directory(path)
     data = ChainReader(step).read_metadata().storage_data or {}
     names = {step.name}
     for item in data.values():

@@ -30,7 +30,7 @@ from ..storage import TEMPORARY
 from ..track import check_settings
 from .bundles import Coding
 from .chunks import Rules
-from .files import fsync_directory, is_name, is_of, is_there
+from .files import directory, fsync_directory, is_name, is_of, is_there
 from .reader import resumed_from
 from .saving import Kept, Part, Saving
 
@@ -70,7 +70,7 @@ class ChainWriter(FileSystemWriter):
         check_history(base_every, None)
         self._rules, self._coding = Rules(policy), Coding(bits, scope, coder)
         self._base_every = base_every
-        self._resume = None if resume is None else Path(os.path.abspath(resume))
+        self._resume = None if resume is None else directory(resume)
         self._kept = Kept()
         self._pending: tuple[Path | None, Part] = (None, Part())
         self._run: Path | None = None  # what the steps' directories are in
@@ -189,7 +189,7 @@ class ChainWriter(FileSystemWriter):
         )
 
     def _go_to(self, path: str | os.PathLike[str]) -> None:
-        self.path = self._step = Path(os.path.abspath(path))  # wherever the training goes from here
+        self.path = self._step = directory(path)  # wherever the training goes from here
 
     @property
     def _directory(self) -> Path:

@@ -254,6 +254,26 @@ def test_a_training_that_goes_back(how: str, tmp_path: Path) -> None:
         assert needed(steps[seed]) == sorted(steps[s] for s in range(2, seed + 1))
 
 
+def test_links_are_followed(tmp_path: Path) -> None:
+    run, latest, link = tmp_path / "run", tmp_path / "run" / "latest", tmp_path / "link"
+    writer, reference = ChainWriter(), Reference()
+    for seed in (1, 2):
+        reference.step(state_of(seed))
+        dcp.save(state_of(seed), storage_writer=writer, checkpoint_id=run / f"{seed}")
+    latest.symlink_to("2")
+    link.symlink_to("run")
+    assert needed(latest) == needed(link / "2") == [run / "1", run / "2"]
+    writer = ChainWriter(resume=latest)
+    for seed, folder in ((3, run), (4, link)):  # the same steps, whichever way
+        reference.step(state_of(seed))
+        dcp.save(state_of(seed), storage_writer=writer, checkpoint_id=folder / f"{seed}")
+        latest.unlink()
+        latest.symlink_to(f"{seed}")
+        for step in (run / f"{seed}", latest, link / "latest"):
+            reference.check(load(step), state_of(seed))
+        assert needed(latest) == [run / f"{s}" for s in range(1, seed + 1)]
+
+
 def test_refuses(tmp_path: Path) -> None:
     writer = ChainWriter(tmp_path / "1")
     dcp.save(state_of(1), storage_writer=writer)
