@@ -29,6 +29,7 @@ from ..walk import Walk
 DIGITS = 16  # of a digest in a file's name: no two attempts at a step share one
 PARENT = "parent_at"
 _FILE = re.compile(r"__[0-9]{1,9}_[0-9a-f]{16}\.(?:base|delta)\.safetensors")
+_MARK = re.compile(r"(?:__[0-9]{1,9})?\.metadata")
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,11 @@ def directory(path: str | os.PathLike[str]) -> Path:
     """Of a step, links followed: records name the directories beside theirs, and a link like
     run/latest will be another step's tomorrow."""
     return Path(os.path.realpath(path))
+
+
+def marks(step: Path) -> list[Path]:
+    """The files that tell that a step is whole: DCP's, or one of each rank that saved by itself."""
+    return sorted(path for path in step.glob("*.metadata") if _MARK.fullmatch(path.name))
 
 
 def file_name(rank: int, record: Record) -> str:

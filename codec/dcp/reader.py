@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from ..errors import ChainNotFoundError, MalformedRecordError, SourceError
 from ..state import Layout, from_arrays
 from ..walk import Walk
 from .bundles import Coding, Held, content, resumed
-from .files import At, check_there, directory, is_name, is_of, rebuilt
+from .files import At, check_there, directory, is_name, is_of, marks, rebuilt
 from .saving import Kept
 
 
@@ -92,12 +92,22 @@ def needed(path: str | os.PathLike[str]) -> list[Path]:
     Raises ChainNotFoundError, SourceError.
     """
     step = directory(path)
-    data = ChainReader(step).read_metadata().storage_data or {}
     names = {step.name}
-    for item in data.values():
-        at, needs, _ = told(item, step)
-        names |= {at.step, *needs}
+    for metadata in _metadata(step):
+        for item in (metadata.storage_data or {}).values():
+            at, needs, _ = told(item, step)
+            names |= {at.step, *needs}
     return [step.parent / name for name in sorted(names)]
+
+
+def _metadata(step: Path) -> Iterator[Metadata]:
+    """Of all ranks; of each by itself where they saved without collectives."""
+    reader, names = ChainReader(step), [mark.name for mark in marks(step)]
+    if ".metadata" in names or not names:
+        yield reader.read_metadata()
+        return
+    for name in names:
+        yield reader.read_metadata(rank=int(name[2:].partition(".")[0]))
 
 
 def resumed_from(step: Path, rank: int, coding: Coding, use_collectives: bool) -> Kept:

@@ -30,7 +30,7 @@ from ..storage import TEMPORARY
 from ..track import check_settings
 from .bundles import Coding
 from .chunks import Rules
-from .files import directory, fsync_directory, is_name, is_of, is_there
+from .files import directory, fsync_directory, is_name, is_of, is_there, marks
 from .reader import resumed_from
 from .saving import Kept, Part, Saving
 
@@ -120,7 +120,9 @@ class ChainWriter(FileSystemWriter):
         step = self._directory
         try:
             step.mkdir(parents=True, exist_ok=True)
-            whole = self._mark(step).exists()
+            # Without collectives, other ranks may have been faster: theirs may be there.
+            own = {".metadata", self._mark(step).name}
+            whole = any(self.use_collectives or mark.name in own for mark in marks(step))
         except OSError as exc:
             raise WriteError(f"{step}: is no directory and cannot become one: {exc}") from exc
         if whole:

@@ -274,6 +274,35 @@ def test_links_are_followed(tmp_path: Path) -> None:
         assert needed(latest) == [run / f"{s}" for s in range(1, seed + 1)]
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_with_and_without_collectives(first: bool, tmp_path: Path) -> None:
+    """The one kind of save leaves alone what the other has made."""
+    writer, reference = ChainWriter(), Reference()
+    for seed in (1, 2):
+        reference.step(state_of(seed))
+        step = tmp_path / f"{seed}"
+        dcp.save(state_of(seed), storage_writer=writer, checkpoint_id=step, use_collectives=first)
+    assert needed(step) == [tmp_path / "1", step]
+    before = sorted(step.iterdir())
+    for other in (True, False):
+        with pytest.raises((CheckpointException, codec.StepOrderError), match="ever overwritten"):
+            dcp.save(
+                state_of(3),
+                storage_writer=ChainWriter(),
+                checkpoint_id=step,
+                use_collectives=other,
+            )
+    assert sorted(step.iterdir()) == before
+    reference.check(load(step), state_of(2))
+    writer = ChainWriter(resume=step)
+    reference.step(state_of(3))
+    dcp.save(
+        state_of(3), storage_writer=writer, checkpoint_id=tmp_path / "3", use_collectives=first
+    )
+    reference.check(load(tmp_path / "3"), state_of(3))
+    assert len(needed(tmp_path / "3")) == 3
+
+
 def test_refuses(tmp_path: Path) -> None:
     writer = ChainWriter(tmp_path / "1")
     dcp.save(state_of(1), storage_writer=writer)
