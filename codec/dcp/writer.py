@@ -31,7 +31,7 @@ from ..track import check_settings
 from .bundles import Coding
 from .chunks import Rules
 from .files import directory, fsync_directory, is_name, is_of, is_there, marks
-from .reader import resumed_from
+from .reader import resumed_from, told
 from .saving import Kept, Part, Saving
 
 BASE_EVERY = 50  # a restore reads at most so many records of each bundle besides its base
@@ -171,8 +171,16 @@ class ChainWriter(FileSystemWriter):
         return future
 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
-        """Write `.metadata`, durably: from then on the step is whole. Raises WriteError."""
+        """Write `.metadata`, durably: from then on the step is whole. Raises WriteError, also where
+        a record that it is to name has gone, since another job saves into the same directory."""
         step = self._directory
+        told_of = {told(result.storage_data, step)[0] for part in results for result in part}
+        gone = sorted(f"{at.step}/{at.file}" for at in told_of if not is_there(step.parent, [at]))
+        if gone:
+            raise WriteError(
+                f"{step}: {gone[0]} (of this save's records {len(gone)}) went before the step was "
+                "whole; is another job saving to this directory? Give each its own"
+            )
         try:
             fsync_directory(step.parent)
             super().finish(metadata, results)
@@ -208,9 +216,12 @@ class ChainWriter(FileSystemWriter):
 
     def _settle(self) -> None:
         """Advance the tracks if the last save is whole, else forget it. Where a file system is
-        late to tell, the track stays behind, and the next delta is taken from there."""
+        late to tell, the track stays behind, and the next delta is taken from there. `.metadata`
+        may be another save's, of a retry with a new writer: it has removed this one's records."""
         (step, part), self._pending = self._pending, (None, Part())
-        if step is not None and self._mark(step).exists():
+        if step is None or not self._mark(step).exists():
+            return
+        if is_there(step.parent, part.written):  # else somebody else's save has made it whole
             self._kept = Kept()  # should what follows be interrupted, the next save is a base
             self._kept = part.commit()
 

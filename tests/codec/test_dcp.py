@@ -303,6 +303,32 @@ def test_with_and_without_collectives(first: bool, tmp_path: Path) -> None:
     assert len(needed(tmp_path / "3")) == 3
 
 
+def test_another_writer_at_the_same_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer, reference = ChainWriter(), Reference()
+    dcp.save(state_of(1), storage_writer=writer, checkpoint_id=tmp_path / "1")
+    reference.step(state_of(1))
+    finish = ChainWriter.finish
+
+    def intruded(self: ChainWriter, **given: Any) -> None:
+        """Another job begins with this step when all is written but `.metadata`."""
+        monkeypatch.setattr(ChainWriter, "finish", lambda *_, **__: 1 / 0)
+        with pytest.raises(CheckpointException):
+            dcp.save(state_of(4), storage_writer=ChainWriter(), checkpoint_id=tmp_path / "2")
+        finish(self, **given)
+
+    monkeypatch.setattr(ChainWriter, "finish", intruded)
+    with pytest.raises(CheckpointException, match="another job saving") as error:
+        dcp.save(state_of(2), storage_writer=writer, checkpoint_id=tmp_path / "2")
+    assert isinstance(fault(error), codec.WriteError)
+    assert not (tmp_path / "2" / ".metadata").exists()
+    monkeypatch.undo()
+    dcp.save(state_of(5), storage_writer=ChainWriter(), checkpoint_id=tmp_path / "2")  # a retry's
+    dcp.save(state_of(3), storage_writer=writer, checkpoint_id=tmp_path / "3")
+    reference.step(state_of(3))
+    reference.check(load(tmp_path / "3"), state_of(3))
+    assert needed(tmp_path / "3") == [tmp_path / "1", tmp_path / "3"]
+
+
 def test_refuses(tmp_path: Path) -> None:
     writer = ChainWriter(tmp_path / "1")
     dcp.save(state_of(1), storage_writer=writer)
