@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import record as records
-from ..errors import ChainError, DigestError, MalformedRecordError, ParentError
+from ..errors import ChainError, DigestError, MalformedRecordError, ParentError, SettingsError
 from ..record import Place, Record
 from ..source import Entry
 from ..storage import publish
@@ -29,6 +29,7 @@ from ..walk import Walk
 DIGITS = 16  # of a digest in a file's name: no two attempts at a step share one
 PARENT = "parent_at"
 _FILE = re.compile(r"__[0-9]{1,9}_[0-9a-f]{16}\.(?:base|delta)\.safetensors")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:+/")  # one slash, as a Path leaves it; C:/ is a drive
 _MARK = re.compile(r"(?:__[0-9]{1,9})?\.metadata")
 
 
@@ -54,8 +55,14 @@ class BesidePlace(Place):
 
 def directory(path: str | os.PathLike[str]) -> Path:
     """Of a step, links followed: records name the directories beside theirs, and a link like
-    run/latest will be another step's tomorrow."""
-    return Path(os.path.realpath(path))
+    run/latest will be another step's tomorrow. Raises SettingsError for a URL."""
+    text = os.fspath(path)
+    if _URL.match(text):
+        raise SettingsError(
+            f"{text}: distributed checkpoints go to directories, and this looks like a URL; give "
+            "the path of a directory that all ranks see (./ before it if it is one)"
+        )
+    return Path(os.path.realpath(text))
 
 
 def marks(step: Path) -> list[Path]:

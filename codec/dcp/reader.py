@@ -34,9 +34,17 @@ class ChainReader(FileSystemReader):
     `.metadata` is DCP's pickle: load it only from people you trust. Records are checked: bytes,
     parents, tracks.
 
-    A load raises, wrapped by DCP: ChainNotFoundError without `.metadata`, SourceError for one
-    that plain DCP wrote, ParentError for a directory that is missing, RecordError, ChainError.
+    Raises SettingsError for a URL. A load raises, wrapped by DCP: ChainNotFoundError without
+    `.metadata`, SourceError for one that plain DCP wrote, ParentError for a directory that is
+    missing, RecordError, ChainError.
     """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        super().__init__(directory(path))
+
+    def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
+        """The next load is from this directory. Raises SettingsError."""
+        super().reset(directory(checkpoint_id) if checkpoint_id else None)
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
         """As DCP keeps it. Raises ChainNotFoundError."""
@@ -49,7 +57,7 @@ class ChainReader(FileSystemReader):
 
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
         """Fill what the planner gives."""
-        step = directory(self.path)
+        step = Path(self.path)
         wanted: dict[At, dict[str, list[ReadItem]]] = {}
         needs: set[str] = set()
         for item in plan.items:
@@ -89,7 +97,7 @@ class ChainReader(FileSystemReader):
 def needed(path: str | os.PathLike[str]) -> list[Path]:
     """Directories that a step builds on, itself included: the others may be removed without it.
 
-    Raises ChainNotFoundError, SourceError.
+    Raises ChainNotFoundError, SourceError, SettingsError for a URL.
     """
     step = directory(path)
     names = {step.name}

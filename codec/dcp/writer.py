@@ -76,10 +76,10 @@ class ChainWriter(FileSystemWriter):
         self._run: Path | None = None  # what the steps' directories are in
         self._saving_thread: int | None = None
         self._staged: float | None = None  # since when a state waits for its thread
-        super().__init__("" if path is None else path, overwrite=False)
         self._step: Path | None = None
         if path is not None:
             self._go_to(path)
+        super().__init__(self._step or "", overwrite=False)
 
     def stage(self, state_dict: STATE_DICT_TYPE) -> STATE_DICT_TYPE:
         """A copy of the state for `async_save`, once the save before is done: two at once would
@@ -100,9 +100,9 @@ class ChainWriter(FileSystemWriter):
         """The next save goes to this directory; waits for one that another thread is at."""
         self._wait()
         self._saving_thread, self._staged = threading.get_ident(), None
-        super().reset(checkpoint_id)
         if checkpoint_id:
             self._go_to(checkpoint_id)
+        super().reset()
 
     def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
         """As DCP tells. Raises SettingsError for a save without a directory."""

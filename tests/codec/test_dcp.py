@@ -329,6 +329,27 @@ def test_another_writer_at_the_same_step(tmp_path: Path, monkeypatch: pytest.Mon
     assert needed(tmp_path / "3") == [tmp_path / "1", tmp_path / "3"]
 
 
+@pytest.mark.parametrize("url", ["s3://bucket/run/1", Path("gs://bucket/run/1"), "file:///run/1"])
+def test_urls_are_no_directories(
+    url: str | Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    state = {"w": torch.ones(9)}
+    for asked in (
+        lambda: ChainWriter(url),
+        lambda: ChainWriter(resume=url),
+        lambda: ChainReader(url),
+        lambda: needed(url),
+        lambda: dcp.save(state, storage_writer=ChainWriter(), checkpoint_id=url),
+        lambda: dcp.load(state, storage_reader=ChainReader("."), checkpoint_id=url),
+    ):
+        with pytest.raises(codec.SettingsError, match="directories"):
+            asked()
+    assert not list(tmp_path.iterdir())
+    dcp.save(state, storage_writer=ChainWriter(f"./{url}"))
+    assert needed(f"./{url}") == [Path(f"./{url}").resolve()]
+
+
 def test_refuses(tmp_path: Path) -> None:
     writer = ChainWriter(tmp_path / "1")
     dcp.save(state_of(1), storage_writer=writer)
