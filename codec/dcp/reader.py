@@ -19,7 +19,7 @@ from torch.distributed.checkpoint.metadata import Metadata
 from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, LoadPlanner, ReadItem
 from torch.futures import Future
 
-from ..errors import ChainNotFoundError, MalformedRecordError, SourceError
+from ..errors import ChainError, ChainNotFoundError, MalformedRecordError, SourceError
 from ..state import Layout, from_arrays
 from ..walk import Walk
 from .bundles import Coding, Held, content, resumed
@@ -119,7 +119,17 @@ def _metadata(step: Path) -> Iterator[Metadata]:
 
 
 def resumed_from(step: Path, rank: int, coding: Coding, use_collectives: bool) -> Kept:
-    """What a rank has kept after a save, from its records. Raises what reading them does."""
+    """What a rank has kept after a save, from its records. Raises what reading them does; a
+    ChainError says how to go on without them."""
+    try:
+        return _kept_at(step, rank, coding, use_collectives)
+    except ChainError as exc:
+        raise type(exc)(
+            f"{exc}. Without resume= the training goes on with a base, which needs no other step"
+        ) from exc
+
+
+def _kept_at(step: Path, rank: int, coding: Coding, use_collectives: bool) -> Kept:
     own = {} if use_collectives else {"rank": rank}
     data = ChainReader(step).read_metadata(**own).storage_data or {}
     found: dict[At, list[str]] = {}

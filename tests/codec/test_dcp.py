@@ -350,6 +350,23 @@ def test_urls_are_no_directories(
     assert needed(f"./{url}") == [Path(f"./{url}").resolve()]
 
 
+def test_what_cannot_be_resumed_from(tmp_path: Path) -> None:
+    """Every save says what to do about it."""
+    writer = ChainWriter()
+    for seed in (1, 2):
+        dcp.save(state_of(seed), storage_writer=writer, checkpoint_id=tmp_path / f"{seed}")
+    (tmp_path / "1").rename(tmp_path / "away")
+    writer = ChainWriter(resume=tmp_path / "2")
+    for seed in (3, 4):
+        with pytest.raises(CheckpointException, match="Without resume=") as error:
+            dcp.save(state_of(seed), storage_writer=writer, checkpoint_id=tmp_path / f"{seed}")
+        assert isinstance(fault(error), codec.ParentError)
+        assert "no longer holds 1" in str(fault(error))
+    (tmp_path / "away").rename(tmp_path / "1")
+    dcp.save(state_of(3), storage_writer=writer, checkpoint_id=tmp_path / "3")
+    assert len(needed(tmp_path / "3")) == 3
+
+
 def test_refuses(tmp_path: Path) -> None:
     writer = ChainWriter(tmp_path / "1")
     dcp.save(state_of(1), storage_writer=writer)
