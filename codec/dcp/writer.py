@@ -14,6 +14,7 @@ import os
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -50,6 +51,7 @@ class ChainWriter(FileSystemWriter):
     step's directory that the training goes on from: the tracks are rebuilt from it where this
     rank has the same chunks again. Without it the first save of a process is a base.
 
+    Warns once (UserWarning) of saves that do not lie beside each other: they are bases.
     Raises SettingsError. A save raises, wrapped by DCP: StepOrderError where a whole checkpoint
     is already, DTypeError, StateMismatchError, WriteError, and RecordError or ChainError where
     what to resume from cannot be read.
@@ -74,6 +76,7 @@ class ChainWriter(FileSystemWriter):
         self._kept = Kept()
         self._pending: tuple[Path | None, Part] = (None, Part())
         self._run: Path | None = None  # what the steps' directories are in
+        self._warned = False
         self._saving_thread: int | None = None
         self._staged: float | None = None  # since when a state waits for its thread
         self._step: Path | None = None
@@ -145,7 +148,7 @@ class ChainWriter(FileSystemWriter):
         """Write this rank's records; each is decoded again before, and durable after."""
         step = self._directory
         if step.parent != self._run:
-            self._kept, self._run = Kept(), step.parent
+            self._moved(step)
         if self._resume is not None:
             if self._resume.parent != self._run:
                 raise SettingsError(
@@ -154,7 +157,7 @@ class ChainWriter(FileSystemWriter):
                 )
             self._kept = resumed_from(self._resume, self._rank, self._coding, self.use_collectives)
             self._resume = None
-        if not is_there(self._run, self._kept.needs()):
+        if not is_there(step.parent, self._kept.needs()):
             self._kept = Kept()  # somebody has removed what the next delta would build on
         due = self._base_every is not None and self._kept.n >= self._base_every
         saving = Saving(step, self._rank, self._rules, self._coding, Kept() if due else self._kept)
@@ -200,6 +203,19 @@ class ChainWriter(FileSystemWriter):
 
     def _go_to(self, path: str | os.PathLike[str]) -> None:
         self.path = self._step = directory(path)  # wherever the training goes from here
+
+    def _moved(self, step: Path) -> None:
+        """The steps' directory is another one, and what is in the last out of reach."""
+        lost = self._kept.bundles or self._kept.held
+        self._kept, run, self._run = Kept(), self._run, step.parent
+        if lost and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"{step} does not lie beside the steps in {run}, so this save needs no other and "
+                "is as large as a plain one. Deltas are between directories beside each other: "
+                "for them save to run/step-10, run/step-20, not to run/step-10/dcp",
+                stacklevel=2,
+            )
 
     @property
     def _directory(self) -> Path:

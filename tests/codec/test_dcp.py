@@ -7,6 +7,7 @@ import os
 import pickle
 import threading
 import types
+import warnings
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -365,6 +366,21 @@ def test_what_cannot_be_resumed_from(tmp_path: Path) -> None:
     (tmp_path / "away").rename(tmp_path / "1")
     dcp.save(state_of(3), storage_writer=writer, checkpoint_id=tmp_path / "3")
     assert len(needed(tmp_path / "3")) == 3
+
+
+def test_steps_that_are_not_beside_each_other(tmp_path: Path) -> None:
+    writer = ChainWriter()
+    for seed in (1, 2, 3):
+        step = tmp_path / f"step-{seed}" / "dcp"
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            dcp.save(state_of(seed), storage_writer=writer, checkpoint_id=step)
+        told = [str(w.message) for w in caught if "beside" in str(w.message)]
+        assert len(told) == (seed == 2), "once"
+        assert seed != 2 or told[0].startswith(
+            f"{step} does not lie beside the steps in {tmp_path}"
+        )
+        assert needed(step) == [step]
 
 
 def test_refuses(tmp_path: Path) -> None:
