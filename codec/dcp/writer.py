@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from torch.distributed.checkpoint import FileSystemWriter, state_dict_saver
-from torch.distributed.checkpoint.metadata import STATE_DICT_TYPE, Metadata
+from torch.distributed.checkpoint.metadata import STATE_DICT_TYPE, Metadata, StorageMeta
 from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
 from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
@@ -99,18 +99,21 @@ class ChainWriter(FileSystemWriter):
         self._staged = time.monotonic()
         return copied
 
+    def storage_meta(self) -> StorageMeta | None:
+        """DCP asks for it before all else, so that a save has begun, whatever comes of it."""
+        self._begin()
+        return super().storage_meta()
+
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
         """The next save goes to this directory; waits for one that another thread is at."""
-        self._wait()
-        self._saving_thread, self._staged = threading.get_ident(), None
+        self._begin()
         if checkpoint_id:
             self._go_to(checkpoint_id)
         super().reset()
 
     def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
         """As DCP tells. Raises SettingsError for a save without a directory."""
-        self._wait()
-        self._saving_thread, self._staged = threading.get_ident(), None
+        self._begin()
         super().set_up_storage_writer(is_coordinator, *args, **kwargs)
         if self._step is None:
             raise SettingsError("pass dcp.save a checkpoint_id, the step's directory")
@@ -240,6 +243,10 @@ class ChainWriter(FileSystemWriter):
         if is_there(step.parent, part.written):  # else somebody else's save has made it whole
             self._kept = Kept()  # should what follows be interrupted, the next save is a base
             self._kept = part.commit()
+
+    def _begin(self) -> None:
+        self._wait()
+        self._saving_thread, self._staged = threading.get_ident(), None
 
     def _wait(self) -> None:
         """Until no other thread is in the midst of a save with this writer."""

@@ -17,6 +17,7 @@ import pytest
 import torch
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
 
 import codec
 from codec import storage
@@ -462,6 +463,24 @@ def test_a_state_that_no_thread_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     writer.stage(state_of(1))
     with pytest.raises(codec.LockedError, match="never saved"):
         writer.stage(state_of(2))
+
+
+def test_a_planner_that_fails_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codec.dcp.writer.PATIENCE", 0.01)
+
+    class Failing(DefaultSavePlanner):
+        def set_up_planner(
+            self, state_dict: Any, storage_meta: Any = None, is_coordinator: bool = False
+        ) -> None:
+            raise KeyError("no plan")
+
+    writer = ChainWriter(tmp_path / "1")
+    save: Future[Any] = dcp.async_save(state_of(1), storage_writer=writer, planner=Failing())
+    with pytest.raises(CheckpointException, match="no plan"):
+        save.result(20)
+    save = dcp.async_save(state_of(1), storage_writer=writer)
+    save.result(20)
+    assert torch.equal(load(tmp_path / "1")["model"][WEIGHT], state_of(1)["model"][WEIGHT])
 
 
 NAMES = [  # path of keys, whether it is lossy
