@@ -47,12 +47,18 @@ class ChainReader(FileSystemReader):
         super().reset(directory(checkpoint_id) if checkpoint_id else None)
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
-        """As DCP keeps it. Raises ChainNotFoundError."""
+        """As DCP keeps it. Raises ChainNotFoundError, ChainError for one that is damaged."""
         try:
             return super().read_metadata(*args, **kwargs)
         except FileNotFoundError as exc:
             raise ChainNotFoundError(
                 f"{self.path}: holds no whole checkpoint: a save that failed leaves no .metadata"
+            ) from exc
+        except Exception as exc:  # a pickle that is cut short can raise anything
+            path = self._get_metadata_path(kwargs.get("rank"))
+            raise ChainError(
+                f"{path}: DCP's metadata cannot be read: {exc!r}; load another step, or put this "
+                "file back from a copy"
             ) from exc
 
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
@@ -97,7 +103,7 @@ class ChainReader(FileSystemReader):
 def needed(path: str | os.PathLike[str]) -> list[Path]:
     """Directories that a step builds on, itself included: the others may be removed without it.
 
-    Raises ChainNotFoundError, SourceError, SettingsError for a URL.
+    Raises ChainNotFoundError, ChainError, SourceError, SettingsError for a URL.
     """
     step = directory(path)
     names = {step.name}

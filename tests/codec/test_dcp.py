@@ -384,6 +384,18 @@ def test_steps_that_are_not_beside_each_other(tmp_path: Path) -> None:
         assert needed(step) == [step]
 
 
+def test_damaged_metadata_is_named(tmp_path: Path) -> None:
+    dcp.save(state_of(1), storage_writer=ChainWriter(), checkpoint_id=tmp_path / "1")
+    mark = tmp_path / "1" / ".metadata"
+    data = mark.read_bytes()
+    for damaged in (b"", data[:50], data[: len(data) // 2], pickle.dumps(3), b"\x00" * 9):
+        mark.write_bytes(damaged)
+        with pytest.raises(codec.ChainError, match=r"1/\.metadata: DCP's metadata cannot be read"):
+            needed(tmp_path / "1")
+        with pytest.raises(CheckpointException, match=r"1/\.metadata: DCP's metadata cannot be"):
+            load(tmp_path / "1")
+
+
 def test_refuses(tmp_path: Path) -> None:
     writer = ChainWriter(tmp_path / "1")
     dcp.save(state_of(1), storage_writer=writer)
