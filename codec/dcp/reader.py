@@ -34,9 +34,9 @@ class ChainReader(FileSystemReader):
     `.metadata` is DCP's pickle: load it only from people you trust. Records are checked: bytes,
     parents, tracks.
 
-    Raises SettingsError for a URL. A load raises, wrapped by DCP: ChainNotFoundError without
-    `.metadata`, SourceError for one that plain DCP wrote, ParentError for a directory that is
-    missing, RecordError, ChainError.
+    Raises SettingsError for a URL. A load raises, wrapped by DCP: SourceError for a step that
+    plain DCP wrote, ParentError for a directory that is missing, RecordError, ChainError; where
+    `.metadata` is missing or damaged DCP's own AssertionError, which repeats what we say.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
