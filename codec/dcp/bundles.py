@@ -53,10 +53,10 @@ class Bundle:
     """Chunks whose base is one record, and their track.
 
     at: the record that the track stands at. run: the chain's. n: deltas since the base. needs:
-    names of the steps' directories from the base to that record.
+    the records from the base to that one.
     """
 
-    def __init__(self, tracker: Tracker, at: At, run: str, n: int, needs: tuple[str, ...]) -> None:
+    def __init__(self, tracker: Tracker, at: At, run: str, n: int, needs: tuple[At, ...]) -> None:
         self.tracker, self.at, self.run, self.n, self.needs = tracker, at, run, n, needs
         self.specs = {t.name: t for t in tracker.layout.tensors}
 
@@ -96,7 +96,7 @@ class Moved:
     @property
     def needs(self) -> tuple[str, ...]:
         """Names of other directories that a reader needs."""
-        return self.bundle.needs if self.step else ()
+        return tuple(at.step for at in self.bundle.needs) if self.step else ()
 
     def commit(self) -> Bundle:
         """The bundle as it is after the save."""
@@ -104,7 +104,7 @@ class Moved:
         if self.step is not None:
             bundle.tracker.commit(self.step)
             bundle.at, bundle.n = self.at, bundle.n + 1
-            bundle.needs = (*bundle.needs, self.at.step)
+            bundle.needs = (*bundle.needs, self.at)
         return bundle
 
 
@@ -117,19 +117,19 @@ def based(
     tracker = Tracker.resume(layout, arrays, {}, coding.bits, coding.scope, coding.coder)
     record, data = _base(layout, arrays, tracker.sums)
     at = put(record, data)
-    bundle = Bundle(tracker, at, record.run, 0, (at.step,))
+    bundle = Bundle(tracker, at, record.run, 0, (at,))
     return Moved(bundle, None, at, len(data))
 
 
-def resumed(walk: Walk, at: At, needs: tuple[str, ...], coding: Coding) -> Bundle:
-    """A bundle whose track was rebuilt from disk."""
+def resumed(walk: Walk, needs: tuple[At, ...], coding: Coding) -> Bundle:
+    """A bundle whose track was rebuilt from disk. needs: as it has them."""
     assert walk.layout is not None
     assert walk.run is not None
     assert walk.step is not None
     tracker = Tracker.resume(
         walk.layout, walk.state, walk.tables, coding.bits, coding.scope, coding.coder
     )
-    return Bundle(tracker, at, walk.run, walk.step, needs)
+    return Bundle(tracker, needs[-1], walk.run, walk.step, needs)
 
 
 def stored(specs: Sequence[TensorSpec], arrays: Arrays, put: Put) -> tuple[At, int]:

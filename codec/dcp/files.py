@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import record as records
-from ..errors import ChainError, DigestError, MalformedRecordError, ParentError
+from ..errors import ChainError, DigestError, MalformedRecordError, ParentError, SettingsError
 from ..record import Place, Record
 from ..source import Entry
 from ..storage import publish
@@ -29,6 +29,8 @@ from ..walk import Walk
 DIGITS = 16  # of a digest in a file's name: no two attempts at a step share one
 PARENT = "parent_at"
 _FILE = re.compile(r"__[0-9]{1,9}_[0-9a-f]{16}\.(?:base|delta)\.safetensors")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:+/")  # one slash, as a Path leaves it; C:/ is a drive
+_MARK = re.compile(r"(?:__[0-9]{1,9})?\.metadata")
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,23 @@ class BesidePlace(Place):
     def metadata(self) -> dict[str, Any]:
         """As a record tells it."""
         return super().metadata() | ({PARENT: [self.at.step, self.at.file]} if self.at else {})
+
+
+def directory(path: str | os.PathLike[str]) -> Path:
+    """Of a step, links followed: records name the directories beside theirs, and a link like
+    run/latest will be another step's tomorrow. Raises SettingsError for a URL."""
+    text = os.fspath(path)
+    if _URL.match(text):
+        raise SettingsError(
+            f"{text}: distributed checkpoints go to directories, and this looks like a URL; give "
+            "the path of a directory that all ranks see (./ before it if it is one)"
+        )
+    return Path(os.path.realpath(text))
+
+
+def marks(step: Path) -> list[Path]:
+    """The files that tell that a step is whole: DCP's, or one of each rank that saved by itself."""
+    return sorted(path for path in step.glob("*.metadata") if _MARK.fullmatch(path.name))
 
 
 def file_name(rank: int, record: Record) -> str:
@@ -94,14 +113,21 @@ def check_there(run: Path, steps: Iterable[str], where: Path) -> None:
         raise ParentError(f"{where}: cannot be read{_lost(run, gone)}")
 
 
-def rebuilt(run: Path, at: At) -> Walk:
-    """The track that a record leads to, every digest on the way checked.
+def is_there(run: Path, records: Iterable[At]) -> bool:
+    """Whether each record's file is: a directory may be new, and have the name of one that went."""
+    return all((run / at.step / at.file).is_file() for at in records)
+
+
+def rebuilt(run: Path, at: At) -> tuple[Walk, tuple[At, ...]]:
+    """The track that a record leads to, every digest on the way checked; and the records from the
+    base to it.
 
     Raises what `read` does, for any record back to the base.
     """
-    way = [read(run, at)]
+    way, needs = [read(run, at)], [at]
     while way[-1].kind != "base":
-        way.append(read(run, _parent(way[-1]), f"; {way[-1].where} builds on it"))
+        needs.append(_parent(way[-1]))
+        way.append(read(run, needs[-1], f"; {way[-1].where} builds on it"))
     walk, end = Walk(), way[0]
     while way:
         record = way.pop()
@@ -110,7 +136,7 @@ def rebuilt(run: Path, at: At) -> Walk:
             pass
     assert walk.layout is not None, "a base and deltas lead to a track"
     records.check_whole(end.where, walk.layout, walk.state, walk.sums)
-    return walk
+    return walk, tuple(reversed(needs))
 
 
 def fsync_directory(path: Path) -> None:

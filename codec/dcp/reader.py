@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,11 @@ from torch.distributed.checkpoint.metadata import Metadata
 from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, LoadPlanner, ReadItem
 from torch.futures import Future
 
-from ..errors import ChainNotFoundError, MalformedRecordError, SourceError
+from ..errors import ChainError, ChainNotFoundError, MalformedRecordError, SourceError
 from ..state import Layout, from_arrays
 from ..walk import Walk
 from .bundles import Coding, Held, content, resumed
-from .files import At, check_there, is_name, is_of, rebuilt
+from .files import At, check_there, directory, is_name, is_of, marks, rebuilt
 from .saving import Kept
 
 
@@ -34,22 +34,36 @@ class ChainReader(FileSystemReader):
     `.metadata` is DCP's pickle: load it only from people you trust. Records are checked: bytes,
     parents, tracks.
 
-    A load raises, wrapped by DCP: ChainNotFoundError without `.metadata`, SourceError for one
-    that plain DCP wrote, ParentError for a directory that is missing, RecordError, ChainError.
+    Raises SettingsError for a URL. A load raises, wrapped by DCP: SourceError for a step that
+    plain DCP wrote, ParentError for a directory that is missing, RecordError, ChainError; where
+    `.metadata` is missing or damaged DCP's own AssertionError, which repeats what we say.
     """
 
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        super().__init__(directory(path))
+
+    def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
+        """The next load is from this directory. Raises SettingsError."""
+        super().reset(directory(checkpoint_id) if checkpoint_id else None)
+
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
-        """As DCP keeps it. Raises ChainNotFoundError."""
+        """As DCP keeps it. Raises ChainNotFoundError, ChainError for one that is damaged."""
         try:
             return super().read_metadata(*args, **kwargs)
         except FileNotFoundError as exc:
             raise ChainNotFoundError(
                 f"{self.path}: holds no whole checkpoint: a save that failed leaves no .metadata"
             ) from exc
+        except Exception as exc:  # a pickle that is cut short can raise anything
+            path = self._get_metadata_path(kwargs.get("rank"))
+            raise ChainError(
+                f"{path}: DCP's metadata cannot be read: {exc!r}; load another step, or put this "
+                "file back from a copy"
+            ) from exc
 
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
         """Fill what the planner gives."""
-        step = Path(os.path.abspath(self.path))
+        step = Path(self.path)
         wanted: dict[At, dict[str, list[ReadItem]]] = {}
         needs: set[str] = set()
         for item in plan.items:
@@ -58,7 +72,7 @@ class ChainReader(FileSystemReader):
             wanted.setdefault(at, {}).setdefault(tensor, []).append(item)
         check_there(step.parent, needs, step)
         for at, tensors in wanted.items():
-            self._read(rebuilt(step.parent, at), at, tensors, planner)
+            self._read(rebuilt(step.parent, at)[0], at, tensors, planner)
         future: Future[None] = Future()
         future.set_result(None)
         return future
@@ -89,32 +103,52 @@ class ChainReader(FileSystemReader):
 def needed(path: str | os.PathLike[str]) -> list[Path]:
     """Directories that a step builds on, itself included: the others may be removed without it.
 
-    Raises ChainNotFoundError, SourceError.
+    Raises ChainNotFoundError, ChainError, SourceError, SettingsError for a URL.
     """
-    step = Path(os.path.abspath(path))
-    data = ChainReader(step).read_metadata().storage_data or {}
+    step = directory(path)
     names = {step.name}
-    for item in data.values():
-        at, needs, _ = told(item, step)
-        names |= {at.step, *needs}
+    for metadata in _metadata(step):
+        for item in (metadata.storage_data or {}).values():
+            at, needs, _ = told(item, step)
+            names |= {at.step, *needs}
     return [step.parent / name for name in sorted(names)]
 
 
+def _metadata(step: Path) -> Iterator[Metadata]:
+    """Of all ranks; of each by itself where they saved without collectives."""
+    reader, names = ChainReader(step), [mark.name for mark in marks(step)]
+    if ".metadata" in names or not names:
+        yield reader.read_metadata()
+        return
+    for name in names:
+        yield reader.read_metadata(rank=int(name[2:].partition(".")[0]))
+
+
 def resumed_from(step: Path, rank: int, coding: Coding, use_collectives: bool) -> Kept:
-    """What a rank has kept after a save, from its records. Raises what reading them does."""
+    """What a rank has kept after a save, from its records. Raises what reading them does; a
+    ChainError says how to go on without them."""
+    try:
+        return _kept_at(step, rank, coding, use_collectives)
+    except ChainError as exc:
+        raise type(exc)(
+            f"{exc}. Without resume= the training goes on with a base, which needs no other step"
+        ) from exc
+
+
+def _kept_at(step: Path, rank: int, coding: Coding, use_collectives: bool) -> Kept:
     own = {} if use_collectives else {"rank": rank}
     data = ChainReader(step).read_metadata(**own).storage_data or {}
-    found: dict[At, tuple[tuple[str, ...], list[str]]] = {}
+    found: dict[At, list[str]] = {}
     for item in data.values():
-        at, needs, tensor = told(item, step)
+        at, _, tensor = told(item, step)
         if is_of(at.file, rank):
-            found.setdefault(at, (needs, []))[1].append(tensor)
+            found.setdefault(at, []).append(tensor)
     kept = Kept()
-    for at, (needs, tensors) in found.items():
-        walk = rebuilt(step.parent, at)
+    for at, tensors in found.items():
+        walk, needs = rebuilt(step.parent, at)
         assert walk.layout is not None
         if all(t.lossy for t in walk.layout.tensors):
-            kept.bundles.append(resumed(walk, at, (*needs, at.step), coding))
+            kept.bundles.append(resumed(walk, needs, coding))
         else:
             held = {t.name: t for t in walk.layout.tensors if t.name in tensors}
             kept.held |= {

@@ -29,10 +29,10 @@ class Kept:
     held: dict[str, Held] = field(default_factory=dict)
     n: int = 0
 
-    def needs(self) -> set[str]:
-        """Names of the directories that a save may build on."""
-        steps = {name for bundle in self.bundles for name in bundle.needs}
-        return steps | {held.at.step for held in self.held.values()}
+    def needs(self) -> set[At]:
+        """The records that a save may build on."""
+        records = {at for bundle in self.bundles for at in bundle.needs}
+        return records | {held.at for held in self.held.values()}
 
 
 @dataclass

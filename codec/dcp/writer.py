@@ -14,12 +14,13 @@ import os
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 from torch.distributed.checkpoint import FileSystemWriter, state_dict_saver
-from torch.distributed.checkpoint.metadata import STATE_DICT_TYPE, Metadata
+from torch.distributed.checkpoint.metadata import STATE_DICT_TYPE, Metadata, StorageMeta
 from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
 from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
@@ -30,8 +31,8 @@ from ..storage import TEMPORARY
 from ..track import check_settings
 from .bundles import Coding
 from .chunks import Rules
-from .files import fsync_directory, is_name, is_of
-from .reader import resumed_from
+from .files import directory, fsync_directory, is_name, is_of, is_there, marks
+from .reader import resumed_from, told
 from .saving import Kept, Part, Saving
 
 BASE_EVERY = 50  # a restore reads at most so many records of each bundle besides its base
@@ -50,6 +51,7 @@ class ChainWriter(FileSystemWriter):
     step's directory that the training goes on from: the tracks are rebuilt from it where this
     rank has the same chunks again. Without it the first save of a process is a base.
 
+    Warns once (UserWarning) of saves that do not lie beside each other: they are bases.
     Raises SettingsError. A save raises, wrapped by DCP: StepOrderError where a whole checkpoint
     is already, DTypeError, StateMismatchError, WriteError, and RecordError or ChainError where
     what to resume from cannot be read.
@@ -70,16 +72,17 @@ class ChainWriter(FileSystemWriter):
         check_history(base_every, None)
         self._rules, self._coding = Rules(policy), Coding(bits, scope, coder)
         self._base_every = base_every
-        self._resume = None if resume is None else Path(os.path.abspath(resume))
+        self._resume = None if resume is None else directory(resume)
         self._kept = Kept()
         self._pending: tuple[Path | None, Part] = (None, Part())
         self._run: Path | None = None  # what the steps' directories are in
+        self._warned = False
         self._saving_thread: int | None = None
         self._staged: float | None = None  # since when a state waits for its thread
-        super().__init__("" if path is None else path, overwrite=False)
         self._step: Path | None = None
         if path is not None:
             self._go_to(path)
+        super().__init__(self._step or "", overwrite=False)
 
     def stage(self, state_dict: STATE_DICT_TYPE) -> STATE_DICT_TYPE:
         """A copy of the state for `async_save`, once the save before is done: two at once would
@@ -96,18 +99,21 @@ class ChainWriter(FileSystemWriter):
         self._staged = time.monotonic()
         return copied
 
+    def storage_meta(self) -> StorageMeta | None:
+        """DCP asks for it before all else, so that a save has begun, whatever comes of it."""
+        self._begin()
+        return super().storage_meta()
+
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
         """The next save goes to this directory; waits for one that another thread is at."""
-        self._wait()
-        self._saving_thread, self._staged = threading.get_ident(), None
-        super().reset(checkpoint_id)
+        self._begin()
         if checkpoint_id:
             self._go_to(checkpoint_id)
+        super().reset()
 
     def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
         """As DCP tells. Raises SettingsError for a save without a directory."""
-        self._wait()
-        self._saving_thread, self._staged = threading.get_ident(), None
+        self._begin()
         super().set_up_storage_writer(is_coordinator, *args, **kwargs)
         if self._step is None:
             raise SettingsError("pass dcp.save a checkpoint_id, the step's directory")
@@ -120,7 +126,9 @@ class ChainWriter(FileSystemWriter):
         step = self._directory
         try:
             step.mkdir(parents=True, exist_ok=True)
-            whole = self._mark(step).exists()
+            # Without collectives, other ranks may have been faster: theirs may be there.
+            own = {".metadata", self._mark(step).name}
+            whole = any(self.use_collectives or mark.name in own for mark in marks(step))
         except OSError as exc:
             raise WriteError(f"{step}: is no directory and cannot become one: {exc}") from exc
         if whole:
@@ -143,7 +151,7 @@ class ChainWriter(FileSystemWriter):
         """Write this rank's records; each is decoded again before, and durable after."""
         step = self._directory
         if step.parent != self._run:
-            self._kept, self._run = Kept(), step.parent
+            self._moved(step)
         if self._resume is not None:
             if self._resume.parent != self._run:
                 raise SettingsError(
@@ -152,7 +160,7 @@ class ChainWriter(FileSystemWriter):
                 )
             self._kept = resumed_from(self._resume, self._rank, self._coding, self.use_collectives)
             self._resume = None
-        if not all((self._run / name).is_dir() for name in self._kept.needs()):
+        if not is_there(step.parent, self._kept.needs()):
             self._kept = Kept()  # somebody has removed what the next delta would build on
         due = self._base_every is not None and self._kept.n >= self._base_every
         saving = Saving(step, self._rank, self._rules, self._coding, Kept() if due else self._kept)
@@ -169,8 +177,16 @@ class ChainWriter(FileSystemWriter):
         return future
 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
-        """Write `.metadata`, durably: from then on the step is whole. Raises WriteError."""
+        """Write `.metadata`, durably: from then on the step is whole. Raises WriteError, also where
+        a record that it is to name has gone, since another job saves into the same directory."""
         step = self._directory
+        told_of = {told(result.storage_data, step)[0] for part in results for result in part}
+        gone = sorted(f"{at.step}/{at.file}" for at in told_of if not is_there(step.parent, [at]))
+        if gone:
+            raise WriteError(
+                f"{step}: {gone[0]} (of this save's records {len(gone)}) went before the step was "
+                "whole; is another job saving to this directory? Give each its own"
+            )
         try:
             fsync_directory(step.parent)
             super().finish(metadata, results)
@@ -189,7 +205,20 @@ class ChainWriter(FileSystemWriter):
         )
 
     def _go_to(self, path: str | os.PathLike[str]) -> None:
-        self.path = self._step = Path(os.path.abspath(path))  # wherever the training goes from here
+        self.path = self._step = directory(path)  # wherever the training goes from here
+
+    def _moved(self, step: Path) -> None:
+        """The steps' directory is another one, and what is in the last out of reach."""
+        lost = self._kept.bundles or self._kept.held
+        self._kept, run, self._run = Kept(), self._run, step.parent
+        if lost and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"{step} does not lie beside the steps in {run}, so this save needs no other and "
+                "is as large as a plain one. Deltas are between directories beside each other: "
+                "for them save to run/step-10, run/step-20, not to run/step-10/dcp",
+                stacklevel=2,
+            )
 
     @property
     def _directory(self) -> Path:
@@ -206,11 +235,18 @@ class ChainWriter(FileSystemWriter):
 
     def _settle(self) -> None:
         """Advance the tracks if the last save is whole, else forget it. Where a file system is
-        late to tell, the track stays behind, and the next delta is taken from there."""
+        late to tell, the track stays behind, and the next delta is taken from there. `.metadata`
+        may be another save's, of a retry with a new writer: it has removed this one's records."""
         (step, part), self._pending = self._pending, (None, Part())
-        if step is not None and self._mark(step).exists():
+        if step is None or not self._mark(step).exists():
+            return
+        if is_there(step.parent, part.written):  # else somebody else's save has made it whole
             self._kept = Kept()  # should what follows be interrupted, the next save is a base
             self._kept = part.commit()
+
+    def _begin(self) -> None:
+        self._wait()
+        self._saving_thread, self._staged = threading.get_ident(), None
 
     def _wait(self) -> None:
         """Until no other thread is in the midst of a save with this writer."""

@@ -7,6 +7,7 @@ import os
 import pickle
 import threading
 import types
+import warnings
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 import torch
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
 
 import codec
 from codec import storage
@@ -231,6 +233,169 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
     assert needed(tmp_path / "step-4") == [tmp_path / "step-4"]
 
 
+@pytest.mark.parametrize("how", ["removed", "emptied", "resumed"])
+def test_a_training_that_goes_back(how: str, tmp_path: Path) -> None:
+    """Steps are removed and saved again: their directories are there, what was in them is not."""
+    steps = {seed: tmp_path / f"{seed}" for seed in range(1, 6)}
+    writer, reference = ChainWriter(), Reference()
+    for seed in (1, 2, 3):
+        dcp.save(state_of(seed), storage_writer=writer, checkpoint_id=steps[seed])
+    if how == "resumed":
+        writer = ChainWriter(resume=steps[3])
+        dcp.save(state_of(4), storage_writer=writer, checkpoint_id=steps[4])
+        steps[4] = tmp_path / "4 again"
+    for seed in (2, 3):
+        for file in steps[seed].iterdir():
+            file.unlink()
+        if how == "removed":
+            steps[seed].rmdir()
+    for seed in (2, 3, 4, 5):
+        reference.step(state_of(seed))
+        dcp.save(state_of(seed), storage_writer=writer, checkpoint_id=steps[seed])
+        reference.check(load(steps[seed]), state_of(seed))
+        assert needed(steps[seed]) == sorted(steps[s] for s in range(2, seed + 1))
+
+
+def test_links_are_followed(tmp_path: Path) -> None:
+    run, latest, link = tmp_path / "run", tmp_path / "run" / "latest", tmp_path / "link"
+    writer, reference = ChainWriter(), Reference()
+    for seed in (1, 2):
+        reference.step(state_of(seed))
+        dcp.save(state_of(seed), storage_writer=writer, checkpoint_id=run / f"{seed}")
+    latest.symlink_to("2")
+    link.symlink_to("run")
+    assert needed(latest) == needed(link / "2") == [run / "1", run / "2"]
+    writer = ChainWriter(resume=latest)
+    for seed, folder in ((3, run), (4, link)):  # the same steps, whichever way
+        reference.step(state_of(seed))
+        dcp.save(state_of(seed), storage_writer=writer, checkpoint_id=folder / f"{seed}")
+        latest.unlink()
+        latest.symlink_to(f"{seed}")
+        for step in (run / f"{seed}", latest, link / "latest"):
+            reference.check(load(step), state_of(seed))
+        assert needed(latest) == [run / f"{s}" for s in range(1, seed + 1)]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_with_and_without_collectives(first: bool, tmp_path: Path) -> None:
+    """The one kind of save leaves alone what the other has made."""
+    writer, reference = ChainWriter(), Reference()
+    for seed in (1, 2):
+        reference.step(state_of(seed))
+        step = tmp_path / f"{seed}"
+        dcp.save(state_of(seed), storage_writer=writer, checkpoint_id=step, use_collectives=first)
+    assert needed(step) == [tmp_path / "1", step]
+    before = sorted(step.iterdir())
+    for other in (True, False):
+        with pytest.raises((CheckpointException, codec.StepOrderError), match="ever overwritten"):
+            dcp.save(
+                state_of(3),
+                storage_writer=ChainWriter(),
+                checkpoint_id=step,
+                use_collectives=other,
+            )
+    assert sorted(step.iterdir()) == before
+    reference.check(load(step), state_of(2))
+    writer = ChainWriter(resume=step)
+    reference.step(state_of(3))
+    dcp.save(
+        state_of(3), storage_writer=writer, checkpoint_id=tmp_path / "3", use_collectives=first
+    )
+    reference.check(load(tmp_path / "3"), state_of(3))
+    assert len(needed(tmp_path / "3")) == 3
+
+
+def test_another_writer_at_the_same_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer, reference = ChainWriter(), Reference()
+    dcp.save(state_of(1), storage_writer=writer, checkpoint_id=tmp_path / "1")
+    reference.step(state_of(1))
+    finish = ChainWriter.finish
+
+    def intruded(self: ChainWriter, **given: Any) -> None:
+        """Another job begins with this step when all is written but `.metadata`."""
+        monkeypatch.setattr(ChainWriter, "finish", lambda *_, **__: 1 / 0)
+        with pytest.raises(CheckpointException):
+            dcp.save(state_of(4), storage_writer=ChainWriter(), checkpoint_id=tmp_path / "2")
+        finish(self, **given)
+
+    monkeypatch.setattr(ChainWriter, "finish", intruded)
+    with pytest.raises(CheckpointException, match="another job saving") as error:
+        dcp.save(state_of(2), storage_writer=writer, checkpoint_id=tmp_path / "2")
+    assert isinstance(fault(error), codec.WriteError)
+    assert not (tmp_path / "2" / ".metadata").exists()
+    monkeypatch.undo()
+    dcp.save(state_of(5), storage_writer=ChainWriter(), checkpoint_id=tmp_path / "2")  # a retry's
+    dcp.save(state_of(3), storage_writer=writer, checkpoint_id=tmp_path / "3")
+    reference.step(state_of(3))
+    reference.check(load(tmp_path / "3"), state_of(3))
+    assert needed(tmp_path / "3") == [tmp_path / "1", tmp_path / "3"]
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/run/1", Path("gs://bucket/run/1"), "file:///run/1"])
+def test_urls_are_no_directories(
+    url: str | Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    state = {"w": torch.ones(9)}
+    for asked in (
+        lambda: ChainWriter(url),
+        lambda: ChainWriter(resume=url),
+        lambda: ChainReader(url),
+        lambda: needed(url),
+        lambda: dcp.save(state, storage_writer=ChainWriter(), checkpoint_id=url),
+        lambda: dcp.load(state, storage_reader=ChainReader("."), checkpoint_id=url),
+    ):
+        with pytest.raises(codec.SettingsError, match="directories"):
+            asked()
+    assert not list(tmp_path.iterdir())
+    dcp.save(state, storage_writer=ChainWriter(f"./{url}"))
+    assert needed(f"./{url}") == [Path(f"./{url}").resolve()]
+
+
+def test_what_cannot_be_resumed_from(tmp_path: Path) -> None:
+    """Every save says what to do about it."""
+    writer = ChainWriter()
+    for seed in (1, 2):
+        dcp.save(state_of(seed), storage_writer=writer, checkpoint_id=tmp_path / f"{seed}")
+    (tmp_path / "1").rename(tmp_path / "away")
+    writer = ChainWriter(resume=tmp_path / "2")
+    for seed in (3, 4):
+        with pytest.raises(CheckpointException, match="Without resume=") as error:
+            dcp.save(state_of(seed), storage_writer=writer, checkpoint_id=tmp_path / f"{seed}")
+        assert isinstance(fault(error), codec.ParentError)
+        assert "no longer holds 1" in str(fault(error))
+    (tmp_path / "away").rename(tmp_path / "1")
+    dcp.save(state_of(3), storage_writer=writer, checkpoint_id=tmp_path / "3")
+    assert len(needed(tmp_path / "3")) == 3
+
+
+def test_steps_that_are_not_beside_each_other(tmp_path: Path) -> None:
+    writer = ChainWriter()
+    for seed in (1, 2, 3):
+        step = tmp_path / f"step-{seed}" / "dcp"
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            dcp.save(state_of(seed), storage_writer=writer, checkpoint_id=step)
+        told = [str(w.message) for w in caught if "beside" in str(w.message)]
+        assert len(told) == (seed == 2), "once"
+        assert seed != 2 or told[0].startswith(
+            f"{step} does not lie beside the steps in {tmp_path}"
+        )
+        assert needed(step) == [step]
+
+
+def test_damaged_metadata_is_named(tmp_path: Path) -> None:
+    dcp.save(state_of(1), storage_writer=ChainWriter(), checkpoint_id=tmp_path / "1")
+    mark = tmp_path / "1" / ".metadata"
+    data = mark.read_bytes()
+    for damaged in (b"", data[:50], data[: len(data) // 2], pickle.dumps(3), b"\x00" * 9):
+        mark.write_bytes(damaged)
+        with pytest.raises(codec.ChainError, match=r"1/\.metadata: DCP's metadata cannot be read"):
+            needed(tmp_path / "1")
+        with pytest.raises(CheckpointException, match=r"1/\.metadata: DCP's metadata cannot be"):
+            load(tmp_path / "1")
+
+
 def test_refuses(tmp_path: Path) -> None:
     writer = ChainWriter(tmp_path / "1")
     dcp.save(state_of(1), storage_writer=writer)
@@ -310,6 +475,24 @@ def test_a_state_that_no_thread_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     writer.stage(state_of(1))
     with pytest.raises(codec.LockedError, match="never saved"):
         writer.stage(state_of(2))
+
+
+def test_a_planner_that_fails_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codec.dcp.writer.PATIENCE", 0.01)
+
+    class Failing(DefaultSavePlanner):
+        def set_up_planner(
+            self, state_dict: Any, storage_meta: Any = None, is_coordinator: bool = False
+        ) -> None:
+            raise KeyError("no plan")
+
+    writer = ChainWriter(tmp_path / "1")
+    save: Future[Any] = dcp.async_save(state_of(1), storage_writer=writer, planner=Failing())
+    with pytest.raises(CheckpointException, match="no plan"):
+        save.result(20)
+    save = dcp.async_save(state_of(1), storage_writer=writer)
+    save.result(20)
+    assert torch.equal(load(tmp_path / "1")["model"][WEIGHT], state_of(1)["model"][WEIGHT])
 
 
 NAMES = [  # path of keys, whether it is lossy
