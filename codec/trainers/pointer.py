@@ -3,7 +3,8 @@
     {"lcc checkpoint": 1, "chain": "run.lcc", "step": 88, "token": "6fd1…"}
 
 The chain's name is for whoever reads the file; no path is made of it. The token stands in the
-record as well, so that a step of another training in the same place is not taken for this one.
+record as well, so that a step of another training in the same place is not taken for this one: a
+new one with each checkpoint (lightning) or with each training (accelerate).
 
 Not done here: the chain (run).
 """

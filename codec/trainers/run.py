@@ -25,7 +25,7 @@ from weakref import WeakValueDictionary
 
 from ..chain import Chain
 from ..checkpointer import Checkpointer
-from ..errors import LccError, LockedError, SettingsError, StepOrderError
+from ..errors import ChainNotFoundError, LccError, LockedError, SettingsError, StepOrderError
 from ..location import Location
 from ..recorder import Saved
 from ..rewinding import rewind
@@ -116,10 +116,19 @@ class Run:
             return None
         return self._checkpoints.save(step, state)
 
+    def steps(self) -> tuple[int, ...]:
+        """Those that are on disk, rising; none if there is no chain. Raises what `Chain` does."""
+        try:
+            return self._chain().steps
+        except ChainNotFoundError:
+            return ()
+
     def restore(self, step: int) -> dict[Any, Any]:
         """The state of a step. Raises what `codec.restore` does."""
-        options = self._settings.get("storage_options")
-        return Chain(self.path, storage_options=options).restore(step)
+        return self._chain().restore(step)
+
+    def _chain(self) -> Chain:
+        return Chain(self.path, storage_options=self._settings.get("storage_options"))
 
     def close(self) -> None:
         """Wait for what is being saved, and let others write. Raises what that save did."""

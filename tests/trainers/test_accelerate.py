@@ -87,6 +87,56 @@ def test_saved_loaded_and_gone_on(loop: Loop, tmp_path: Path) -> None:
     assert codec.verify("run.lcc").ok
 
 
+def test_a_folder_of_another_training(loop: Loop, tmp_path: Path) -> None:
+    """Its step is not that of the chain, though the number is there."""
+
+    def saved(path: str, *names: str, load: str = "", **more: bool) -> torch.Tensor:
+        with loop.Hook(loop.accelerator, path, **EXACT, **more):
+            if load:
+                loop.accelerator.load_state(load)
+            loaded = loop.weights
+            for name in names:
+                loop.accelerator.save_state(name)
+                loop.step()
+        return loaded
+
+    saved("run.lcc", "a0", "a1", "a2", "a3")
+    old = saved("none.lcc", load="a3")
+    with pytest.warns(codec.RewoundWarning, match="goes on from step 0 and was at 3"):
+        saved("run.lcc", "b1", "b2", "b3", load="a0")  # by another hook, from step 0
+    before = loop.weights
+    new = codec.restore("run.lcc", 3)["model"]["weight"]
+    assert not torch.equal(new, old)
+    for name, step in (("a3", 3), ("a2", 2)):
+        with pytest.raises(codec.StepNotFoundError, match=f"{name}/lcc.json: names step {step} of"):
+            saved("run.lcc", load=name)
+    assert torch.equal(loop.weights, before)  # nothing was loaded
+    assert codec.Chain("run.lcc").steps == (0, 1, 2, 3)
+    saved("run.lcc", "c", load="a2", resume=True)
+    assert codec.Chain("run.lcc").steps == (0, 1, 2, 3, 4)
+    assert torch.equal(codec.restore("run.lcc", 3)["model"]["weight"], new)
+
+    saved("tuned.lcc", "t0", "t1", load="a1")  # a new chain, which begins at 0
+    assert codec.Chain("tuned.lcc").steps == (0, 1)
+    with pytest.raises(codec.StepNotFoundError, match=r"the directory it was saved in, another"):
+        saved("tuned.lcc", "u0", load="a1")
+    assert not Path("u0").exists()
+
+    # Lost or damaged: what is before it, of the same training or where that began, tells enough.
+    saved("run.lcc", "d", "e", load="c")
+    for step in (6, 5):
+        newest = tmp_path / "run.lcc" / f"{step:08}.delta.safetensors"
+        newest.write_bytes(newest.read_bytes()[:-1])
+        with pytest.warns(codec.SkippedRecordWarning):
+            saved("run.lcc", load="e")
+        assert codec.Chain("run.lcc").steps == tuple(range(step))
+    saved("run.lcc", "f", load="e")
+    assert codec.Chain("run.lcc").steps == (0, 1, 2, 3, 4, 5)
+    with pytest.raises(codec.StepNotFoundError):
+        saved("run.lcc", load="d")  # step 5 is that of f
+    assert codec.verify("run.lcc").ok
+
+
 def test_numbers_of_ones_own_and_more(loop: Loop) -> None:
     done, second = 0, loop.accelerator.prepare(torch.nn.Linear(3, 3))
     hook = loop.Hook(
