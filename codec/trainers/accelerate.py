@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Any
 
 from ..errors import LccError, ParentError, RecordError, StepNotFoundError
+from ..recorder import check_step
 from . import pointer
 from .models import refuse_parts, sharded, state_of
 from .pointer import TOKEN, Pointer
@@ -106,7 +107,7 @@ class ChainHook:
             self._run.begin(None if self._resume else 0)
         newest = self._run.step
         counted = 0 if newest is None else newest + 1
-        step = counted if self._step is None else int(self._step())
+        step = counted if self._step is None else check_step(int(self._step()), newest)
         states = [state_of(model) for model in models]
         state = states[0] if len(states) == 1 else {str(i): s for i, s in enumerate(states)}
         more = self._more() if self._more else {}

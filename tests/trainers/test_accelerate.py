@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import codec
+from codec.trainers import pointer
 
 EXACT = {"policy": {"*": "exact"}}
 
@@ -147,11 +148,12 @@ def test_numbers_of_ones_own_and_more(loop: Loop) -> None:
         loop.step(5)
         done += 5
         loop.accelerator.save_state("s")
-    loop.accelerator.save_state("t")  # the same step: is there already
-    done = 2
-    with pytest.raises(codec.StepOrderError, match="step 2 is not after the chain's newest, 15"):
-        loop.accelerator.save_state("u")
-    assert not list(Path("u").iterdir())
+    loop.step()
+    for name, done in (("t", 15), ("u", 2)):  # 15: of other weights than those that it has
+        order = f"step {done} is not after the chain's newest, 15"
+        with pytest.raises(codec.StepOrderError, match=order):
+            loop.accelerator.save_state(name)
+        assert not list(Path(name).iterdir())
     hook.close()
     assert codec.Chain("run.lcc").steps == (5, 10, 15)
     state = codec.restore("run.lcc")
@@ -160,6 +162,7 @@ def test_numbers_of_ones_own_and_more(loop: Loop) -> None:
     loop.model.load_state_dict(state["model"]["0"])
     loop.optimizer.load_state_dict(state["optimizer"])
     assert state["optimizer"]["state"][0]["step"] == 15
+    assert pointer.read("s/lcc.json") == pointer.Pointer("run.lcc", 15, state[pointer.TOKEN])
 
 
 def test_failed_and_refused(loop: Loop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
