@@ -177,7 +177,8 @@ class ChainCheckpointIO(CheckpointIO):
         loads it. weights_only: of those; a chain holds nothing that is unpickled.
 
         Raises SettingsError for another map_location, StepNotFoundError if the chain has not
-        what was saved, and what `codec.restore` does.
+        what was saved, VersionError for a file of a newer format, TruncatedRecordError for an
+        empty one, and what `codec.restore` does.
         """
         named = pointer.read(path)
         if named is None:
@@ -198,10 +199,10 @@ class ChainCheckpointIO(CheckpointIO):
 
     def remove_checkpoint(self, path: str | Path) -> None:
         """Remove the file; the chain keeps the record, which others may need."""
-        if pointer.read(path) is None:
-            TorchCheckpointIO().remove_checkpoint(path)
-        else:
+        if Path(path).is_file():  # whatever is in it
             Path(path).unlink()
+        else:
+            TorchCheckpointIO().remove_checkpoint(path)
 
     def teardown(self) -> None:
         """Let others write; the next checkpoint opens the chain again."""

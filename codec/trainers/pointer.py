@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import WriteError
+from ..errors import TruncatedRecordError, VersionError, WriteError
 from ..storage import publish
 
 KEY = "lcc checkpoint"
@@ -46,17 +46,27 @@ def write(path: str | Path, pointer: Pointer) -> None:
 
 
 def read(path: str | Path) -> Pointer | None:
-    """What the file tells; None if it is no such file, or none is there."""
+    """What the file tells; None if it is no such file, or none is there.
+
+    Raises VersionError for one of another format, TruncatedRecordError for an empty file, which
+    is neither a pointer nor a checkpoint of a trainer's own.
+    """
     place = Path(path)
     if not place.is_file():
         return None
     with place.open("rb") as file:
         data = file.read(MOST + 1)
+    if not data:
+        found = "an empty file; load another one"
+        raise TruncatedRecordError(str(place), "a checkpoint or what names one", found)
     try:
         told: Any = json.loads(data)
     except ValueError:
         return None
-    if len(data) > MOST or not isinstance(told, dict) or told.pop(KEY, None) != FORMAT:
+    if len(data) > MOST or not isinstance(told, dict) or KEY not in told:
         return None
+    if (version := told.pop(KEY)) != FORMAT:
+        found = f"{version!r}; load it with the version of codec.trainers that wrote it"
+        raise VersionError(str(place), f"format {FORMAT} of what names a checkpoint", found)
     kinds = {name: type(value) for name, value in told.items()}
     return Pointer(**told) if kinds == {"chain": str, "step": int, "token": str} else None

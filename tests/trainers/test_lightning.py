@@ -179,8 +179,13 @@ def test_files_that_are_no_pointers(lib: Any, tmp_path: Path) -> None:
     assert same(io.load_checkpoint(tmp_path / "a.ckpt", map_location="cpu"), made)
     with pytest.raises(codec.StepNotFoundError, match=r"step 3 of a other\.lcc that is not"):
         io.load_checkpoint(tmp_path / "b.ckpt")
-    io.remove_checkpoint(tmp_path / "a.ckpt")
-    assert not (tmp_path / "a.ckpt").exists()
+    newer = (tmp_path / "a.ckpt").read_text().replace(": 1,", ": 2,", 1)
+    for text, error in (("", codec.TruncatedRecordError), (newer, codec.VersionError)):
+        (tmp_path / "a.ckpt").write_text(text)
+        with pytest.raises(error, match=r"a\.ckpt: expected"):
+            io.load_checkpoint(tmp_path / "a.ckpt")
+        io.remove_checkpoint(tmp_path / "a.ckpt")  # whatever is in it
+        assert not (tmp_path / "a.ckpt").exists()
     assert codec.Chain(tmp_path / "run.lcc").steps == (3, 4)
 
     with pytest.raises(codec.SettingsError, match="restores to the CPU"):

@@ -204,6 +204,13 @@ def test_pointers(tmp_path: Path) -> None:
     assert pointer.read(place) is None
     place.write_text(good + " " * 1000)
     assert pointer.read(place) is None
+    for version in ("2", '"x"'):
+        place.write_text(good.replace(": 1", f": {version}", 1))
+        with pytest.raises(codec.VersionError, match=r"x\.ckpt: expected format 1 of"):
+            pointer.read(place)
+    place.write_bytes(b"")
+    with pytest.raises(codec.TruncatedRecordError, match=r"x\.ckpt: .* an empty file; load"):
+        pointer.read(place)
     assert pointer.read(tmp_path) is pointer.read(tmp_path / "none") is None
     with pytest.raises(codec.WriteError, match="cannot be made"):
         pointer.write(place / "b", Pointer("run.lcc", 1))
