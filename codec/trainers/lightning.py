@@ -136,10 +136,10 @@ class ChainCallback(Callback):
 class ChainCheckpointIO(CheckpointIO):
     """Keeps a Trainer's checkpoints in a chain.
 
-    path: the chain's directory; what is there is gone on with, whoever began it, and all its
-    checkpoints stay. A checkpoint's step is `global_step`, or the next free one where the chain
-    is there already. settings: bits, policy and so on of a `Checkpointer`, but for keep_bases and
-    asynchronous.
+    path: the chain's directory, or its URL; what is there is gone on with, whoever began it, and
+    all its checkpoints stay. The files that name them lie in local directories only. A checkpoint's
+    step is `global_step`, or the next free one where the chain is there already. settings: bits,
+    policy and so on of a `Checkpointer`, but for keep_bases and asynchronous.
 
     The weights come back as the track of the bits that are kept; all else, the optimizer too,
     exactly. What a chain cannot hold (objects in hyper-parameters, say) is refused with DTypeError,
@@ -157,10 +157,11 @@ class ChainCheckpointIO(CheckpointIO):
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
     ) -> None:
-        """One record, and then the file that names it. Raises SettingsError for
-        storage_options, ShardedError, LockedError, and what `Checkpointer` does."""
+        """One record, and then the file that names it. Raises SettingsError for storage_options
+        and for a path that is a URL, ShardedError, LockedError, and what `Checkpointer` does."""
         if storage_options is not None:
             raise SettingsError("a chain has no storage_options; leave them out")
+        pointer.check_place(path)
         refuse_shards(checkpoint["state_dict"].items())
         if not self._run.is_open:
             self._run.begin(None)

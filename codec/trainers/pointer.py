@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import TruncatedRecordError, VersionError, WriteError
+from ..errors import SettingsError, TruncatedRecordError, VersionError, WriteError
 from ..storage import publish
 
 KEY = "lcc checkpoint"
@@ -32,6 +32,15 @@ class Pointer:
     chain: str
     step: int
     token: str = ""
+
+
+def check_place(path: str | Path) -> None:
+    """Raise SettingsError for a URL: such files lie in local directories, wherever the chain is."""
+    if "://" in str(path):
+        raise SettingsError(
+            f"{path}: what names a step of a chain is written to a local directory; give the "
+            "trainer's checkpoints one (the chain itself may be behind a URL)"
+        )
 
 
 def write(path: str | Path, pointer: Pointer) -> None:

@@ -192,9 +192,13 @@ def test_files_that_are_no_pointers(lib: Any, tmp_path: Path) -> None:
         other.load_checkpoint(tmp_path / "b.ckpt", map_location="meta")
     with pytest.raises(codec.SettingsError, match="storage_options"):
         io.save_checkpoint(made, tmp_path / "c.ckpt", storage_options={})
+    for url in ("memory://ck/c.ckpt", f"file://{tmp_path}/c.ckpt"):
+        with pytest.raises(codec.SettingsError, match="to a local directory; give the trainer's"):
+            io.save_checkpoint(made, url)
     with pytest.raises(codec.DTypeError, match=r"policy=\{'paths/0': 'skip'\}$"):
         io.save_checkpoint(made | {"paths": [tmp_path]}, tmp_path / "c.ckpt")
     assert not (tmp_path / "c.ckpt").exists()
+    assert codec.Chain(tmp_path / "run.lcc").steps == (3, 4)  # no record of what was refused
     with pytest.raises(codec.LockedError):
         codec.Checkpointer(tmp_path / "run.lcc", resume=True)
     io.teardown()
