@@ -12,6 +12,7 @@ Not done here: the chain (run).
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ KEY = "lcc checkpoint"
 FORMAT = 1
 TOKEN = "codec.trainers.token"  # where it stands in a record
 MOST = 1000  # bytes of such a file
+# A Path keeps one slash of two; Lightning makes /where/it/is/file:/… of file:///…; C:/ is none.
+URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/|.*/file:/")
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Pointer:
 
 def check_place(path: str | Path) -> None:
     """Raise SettingsError for a URL: such files lie in local directories, wherever the chain is."""
-    if "://" in str(path):
+    if URL.match(str(path)):
         raise SettingsError(
             f"{path}: what names a step of a chain is written to a local directory; give the "
             "trainer's checkpoints one (the chain itself may be behind a URL)"

@@ -192,7 +192,7 @@ def test_files_that_are_no_pointers(lib: Any, tmp_path: Path) -> None:
         other.load_checkpoint(tmp_path / "b.ckpt", map_location="meta")
     with pytest.raises(codec.SettingsError, match="storage_options"):
         io.save_checkpoint(made, tmp_path / "c.ckpt", storage_options={})
-    for url in ("memory://ck/c.ckpt", f"file://{tmp_path}/c.ckpt"):
+    for url in ("memory://ck/c.ckpt", f"file://{tmp_path}/c.ckpt", tmp_path / "file:/c.ckpt"):
         with pytest.raises(codec.SettingsError, match="to a local directory; give the trainer's"):
             io.save_checkpoint(made, url)
     with pytest.raises(codec.DTypeError, match=r"policy=\{'paths/0': 'skip'\}$"):
