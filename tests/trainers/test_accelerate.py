@@ -134,7 +134,7 @@ def test_a_folder_of_another_training(loop: Loop, tmp_path: Path) -> None:
     saved("run.lcc", "f", load="e")
     assert codec.Chain("run.lcc").steps == (0, 1, 2, 3, 4, 5)
     with pytest.raises(codec.StepNotFoundError):
-        saved("run.lcc", load="d")  # step 5 is that of f
+        saved("run.lcc", load="d")  # the step 5 that is there is that of f
     assert codec.verify("run.lcc").ok
 
 
