@@ -23,8 +23,8 @@ from .skipped import warn
 from .storage import Directory
 
 
-def rewind(path: str | Path, step: int) -> Path | None:
-    """Let a chain end at ``step``, or at the newest one before that it has.
+def rewind(path: str | Path, step: int | None) -> Path | None:
+    """Let a chain end at ``step``, or at the newest one before that it has; None: before the first.
 
     path: the chain's directory; nobody else may write there. Returns where the chain as it was is
     now, with RewoundWarning; None if nothing comes after the step. A merged record that goes past
@@ -39,7 +39,7 @@ def rewind(path: str | Path, step: int) -> Path | None:
         return None
     with Directory(path) as directory:
         entries = Chain(path).entries
-        after = [e for e in entries if e.step > step]
+        after = [e for e in entries if step is None or e.step > step]
         if not after:
             return None
         newest = max(e.step for e in after)
@@ -47,8 +47,9 @@ def rewind(path: str | Path, step: int) -> Path | None:
         # Rising, so that wherever it stops, what is there restores; then from the end, likewise.
         directory.share((e.name for e in sorted(entries, key=lambda e: e.step)), kept)
         directory.remove(e.name for e in sorted(after, key=lambda e: -e.step))
+    then = "begins anew" if step is None else f"goes on from step {step}"
     warn(
-        f"{path}: goes on from step {step} and was at {newest}; what it was until then is {kept}",
+        f"{path}: {then} and was at {newest}; what it was until then is {kept}",
         RewoundWarning,
     )
     return kept

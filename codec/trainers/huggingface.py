@@ -94,6 +94,16 @@ class ChainCallback(TrainerCallback):
         if self._run.is_open and control.should_training_stop:
             self._save(state, kwargs)
 
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """The same: the evaluation of an epoch, which may stop the training, comes after its
+        end."""
+        self.on_epoch_end(args, state, control, **kwargs)
+
+    def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """The same: a callback after this one may have stopped it; then the Trainer logs once
+        more, before it loads the best model."""
+        self.on_epoch_end(args, state, control, **kwargs)
+
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Close the chain."""
         self._run.close()

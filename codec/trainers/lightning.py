@@ -136,10 +136,10 @@ class ChainCallback(Callback):
 class ChainCheckpointIO(CheckpointIO):
     """Keeps a Trainer's checkpoints in a chain.
 
-    path: the chain's directory; what is there is gone on with, whoever began it, and all its
-    checkpoints stay. A checkpoint's step is `global_step`, or the next free one where the chain
-    is there already. settings: bits, policy and so on of a `Checkpointer`, but for keep_bases and
-    asynchronous.
+    path: the chain's directory, or its URL; what is there is gone on with, whoever began it, and
+    all its checkpoints stay. The files that name them lie in local directories only. A checkpoint's
+    step is `global_step`, or the next free one where the chain is there already. settings: bits,
+    policy and so on of a `Checkpointer`, but for keep_bases and asynchronous.
 
     The weights come back as the track of the bits that are kept; all else, the optimizer too,
     exactly. What a chain cannot hold (objects in hyper-parameters, say) is refused with DTypeError,
@@ -157,10 +157,11 @@ class ChainCheckpointIO(CheckpointIO):
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
     ) -> None:
-        """One record, and then the file that names it. Raises SettingsError for
-        storage_options, ShardedError, LockedError, and what `Checkpointer` does."""
+        """One record, and then the file that names it. Raises SettingsError for storage_options
+        and for a path that is a URL, ShardedError, LockedError, and what `Checkpointer` does."""
         if storage_options is not None:
             raise SettingsError("a chain has no storage_options; leave them out")
+        pointer.check_place(path)
         refuse_shards(checkpoint["state_dict"].items())
         if not self._run.is_open:
             self._run.begin(None)
@@ -177,7 +178,8 @@ class ChainCheckpointIO(CheckpointIO):
         loads it. weights_only: of those; a chain holds nothing that is unpickled.
 
         Raises SettingsError for another map_location, StepNotFoundError if the chain has not
-        what was saved, and what `codec.restore` does.
+        what was saved, VersionError for a file of a newer format, TruncatedRecordError for an
+        empty one, and what `codec.restore` does.
         """
         named = pointer.read(path)
         if named is None:
@@ -198,10 +200,10 @@ class ChainCheckpointIO(CheckpointIO):
 
     def remove_checkpoint(self, path: str | Path) -> None:
         """Remove the file; the chain keeps the record, which others may need."""
-        if pointer.read(path) is None:
-            TorchCheckpointIO().remove_checkpoint(path)
-        else:
+        if Path(path).is_file():  # whatever is in it
             Path(path).unlink()
+        else:
+            TorchCheckpointIO().remove_checkpoint(path)
 
     def teardown(self) -> None:
         """Let others write; the next checkpoint opens the chain again."""

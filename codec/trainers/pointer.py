@@ -3,7 +3,8 @@
     {"lcc checkpoint": 1, "chain": "run.lcc", "step": 88, "token": "6fd1…"}
 
 The chain's name is for whoever reads the file; no path is made of it. The token stands in the
-record as well, so that a step of another training in the same place is not taken for this one.
+record as well, so that a step of another training in the same place is not taken for this one: a
+new one with each checkpoint (lightning) or with each training (accelerate).
 
 Not done here: the chain (run).
 """
@@ -11,17 +12,20 @@ Not done here: the chain (run).
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import WriteError
+from ..errors import SettingsError, TruncatedRecordError, VersionError, WriteError
 from ..storage import publish
 
 KEY = "lcc checkpoint"
 FORMAT = 1
 TOKEN = "codec.trainers.token"  # where it stands in a record
 MOST = 1000  # bytes of such a file
+# A Path keeps one slash of two; Lightning makes /where/it/is/file:/… of file:///…; C:/ is none.
+URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/|.*/file:/")
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,15 @@ class Pointer:
     chain: str
     step: int
     token: str = ""
+
+
+def check_place(path: str | Path) -> None:
+    """Raise SettingsError for a URL: such files lie in local directories, wherever the chain is."""
+    if URL.match(str(path)):
+        raise SettingsError(
+            f"{path}: what names a step of a chain is written to a local directory; give the "
+            "trainer's checkpoints one (the chain itself may be behind a URL)"
+        )
 
 
 def write(path: str | Path, pointer: Pointer) -> None:
@@ -45,17 +58,27 @@ def write(path: str | Path, pointer: Pointer) -> None:
 
 
 def read(path: str | Path) -> Pointer | None:
-    """What the file tells; None if it is no such file, or none is there."""
+    """What the file tells; None if it is no such file, or none is there.
+
+    Raises VersionError for one of another format, TruncatedRecordError for an empty file, which
+    is neither a pointer nor a checkpoint of a trainer's own.
+    """
     place = Path(path)
     if not place.is_file():
         return None
     with place.open("rb") as file:
         data = file.read(MOST + 1)
+    if not data:
+        found = "an empty file; load another one"
+        raise TruncatedRecordError(str(place), "a checkpoint or what names one", found)
     try:
         told: Any = json.loads(data)
     except ValueError:
         return None
-    if len(data) > MOST or not isinstance(told, dict) or told.pop(KEY, None) != FORMAT:
+    if len(data) > MOST or not isinstance(told, dict) or KEY not in told:
         return None
+    if (version := told.pop(KEY)) != FORMAT:
+        found = f"{version!r}; load it with the version of codec.trainers that wrote it"
+        raise VersionError(str(place), f"format {FORMAT} of what names a checkpoint", found)
     kinds = {name: type(value) for name, value in told.items()}
     return Pointer(**told) if kinds == {"chain": str, "step": int, "token": str} else None

@@ -25,7 +25,7 @@ from weakref import WeakValueDictionary
 
 from ..chain import Chain
 from ..checkpointer import Checkpointer
-from ..errors import LccError, LockedError, SettingsError, StepOrderError
+from ..errors import ChainNotFoundError, LccError, LockedError, SettingsError, StepOrderError
 from ..location import Location
 from ..recorder import Saved
 from ..rewinding import rewind
@@ -66,28 +66,33 @@ class Run:
         """The chain's newest step; None before the first."""
         return self._checkpoints.step if self._checkpoints else None
 
-    def begin(self, step: int | None) -> None:
+    def begin(self, step: int | None, *, resumed: bool = False) -> None:
         """A training begins after ``step``, or begins again; None: wherever the chain ends.
 
-        Raises StepOrderError if there is a chain and the step is 0, unless resume, or one behind a
-        URL is further; LockedError, and what `Checkpointer` does. With RewoundWarning, see
+        resumed: at step 0 it goes on as well, from a checkpoint of that step. Else 0 is a new
+        training, and all that a chain has been until then is put aside, its step 0 too.
+
+        Raises StepOrderError if there is a chain and a new training, unless resume, or one behind
+        a URL is further; LockedError, and what `Checkpointer` does. With RewoundWarning, see
         `rewind`.
         """
+        is_new = step == 0 and not resumed
         # Where this one is open already, the trainer has failed before, and tries again.
-        goes_on = step is None or step > 0 or self._resume or self.is_open
+        goes_on = not is_new or self._resume or self.is_open
         self.abandon()
         local = isinstance(self.path, Path)
         directory = os.path.realpath(self.path) if local else str(self.path)
         if (former := _open.get(directory)) is not None:
             former._make_room()
         if step is not None and goes_on and local:
-            rewind(self.path, step)
+            rewind(self.path, None if is_new else step)
         self._checkpoints = Checkpointer(self.path, **self._settings, resume=goes_on)
-        if step is not None and (self.step or 0) > step:
-            newest = self.step
+        newest = self.step
+        if step is not None and newest is not None and (is_new or newest > step):
             self.close()
+            training = "begins anew" if is_new else f"goes on from {step}"
             raise StepOrderError(
-                f"{self.path}: is at step {newest}, and the training goes on from {step}; a chain "
+                f"{self.path}: is at step {newest}, and the training {training}; a chain "
                 "behind a URL cannot go back: choose another place"
             )
         self._thread, self._seen = threading.current_thread(), step or 0
@@ -111,10 +116,19 @@ class Run:
             return None
         return self._checkpoints.save(step, state)
 
+    def steps(self) -> tuple[int, ...]:
+        """Those that are on disk, rising; none if there is no chain. Raises what `Chain` does."""
+        try:
+            return self._chain().steps
+        except ChainNotFoundError:
+            return ()
+
     def restore(self, step: int) -> dict[Any, Any]:
         """The state of a step. Raises what `codec.restore` does."""
-        options = self._settings.get("storage_options")
-        return Chain(self.path, storage_options=options).restore(step)
+        return self._chain().restore(step)
+
+    def _chain(self) -> Chain:
+        return Chain(self.path, storage_options=self._settings.get("storage_options"))
 
     def close(self) -> None:
         """Wait for what is being saved, and let others write. Raises what that save did."""

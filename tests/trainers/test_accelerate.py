@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import codec
+from codec.trainers import pointer
 
 EXACT = {"policy": {"*": "exact"}}
 
@@ -87,6 +88,56 @@ def test_saved_loaded_and_gone_on(loop: Loop, tmp_path: Path) -> None:
     assert codec.verify("run.lcc").ok
 
 
+def test_a_folder_of_another_training(loop: Loop, tmp_path: Path) -> None:
+    """Its step is not that of the chain, though the number is there."""
+
+    def saved(path: str, *names: str, load: str = "", **more: bool) -> torch.Tensor:
+        with loop.Hook(loop.accelerator, path, **EXACT, **more):
+            if load:
+                loop.accelerator.load_state(load)
+            loaded = loop.weights
+            for name in names:
+                loop.accelerator.save_state(name)
+                loop.step()
+        return loaded
+
+    saved("run.lcc", "a0", "a1", "a2", "a3")
+    old = saved("none.lcc", load="a3")
+    with pytest.warns(codec.RewoundWarning, match="goes on from step 0 and was at 3"):
+        saved("run.lcc", "b1", "b2", "b3", load="a0")  # by another hook, from step 0
+    before = loop.weights
+    new = codec.restore("run.lcc", 3)["model"]["weight"]
+    assert not torch.equal(new, old)
+    for name, step in (("a3", 3), ("a2", 2)):
+        with pytest.raises(codec.StepNotFoundError, match=f"{name}/lcc.json: names step {step} of"):
+            saved("run.lcc", load=name)
+    assert torch.equal(loop.weights, before)  # nothing was loaded
+    assert codec.Chain("run.lcc").steps == (0, 1, 2, 3)
+    saved("run.lcc", "c", load="a2", resume=True)
+    assert codec.Chain("run.lcc").steps == (0, 1, 2, 3, 4)
+    assert torch.equal(codec.restore("run.lcc", 3)["model"]["weight"], new)
+
+    saved("tuned.lcc", "t0", "t1", load="a1")  # a new chain, which begins at 0
+    assert codec.Chain("tuned.lcc").steps == (0, 1)
+    with pytest.raises(codec.StepNotFoundError, match=r"the directory it was saved in, another"):
+        saved("tuned.lcc", "u0", load="a1")
+    assert not Path("u0").exists()
+
+    # Lost or damaged: what is before it, of the same training or where that began, tells enough.
+    saved("run.lcc", "d", "e", load="c")
+    for step in (6, 5):
+        newest = tmp_path / "run.lcc" / f"{step:08}.delta.safetensors"
+        newest.write_bytes(newest.read_bytes()[:-1])
+        with pytest.warns(codec.SkippedRecordWarning):
+            saved("run.lcc", load="e")
+        assert codec.Chain("run.lcc").steps == tuple(range(step))
+    saved("run.lcc", "f", load="e")
+    assert codec.Chain("run.lcc").steps == (0, 1, 2, 3, 4, 5)
+    with pytest.raises(codec.StepNotFoundError):
+        saved("run.lcc", load="d")  # the step 5 that is there is that of f
+    assert codec.verify("run.lcc").ok
+
+
 def test_numbers_of_ones_own_and_more(loop: Loop) -> None:
     done, second = 0, loop.accelerator.prepare(torch.nn.Linear(3, 3))
     hook = loop.Hook(
@@ -97,11 +148,12 @@ def test_numbers_of_ones_own_and_more(loop: Loop) -> None:
         loop.step(5)
         done += 5
         loop.accelerator.save_state("s")
-    loop.accelerator.save_state("t")  # the same step: is there already
-    done = 2
-    with pytest.raises(codec.StepOrderError, match="step 2 is not after the chain's newest, 15"):
-        loop.accelerator.save_state("u")
-    assert not list(Path("u").iterdir())
+    loop.step()
+    for name, done in (("t", 15), ("u", 2)):  # 15: of other weights than those that it has
+        order = f"step {done} is not after the chain's newest, 15"
+        with pytest.raises(codec.StepOrderError, match=order):
+            loop.accelerator.save_state(name)
+        assert not list(Path(name).iterdir())
     hook.close()
     assert codec.Chain("run.lcc").steps == (5, 10, 15)
     state = codec.restore("run.lcc")
@@ -110,6 +162,7 @@ def test_numbers_of_ones_own_and_more(loop: Loop) -> None:
     loop.model.load_state_dict(state["model"]["0"])
     loop.optimizer.load_state_dict(state["optimizer"])
     assert state["optimizer"]["state"][0]["step"] == 15
+    assert pointer.read("s/lcc.json") == pointer.Pointer("run.lcc", 15, state[pointer.TOKEN])
 
 
 def test_failed_and_refused(loop: Loop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def test_tried_again_with_smaller_batches(make: Make, hf: Any) -> None:
 
     chain = hf.Chain("run.lcc", every=1)
     trainer = make(chain, hf.Stops(3, fails), auto_find_batch_size=True, max_steps=4)
-    with pytest.warns(codec.RewoundWarning, match="goes on from step 0 and was at 3"):
+    with pytest.warns(codec.RewoundWarning, match="begins anew and was at 3"):
         trainer.train()
     assert codec.Chain("run.lcc").steps == (1, 2, 3, 4)
     assert trainer.state.train_batch_size < 4
@@ -209,6 +209,28 @@ def test_the_last_step_is_saved_not_the_best(make: Make, hf: Any) -> None:
     assert all(torch.equal(state[name], last[name]) for name in last)
     assert all(state[name].dtype == torch.bfloat16 for name in last)
     assert not all(torch.equal(state[name], best[name]) for name in last)
+
+
+@pytest.mark.parametrize("first", ["chain", "stopping"])
+@pytest.mark.parametrize("best", [True, False])
+def test_the_last_step_where_an_epochs_evaluation_stops(
+    make: Make, hf: Any, first: str, best: bool
+) -> None:
+    """It comes after the epoch's end, and after this callback or before it."""
+    worse = iter([1.0, 2.0, 3.0])
+    callbacks = [hf.Chain("run.lcc", every=4, **EXACT), hf.library.EarlyStoppingCallback(1)]
+    trainer = make(
+        *(callbacks if first == "chain" else callbacks[::-1]),
+        max_steps=-1, num_train_epochs=3, eval_strategy="epoch", save_strategy="epoch",
+        load_best_model_at_end=best, metric_for_best_model="worse", greater_is_better=False,
+    )  # fmt: skip
+    trainer.train_dataset = trainer.train_dataset[:20]
+    trainer.compute_metrics = lambda _: {"worse": next(worse)}
+    trainer.train()
+    assert codec.Chain("run.lcc").steps == (4, 8, 10)
+    state = codec.restore("run.lcc")["model"]
+    last = load_file("out/checkpoint-10/model.safetensors")
+    assert all(torch.equal(state[name], last[name]) for name in last)
 
 
 def test_refused(make: Make, hf: Any, tmp_path: Path) -> None:

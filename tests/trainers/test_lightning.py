@@ -179,17 +179,26 @@ def test_files_that_are_no_pointers(lib: Any, tmp_path: Path) -> None:
     assert same(io.load_checkpoint(tmp_path / "a.ckpt", map_location="cpu"), made)
     with pytest.raises(codec.StepNotFoundError, match=r"step 3 of a other\.lcc that is not"):
         io.load_checkpoint(tmp_path / "b.ckpt")
-    io.remove_checkpoint(tmp_path / "a.ckpt")
-    assert not (tmp_path / "a.ckpt").exists()
+    newer = (tmp_path / "a.ckpt").read_text().replace(": 1,", ": 2,", 1)
+    for text, error in (("", codec.TruncatedRecordError), (newer, codec.VersionError)):
+        (tmp_path / "a.ckpt").write_text(text)
+        with pytest.raises(error, match=r"a\.ckpt: expected"):
+            io.load_checkpoint(tmp_path / "a.ckpt")
+        io.remove_checkpoint(tmp_path / "a.ckpt")  # whatever is in it
+        assert not (tmp_path / "a.ckpt").exists()
     assert codec.Chain(tmp_path / "run.lcc").steps == (3, 4)
 
     with pytest.raises(codec.SettingsError, match="restores to the CPU"):
         other.load_checkpoint(tmp_path / "b.ckpt", map_location="meta")
     with pytest.raises(codec.SettingsError, match="storage_options"):
         io.save_checkpoint(made, tmp_path / "c.ckpt", storage_options={})
+    for url in ("memory://ck/c.ckpt", f"file://{tmp_path}/c.ckpt", tmp_path / "file:/c.ckpt"):
+        with pytest.raises(codec.SettingsError, match="to a local directory; give the trainer's"):
+            io.save_checkpoint(made, url)
     with pytest.raises(codec.DTypeError, match=r"policy=\{'paths/0': 'skip'\}$"):
         io.save_checkpoint(made | {"paths": [tmp_path]}, tmp_path / "c.ckpt")
     assert not (tmp_path / "c.ckpt").exists()
+    assert codec.Chain(tmp_path / "run.lcc").steps == (3, 4)  # no record of what was refused
     with pytest.raises(codec.LockedError):
         codec.Checkpointer(tmp_path / "run.lcc", resume=True)
     io.teardown()

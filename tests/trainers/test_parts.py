@@ -59,6 +59,31 @@ def test_a_training_after_another(tmp_path: Path) -> None:
     again.close()
 
 
+def test_step_0_of_a_new_training_and_of_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "run.lcc"
+    run = Run(path, True, {})
+    run.begin(0)
+    run.save(0, state(7))
+    with pytest.warns(codec.RewoundWarning, match="begins anew and was at 0"):
+        run.begin(0)
+    assert run.save(0, state(8)) is not None
+    run.save(1, state(9))
+    run.close()
+    assert codec.restore(path, 0)["model"]["w"].tolist() == [8.0] * 9
+    assert codec.restore(path / "until-0.lcc")["model"]["w"].tolist() == [7.0] * 9
+    with pytest.warns(codec.RewoundWarning, match="goes on from step 0 and was at 1"):
+        Run(path, False, {}).begin(0, resumed=True)  # from a checkpoint of step 0
+    assert codec.restore(path)["model"]["w"].tolist() == [8.0] * 9
+    far = Run("memory://trainers/zero.lcc", True, {})
+    far.begin(0)
+    far.save(0, state(7))
+    with pytest.raises(codec.StepOrderError, match="is at step 0, and the training begins anew"):
+        far.begin(0)
+    far.begin(0, resumed=True)
+    assert far.step == 0
+    far.close()
+
+
 def test_a_training_behind_a_url() -> None:
     url = "memory://trainers/run.lcc"
     run = Run(url, False, {"storage_options": {}})
@@ -179,6 +204,13 @@ def test_pointers(tmp_path: Path) -> None:
     assert pointer.read(place) is None
     place.write_text(good + " " * 1000)
     assert pointer.read(place) is None
+    for version in ("2", '"x"'):
+        place.write_text(good.replace(": 1", f": {version}", 1))
+        with pytest.raises(codec.VersionError, match=r"x\.ckpt: expected format 1 of"):
+            pointer.read(place)
+    place.write_bytes(b"")
+    with pytest.raises(codec.TruncatedRecordError, match=r"x\.ckpt: .* an empty file; load"):
+        pointer.read(place)
     assert pointer.read(tmp_path) is pointer.read(tmp_path / "none") is None
     with pytest.raises(codec.WriteError, match="cannot be made"):
         pointer.write(place / "b", Pointer("run.lcc", 1))
