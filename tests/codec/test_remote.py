@@ -607,6 +607,15 @@ def test_secrets_are_not_told(on: Callable[..., None]) -> None:
     assert "geheim" not in told + str(Location(url, options)) + repr(Location(url, options))
     https = Location("https://a:geheim1@host/run.lcc?signature=geheim2")
     assert str(https) == "https://host/run.lcc"
+    assert str(Location("https://a:geheim1@geheim2@host/run.lcc")) == "https://host/run.lcc"
+    for none in (
+        "simplecache::https://a:geheim1@geheim2@host/run.lcc?signature=geheim3",
+        Path("https://a:geheim1@host/run.lcc?signature=geheim2"),
+        "file://a:geheim1@host/run.lcc?signature=geheim2",
+    ):
+        with pytest.raises(codec.SettingsError, match=r":/{1,2}host/run\.lcc: ") as refused:
+            Location(none)
+        assert "geheim" not in str(refused.value)
 
 
 @pytest.fixture
@@ -650,6 +659,7 @@ def test_over_http(run: Path, server: str, capsys: pytest.CaptureFixture[str]) -
     assert main(["info", "--json", f"{signed}?signature=geheim"]) == 0
     assert main(["verify", f"{signed}?signature=geheimer"]) == 0
     assert main(["verify", f"{signed}?other=geheim"]) == 1
+    assert main(["verify", f"{signed}?other=%67eheim%2B%2Fgeheim&more=geheim,2"]) == 1
     assert main(["merge", f"{signed}?signature=geheim"]) == 2
     told = capsys.readouterr()
     assert "can only be read" in told.err
