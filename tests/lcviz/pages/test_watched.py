@@ -221,7 +221,7 @@ def test_a_url_that_does_not_answer(
 
     def init(self: codec.Chain, source: Any) -> None:
         if source == url:
-            silent.wait(60)
+            silent.wait(5)
             raise codec.ChainError("https://host/far.lcc: cannot be listed: timed out")
         whole(self, source)
 
