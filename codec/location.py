@@ -24,7 +24,12 @@ from .source import Source, opened
 from .storage import Directory, Store
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)  # C:/ is a drive
+<<<<<<< HEAD
 _CUT = re.compile("([A-Za-z0-9]+):")  # what is left of a scheme in a Path
+=======
+_CUT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # what is left of a scheme in a Path
+_USER = re.compile(r"(:/{1,2})[^/]*@")
+>>>>>>> watchfix
 LOCAL = ("file", "local")
 SCHEMES = {*LOCAL, *PACKAGES, *WITHOUT_DIRECTORIES}  # that nobody calls a directory
 
@@ -90,16 +95,26 @@ def source_of(
     return Location(source, storage_options).source()  # type: ignore[arg-type]
 
 
+def fit_to_show(text: str) -> str:
+    """What may be shown of a text that was meant as a URL and is none, or not one of a chain."""
+    return _USER.sub(r"\1", text.partition("?")[0])
+
+
 def _local(text: str) -> Path | str:
     """As a path; the text itself if it is a URL that leads elsewhere."""
     if not (found := _URL.fullmatch(text)):
         if "::" in text and "://" in text:
+<<<<<<< HEAD
             raise SettingsError("one URL is taken, not a chain of several (::)")
+=======
+            raise SettingsError(f"{fit_to_show(text)}: one URL is taken, not a chain of several")
+>>>>>>> watchfix
         first = Path(text).parts[:1]
         cut = first and _CUT.fullmatch(first[0])
         if cut and cut[1].lower() in SCHEMES and not Path(first[0]).exists():
             raise SettingsError(
-                f"{text}: give a URL as text, scheme://…: a Path drops one of its slashes"
+                f"{fit_to_show(text)}: give a URL as text, scheme://…: a Path drops one of its "
+                "slashes"
             )
         return Path(text)
     scheme, rest = found[1].lower(), found[2]
@@ -109,5 +124,12 @@ def _local(text: str) -> Path | str:
         return f"{scheme}://{rest}"
     host, slash, path = rest.partition("/")
     if host not in ("", "localhost"):
+<<<<<<< HEAD
         raise SettingsError(f"{text}: a file of another machine; file:///… is one of this machine")
     return Path(url2pathname(slash + path))
+=======
+        raise SettingsError(
+            f"{fit_to_show(text)}: a file of another machine; file:///… is one of this machine"
+        )
+    return Path(url2pathname(path))
+>>>>>>> watchfix

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any
+from urllib.parse import unquote
 
 from .ahead import THREADS, Ahead
 from .errors import ChainError, ChainNotFoundError, SettingsError
@@ -27,7 +28,12 @@ PAGE = 1000  # names that S3 tells at once; more of them are not of one moment
 SMALL = 32 * 2**20  # bytes, up to which an object is read by one request
 SECRET = re.compile("key|secret|token|pass|user|auth|cred|cert|sas|header|cookie|connection")
 _USER = re.compile("[^/]*//([^/]*)@")
+<<<<<<< HEAD
 _QUERY = re.compile(r"\?[^\s'\"]+")
+=======
+_TOLD_QUERY = re.compile(r"\?[^\s?'\"=]+=[^\s'\"]*")
+MOST_PLAIN = 3  # characters that are no secret, and stand in many other words
+>>>>>>> watchfix
 MOST_TEXT = 300  # characters of somebody else's error
 WITHOUT_DIRECTORIES = (
     *("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl"),
@@ -54,7 +60,9 @@ class Remote:
         found = _USER.match(place)
         user = found[1] if found else ""
         self.where = place.replace(f"{user}@", "", 1).rstrip("/")
-        self._hidden = {user, user.partition(":")[2], query, *_secrets(options)} - {""}
+        told = {user, user.partition(":")[2], query, *_values(query)}
+        self._hidden = told | set(map(unquote, told)) | set(_secrets(options))
+        self._hidden -= {""}
         self._sizes: dict[str, int] = {}
         self._known: tuple[int, Any, str] | None = None
 
@@ -201,7 +209,8 @@ class Remote:
 
     def _said(self, exc: Exception) -> tuple[str, bool]:
         """What an error says, and whether nothing in it was to be hidden."""
-        text = said = str(exc)
+        text = str(exc)
+        said = _TOLD_QUERY.sub("?…", text)  # others may have spelled it in their own way
         for secret in sorted(self._hidden, key=len, reverse=True):
             said = said.replace(secret, "…")
         if self._query:  # libraries quote it anew
@@ -229,11 +238,19 @@ def _kind(exc: Exception) -> type[OSError]:
     return next((kind for kind in kinds if isinstance(exc, kind)), OSError)
 
 
+def _values(query: str) -> Iterator[str]:
+    """Of a URL's query."""
+    for part in query.split("&"):
+        value = part.partition("=")[2]
+        if len(unquote(value)) > MOST_PLAIN:
+            yield value
+
+
 def _secrets(options: Mapping[str, Any], inside: bool = False) -> Iterator[str]:
     """Texts among storage options that may be secret: their names say so."""
     for key, value in options.items():
         hidden = inside or SECRET.search(str(key).lower()) is not None
         if isinstance(value, Mapping):
             yield from _secrets(value, hidden)
-        elif hidden and isinstance(value, str) and len(value) > 3:
+        elif hidden and isinstance(value, str) and len(value) > MOST_PLAIN:
             yield value

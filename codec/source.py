@@ -140,10 +140,15 @@ def _look(path: Path) -> list[os.DirEntry[str]]:
         return [item for item in every if entry_of(item.name, 0)]
 
 
-def _read_file(path: Path) -> bytes:
-    """Raises OSError for what is no file: a pipe would keep its reader waiting."""
+def check_regular(path: Path) -> None:
+    """Raise OSError for what is no file: a pipe would keep its reader waiting."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise OSError(errno.EINVAL, "is no regular file")
+
+
+def _read_file(path: Path) -> bytes:
+    """Raises OSError, also for what is no file."""
+    check_regular(path)
     return path.read_bytes()
 
 

@@ -10,11 +10,13 @@ sentence for the page. Not done here: looking whether anything lies there (watch
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
 USAGE = "After the -- of “streamlit run app.py --” stands --run PATH, as often as you like"
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.:-]*:/.*", re.DOTALL)  # may hold secrets, to its very end
 
 
 @dataclass(frozen=True)
@@ -47,5 +49,6 @@ def asked(arguments: Sequence[str]) -> Asked:
         if not all(runs):
             raise _MisuseError("argument --run: an empty path")
     except _MisuseError as exc:
-        return Asked(problem=f"These arguments are not understood: {exc}. {USAGE}.")
+        said = _URL.sub("…", str(exc))
+        return Asked(problem=f"These arguments are not understood: {said}. {USAGE}.")
     return Asked(tuple(dict.fromkeys(runs)))

@@ -2,37 +2,35 @@
 
 A place is a chain's directory, an archive, a URL, or a folder of chains, in which new ones may
 appear; none of them has to be there yet. All sessions share one `Watch`: looking costs the same for
-one visitor and for ten. Not done here: the arguments (arguments), what records say (heads), the
-screen.
+one visitor and for ten. Whoever asks while another one looks gets what was found before, and URLs
+are looked at by a thread of their own: of places that do not answer nothing waits.
+
+Not done here: the arguments (arguments), what they name (places), finding chains in folders
+(folders), what records say (heads), the screen.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import codec
-from codec.source import entry_of
 
+from .folders import below, is_chain, is_folder, leads_out, linked_records
 from .lab.heads import Account, Head, Key, account, heads
-from .ordered import by_numbers
+from .places import Target, names, place_of, printable, shown
 
-SUFFIX = ".lcc"
-DEPTH = 3  # folders below a place, the chain's own among them
-MOST_FOLDERS = 2000  # that are looked into: a folder above all data of a machine is a mistake
 MOST_RUNS = 200
 FRESH_SECONDS = 0.5  # what was found just now is not looked for again
 RESTING = 4  # times as long as a look took, the machine is left to whoever trains on it
 SETTLED_NS = 3_000_000_000  # a folder that changed longer ago has a later time at its next change
 DOUBT_SECONDS = 10.0  # not every file system keeps that time
-_URL = re.compile("[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-Target = Path | str  # a URL is text
+MOST_REST = 30.0  # seconds: a server that did not answer for long may do so by now
+FIRST_SECONDS = 5.0  # so long others wait for the first look of all
 
 
 @dataclass(frozen=True)
@@ -40,14 +38,22 @@ class Watched:
     """A run as it is now.
 
     name: short, no two alike, the same as long as the server runs. number: it was the so-and-so-th
-    to be found. account: None while there is no record, or with a problem: a sentence.
+    to be found. account: None while there is no record, or with a problem: a sentence. reached:
+    False of a URL until something has been heard of it. target: of a URL the whole of it, which may
+    hold secrets: `where` is for the screen.
     """
 
     name: str
-    target: Target
+    target: Target = field(repr=False)
     number: int
     account: Account | None = None
     problem: str = ""
+    reached: bool = True
+
+    @property
+    def where(self) -> str:
+        """Where it lies, as everybody may know."""
+        return shown(self.target)
 
     @property
     def folder(self) -> Path | None:
@@ -62,7 +68,10 @@ class Watched:
 
 @dataclass
 class _Known:
-    """What was found out about a run. listed: clock and the folder's time at the last listing."""
+    """What was found out about a run. listed: clock and the folder's time at the last listing.
+
+    Only one thread looks at it at a time; others take what is `now`.
+    """
 
     now: Watched
     heads: dict[Key, Head] = field(default_factory=dict)
@@ -72,57 +81,104 @@ class _Known:
 class Watch:
     """All runs at some places; safe to use from every session's thread.
 
-    may_follow: raises codec.SourceError for a path that is not to be opened; asked of what links
-    below a place lead out of it to. Links of a place itself are those of whoever named it.
+    places: as everybody may know them. may_follow: raises codec.SourceError for a path that is not
+    to be opened; asked of what links below a place lead out of it to, of folders and of records.
+    Links of a place itself are those of whoever named it.
     """
 
     def __init__(
         self, places: Sequence[str], may_follow: Callable[[Path], None] | None = None
     ) -> None:
-        self.places: tuple[Target, ...] = tuple(map(_place, places))
+        self._places: tuple[Target, ...] = tuple(map(place_of, places))
+        self.places = tuple(map(shown, self._places))
         self._may_follow = may_follow
-        self._lock = threading.Lock()
+        self._turn = threading.Lock()  # of whoever looks; nobody waits for it but at first
         self._known: dict[Target, _Known] = {}
-        self._found: tuple[Watched, ...] = ()
+        self._found: tuple[_Known, ...] | None = None
         self._next = 0.0  # on the clock `time.monotonic`
+        self._afar: threading.Thread | None = None
+        self._next_afar = 0.0
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The places of this machine where nothing is yet."""
+        paths = [place for place in self._places if isinstance(place, Path)]
+        return tuple(str(path) for path in paths if not os.path.exists(path))
 
     def runs(self) -> tuple[Watched, ...]:
         """All runs, those that were found first before those that came later."""
-        with self._lock:
-            begun = time.monotonic()
-            if begun >= self._next:
-                every = list(self._targets())
-                for target in every:
-                    self._look(target)
-                gone = set(self._known) - set(every)
-                here = [k.now for t, k in self._known.items() if t not in gone]
-                self._found = tuple(sorted(here, key=lambda run: run.number))
-                now = time.monotonic()
-                self._next = now + (FRESH_SECONDS and max(FRESH_SECONDS, RESTING * (now - begun)))
-            return self._found
+        if self._turn.acquire(timeout=FIRST_SECONDS if self._found is None else 0):
+            try:
+                if time.monotonic() >= self._next:
+                    self._look_around()
+            finally:
+                self._turn.release()
+        return tuple(known.now for known in self._found or ())
 
     @property
     def one(self) -> Watched | None:
         """The run, if one was named and none are looked for."""
         found = self.runs()
-        alone = len(found) == len(self.places) == 1 and found[0].target == self.places[0]
+        alone = len(found) == len(self._places) == 1 and found[0].target == self._places[0]
         return found[0] if alone else None
+
+    def chain(self, run: Watched) -> codec.Chain:
+        """A run's records as they are now. Raises what codec.Chain does, SourceError if one is a
+        link that is not to be followed."""
+        chain, folder = codec.Chain(run.target), run.folder
+        place = self._place_above(run.target)
+        if folder is None or place is None or self._may_follow is None:
+            return chain
+        for path in linked_records(folder):
+            if not self._allowed(path, place):
+                raise codec.SourceError(
+                    f"{path.name}: is a link to what this server does not open; put the record "
+                    "itself there"
+                )
+        return chain
+
+    def _look_around(self) -> None:
+        begun = time.monotonic()
+        every = [self._known_of(target) for target in self._targets()]
+        for known in every:
+            if not isinstance(known.now.target, str):
+                self._look(known)
+        self._found = tuple(sorted(every, key=lambda known: known.now.number))
+        self._next = _rested(begun)
+        urls = [known for known in every if isinstance(known.now.target, str)]
+        busy = self._afar is not None and self._afar.is_alive()
+        if urls and not busy and time.monotonic() >= self._next_afar:
+            self._afar = threading.Thread(target=self._look_afar, args=(urls,), daemon=True)
+            self._afar.start()
+
+    def _look_afar(self, urls: Sequence[_Known]) -> None:
+        begun = time.monotonic()
+        try:
+            for known in urls:
+                self._look(known)
+        finally:
+            self._next_afar = _rested(begun)
 
     def _targets(self) -> Iterator[Target]:
         """Each once, in the order of places and then of names."""
         found: dict[Target, None] = {}
-        for place in self.places:
-            if isinstance(place, Path) and is_folder(place) and not _is_chain(place):
-                for path in _below(place):
+        for place in self._places:
+            if isinstance(place, Path) and is_folder(place) and not is_chain(place):
+                for path in below(place):
                     if self._allowed(path, place):
                         found[path] = None
             else:
                 found[place] = None
         yield from list(found)[:MOST_RUNS]
 
+    def _place_above(self, target: Target) -> Path | None:
+        """The folder below which a run was found; None of one that was named itself."""
+        if isinstance(target, str) or target in self._places:
+            return None
+        return next((p for p in self._places if isinstance(p, Path) and p in target.parents), None)
+
     def _allowed(self, path: Path, place: Path) -> bool:
-        inside = os.path.realpath(path).startswith(os.path.join(os.path.realpath(place), ""))
-        if inside or self._may_follow is None:
+        if self._may_follow is None or not leads_out(path, place):
             return True
         try:
             self._may_follow(path)
@@ -130,103 +186,45 @@ class Watch:
             return False
         return True
 
-    def _look(self, target: Target) -> None:
+    def _known_of(self, target: Target) -> _Known:
         known = self._known.get(target)
         if known is None:
-            name = self._name(target)
-            known = self._known[target] = _Known(Watched(name, target, len(self._known)))
-        folder, when = known.now.folder, time.monotonic()
-        changed = _changed(folder)
+            here = isinstance(target, Path)
+            now = Watched(self._name(target), target, len(self._known), reached=here)
+            known = self._known[target] = _Known(now)
+        return known
+
+    def _look(self, known: _Known) -> None:
+        now, when = known.now, time.monotonic()
+        changed = _changed(now.folder)
         settled = known.listed[1] == changed and time.time_ns() - changed > SETTLED_NS
-        if settled and (known.heads or folder) and when - known.listed[0] < DOUBT_SECONDS:
+        told = now.folder or (known.heads and not now.problem)
+        if settled and told and when - known.listed[0] < DOUBT_SECONDS:
             return
         found, problem = {}, ""
         try:
-            found = heads(codec.Chain(target), folder, known.heads)
+            found = heads(self.chain(now), now.folder, known.heads)
         except codec.ChainNotFoundError:
             pass  # not yet
         except codec.LccError as exc:
             problem = str(exc)
-        if problem or list(found) != list(known.heads) or known.now.problem:
-            told = account(list(found.values())) if found else None
-            now = known.now
-            known.now = Watched(now.name, target, now.number, told, problem)
+        if problem or found != known.heads or now.problem or not now.reached:
+            new = account(list(found.values())) if found else None
+            known.now = Watched(now.name, now.target, now.number, new, problem)
+        if not problem:  # else what was read is still what it was
             known.heads = found
         known.listed = when, changed
 
     def _name(self, target: Target) -> str:
         taken = {known.now.name for known in self._known.values()}
-        ways = [_printable(name) for name in self._names(target)]
+        ways = [printable(name) for name in names(target, self._places)]
         return next((name for name in ways if name not in taken), f"{ways[-1]} ({len(taken)})")
 
-    def _names(self, target: Target) -> Iterator[str]:
-        """From short to long."""
-        if isinstance(target, str):
-            yield target.rstrip("/").rpartition("/")[2]
-            yield target
-            return
-        for place in self.places:
-            if isinstance(place, Path) and place in target.parents:
-                yield str(target.relative_to(place))
-        yield target.name
-        yield str(Path(*target.parts[-2:]))
-        yield str(target)
 
-
-def is_folder(path: Path) -> bool:
-    """Whether a directory is there, as far as can be told."""
-    try:
-        return path.is_dir()
-    except (OSError, ValueError):  # a name that is too long, or none
-        return False
-
-
-def _place(text: str) -> Target:
-    if _URL.match(text):
-        return text
-    path = Path(text)
-    with suppress(RuntimeError):  # no such user: then it is the name of a folder
-        path = path.expanduser()
-    return Path(os.path.abspath(path)) if "\0" not in text else path
-
-
-def _is_chain(folder: Path) -> bool:
-    """By its name, or because a record lies in it."""
-    return folder.name.endswith(SUFFIX) or _look_into(folder)[0]
-
-
-def _look_into(folder: Path) -> tuple[bool, list[Path]]:
-    """Whether a record lies there, else the folders that do, by their names."""
-    folders = []
-    try:
-        with os.scandir(folder) as every:
-            for item in every:
-                if entry_of(item.name, 0):
-                    return True, []
-                if not item.name.startswith(".") and item.is_dir():
-                    folders.append(folder / item.name)
-    except OSError:  # not ours to read, or gone
-        return False, []
-    return False, sorted(folders, key=lambda path: by_numbers(path.name))
-
-
-def _below(place: Path) -> Iterator[Path]:
-    """Chains in the folders below a place; into chains nobody looks."""
-    level, looked = _look_into(place)[1], 1
-    for _ in range(DEPTH):
-        deeper = []
-        for folder in level:
-            if folder.name.endswith(SUFFIX):
-                yield folder
-                continue
-            if looked >= MOST_FOLDERS:
-                continue
-            looked += 1
-            is_one, inner = _look_into(folder)
-            if is_one:
-                yield folder
-            deeper += inner
-        level = deeper
+def _rested(begun: float) -> float:
+    """When to look again, after a look that began then and has ended now."""
+    now = time.monotonic()
+    return now + (FRESH_SECONDS and min(max(FRESH_SECONDS, RESTING * (now - begun)), MOST_REST))
 
 
 def _changed(folder: Path | None) -> int:
@@ -235,8 +233,3 @@ def _changed(folder: Path | None) -> int:
         return 0 if folder is None else folder.stat().st_mtime_ns
     except OSError:
         return 0
-
-
-def _printable(name: str) -> str:
-    """Names come from anybody's disk: what cannot be shown is replaced."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in name)

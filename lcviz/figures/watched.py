@@ -183,7 +183,7 @@ def _state(run: Watched) -> str:
     if run.problem:
         return "cannot be opened"
     if run.account is None:
-        return "no record yet"
+        return "no record yet" if run.reached else "not reached yet"
     n = len(run.account.problems)
     return f"{plural(n, 'damaged record')}" if n else "ok"
 

@@ -18,7 +18,7 @@ from codec.container import peek
 from codec.errors import ChainError, MalformedRecordError, RecordError, VanishedError
 from codec.merged import steps_of
 from codec.record import PREFIX
-from codec.source import Entry
+from codec.source import Entry, check_regular
 from codec.untrusted import short, typed
 
 from .inspection import Keep, stamps
@@ -32,7 +32,8 @@ class Head:
 
     stamp: of its file, ns, 0 if that is not known. steps: those it tells of. keep: None of a base.
     full_nbytes: of the tensors of a base, float32 where lossy. problem: a sentence, "" if all is
-    well.
+    well. passing: the problem is that of a disk or of what lies between, and may be over when it
+    is read again.
     """
 
     entry: Entry
@@ -41,6 +42,7 @@ class Head:
     keep: Keep | None = None
     full_nbytes: int = 0
     problem: str = ""
+    passing: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,14 +101,15 @@ class Account:
 def heads(
     chain: codec.Chain, folder: Path | None, known: Mapping[Key, Head]
 ) -> dict[Key, Head]:  # fmt: skip
-    """The heads of all records in the order of their reader; those that are known are not read.
+    """The heads of all records in the order of their reader; those that are known are not read,
+    unless their problem may have passed.
 
     folder: where they lie as files, None of an archive: there they are read whole.
     """
     found = {}
     for key in stamps(chain, folder):
         head = known.get(key)
-        if head is None:
+        if head is None or head.passing:
             try:
                 head = _head(chain, folder, *key)
             except VanishedError:  # merged or removed: another look finds what stands there now
@@ -120,16 +123,19 @@ def _head(chain: codec.Chain, folder: Path | None, entry: Entry, stamp: int) -> 
     try:
         if folder is None or entry.kind == "merged":
             return _whole(chain.read(entry), entry, stamp)
+        check_regular(folder / entry.name)
         with (folder / entry.name).open("rb") as file:
             told, header = peek(file, entry.nbytes, entry.name)
     except FileNotFoundError as exc:
         raise VanishedError(f"{entry.name}: is not there any more") from exc
     except VanishedError:
         raise
-    except (RecordError, ChainError) as exc:
+    except RecordError as exc:
         return Head(entry, stamp, problem=str(exc))
+    except ChainError as exc:
+        return Head(entry, stamp, problem=str(exc), passing=True)
     except OSError as exc:
-        return Head(entry, stamp, problem=f"{entry.name}: cannot be read: {exc}")
+        return Head(entry, stamp, problem=f"{entry.name}: cannot be read: {exc}", passing=True)
     if (told["step"], told["kind"]) != (entry.step, entry.kind):
         found = f"{told['kind']} of step {told['step']}"
         wrong = MalformedRecordError(entry.name, f"{entry.kind} of step {entry.step}", found)

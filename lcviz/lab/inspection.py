@@ -25,6 +25,7 @@ from codec.state import Layout
 from codec.tables import CodeTable
 
 AT_ONCE = 20  # records between two looks of whoever waits
+MOST_AGAIN = 20  # records that could not be read are tried again in one look
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,8 @@ class Facts:
     steps: those it tells of. digest, parent, identity, track: hex, None if it cannot be read, and
     parent also for the first. levels: other than 0, of all its alphabets; None if that is not
     known. tables, again: code tables it needs, and how many of them were sent before. full_nbytes:
-    of one step's track, float32 where lossy. problem: a sentence, "" if all is well. reached:
+    of one step's track, float32 where lossy. problem: a sentence, "" if all is well. passing: it
+    is that of a disk or of what lies between, and may be over when it is read again. reached:
     records lead up to it without a gap. aside: others tell of its steps as well.
     """
 
@@ -85,6 +87,7 @@ class Facts:
     again: int = 0
     full_nbytes: int = 0
     problem: str = ""
+    passing: bool = False
     reached: bool = False
     aside: bool = False
 
@@ -159,12 +162,17 @@ def read_on(
 ) -> Iterator[Catalogue]:
     """Read what ``known`` has not, and yield the catalogue after every few records.
 
-    The last one is whole, unless a record was merged or removed meanwhile: then list anew.
+    The last one is whole, unless a record was merged or removed meanwhile: then list anew. What a
+    disk did not give before is asked for again, and with it comes all that follows.
     """
-    same = 0
+    same, again = 0, MOST_AGAIN
     for have, wanted in zip(known.records, listed):
         if have.key != wanted:
             break
+        if have.facts.passing and again:
+            if _can_be_read(chain, have.facts.entry):
+                break
+            again -= 1
         same += 1
     records = list(known.records[:same])
     place = records[-1].after if records else Place()
@@ -178,6 +186,17 @@ def read_on(
         if i % AT_ONCE == 0:
             yield Catalogue(tuple(records), len(listed))
     yield Catalogue(tuple(records), len(listed))
+
+
+def _can_be_read(chain: codec.Chain, entry: Entry) -> bool:
+    """Whether a disk gives a record's bytes, be they damaged, or knows that it is gone."""
+    try:
+        chain.read(entry)
+    except (RecordError, VanishedError):
+        return True
+    except ChainError:
+        return False
+    return True
 
 
 def _look(chain: codec.Chain, entry: Entry, before: Place) -> tuple[Facts, Place]:
@@ -197,7 +216,8 @@ def _look(chain: codec.Chain, entry: Entry, before: Place) -> tuple[Facts, Place
     except VanishedError:
         raise
     except (RecordError, ChainError) as exc:
-        return replace(facts, problem=str(exc)), replace(before, failed=True)
+        passing = not isinstance(exc, RecordError | codec.ParentError)
+        return replace(facts, problem=str(exc), passing=passing), replace(before, failed=True)
 
 
 def _placed(record: Record, facts: Facts, before: Place) -> tuple[Facts, Place]:

@@ -47,6 +47,9 @@ def page() -> None:
     if source == "compare":
         watched.side_by_side()
         return
+    if source.watched is not None and not source.watched.reached:
+        watched.await_first(source.watched)
+        return
     try:
         held = read(source)
     except codec.LccError as exc:

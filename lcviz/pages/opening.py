@@ -3,6 +3,7 @@ whoever started the server wants to watch."""
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 import weakref
@@ -19,6 +20,7 @@ import codec
 from .. import state
 from ..figures.inspected import plain
 from ..figures.panel import nbytes_text
+from ..folders import linked_records
 from ..lab.exponents import Moved
 from ..lab.foreign import check_members
 from ..lab.inspection import AT_ONCE, Catalogue, read_on, stamps
@@ -29,6 +31,7 @@ from ..watching import Watched
 from . import watched
 
 UPLOAD_MIB = 200  # as server.maxUploadSize, which is what stops larger ones on their way
+_URL = re.compile("[A-Za-z][A-Za-z0-9+.:-]+:/")  # C:/ is a drive
 _TURN = "inspect-turn"  # in the session: how often something was uploaded
 _UPLOAD = "inspect-upload"  # in the session: the file that was uploaded
 _HELD = "inspect-held"  # in the session: what was found out about the chain being looked at
@@ -56,8 +59,13 @@ class Source:
         return self.folder is not None or isinstance(self.target, str)
 
     def chain(self) -> codec.Chain:
-        """As it is now. Raises ChainError."""
-        return codec.Chain(self.target)
+        """As it is now. Raises ChainError, SettingsError, SourceError."""
+        if self.watched is not None:
+            return watched.chain(self.watched)
+        chain = codec.Chain(self.target)
+        if self.run is None and self.folder is not None:
+            state.check_may_read(*linked_records(self.folder))
+        return chain
 
 
 @dataclass(eq=False)
@@ -165,7 +173,12 @@ def choose() -> Source | Literal["compare"] | None:
 
 
 def _at(text: str) -> Source:
-    """Raises SourceError for a path that a visitor of this server may not name."""
+    """Raises SourceError for a path that a visitor of this server may not name, and for a URL."""
+    if _URL.match(text) and not os.path.exists(text):
+        raise codec.SourceError(
+            "A path on this server's disks is taken here. A URL is given to the server when it is "
+            "started: streamlit run app.py -- --run URL"
+        )
     path = Path(text)
     with suppress(RuntimeError):  # no such user: then there is no such path either
         path = path.expanduser()

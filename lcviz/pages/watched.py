@@ -42,9 +42,8 @@ def _watch(arguments: tuple[str, ...]) -> tuple[Asked, Watch | None]:
     if not told.runs:
         return told, None
     watch = Watch(told.runs, state.check_may_read)
-    for place in watch.places:
-        if isinstance(place, Path) and not place.exists():
-            print(f"lcviz: waiting for the first record at {place}", file=sys.stderr)
+    for place in watch.missing:
+        print(f"lcviz: waiting for the first record at {place}", file=sys.stderr)
     return told, watch
 
 
@@ -56,6 +55,13 @@ def _asked() -> tuple[Asked, Watch | None]:
 def watch() -> Watch | None:
     """What is watched; None if nothing is."""
     return _asked()[1]
+
+
+def chain(run: Watched) -> codec.Chain:
+    """Its records as they are now. Raises codec.LccError."""
+    found = watch()
+    assert found is not None, "else there were no run"
+    return found.chain(run)
 
 
 def land(at_root: bool, inspect: Any) -> None:
@@ -109,9 +115,8 @@ def back(run: Watched | None, on_click: Callable[[], None]) -> None:
 
 def await_first(run: Watched) -> None:
     """Say what is missing, and run the whole page again once it is there."""
-    text = (
-        f"Waiting for the first record at **{plain(str(run.target))}**: it shows up here by itself."
-    )
+    what = "Waiting for the first record at" if run.reached else "Not reached yet:"
+    text = f"{what} **{plain(run.where)}**: it shows up here by itself."
     if isinstance(run.target, Path) and not run.target.parent.exists():
         text += " Its folder is not there either: is the path right?"
     st.info(text, icon=":material/hourglass_top:")
@@ -119,6 +124,13 @@ def await_first(run: Watched) -> None:
 
 
 def _look_for_first(run: Watched) -> None:
+    if isinstance(run.target, str):  # which whoever waits here does not wait for
+        found = watch()
+        assert found is not None, "else there were no run"
+        now = next((one for one in found.runs() if one.name == run.name), run)
+        if (now.reached, now.account, now.problem) != (run.reached, run.account, run.problem):
+            st.rerun()
+        return
     try:
         codec.Chain(run.target)
     except codec.ChainNotFoundError:
@@ -134,7 +146,7 @@ def side_by_side() -> None:
     assert found is not None, "else nobody could choose this"
     names = tuple(run.name for run in found.runs())
     with st.container(horizontal=True, vertical_alignment="center", key="watch-head"):
-        where = enumerated([f"**{plain(str(place))}**" for place in found.places])
+        where = enumerated([f"**{plain(place)}**" for place in found.places])
         st.markdown(f"{plural(len(names), 'run')} at {where}.", width="content")
         state.tables_toggle()
     if len(names) >= MOST_RUNS:

@@ -37,3 +37,9 @@ def test_a_sentence_and_no_exit(
     assert found.problem.startswith("These arguments are not understood: ")
     assert found.problem.endswith("stands --run PATH, as often as you like.")
     assert capsys.readouterr() == ("", "")
+
+
+def test_of_a_url_no_error_tells() -> None:
+    found = asked(["--runs=https://u:geheim@host/run.lcc?sig=geheim", "--rum"])
+    assert "unrecognized arguments: --runs=…. After" in found.problem
+    assert "geheim" not in found.problem

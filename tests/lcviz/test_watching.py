@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import codec
-from lcviz import watching
+from lcviz import folders, watching
 from lcviz.watching import Watch
 from lcviz.within import check_within
 
@@ -71,9 +72,14 @@ def test_several_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     write(tmp_path / "b" / "run.lcc")
     write(tmp_path / "c" / "run.lcc")
     monkeypatch.chdir(tmp_path / "a")
-    places = ["run.lcc", str(tmp_path / "b" / "run.lcc"), str(tmp_path / "c"), "s3://x/run.lcc/"]
+    places = [
+        "run.lcc",
+        str(tmp_path / "b" / "run.lcc"),
+        str(tmp_path / "c"),
+        "memory://x/run.lcc/",
+    ]
     watch = Watch([*places, str(tmp_path / "a" / ".." / "a" / "run.lcc")])
-    assert names(watch) == ["run.lcc", "b/run.lcc", "c/run.lcc", "s3://x/run.lcc/"]
+    assert names(watch) == ["run.lcc", "b/run.lcc", "c/run.lcc", "memory://x/run.lcc"]
     assert [run.grows for run in watch.runs()] == 4 * [True]
     assert (steps(watch), watch.one) == ([2, 2, 2, None], None)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -180,7 +186,125 @@ def test_links_lead_out_only_where_a_visitor_may_go(tmp_path: Path) -> None:
     assert check("") == check("/nowhere") == ["run.lcc", "same.lcc"]
     assert check(str(outside)) == ["link.lcc", "run.lcc", "same.lcc"]
     assert check("", "127.0.0.1") == ["link.lcc", "run.lcc", "same.lcc"]
+    # A folder may be fine, and a record in it lead out.
+    (record, *_) = outside.iterdir()
+    (inside / "run.lcc" / record.name).unlink()
+    (inside / "run.lcc" / record.name).symlink_to(record)
+    for allowed, opened in (("/nowhere", 0), (str(outside), 2)):
+
+        def may_follow(path: Path, allowed: str = allowed) -> None:
+            check_within([path], "0.0.0.0", allowed)
+
+        watch = Watch([str(inside)], may_follow)
+        for run in (r for r in watch.runs() if r.name in ("run.lcc", "same.lcc")):
+            if opened:
+                assert (run.problem, len(watch.chain(run).entries)) == ("", 2)
+                continue
+            assert run.account is None
+            assert run.problem.startswith(f"{record.name}: is a link to what this server does not")
+            with pytest.raises(codec.SourceError, match="is a link to what"):
+                watch.chain(run)
     assert len(Watch([str(outside)], lambda path: check_within([path], "", "")).runs()) == 1
+
+
+def until(watch: Watch, *states: tuple[bool, int | None, str]) -> None:
+    """Look until this is so: whether a run is reached, its steps, its problem."""
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        found = [(r.reached, r.account and r.account.steps, r.problem) for r in watch.runs()]
+        if found == list(states):
+            return
+        time.sleep(0.01)
+    assert found == list(states)
+
+
+def test_a_server_that_does_not_answer_keeps_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, url = write(tmp_path / "run.lcc"), f"memory://{tmp_path.name}/run.lcc"
+    answers, whole, read = threading.Event(), codec.Chain.__init__, list[int]()
+    monkeypatch.setattr(watching, "DOUBT_SECONDS", 0.0)
+
+    def slow(self: codec.Chain, source: Any) -> None:
+        if isinstance(source, str):
+            assert threading.current_thread() is not threading.main_thread()
+            answers.wait(20)
+        whole(self, source)
+
+    watch = Watch([url, str(path)])
+    with monkeypatch.context() as patch:
+        patch.setattr(codec.Chain, "__init__", slow)
+        for _ in range(2):
+            assert [(run.reached, run.problem) for run in watch.runs()] == [(False, ""), (True, "")]
+            assert steps(watch) == [None, 2]
+        answers.set()
+        until(watch, (True, None, ""), (True, 2, ""))  # there is nothing yet
+        with codec.Checkpointer(url) as chain:
+            chain.save(0, {"w": np.zeros(5, np.float32)})
+        until(watch, (True, 1, ""), (True, 2, ""))
+        answers.clear()
+        write(path, 3)
+        until(watch, (True, 1, ""), (True, 3, ""))  # what was known of it stays
+        answers.set()
+    get = codec.Chain.read
+    monkeypatch.setattr(codec.Chain, "read", lambda *of: (read.append(1), get(*of))[1])
+    with monkeypatch.context() as patch:
+
+        def fails(self: codec.Chain, source: Any) -> None:
+            raise codec.ChainError("cannot be listed: timed out")
+
+        patch.setattr(codec.Chain, "__init__", fails)
+        until(watch, *2 * [(True, None, "cannot be listed: timed out")])
+    until(watch, (True, 1, ""), (True, 3, ""))
+    assert read == []  # what was read before is known still
+
+
+def test_a_disk_that_hangs_stops_the_one_who_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run.lcc"
+    watch, goes_on, looks = Watch([str(path)]), threading.Event(), threading.Event()
+    monkeypatch.setattr(watching, "FIRST_SECONDS", 0.05)
+    whole = watching.heads
+
+    def hangs(*of: Any) -> Any:
+        looks.set()
+        goes_on.wait(20)
+        return whole(*of)
+
+    monkeypatch.setattr(watching, "heads", hangs)
+    for before, now in (([], 2), ([2], 4)):  # there is nothing until the first look has ended
+        write(path, now)
+        other = threading.Thread(target=watch.runs)
+        other.start()
+        assert looks.wait(20)
+        assert steps(watch) == before
+        goes_on.set()
+        other.join()
+        assert steps(watch) == [now]
+        goes_on.clear()
+        looks.clear()
+
+
+def test_of_a_url_only_what_is_no_secret_is_shown(tmp_path: Path) -> None:
+    urls = [
+        "https://u:geheim@localhost:1/run.lcc?sig=geheim1",
+        "https://u:geheim@localhost:1/run.lcc?sig=geheim2",
+        "simplecache::https://u:geheim@localhost:1/run.lcc?sig=geheim",
+    ]
+    watch, plain = Watch(urls), "https://localhost:1/run.lcc"
+    assert watch.places == (plain, plain, f"simplecache::{plain}")
+    assert names(watch) == ["run.lcc", plain, f"simplecache::{plain}"]
+    end = time.monotonic() + 20
+    while not all(run.reached for run in watch.runs()):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    for run, url in zip(watch.runs(), urls):
+        assert run.problem.startswith(run.where)
+        assert run.target == url  # else nothing could be opened
+    assert "geheim" not in f"{watch.runs()} {watch.places}"
+    local = Watch([write(tmp_path / "run.lcc").as_uri()])
+    assert (names(local), steps(local)) == (["run.lcc"], [2])
 
 
 def test_what_is_above_everything_is_not_walked(
@@ -188,7 +312,7 @@ def test_what_is_above_everything_is_not_walked(
 ) -> None:
     for i in range(6):
         write(tmp_path / f"{i}" / "run.lcc", 1)
-    monkeypatch.setattr(watching, "MOST_FOLDERS", 4)
+    monkeypatch.setattr(folders, "MOST_FOLDERS", 4)
     assert len(Watch([str(tmp_path)]).runs()) == 3
     monkeypatch.setattr(watching, "MOST_RUNS", 2)
     assert names(Watch([str(tmp_path)])) == ["0/run.lcc", "1/run.lcc"]

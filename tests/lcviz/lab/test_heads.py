@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -143,11 +144,36 @@ def test_cut_off_named_for_another_step_or_no_file(tmp_path: Path) -> None:
     path = write(tmp_path / "run.lcc", 0, 2)
     shutil.copy(path / "00000003.delta.safetensors", path / "00000009.delta.safetensors")
     (path / "00000012.delta.safetensors").mkdir()
+    os.mkfifo(path / "00000015.delta.safetensors")  # nobody writes there: opening it never ends
     with (path / "00000006.delta.safetensors").open("r+b") as file:
         file.truncate(n := file.seek(-1, 2))
     found, _ = look(path)
-    cut, wrong, none = found.problems
+    cut, wrong, none, pipe = found.problems
     assert cut == f"00000006.delta.safetensors: expected {n + 1} bytes, found {n}"
     assert wrong.endswith("expected delta of step 9, found delta of step 3")
     assert none.startswith("00000012.delta.safetensors: cannot be read: ")
+    assert pipe.startswith("00000015.delta.safetensors: cannot be read: ")
+    assert pipe.endswith("is no regular file")
     assert (found.steps, found.newest) == (2, 3)
+
+
+def test_what_a_disk_did_not_give_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An archive and a URL keep no time by which a record would be another one."""
+    path = write(tmp_path / "run.lcc", 0, 2)
+    codec.Chain(path).pack(packed := tmp_path / "run.lcc.zip")
+    with monkeypatch.context() as patch:
+
+        def fails(*_: Any) -> Any:
+            raise codec.ChainError("cannot be read: timed out")
+
+        patch.setattr(codec.Chain, "read", fails)
+        patch.setattr(module, "peek", lambda *_: (_ for _ in ()).throw(OSError("timed out")))
+        chains = (codec.Chain(path), path), (codec.Chain(packed), None)
+        known = [heads(chain, folder, {}) for chain, folder in chains]
+    for (chain, folder), failed in zip(chains, known):
+        assert all("cannot be read: timed out" in head.problem for head in failed.values())
+        found = heads(chain, folder, failed)
+        assert [head.problem for head in found.values()] == 3 * [""]
+        assert list(found) == list(failed)

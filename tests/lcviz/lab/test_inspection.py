@@ -229,3 +229,39 @@ def test_a_record_that_is_no_file(tmp_path: Path) -> None:
     (path / "00000009.delta.safetensors").mkdir()
     (problem,) = overview(look(path)).problems
     assert "cannot be read" in problem
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_what_a_disk_did_not_give_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
+) -> None:
+    """An archive and a URL keep no time by which a record would be another one."""
+    path = write(tmp_path / "run.lcc", 6)
+    folder = None if packed else path
+    if packed:
+        codec.Chain(path).pack(path := tmp_path / "run.lcc.zip")
+    failing, read, whole = {3, 9}, [], codec.Chain.read
+
+    def flaky(self: codec.Chain, entry: Any) -> Any:
+        read.append(entry.step)
+        if entry.step in failing:
+            raise codec.ChainError(f"{entry.name}: cannot be read")
+        return whole(self, entry)
+
+    def again(known: Catalogue) -> Catalogue:
+        read.clear()
+        chain = codec.Chain(path)
+        *_, found = read_on(chain, stamps(chain, folder), known)
+        return found
+
+    monkeypatch.setattr(codec.Chain, "read", flaky)
+    found = again(Catalogue())
+    assert [f.passing for f in found.facts] == [False, True, False, True, False, False]
+    assert (overview(found).reached, again(found), read) == ((0,), found, [3, 9])
+    failing.remove(9)
+    found = again(found)
+    assert (overview(found).reached, read) == ((0,), [3, 9, 9, 12, 15])
+    failing.remove(3)
+    found = again(found)
+    assert (overview(found).problems, overview(found).reached) == ((), tuple(range(0, 18, 3)))
+    assert (again(found), read) == (found, [])

@@ -210,6 +210,16 @@ def test_a_path_that_is_not_there(inspecting: MakePage, name: str) -> None:
     assert not page.metrics
 
 
+@pytest.mark.parametrize("url", ["s3://b/run.lcc", "https://u:geheim@h/x", "a::s3://b/x", "s3:/b"])
+def test_a_url_is_no_path(inspecting: MakePage, url: str) -> None:
+    page = inspecting()
+    page.set("text_input", "inspect_path", url)
+    assert said(page, "error") == [
+        "A path on this server's disks is taken here. A URL is given to the server when it is "
+        "started: streamlit run app.py -- --run URL."
+    ]
+
+
 @pytest.mark.parametrize("file", sorted(BAD.glob("*.lcc*")), ids=lambda p: p.name)
 def test_broken_archives_and_folders(inspecting: MakePage, file: Path) -> None:
     page = inspecting(inspect_path=file)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -54,7 +55,7 @@ def save(path: Path, first: int, last: int, **settings: Any) -> Path:
 
 def said(page: Any, kind: str) -> list[str]:
     """What all elements of a kind say, without the escapes of Markdown."""
-    return [text.replace("\\", "") for text in page.texts(kind)]
+    return [text.replace("\\", "").replace("\u2060", "") for text in page.texts(kind)]
 
 
 def runs(page: Any) -> Any:
@@ -209,6 +210,73 @@ def test_runs_side_by_side(started: MakePage, tmp_path: Path) -> None:
     assert page.at.toggle(key="inspect_follow").value
     page.click("watch-back")
     assert len(runs(page)) == 4
+
+
+def test_a_url_that_does_not_answer(
+    started: MakePage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for it, and no visitor learns of its secrets."""
+    url, whole = "https://u:geheim@host/far.lcc?sig=geheim", codec.Chain.__init__
+    silent = threading.Event()
+
+    def init(self: codec.Chain, source: Any) -> None:
+        if source == url:
+            silent.wait(5)
+            raise codec.ChainError("https://host/far.lcc: cannot be listed: timed out")
+        whole(self, source)
+
+    monkeypatch.setattr(codec.Chain, "__init__", init)
+    waiting = "Not reached yet: **https://host/far.lcc**: it shows up here by itself."
+    failed = "https://host/far.lcc: cannot be listed: timed out."
+
+    def until(page: Any, error: str) -> None:
+        for _ in range(500):
+            if said(page.run(), "error"):
+                break
+            time.sleep(0.01)
+        assert said(page, "error") == [error]
+
+    def check(page: Any) -> None:
+        every = [*map(page.texts, ("info", "error", "markdown")), *page.at.selectbox[0].options]
+        assert "far.lcc" in str(every)
+        assert "geheim" not in str(every)
+
+    page = started("--run", url)
+    assert said(page, "info") == [waiting]
+    check(page)
+    silent.set()
+    until(page, f"This cannot be opened. {failed}")
+    check(page)
+    silent.clear()
+    page = started("--run", url, save(tmp_path / "near.lcc", 0, 3))
+    assert runs(page)["state"].to_dict() == {"far.lcc": "not reached yet", "near.lcc": "ok"}
+    assert any("2 runs at **https://host/far.lcc** and **" in t for t in said(page, "markdown"))
+    check(page)
+    silent.set()
+    until(page, f"far.lcc: {failed}")
+    check(page)
+
+
+def test_a_record_that_leads_out_is_not_opened(
+    started: MakePage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if it comes while the run is open."""
+    monkeypatch.setenv("LCVIZ_FOLDERS", str(tmp_path / "runs"))
+    path, out = save(tmp_path / "runs" / "a.lcc", 0, 3), save(tmp_path / "out.lcc", 0, 3)
+    (record,) = path.glob("00000002.*")
+    page = started("--run", path.parent)
+    page.set("selectbox", watched.CHOICE, "a.lcc")
+    for sentence in ("is a link to what this server does not open", "is in none of the folders"):
+        assert page.metrics["Steps"] == ("4", "0 to 3")
+        record.unlink()
+        record.symlink_to(out / record.name)
+        (error,) = said(page.run(), "error")
+        assert sentence in error
+        assert page.metrics == {}
+        record.unlink()
+        shutil.copy(out / record.name, record)
+        page = started("--run", out)  # and a path that is typed
+        page.set("text_input", "inspect_path", str(path))
 
 
 def test_bases_alone_draw_nothing(started: MakePage, tmp_path: Path) -> None:
