@@ -24,12 +24,8 @@ from .source import Source, opened
 from .storage import Directory, Store
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)  # C:/ is a drive
-<<<<<<< HEAD
 _CUT = re.compile("([A-Za-z0-9]+):")  # what is left of a scheme in a Path
-=======
-_CUT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # what is left of a scheme in a Path
 _USER = re.compile(r"(:/{1,2})[^/]*@")
->>>>>>> watchfix
 LOCAL = ("file", "local")
 SCHEMES = {*LOCAL, *PACKAGES, *WITHOUT_DIRECTORIES}  # that nobody calls a directory
 
@@ -104,11 +100,7 @@ def _local(text: str) -> Path | str:
     """As a path; the text itself if it is a URL that leads elsewhere."""
     if not (found := _URL.fullmatch(text)):
         if "::" in text and "://" in text:
-<<<<<<< HEAD
-            raise SettingsError("one URL is taken, not a chain of several (::)")
-=======
             raise SettingsError(f"{fit_to_show(text)}: one URL is taken, not a chain of several")
->>>>>>> watchfix
         first = Path(text).parts[:1]
         cut = first and _CUT.fullmatch(first[0])
         if cut and cut[1].lower() in SCHEMES and not Path(first[0]).exists():
@@ -124,12 +116,7 @@ def _local(text: str) -> Path | str:
         return f"{scheme}://{rest}"
     host, slash, path = rest.partition("/")
     if host not in ("", "localhost"):
-<<<<<<< HEAD
-        raise SettingsError(f"{text}: a file of another machine; file:///… is one of this machine")
-    return Path(url2pathname(slash + path))
-=======
         raise SettingsError(
             f"{fit_to_show(text)}: a file of another machine; file:///… is one of this machine"
         )
-    return Path(url2pathname(path))
->>>>>>> watchfix
+    return Path(url2pathname(slash + path))

@@ -28,12 +28,8 @@ PAGE = 1000  # names that S3 tells at once; more of them are not of one moment
 SMALL = 32 * 2**20  # bytes, up to which an object is read by one request
 SECRET = re.compile("key|secret|token|pass|user|auth|cred|cert|sas|header|cookie|connection")
 _USER = re.compile("[^/]*//([^/]*)@")
-<<<<<<< HEAD
-_QUERY = re.compile(r"\?[^\s'\"]+")
-=======
 _TOLD_QUERY = re.compile(r"\?[^\s?'\"=]+=[^\s'\"]*")
 MOST_PLAIN = 3  # characters that are no secret, and stand in many other words
->>>>>>> watchfix
 MOST_TEXT = 300  # characters of somebody else's error
 WITHOUT_DIRECTORIES = (
     *("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl"),
@@ -213,8 +209,6 @@ class Remote:
         said = _TOLD_QUERY.sub("?…", text)  # others may have spelled it in their own way
         for secret in sorted(self._hidden, key=len, reverse=True):
             said = said.replace(secret, "…")
-        if self._query:  # libraries quote it anew
-            said = _QUERY.sub("?…", said)
         clean = said == text
         if not isinstance(exc, OSError) or not said:
             said = f"{type(exc).__name__}: {said}" if said else type(exc).__name__
