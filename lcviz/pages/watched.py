@@ -169,8 +169,8 @@ def _compared(found: Watch, pace: float, names: tuple[str, ...]) -> None:
         st.rerun()
     if not runs:
         st.info(
-            "Waiting for the first run. Looked for are folders named *.lcc*, or with records in "
-            "them, up to three levels down; new ones show up here by themselves.",
+            "Waiting for the first run. Looked for are folders whose names end in .lcc, or with "
+            "records in them, up to three levels down; new ones show up here by themselves.",
             icon=":material/hourglass_top:",
         )
         return
