@@ -26,6 +26,7 @@ from ..storage import publish
 from ..untrusted import short
 from ..walk import Walk
 
+ROOM = 2**28  # bytes of records in memory on the way to a base; what is beyond is read twice
 DIGITS = 16  # of a digest in a file's name: no two attempts at a step share one
 PARENT = "parent_at"
 _FILE = re.compile(r"__[0-9]{1,9}_[0-9a-f]{16}\.(?:base|delta)\.safetensors")
@@ -124,18 +125,22 @@ def rebuilt(run: Path, at: At) -> tuple[Walk, tuple[At, ...]]:
 
     Raises what `read` does, for any record back to the base.
     """
-    way, needs = [read(run, at)], [at]
-    while way[-1].kind != "base":
-        needs.append(_parent(way[-1]))
-        way.append(read(run, needs[-1], f"; {way[-1].where} builds on it"))
-    walk, end = Walk(), way[0]
-    while way:
-        record = way.pop()
+    record, needs, room = read(run, at), [at], ROOM
+    way: list[Record | None] = []  # from here to the base
+    while record.kind != "base":
+        room -= record.nbytes
+        way.append(record if room >= 0 else None)
+        needs.append(_parent(record))
+        record = read(run, needs[-1], f"; {record.where} builds on it")
+    walk = Walk()
+    for each in reversed(needs):
+        if each is not needs[-1]:  # the base is at hand
+            record = way.pop() or read(run, each)
         entry = Entry(record.step, record.kind, record.where, record.nbytes, record.step)
         for _ in walk.advance(entry, record):
             pass
     assert walk.layout is not None, "a base and deltas lead to a track"
-    records.check_whole(end.where, walk.layout, walk.state, walk.sums)
+    records.check_whole(record.where, walk.layout, walk.state, walk.sums)
     return walk, tuple(reversed(needs))
 
 
@@ -146,6 +151,14 @@ def fsync_directory(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def make_directory(path: Path) -> None:
+    """And those that it is in; their names are durable, its own is not yet. Raises OSError."""
+    new = [above for above in path.parents if not above.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for above in new:
+        fsync_directory(above.parent)
 
 
 def is_name(text: Any) -> bool:

@@ -23,11 +23,12 @@ from .files import At, write
 
 @dataclass
 class Kept:
-    """What a rank knows of its chunks. n: saves since one that needs no other directory."""
+    """What a rank knows of its chunks. n: saves since one that needs no other directory, the same
+    on all ranks, whether they had chunks in it or not; -1 before the first."""
 
     bundles: list[Bundle] = field(default_factory=list)
     held: dict[str, Held] = field(default_factory=dict)
-    n: int = 0
+    n: int = -1
 
     def needs(self) -> set[At]:
         """The records that a save may build on."""
@@ -61,7 +62,7 @@ class Saving:
     def __init__(self, step: Path, rank: int, rules: Rules, coding: Coding, kept: Kept) -> None:
         self._step, self._rank, self._rules, self._coding = step, rank, rules, coding
         self._kept = kept
-        self.part = Part(n=kept.n + 1 if kept.bundles or kept.held else 0)
+        self.part = Part(n=kept.n + 1)
 
     def run(self, plan: SavePlan, planner: SavePlanner) -> Part:
         """Raises what the codec does about tensors, RecordError, WriteError."""

@@ -6,6 +6,7 @@ import errno
 import os
 import pickle
 import threading
+import time
 import types
 import warnings
 from concurrent.futures import Future
@@ -469,8 +470,71 @@ def test_asynchronous_saves_wait_for_each_other(
         reference.check(load(tmp_path / f"{seed}"), state_of(seed))
 
 
+@pytest.mark.parametrize("later", [0.0, 0.2])
+def test_a_save_waits_for_one_that_has_not_begun(
+    later: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DCP tells a writer where to save, and then asks the state what is in it, which may take
+    long. A thread that begins meanwhile is not to change where this one saves; and it comes first,
+    for on all ranks the order is the same."""
+    writer, reference = ChainWriter(), Reference()
+    asked, order = threading.Event(), []
+    reset, write = ChainWriter.reset, ChainWriter.write_data
+
+    def late(self: ChainWriter, *given: Any) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            assert asked.wait(20)
+            time.sleep(later)
+        reset(self, *given)
+
+    def noted(self: ChainWriter, *given: Any) -> Any:
+        order.append(Path(self.path).name)
+        return write(self, *given)
+
+    class Slow:
+        """A stateful object, as training loops have them."""
+
+        def state_dict(self) -> dict[str, Any]:
+            asked.set()
+            time.sleep(0.1)
+            model: dict[str, Any] = state_of(2)["model"]
+            return model
+
+        def load_state_dict(self, state: Any) -> None: ...
+
+    monkeypatch.setattr(ChainWriter, "reset", late)
+    monkeypatch.setattr(ChainWriter, "write_data", noted)
+    save: Future[Any] = dcp.async_save(
+        state_of(1), storage_writer=writer, checkpoint_id=tmp_path / "1"
+    )
+    dcp.save({**state_of(2), "model": Slow()}, storage_writer=writer, checkpoint_id=tmp_path / "2")
+    save.result(20)
+    assert order == ["1", "2"]
+    for seed in (1, 2):
+        reference.step(state_of(seed))
+        reference.check(load(tmp_path / f"{seed}"), state_of(seed))
+
+
+def test_a_save_in_the_midst_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal's handler, say, which is not to change where the save under way goes."""
+    writer, write = ChainWriter(), ChainWriter.write_data
+
+    def interrupted(self: ChainWriter, *given: Any) -> Any:
+        monkeypatch.undo()
+        with pytest.raises(CheckpointException, match="in its midst") as error:
+            dcp.save(state_of(2), storage_writer=writer, checkpoint_id=tmp_path / "2")
+        assert isinstance(fault(error), codec.LockedError)
+        return write(self, *given)
+
+    monkeypatch.setattr(ChainWriter, "write_data", interrupted)
+    dcp.save(state_of(1), storage_writer=writer, checkpoint_id=tmp_path / "1")
+    assert torch.equal(load(tmp_path / "1")["model"][WEIGHT], state_of(1)["model"][WEIGHT])
+    dcp.save(state_of(2), storage_writer=writer, checkpoint_id=tmp_path / "2")
+    assert needed(tmp_path / "2") == [tmp_path / "1", tmp_path / "2"]
+
+
 def test_a_state_that_no_thread_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codec.dcp.writer.PATIENCE", 0.01)
+    monkeypatch.setattr("codec.dcp.turns.PATIENCE", 0.01)
     writer = ChainWriter()
     writer.stage(state_of(1))
     with pytest.raises(codec.LockedError, match="never saved"):
@@ -478,7 +542,7 @@ def test_a_state_that_no_thread_takes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_planner_that_fails_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codec.dcp.writer.PATIENCE", 0.01)
+    monkeypatch.setattr("codec.dcp.turns.PATIENCE", 0.01)
 
     class Failing(DefaultSavePlanner):
         def set_up_planner(
