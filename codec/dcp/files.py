@@ -27,7 +27,7 @@ from ..untrusted import short
 from ..walk import Walk
 
 ROOM = 2**28  # bytes of records in memory on the way to a base; what is beyond is read twice
-DIGITS = 16  # of a digest in a file's name: no two attempts at a step share one
+DIGITS = 16  # of a digest in a file's name: no two records of a step share one
 PARENT = "parent_at"
 _FILE = re.compile(r"__[0-9]{1,9}_[0-9a-f]{16}\.(?:base|delta)\.safetensors")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:+/")  # one slash, as a Path leaves it; C:/ is a drive
@@ -109,9 +109,13 @@ def read(run: Path, at: At, why: str = "") -> Record:
 
 def check_there(run: Path, steps: Iterable[str], where: Path) -> None:
     """Raise ParentError that names every directory of steps that is missing."""
-    gone = sorted({step for step in steps if not (run / step).is_dir()})
-    if gone:
+    if gone := missing(run, steps):
         raise ParentError(f"{where}: cannot be read{_lost(run, gone)}")
+
+
+def missing(run: Path, steps: Iterable[str]) -> list[str]:
+    """Names of those directories that are not there."""
+    return sorted({step for step in steps if not (run / step).is_dir()})
 
 
 def is_there(run: Path, records: Iterable[At]) -> bool:
@@ -180,7 +184,7 @@ def _parent(record: Record) -> At:
 
 
 def _lost(run: Path, steps: Iterable[str]) -> str:
-    gone = [step for step in steps if not (run / step).is_dir()]
+    gone = missing(run, steps)
     if not gone:
         return ""
     names = ", ".join(gone[:10]) + (f" and {len(gone) - 10} more" if len(gone) > 10 else "")

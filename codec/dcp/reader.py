@@ -8,15 +8,18 @@ Not done here: which part of which chunk goes where (DCP's planner).
 from __future__ import annotations
 
 import io
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch.distributed.checkpoint import FileSystemReader
 from torch.distributed.checkpoint.metadata import Metadata
 from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, LoadPlanner, ReadItem
+from torch.distributed.tensor import DTensor
 from torch.futures import Future
 
 from ..errors import (
@@ -24,14 +27,13 @@ from ..errors import (
     ChainNotFoundError,
     MalformedRecordError,
     RecordError,
-    SourceError,
 )
 from ..state import Layout, from_arrays
 from ..untrusted import short
 from ..walk import Walk
 from .bundles import Coding, Held, content, resumed
-from .files import At, check_there, directory, is_name, is_of, marks, rebuilt
-from .saving import Kept
+from .files import At, check_there, directory, is_of, marks, rebuilt
+from .saving import Kept, told
 
 
 class ChainReader(FileSystemReader):
@@ -42,8 +44,8 @@ class ChainReader(FileSystemReader):
     parents, tracks.
 
     Raises SettingsError for a URL. A load raises, wrapped by DCP: ChainNotFoundError where there is
-    no whole checkpoint, ChainError for a damaged `.metadata`, SourceError for a step that plain DCP
-    wrote, ParentError for a directory that is missing, RecordError, ChainError.
+    no whole checkpoint, SourceError for a step that plain DCP wrote, ParentError for a directory
+    that is missing, RecordError, ChainError.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -88,8 +90,13 @@ class ChainReader(FileSystemReader):
             ) from exc
 
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
-        """Fill what the planner gives."""
+        """Fill what the planner gives. Raises ChainError where that is more than there is."""
         step = Path(self.path)
+        if not self.use_collectives and (less := self._unfilled(plan, planner)):
+            raise ChainError(
+                f"{step}: rank {self.rank} saved without collectives, for itself, and less than "
+                f"this load asks for of {short(less)}; load on as many ranks, with the same shards"
+            )
         wanted: dict[At, dict[str, list[ReadItem]]] = {}
         needs: set[str] = set()
         for item in plan.items:
@@ -102,6 +109,20 @@ class ChainReader(FileSystemReader):
         future: Future[None] = Future()
         future.set_result(None)
         return future
+
+    def _unfilled(self, plan: LoadPlan, planner: LoadPlanner) -> list[str]:
+        """Names of tensors of which this rank has more than it would read: DCP plans what it
+        finds, and leaves the rest as it is. None of a planner that does not tell what it has."""
+        known = {index.fqn for index in self.storage_data}
+        left: dict[str, int] = {}
+        for name, value in getattr(planner, "state_dict", {}).items():
+            if name in known and isinstance(value, torch.Tensor):
+                local = value.to_local() if isinstance(value, DTensor) else value
+                left[name] = 0 if hasattr(local, "local_shards") else local.numel()
+        for item in plan.items:
+            if item.dest_index.fqn in left:
+                left[item.dest_index.fqn] -= math.prod(item.lengths)
+        return [name for name, n in left.items() if n > 0]
 
     def _read(
         self, walk: Walk, at: At, tensors: Mapping[str, list[ReadItem]], planner: LoadPlanner
@@ -147,7 +168,7 @@ def _no_metadata(step: Path, rank: int | None) -> str:
         return (
             f"{step}: has no {'' if rank is None else f'__{rank}'}.metadata but {len(others)} "
             f"others, {short(others)}: these ranks saved without collectives, each for itself; "
-            "load on as many ranks"
+            "load on as many ranks, or another step where this rank's save failed"
         )
     text = f"{step}: holds no whole checkpoint: a save that failed leaves no .metadata"
     inside = sorted({path.parent.name for path in step.glob("*/*.metadata")})
@@ -211,20 +232,3 @@ def _kept_at(step: Path, rank: int, coding: Coding) -> Kept:
                 name: Held(spec, content(walk.state[name]), at) for name, spec in held.items()
             }
     return kept
-
-
-def told(item: Any, step: Path) -> tuple[At, tuple[str, ...], str]:
-    """Where an item of DCP's metadata says that its chunk is: record, names of other directories
-    that lead to it, and the chunk's name there. Raises SourceError for one that is not ours."""
-    try:
-        of = item["of"]
-        at = At(of["step"] or step.name, of["file"], of["digest"])
-        needs, tensor = tuple(of["needs"]), item["tensor"]
-        names = all(map(is_name, (at.step, *needs))) and is_of(at.file, None)
-        if not names or not isinstance(at.digest, str) or not isinstance(tensor, str):
-            raise TypeError("names that are none")
-    except (TypeError, KeyError) as exc:
-        raise SourceError(
-            f"{step}: was not written by a ChainWriter; load it with DCP's own reader"
-        ) from exc
-    return at, needs, tensor

@@ -30,8 +30,8 @@ from ..track import check_settings
 from .bundles import Coding
 from .chunks import Rules
 from .files import directory, fsync_directory, is_name, is_of, is_there, make_directory, marks
-from .reader import resumed_from, told
-from .saving import Kept, Part, Saving
+from .reader import resumed_from
+from .saving import Kept, Part, Saving, check_written
 from .turns import Turns
 
 BASE_EVERY = 50  # a restore reads at most so many records of each bundle besides its base
@@ -170,17 +170,11 @@ class ChainWriter(FileSystemWriter):
 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
         """Write `.metadata`, durably: from then on the step is whole. Raises WriteError, also where
-        a record that it is to name has gone, since another job saves into the same directory, and
-        StepOrderError where that one has made the step whole."""
+        a record that it is to name has gone, since another job saves into the same directory, or a
+        step that it builds on, and StepOrderError where that job has made the step whole."""
         step = self._directory
         self._check_free(step)
-        told_of = {told(result.storage_data, step)[0] for part in results for result in part}
-        gone = sorted(f"{at.step}/{at.file}" for at in told_of if not is_there(step.parent, [at]))
-        if gone:
-            raise WriteError(
-                f"{step}: {gone[0]} (of this save's records {len(gone)}) went before the step was "
-                "whole; is another job saving to this directory? Give each its own"
-            )
+        check_written(step, results)
         try:
             fsync_directory(step.parent)
             super().finish(metadata, results)

@@ -6,6 +6,7 @@ import errno
 import os
 import pickle
 import re
+import shutil
 import threading
 import time
 import types
@@ -354,6 +355,25 @@ def test_another_job_that_was_faster(tmp_path: Path, monkeypatch: pytest.MonkeyP
         dcp.save(state_of(1), storage_writer=ChainWriter(), checkpoint_id=tmp_path / "1")
     assert isinstance(fault(error), codec.StepOrderError)
     assert torch.equal(load(tmp_path / "1")["model"][WEIGHT], state_of(1)["model"][WEIGHT])
+
+
+def test_a_step_that_goes_during_a_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody keeps one step, and removes the last while the next one builds on it."""
+    writer, reference, finish = ChainWriter(), Reference(), ChainWriter.finish
+    dcp.save(state_of(1), storage_writer=writer, checkpoint_id=tmp_path / "1")
+
+    def hasty(self: ChainWriter, **given: Any) -> None:
+        monkeypatch.undo()
+        shutil.rmtree(tmp_path / "1")
+        finish(self, **given)
+
+    monkeypatch.setattr(ChainWriter, "finish", hasty)
+    with pytest.raises(CheckpointException, match="builds on 1, which was removed") as error:
+        dcp.save(state_of(2), storage_writer=writer, checkpoint_id=tmp_path / "2")
+    assert isinstance(fault(error), codec.WriteError)
+    reference.step(state_of(3))
+    dcp.save(state_of(3), storage_writer=writer, checkpoint_id=tmp_path / "2")
+    reference.check(load(tmp_path / "2"), state_of(3))
 
 
 @pytest.mark.parametrize("url", ["s3://bucket/run/1", Path("gs://bucket/run/1"), "file:///run/1"])

@@ -291,11 +291,12 @@ def refuse(descriptor: int) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def mixed(folder: Path) -> None:
+def mixed(folder: Path, groups: dict[int, Any]) -> None:
     """With and without collectives into one run: one chain, also for those who resume; the one
     kind of save leaves alone what the other has made whole. Rank 3 has no element of the tensor,
     and yet its bases are due when those of the others are."""
-    writer, reference, mesh = ChainWriter(base_every=4), Reference(), mesh_of(4)
+    writer, reference = ChainWriter(base_every=4), Reference()
+    mesh, half = mesh_of(4), mesh_of(2)
     for step, shared in enumerate((True, False, True, False, True, True)):
         path = folder / f"{step}"
         if step in (2, 3):
@@ -309,6 +310,10 @@ def mixed(folder: Path) -> None:
         same(whole(found), expected, step)
         chain = [path] if step == 5 else [folder / f"{i}" for i in range(step + 1)]
         assert needed(path) == chain, step
+        if step == 1 and dist.get_rank() < 2:  # each has a row of its own, and is to have two
+            wider = {"few": distribute_tensor(torch.zeros(SHAPES["few"]), half, [Shard(0)])}
+            with pytest.raises(codec.ChainError, match=r"\['few'\]; load on as many ranks"):
+                dcp.load(wider, storage_reader=ChainReader(path), process_group=groups[2])
         dist.barrier()
         for other in (True, False):
             with pytest.raises((CheckpointException, codec.StepOrderError), match="overwritten"):
@@ -408,7 +413,7 @@ def main(folder: Path, *names: str) -> None:
         "owner": owner,
         "fsdp": lambda path: fsdp(path, groups),
         "full": full,
-        "mixed": mixed,
+        "mixed": lambda path: mixed(path, groups),
         "contested": contested,
         "overlap": lambda path: overlap(path, groups[4]),
         "alone": alone,
