@@ -26,7 +26,7 @@ class Turns:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._thread: int | None = None
-        self._save: int | None = None  # its frame's id; the frame would keep the state alive
+        self._save = 0  # its frame's id; the frame would keep the state alive
         self._staged: tuple[int, float] | None = None  # by which thread, and since when
 
     def wait(self) -> None:
@@ -43,20 +43,23 @@ class Turns:
         self._staged = None
 
     def take(self) -> None:
-        """This thread's turn, for the save that it is in the midst of, once those before it have
-        ended; states that it has staged come first.
+        """This thread's turn, for the save that it has begun, once those before it have ended;
+        states that it has staged come first.
 
         Raises LockedError as `wait`, and for a save in the midst of another one (a signal's).
         """
         me = threading.get_ident()
-        saves = _saves(me)
-        if self._thread == me and self._save in saves[1:]:
-            raise LockedError("a save is under way, and this one is in its midst; wait for it")
+        save, *outer = _saves(me) or [0]
+        with self._lock:
+            if self._thread == me:
+                if self._save in outer:
+                    raise LockedError("a save is under way, this one in its midst; wait for it")
+                self._thread = None  # its last one is over, and this one's frame may be as that was
         while True:
             with self._lock:
                 own = self._staged is not None and self._staged[0] == me
                 if not own and not self._is_busy():
-                    self._thread, self._save, self._staged = me, next(iter(saves), None), None
+                    self._thread, self._save, self._staged = me, save, None
                     return
                 if not own and self._staged is not None:  # its thread has begun, and waits here
                     self._staged = self._staged[0], time.monotonic()

@@ -74,7 +74,7 @@ class ChainWriter(FileSystemWriter):
         self._pending: tuple[Path | None, Part] = (None, Part())  # whole once this file is there
         self._run: Path | None = None  # what the steps' directories are in
         self._warned = False
-        self._turns = Turns()
+        self._turns, self._finishing = Turns(), False
         self._asked = threading.local()  # where each thread's next save is to go
         self._step: Path | None = None
         if path is not None:
@@ -90,8 +90,11 @@ class ChainWriter(FileSystemWriter):
         return copied
 
     def storage_meta(self) -> StorageMeta | None:
-        """DCP asks for it before all else: a save begins, once those before it are done. Raises
-        LockedError for one in the midst of another."""
+        """DCP asks for it before all else: a save begins, once those before it are done; and again
+        at its end. Raises LockedError for a save in the midst of another."""
+        finishing, self._finishing = self._finishing, False
+        if finishing:
+            return super().storage_meta()
         step = self._asked.__dict__.pop("step", None)
         self._turns.take()
         if step is not None:
@@ -177,12 +180,15 @@ class ChainWriter(FileSystemWriter):
         check_written(step, results)
         try:
             fsync_directory(step.parent)
+            self._finishing = True
             super().finish(metadata, results)
             fsync_directory(step)
         except OSError as exc:
             with contextlib.suppress(OSError):  # a step whose save has failed is not whole
                 self._mark(step).unlink()
             raise WriteError(f"{step}: its metadata could not be written: {exc}") from exc
+        finally:
+            self._finishing = False
 
     def __reduce__(self) -> NoReturn:
         """Raises SettingsError: in another process the tracks would be lost."""

@@ -647,20 +647,26 @@ def test_a_save_waits_for_one_that_has_not_begun(
         def state_dict(self) -> dict[str, Any]:
             asked.set()
             time.sleep(0.1)
-            model: dict[str, Any] = state_of(2)["model"]
+            model: dict[str, Any] = state_of(3)["model"]
             return model
 
         def load_state_dict(self, state: Any) -> None: ...
 
+    def save_of(seed: int, model: Any) -> None:
+        """From one place, so that frames of one call are where those of the last have been."""
+        state, step = {**state_of(seed), "model": model}, tmp_path / f"{seed}"
+        dcp.save(state, storage_writer=writer, checkpoint_id=step)
+
+    save_of(1, state_of(1)["model"])
     monkeypatch.setattr(ChainWriter, "reset", late)
     monkeypatch.setattr(ChainWriter, "write_data", noted)
     save: Future[Any] = dcp.async_save(
-        state_of(1), storage_writer=writer, checkpoint_id=tmp_path / "1"
+        state_of(2), storage_writer=writer, checkpoint_id=tmp_path / "2"
     )
-    dcp.save({**state_of(2), "model": Slow()}, storage_writer=writer, checkpoint_id=tmp_path / "2")
+    save_of(3, Slow())
     save.result(20)
-    assert order == ["1", "2"]
-    for seed in (1, 2):
+    assert order == ["2", "3"]
+    for seed in (1, 2, 3):
         reference.step(state_of(seed))
         reference.check(load(tmp_path / f"{seed}"), state_of(seed))
 
@@ -671,7 +677,7 @@ def test_a_save_in_the_midst_of_another(tmp_path: Path, monkeypatch: pytest.Monk
 
     def interrupted(self: ChainWriter, *given: Any) -> Any:
         monkeypatch.undo()
-        with pytest.raises(CheckpointException, match="in its midst") as error:
+        with pytest.raises(CheckpointException, match="this one in its midst") as error:
             dcp.save(state_of(2), storage_writer=writer, checkpoint_id=tmp_path / "2")
         assert isinstance(fault(error), codec.LockedError)
         return write(self, *given)
