@@ -39,7 +39,7 @@ from .location import Location, source_of
 from .merged import steps_of
 from .record import Record
 from .skipped import warn
-from .source import RETRIES, Entry, entry_of
+from .source import RETRIES, Entry, entry_of, without_records
 from .storage import publish
 from .walk import Position, Walk
 
@@ -95,9 +95,7 @@ class Chain:
         self.entries = tuple(order)
         self._steps: tuple[int, ...] | None = None
         if not self.entries:
-            raise ChainNotFoundError(
-                f"{self.where}: holds no records (files like 00000000.base.safetensors)"
-            )
+            raise ChainNotFoundError(without_records(self.where))
 
     @property
     def _last(self) -> int:

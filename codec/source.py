@@ -101,6 +101,19 @@ def entry_of(name: str, nbytes: int) -> Entry | None:
     return Entry(step, found[3], name, nbytes, first) if first <= step else None
 
 
+def without_records(where: str) -> str:
+    """What a message says of a place that holds none."""
+    path = Path(where)
+    for pattern in ("*.metadata", "*/*.metadata"):  # of PyTorch's distributed checkpoints
+        if next(path.glob(pattern), None):
+            return (
+                f"{where}: is a distributed checkpoint, or holds some; load a step's directory by "
+                "torch.distributed.checkpoint with codec.dcp.ChainReader if codec.dcp.ChainWriter "
+                "wrote it, and else with PyTorch's own reader"
+            )
+    return f"{where}: holds no records (files like 00000000.base.safetensors)"
+
+
 def _mode(path: str) -> int:
     """Of a file or directory, 0 if there is none."""
     try:

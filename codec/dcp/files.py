@@ -26,7 +26,8 @@ from ..storage import publish
 from ..untrusted import short
 from ..walk import Walk
 
-DIGITS = 16  # of a digest in a file's name: no two attempts at a step share one
+ROOM = 2**28  # bytes of records in memory on the way to a base; what is beyond is read twice
+DIGITS = 16  # of a digest in a file's name: no two records of a step share one
 PARENT = "parent_at"
 _FILE = re.compile(r"__[0-9]{1,9}_[0-9a-f]{16}\.(?:base|delta)\.safetensors")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:+/")  # one slash, as a Path leaves it; C:/ is a drive
@@ -108,9 +109,13 @@ def read(run: Path, at: At, why: str = "") -> Record:
 
 def check_there(run: Path, steps: Iterable[str], where: Path) -> None:
     """Raise ParentError that names every directory of steps that is missing."""
-    gone = sorted({step for step in steps if not (run / step).is_dir()})
-    if gone:
+    if gone := missing(run, steps):
         raise ParentError(f"{where}: cannot be read{_lost(run, gone)}")
+
+
+def missing(run: Path, steps: Iterable[str]) -> list[str]:
+    """Names of those directories that are not there."""
+    return sorted({step for step in steps if not (run / step).is_dir()})
 
 
 def is_there(run: Path, records: Iterable[At]) -> bool:
@@ -124,18 +129,22 @@ def rebuilt(run: Path, at: At) -> tuple[Walk, tuple[At, ...]]:
 
     Raises what `read` does, for any record back to the base.
     """
-    way, needs = [read(run, at)], [at]
-    while way[-1].kind != "base":
-        needs.append(_parent(way[-1]))
-        way.append(read(run, needs[-1], f"; {way[-1].where} builds on it"))
-    walk, end = Walk(), way[0]
-    while way:
-        record = way.pop()
+    record, needs, room = read(run, at), [at], ROOM
+    way: list[Record | None] = []  # from here to the base
+    while record.kind != "base":
+        room -= record.nbytes
+        way.append(record if room >= 0 else None)
+        needs.append(_parent(record))
+        record = read(run, needs[-1], f"; {record.where} builds on it")
+    walk = Walk()
+    for each in reversed(needs):
+        if each is not needs[-1]:  # the base is at hand
+            record = way.pop() or read(run, each)
         entry = Entry(record.step, record.kind, record.where, record.nbytes, record.step)
         for _ in walk.advance(entry, record):
             pass
     assert walk.layout is not None, "a base and deltas lead to a track"
-    records.check_whole(end.where, walk.layout, walk.state, walk.sums)
+    records.check_whole(record.where, walk.layout, walk.state, walk.sums)
     return walk, tuple(reversed(needs))
 
 
@@ -146,6 +155,14 @@ def fsync_directory(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def make_directory(path: Path) -> None:
+    """And those that it is in; their names are durable, its own is not yet. Raises OSError."""
+    new = [above for above in path.parents if not above.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for above in new:
+        fsync_directory(above.parent)
 
 
 def is_name(text: Any) -> bool:
@@ -167,7 +184,7 @@ def _parent(record: Record) -> At:
 
 
 def _lost(run: Path, steps: Iterable[str]) -> str:
-    gone = [step for step in steps if not (run / step).is_dir()]
+    gone = missing(run, steps)
     if not gone:
         return ""
     names = ", ".join(gone[:10]) + (f" and {len(gone) - 10} more" if len(gone) > 10 else "")

@@ -8,23 +8,32 @@ Not done here: which part of which chunk goes where (DCP's planner).
 from __future__ import annotations
 
 import io
+import math
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from torch.distributed._shard._utils import narrow_tensor_by_index
+import torch
 from torch.distributed.checkpoint import FileSystemReader
 from torch.distributed.checkpoint.metadata import Metadata
 from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, LoadPlanner, ReadItem
+from torch.distributed.tensor import DTensor
 from torch.futures import Future
 
-from ..errors import ChainError, ChainNotFoundError, MalformedRecordError, SourceError
+from ..errors import (
+    ChainError,
+    ChainNotFoundError,
+    MalformedRecordError,
+    RecordError,
+)
 from ..state import Layout, from_arrays
+from ..untrusted import short
 from ..walk import Walk
 from .bundles import Coding, Held, content, resumed
-from .files import At, check_there, directory, is_name, is_of, marks, rebuilt
-from .saving import Kept
+from .files import At, check_there, directory, is_of, marks, rebuilt
+from .saving import Kept, told
 
 
 class ChainReader(FileSystemReader):
@@ -34,36 +43,60 @@ class ChainReader(FileSystemReader):
     `.metadata` is DCP's pickle: load it only from people you trust. Records are checked: bytes,
     parents, tracks.
 
-    Raises SettingsError for a URL. A load raises, wrapped by DCP: SourceError for a step that
-    plain DCP wrote, ParentError for a directory that is missing, RecordError, ChainError; where
-    `.metadata` is missing or damaged DCP's own AssertionError, which repeats what we say.
+    Raises SettingsError for a URL. A load raises, wrapped by DCP: ChainNotFoundError where there is
+    no whole checkpoint, SourceError for a step that plain DCP wrote, ParentError for a directory
+    that is missing, RecordError, ChainError.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__(directory(path))
+        self._failure: ChainError | None = None  # of the look at what all ranks share
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
         """The next load is from this directory. Raises SettingsError."""
         super().reset(directory(checkpoint_id) if checkpoint_id else None)
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
-        """As DCP keeps it. Raises ChainNotFoundError, ChainError for one that is damaged."""
+        """As DCP keeps it. Raises ChainNotFoundError, ChainError for one that is damaged.
+
+        A load of DCP's looks for that of all ranks, then for that of its own, and makes an
+        AssertionError of both failures. So the second look returns metadata that raise ours as
+        soon as they are looked at.
+        """
+        rank = kwargs.get("rank")
+        try:
+            found = self._metadata(*args, **kwargs)
+        except ChainError as exc:
+            if rank is None:
+                self._failure = exc
+                raise
+            first, self._failure = self._failure, None
+            if first is None:
+                raise
+            return _Unreadable(exc if isinstance(first, ChainNotFoundError) else first)
+        self._failure = None
+        return found
+
+    def _metadata(self, *args: Any, **kwargs: Any) -> Metadata:
+        rank = kwargs.get("rank")
         try:
             return super().read_metadata(*args, **kwargs)
         except FileNotFoundError as exc:
-            raise ChainNotFoundError(
-                f"{self.path}: holds no whole checkpoint: a save that failed leaves no .metadata"
-            ) from exc
+            raise ChainNotFoundError(_no_metadata(Path(self.path), rank)) from exc
         except Exception as exc:  # a pickle that is cut short can raise anything
-            path = self._get_metadata_path(kwargs.get("rank"))
             raise ChainError(
-                f"{path}: DCP's metadata cannot be read: {exc!r}; load another step, or put this "
-                "file back from a copy"
+                f"{self._get_metadata_path(rank)}: DCP's metadata cannot be read: {exc!r}; load "
+                "another step, or put this file back from a copy"
             ) from exc
 
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
-        """Fill what the planner gives."""
+        """Fill what the planner gives. Raises ChainError where that is more than there is."""
         step = Path(self.path)
+        if not self.use_collectives and (less := self._unfilled(plan, planner)):
+            raise ChainError(
+                f"{step}: rank {self.rank} saved without collectives, for itself, and less than "
+                f"this load asks for of {short(less)}; load on as many ranks, with the same shards"
+            )
         wanted: dict[At, dict[str, list[ReadItem]]] = {}
         needs: set[str] = set()
         for item in plan.items:
@@ -77,6 +110,20 @@ class ChainReader(FileSystemReader):
         future.set_result(None)
         return future
 
+    def _unfilled(self, plan: LoadPlan, planner: LoadPlanner) -> list[str]:
+        """Names of tensors of which this rank has more than it would read: DCP plans what it
+        finds, and leaves the rest as it is. None of a planner that does not tell what it has."""
+        known = {index.fqn for index in self.storage_data}
+        left: dict[str, int] = {}
+        for name, value in getattr(planner, "state_dict", {}).items():
+            if name in known and isinstance(value, torch.Tensor):
+                local = value.to_local() if isinstance(value, DTensor) else value
+                left[name] = 0 if hasattr(local, "local_shards") else local.numel()
+        for item in plan.items:
+            if item.dest_index.fqn in left:
+                left[item.dest_index.fqn] -= math.prod(item.lengths)
+        return [name for name, n in left.items() if n > 0]
+
     def _read(
         self, walk: Walk, at: At, tensors: Mapping[str, list[ReadItem]], planner: LoadPlanner
     ) -> None:
@@ -85,19 +132,47 @@ class ChainReader(FileSystemReader):
         for name, items in tensors.items():
             if name not in specs:
                 raise MalformedRecordError(at.file, f"a chunk {name!r}", f"{len(specs)} others")
-            value = from_arrays(walk.state, Layout((specs[name],)))[name]
+            spec, array = specs[name], walk.state[name]
             for item in items:
                 if item.type == LoadItemType.BYTE_IO:
-                    planner.load_bytes(item, io.BytesIO(value.numpy().tobytes()))
+                    planner.load_bytes(item, io.BytesIO(array.tobytes()))
                     continue
                 reach = [o + n for o, n in zip(item.storage_offsets, item.lengths)]
-                if len(reach) != value.dim() or any(r > n for r, n in zip(reach, value.shape)):
-                    found = f"{tuple(value.shape)}"
-                    raise MalformedRecordError(at.file, f"{name!r} up to {reach}", found)
-                part = narrow_tensor_by_index(value, item.storage_offsets, item.lengths)
+                if len(reach) != len(spec.shape) or any(r > n for r, n in zip(reach, spec.shape)):
+                    raise MalformedRecordError(at.file, f"{name!r} up to {reach}", f"{spec.shape}")
+                part: tuple[Any, ...] = tuple(slice(r - n, r) for r, n in zip(reach, item.lengths))
+                taken = {name: array[(*part, ...)]}  # no more of a large chunk is copied
+                layout = Layout((replace(spec, shape=tuple(item.lengths)),))
                 target = planner.resolve_tensor(item).detach()
-                target.copy_(part)
+                target.copy_(from_arrays(taken, layout)[name])
                 planner.commit_tensor(item, target)
+
+
+class _Unreadable(Metadata):
+    """In the place of metadata that cannot be read: raises the reason wherever it is looked at."""
+
+    def __init__(self, reason: ChainError) -> None:
+        self.reason = reason
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in Metadata.__dataclass_fields__:
+            raise self.reason
+        return super().__getattribute__(name)
+
+
+def _no_metadata(step: Path, rank: int | None) -> str:
+    """What is wrong with a directory without a mark, of this rank if they have their own."""
+    if not step.is_dir():
+        return f"{step}: there is no such directory"
+    if others := [mark.name for mark in marks(step)]:
+        return (
+            f"{step}: has no {'' if rank is None else f'__{rank}'}.metadata but {len(others)} "
+            f"others, {short(others)}: these ranks saved without collectives, each for itself; "
+            "load on as many ranks, or another step where this rank's save failed"
+        )
+    text = f"{step}: holds no whole checkpoint: a save that failed leaves no .metadata"
+    inside = sorted({path.parent.name for path in step.glob("*/*.metadata")})
+    return f"{text}; its directories do, {short(inside)}: load one of these" if inside else text
 
 
 def needed(path: str | os.PathLike[str]) -> list[Path]:
@@ -116,34 +191,36 @@ def needed(path: str | os.PathLike[str]) -> list[Path]:
 
 def _metadata(step: Path) -> Iterator[Metadata]:
     """Of all ranks; of each by itself where they saved without collectives."""
-    reader, names = ChainReader(step), [mark.name for mark in marks(step)]
+    names = [mark.name for mark in marks(step)]
     if ".metadata" in names or not names:
-        yield reader.read_metadata()
+        yield ChainReader(step).read_metadata()
         return
     for name in names:
-        yield reader.read_metadata(rank=int(name[2:].partition(".")[0]))
+        yield ChainReader(step).read_metadata(rank=int(name[2:].partition(".")[0]))
 
 
-def resumed_from(step: Path, rank: int, coding: Coding, use_collectives: bool) -> Kept:
-    """What a rank has kept after a save, from its records. Raises what reading them does; a
-    ChainError says how to go on without them."""
+def resumed_from(step: Path, rank: int, coding: Coding) -> Kept:
+    """What a rank has kept after a save, from its records. Raises what reading them does, and says
+    how to go on without them."""
+    way_out = "Without resume= the training goes on with a base, which needs no other step"
     try:
-        return _kept_at(step, rank, coding, use_collectives)
+        return _kept_at(step, rank, coding)
     except ChainError as exc:
-        raise type(exc)(
-            f"{exc}. Without resume= the training goes on with a base, which needs no other step"
-        ) from exc
+        raise type(exc)(f"{exc}. {way_out}") from exc
+    except RecordError as exc:
+        raise type(exc)(exc.where, exc.expected, f"{exc.found}. {way_out}") from exc
 
 
-def _kept_at(step: Path, rank: int, coding: Coding, use_collectives: bool) -> Kept:
-    own = {} if use_collectives else {"rank": rank}
-    data = ChainReader(step).read_metadata(**own).storage_data or {}
+def _kept_at(step: Path, rank: int, coding: Coding) -> Kept:
+    reader, alone = ChainReader(step), not (step / ".metadata").exists()
+    data = reader.read_metadata(**({"rank": rank} if alone else {})).storage_data or {}
+    kept = Kept(n=0)
     found: dict[At, list[str]] = {}
     for item in data.values():
-        at, _, tensor = told(item, step)
+        at, names, tensor = told(item, step)
+        kept.n = max(kept.n, len(names))  # of all ranks: they write their next base together
         if is_of(at.file, rank):
             found.setdefault(at, []).append(tensor)
-    kept = Kept()
     for at, tensors in found.items():
         walk, needs = rebuilt(step.parent, at)
         assert walk.layout is not None
@@ -154,22 +231,4 @@ def _kept_at(step: Path, rank: int, coding: Coding, use_collectives: bool) -> Ke
             kept.held |= {
                 name: Held(spec, content(walk.state[name]), at) for name, spec in held.items()
             }
-    kept.n = max((bundle.n for bundle in kept.bundles), default=0)
     return kept
-
-
-def told(item: Any, step: Path) -> tuple[At, tuple[str, ...], str]:
-    """Where an item of DCP's metadata says that its chunk is: record, names of other directories
-    that lead to it, and the chunk's name there. Raises SourceError for one that is not ours."""
-    try:
-        of = item["of"]
-        at = At(of["step"] or step.name, of["file"], of["digest"])
-        needs, tensor = tuple(of["needs"]), item["tensor"]
-        texts = (at.file, at.digest, tensor)
-        if not all(map(is_name, (at.step, *needs))) or not all(isinstance(t, str) for t in texts):
-            raise TypeError("names that are none")
-    except (TypeError, KeyError) as exc:
-        raise SourceError(
-            f"{step}: was not written by a ChainWriter; load it with DCP's own reader"
-        ) from exc
-    return at, needs, tensor

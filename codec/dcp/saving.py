@@ -1,4 +1,5 @@
 """One rank's part of a save: its plan becomes records, and what it keeps waits for the commit.
+And what DCP's metadata tells of records.
 
 Not done here: DCP's protocol (writer).
 """
@@ -14,20 +15,22 @@ from torch.distributed.checkpoint.metadata import MetadataIndex
 from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
 from torch.distributed.checkpoint.storage import WriteResult
 
+from ..errors import SourceError, WriteError
 from ..record import Record
 from ..state import Layout, TensorSpec, to_arrays
 from .bundles import Bundle, Coding, Held, Moved, based, content, stored, whole_spec
 from .chunks import Chunk, Rules, grouped, value_of
-from .files import At, write
+from .files import At, is_name, is_of, is_there, missing, write
 
 
 @dataclass
 class Kept:
-    """What a rank knows of its chunks. n: saves since one that needs no other directory."""
+    """What a rank knows of its chunks. n: saves since one that needs no other directory, the same
+    on all ranks, whether they had chunks in it or not; -1 before the first."""
 
     bundles: list[Bundle] = field(default_factory=list)
     held: dict[str, Held] = field(default_factory=dict)
-    n: int = 0
+    n: int = -1
 
     def needs(self) -> set[At]:
         """The records that a save may build on."""
@@ -61,7 +64,7 @@ class Saving:
     def __init__(self, step: Path, rank: int, rules: Rules, coding: Coding, kept: Kept) -> None:
         self._step, self._rank, self._rules, self._coding = step, rank, rules, coding
         self._kept = kept
-        self.part = Part(n=kept.n + 1 if kept.bundles or kept.held else 0)
+        self.part = Part(n=kept.n + 1)
 
     def run(self, plan: SavePlan, planner: SavePlanner) -> Part:
         """Raises what the codec does about tensors, RecordError, WriteError."""
@@ -136,3 +139,38 @@ class Saving:
         at = write(self._step, self._rank, record, data)
         self.part.written.append(at)
         return at
+
+
+def check_written(step: Path, results: list[list[WriteResult]]) -> None:
+    """Raise WriteError unless all is there that the ranks have written, and that it builds on."""
+    every = [told(each.storage_data, step)[:2] for part in results for each in part]
+    steps = {name for at, names in every for name in (at.step, *names)}
+    if lost := missing(step.parent, steps):
+        raise WriteError(
+            f"{step}: builds on {lost[0]}, which was removed meanwhile; wait for a save before you "
+            "remove steps, and keep what codec.dcp.needed names"
+        )
+    records = {at for at, _ in every}
+    gone = sorted(f"{at.step}/{at.file}" for at in records if not is_there(step.parent, [at]))
+    if gone:
+        raise WriteError(
+            f"{step}: {gone[0]} (of this save's records {len(gone)}) went before the step was "
+            "whole; is another job saving to this directory? Give each its own"
+        )
+
+
+def told(item: Any, step: Path) -> tuple[At, tuple[str, ...], str]:
+    """Where an item of DCP's metadata says that its chunk is: record, names of other directories
+    that lead to it, and the chunk's name there. Raises SourceError for one that is not ours."""
+    try:
+        of = item["of"]
+        at = At(of["step"] or step.name, of["file"], of["digest"])
+        needs, tensor = tuple(of["needs"]), item["tensor"]
+        names = all(map(is_name, (at.step, *needs))) and is_of(at.file, None)
+        if not names or not isinstance(at.digest, str) or not isinstance(tensor, str):
+            raise TypeError("names that are none")
+    except (TypeError, KeyError) as exc:
+        raise SourceError(
+            f"{step}: was not written by a ChainWriter; load it with DCP's own reader"
+        ) from exc
+    return at, needs, tensor

@@ -11,33 +11,30 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import threading
-import time
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from torch.distributed.checkpoint import FileSystemWriter, state_dict_saver
+from torch.distributed.checkpoint import FileSystemWriter
 from torch.distributed.checkpoint.metadata import STATE_DICT_TYPE, Metadata, StorageMeta
 from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
 from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 
-from ..errors import LockedError, SettingsError, StepOrderError, WriteError
+from ..errors import SettingsError, StepOrderError, WriteError
 from ..recorder import check_history
 from ..storage import TEMPORARY
 from ..track import check_settings
 from .bundles import Coding
 from .chunks import Rules
-from .files import directory, fsync_directory, is_name, is_of, is_there, marks
-from .reader import resumed_from, told
-from .saving import Kept, Part, Saving
+from .files import directory, fsync_directory, is_name, is_of, is_there, make_directory, marks
+from .reader import resumed_from
+from .saving import Kept, Part, Saving, check_written
+from .turns import Turns
 
 BASE_EVERY = 50  # a restore reads at most so many records of each bundle besides its base
-PATIENCE = 60.0  # seconds that a staged state may take until its thread has begun
-_SAVE = state_dict_saver._save_state_dict.__code__  # what a thread runs while it saves
 
 
 class ChainWriter(FileSystemWriter):
@@ -74,11 +71,11 @@ class ChainWriter(FileSystemWriter):
         self._base_every = base_every
         self._resume = None if resume is None else directory(resume)
         self._kept = Kept()
-        self._pending: tuple[Path | None, Part] = (None, Part())
+        self._pending: tuple[Path | None, Part] = (None, Part())  # whole once this file is there
         self._run: Path | None = None  # what the steps' directories are in
         self._warned = False
-        self._saving_thread: int | None = None
-        self._staged: float | None = None  # since when a state waits for its thread
+        self._turns, self._finishing = Turns(), False
+        self._asked = threading.local()  # where each thread's next save is to go
         self._step: Path | None = None
         if path is not None:
             self._go_to(path)
@@ -87,33 +84,36 @@ class ChainWriter(FileSystemWriter):
     def stage(self, state_dict: STATE_DICT_TYPE) -> STATE_DICT_TYPE:
         """A copy of the state for `async_save`, once the save before is done: two at once would
         follow the same step. Raises LockedError if that one never began."""
-        self._wait()
-        while self._staged is not None:
-            if time.monotonic() - self._staged > PATIENCE:
-                raise LockedError(
-                    f"{self._step}: a state was staged and never saved; make a new ChainWriter"
-                )
-            time.sleep(0.001)
-        self._wait()
+        self._turns.wait()
         copied: STATE_DICT_TYPE = super().stage(state_dict)
-        self._staged = time.monotonic()
+        self._turns.stage()
         return copied
 
     def storage_meta(self) -> StorageMeta | None:
-        """DCP asks for it before all else, so that a save has begun, whatever comes of it."""
-        self._begin()
+        """DCP asks for it before all else: a save begins, once those before it are done; and again
+        at its end. Raises LockedError for a save in the midst of another."""
+        finishing, self._finishing = self._finishing, False
+        if finishing:
+            return super().storage_meta()
+        step = self._asked.__dict__.pop("step", None)
+        self._turns.take()
+        if step is not None:
+            self._go_to(step)
+            super().reset()
         return super().storage_meta()
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
-        """The next save goes to this directory; waits for one that another thread is at."""
-        self._begin()
+        """The next save of this thread goes to this directory: another one may be saving, and DCP
+        asks the state for its content before it begins. Raises SettingsError."""
         if checkpoint_id:
-            self._go_to(checkpoint_id)
-        super().reset()
+            try:
+                self._asked.step = directory(checkpoint_id)
+            except SettingsError:
+                self._turns.drop()
+                raise
 
     def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
         """As DCP tells. Raises SettingsError for a save without a directory."""
-        self._begin()
         super().set_up_storage_writer(is_coordinator, *args, **kwargs)
         if self._step is None:
             raise SettingsError("pass dcp.save a checkpoint_id, the step's directory")
@@ -125,17 +125,10 @@ class ChainWriter(FileSystemWriter):
         self._settle()
         step = self._directory
         try:
-            step.mkdir(parents=True, exist_ok=True)
-            # Without collectives, other ranks may have been faster: theirs may be there.
-            own = {".metadata", self._mark(step).name}
-            whole = any(self.use_collectives or mark.name in own for mark in marks(step))
+            make_directory(step)
         except OSError as exc:
             raise WriteError(f"{step}: is no directory and cannot become one: {exc}") from exc
-        if whole:
-            raise StepOrderError(
-                f"{step}: holds a whole checkpoint, and none is ever overwritten; choose another "
-                "checkpoint_id"
-            )
+        self._check_free(step)
         return plan
 
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
@@ -158,10 +151,12 @@ class ChainWriter(FileSystemWriter):
                     f"steps lie beside each other: {step} is to go on from "
                     f"{self._resume}, which lies elsewhere"
                 )
-            self._kept = resumed_from(self._resume, self._rank, self._coding, self.use_collectives)
+            self._kept = resumed_from(self._resume, self._rank, self._coding)
             self._resume = None
         if not is_there(step.parent, self._kept.needs()):
-            self._kept = Kept()  # somebody has removed what the next delta would build on
+            # Somebody has removed what the next delta would build on. Not of all ranks, perhaps:
+            # when the next base is due, they go together.
+            self._kept = Kept(n=self._kept.n)
         due = self._base_every is not None and self._kept.n >= self._base_every
         saving = Saving(step, self._rank, self._rules, self._coding, Kept() if due else self._kept)
         try:
@@ -171,34 +166,33 @@ class ChainWriter(FileSystemWriter):
                 with contextlib.suppress(OSError):  # leftovers are ignored
                     (step / at.file).unlink()
             raise
-        self._pending = step, part
+        self._pending = self._mark(step), part
         future: Future[list[WriteResult]] = Future()
         future.set_result(part.results)
         return future
 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
         """Write `.metadata`, durably: from then on the step is whole. Raises WriteError, also where
-        a record that it is to name has gone, since another job saves into the same directory."""
+        a record that it is to name has gone, since another job saves into the same directory, or a
+        step that it builds on, and StepOrderError where that job has made the step whole."""
         step = self._directory
-        told_of = {told(result.storage_data, step)[0] for part in results for result in part}
-        gone = sorted(f"{at.step}/{at.file}" for at in told_of if not is_there(step.parent, [at]))
-        if gone:
-            raise WriteError(
-                f"{step}: {gone[0]} (of this save's records {len(gone)}) went before the step was "
-                "whole; is another job saving to this directory? Give each its own"
-            )
+        self._check_free(step)
+        check_written(step, results)
         try:
             fsync_directory(step.parent)
+            self._finishing = True
             super().finish(metadata, results)
             fsync_directory(step)
         except OSError as exc:
             with contextlib.suppress(OSError):  # a step whose save has failed is not whole
                 self._mark(step).unlink()
             raise WriteError(f"{step}: its metadata could not be written: {exc}") from exc
+        finally:
+            self._finishing = False
 
     def __reduce__(self) -> NoReturn:
         """Raises SettingsError: in another process the tracks would be lost."""
-        self._staged = None
+        self._turns.drop()
         raise SettingsError(
             "a ChainWriter cannot go to another process, for it would leave its tracks behind; "
             "use dcp.async_save with AsyncCheckpointerType.THREAD"
@@ -233,27 +227,23 @@ class ChainWriter(FileSystemWriter):
         """The file that tells that a step is whole; of this rank where each has its own."""
         return step / (".metadata" if self.use_collectives else f"__{self._rank}.metadata")
 
+    def _check_free(self, step: Path) -> None:
+        # Without collectives, other ranks may have been faster: theirs may be there.
+        own = {".metadata", self._mark(step).name}
+        if any(self.use_collectives or mark.name in own for mark in marks(step)):
+            raise StepOrderError(
+                f"{step}: holds a whole checkpoint, and none is ever overwritten; choose another "
+                "checkpoint_id"
+            )
+
     def _settle(self) -> None:
         """Advance the tracks if the last save is whole, else forget it. Where a file system is
         late to tell, the track stays behind, and the next delta is taken from there. `.metadata`
         may be another save's, of a retry with a new writer: it has removed this one's records."""
-        (step, part), self._pending = self._pending, (None, Part())
-        if step is None or not self._mark(step).exists():
+        (mark, part), self._pending = self._pending, (None, Part())
+        if mark is None or not mark.exists():
             return
+        step = mark.parent
         if is_there(step.parent, part.written):  # else somebody else's save has made it whole
             self._kept = Kept()  # should what follows be interrupted, the next save is a base
             self._kept = part.commit()
-
-    def _begin(self) -> None:
-        self._wait()
-        self._saving_thread, self._staged = threading.get_ident(), None
-
-    def _wait(self) -> None:
-        """Until no other thread is in the midst of a save with this writer."""
-        while self._saving_thread not in (None, threading.get_ident()):
-            frame = sys._current_frames().get(self._saving_thread or 0)
-            while frame is not None and frame.f_code is not _SAVE:
-                frame = frame.f_back
-            if frame is None:
-                return
-            time.sleep(0.001)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import pickle
+import re
+import shutil
 import threading
+import time
 import types
 import warnings
+import weakref
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -17,10 +21,12 @@ import pytest
 import torch
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
+from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
 
 import codec
+from codec import record as records
 from codec import storage
+from codec.__main__ import main
 from codec.dcp import ChainReader, ChainWriter, files, needed
 from codec.dcp.chunks import Rules, grouped
 from codec.dcp.files import is_name
@@ -331,6 +337,47 @@ def test_another_writer_at_the_same_step(tmp_path: Path, monkeypatch: pytest.Mon
     assert needed(tmp_path / "3") == [tmp_path / "1", tmp_path / "3"]
 
 
+def test_another_job_that_was_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the same content, so that no record goes; its checkpoint stays, whatever comes then."""
+    finish = ChainWriter.finish
+
+    def overtaken(self: ChainWriter, **given: Any) -> None:
+        monkeypatch.undo()
+        dcp.save(state_of(1), storage_writer=ChainWriter(), checkpoint_id=tmp_path / "1")
+        monkeypatch.setattr(dcp.FileSystemWriter, "finish", refuse)
+        finish(self, **given)
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(ChainWriter, "finish", overtaken)
+    with pytest.raises(CheckpointException) as error:
+        dcp.save(state_of(1), storage_writer=ChainWriter(), checkpoint_id=tmp_path / "1")
+    assert isinstance(fault(error), codec.StepOrderError)
+    assert torch.equal(load(tmp_path / "1")["model"][WEIGHT], state_of(1)["model"][WEIGHT])
+
+
+def test_a_step_that_goes_during_a_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody keeps one step, and removes the last while the next one builds on it."""
+    writer, finish = ChainWriter(), ChainWriter.finish
+    states = [{"w": state_of(seed)["model"][WEIGHT]} for seed in (1, 2, 3)]
+    dcp.save(states[0], storage_writer=writer, checkpoint_id=tmp_path / "1")
+
+    def hasty(self: ChainWriter, **given: Any) -> None:
+        monkeypatch.undo()
+        shutil.rmtree(tmp_path / "1")
+        finish(self, **given)
+
+    monkeypatch.setattr(ChainWriter, "finish", hasty)
+    with pytest.raises(CheckpointException, match="builds on 1, which was removed") as error:
+        dcp.save(states[1], storage_writer=writer, checkpoint_id=tmp_path / "2")
+    assert isinstance(fault(error), codec.WriteError)
+    dcp.save(states[2], storage_writer=writer, checkpoint_id=tmp_path / "2")
+    found = {"w": torch.zeros(40, 30)}
+    dcp.load(found, storage_reader=ChainReader(tmp_path / "2"))
+    assert torch.equal(found["w"], states[2]["w"]), "a base"
+
+
 @pytest.mark.parametrize("url", ["s3://bucket/run/1", Path("gs://bucket/run/1"), "file:///run/1"])
 def test_urls_are_no_directories(
     url: str | Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -365,6 +412,13 @@ def test_what_cannot_be_resumed_from(tmp_path: Path) -> None:
         assert isinstance(fault(error), codec.ParentError)
         assert "no longer holds 1" in str(fault(error))
     (tmp_path / "away").rename(tmp_path / "1")
+    (parent,) = (tmp_path / "2").glob("*.delta.safetensors")
+    data = parent.read_bytes()
+    parent.write_bytes(data[:-1])
+    with pytest.raises(CheckpointException, match="Without resume=") as error:
+        dcp.save(state_of(3), storage_writer=writer, checkpoint_id=tmp_path / "3")
+    assert isinstance(fault(error), codec.TruncatedRecordError)
+    parent.write_bytes(data)
     dcp.save(state_of(3), storage_writer=writer, checkpoint_id=tmp_path / "3")
     assert len(needed(tmp_path / "3")) == 3
 
@@ -385,15 +439,112 @@ def test_steps_that_are_not_beside_each_other(tmp_path: Path) -> None:
 
 
 def test_damaged_metadata_is_named(tmp_path: Path) -> None:
-    dcp.save(state_of(1), storage_writer=ChainWriter(), checkpoint_id=tmp_path / "1")
-    mark = tmp_path / "1" / ".metadata"
+    """A load raises our error, not DCP's AssertionError, whatever its planner looks at first."""
+    step, mark = tmp_path / "1", tmp_path / "1" / ".metadata"
+    dcp.save(state_of(1), storage_writer=ChainWriter(), checkpoint_id=step)
     data = mark.read_bytes()
+
+    class Curious(DefaultLoadPlanner):
+        def set_up_planner(
+            self, state_dict: Any, metadata: Any = None, is_coordinator: bool = False
+        ) -> None:
+            assert metadata.state_dict_metadata
+
+    def refused(path: Path, kind: type[Exception], words: str) -> None:
+        for planner in (None, Curious()):
+            with pytest.raises(CheckpointException) as error:
+                dcp.load({"a": 1}, storage_reader=ChainReader(path), planner=planner)
+            assert type(fault(error)) is kind, error.value
+            assert re.search(words, str(fault(error))), error.value
+
+    named = r"1/\.metadata: DCP's metadata cannot be read"
     for damaged in (b"", data[:50], data[: len(data) // 2], pickle.dumps(3), b"\x00" * 9):
         mark.write_bytes(damaged)
-        with pytest.raises(codec.ChainError, match=r"1/\.metadata: DCP's metadata cannot be read"):
-            needed(tmp_path / "1")
-        with pytest.raises(CheckpointException, match=r"1/\.metadata: DCP's metadata cannot be"):
-            load(tmp_path / "1")
+        with pytest.raises(codec.ChainError, match=named):
+            needed(step)
+        refused(step, codec.ChainError, named)
+    mark.rename(step / "__0.metadata")
+    refused(step, codec.ChainError, r"1/__0\.metadata: DCP's metadata cannot")
+    mark.with_name("__0.metadata").rename(step / "__3.metadata")
+    refused(step, codec.ChainNotFoundError, r"no __0\.metadata.*'__3\.metadata'.*on as many ranks")
+    refused(tmp_path / "none", codec.ChainNotFoundError, "there is no such directory")
+    refused(tmp_path, codec.ChainNotFoundError, r"\['1'\]: load one of these")
+
+
+@pytest.mark.parametrize("name", ["../away/{}", "/{}", "__0_0.base.safetensors", "../1/{}"])
+def test_metadata_cannot_lead_elsewhere(name: str, tmp_path: Path) -> None:
+    step = tmp_path / "run" / "1"
+    dcp.save({"w": torch.ones(9)}, storage_writer=ChainWriter(), checkpoint_id=step)
+    (file,) = step.glob("*.safetensors")
+    away = tmp_path / "run" / "away"
+    away.mkdir()
+    (away / file.name).write_bytes(file.read_bytes())  # what a digest alone would let pass
+    metadata = ChainReader(step).read_metadata()
+    of = next(iter(metadata.storage_data.values()))["of"]
+    told = name.format(file.name)
+    of["file"] = str(away / file.name) if told[0] == "/" else told
+    (step / ".metadata").write_bytes(pickle.dumps(metadata))
+    with pytest.raises(CheckpointException) as error:
+        dcp.load({"w": torch.zeros(9)}, storage_reader=ChainReader(step))
+    assert isinstance(fault(error), codec.SourceError)
+    with pytest.raises(codec.SourceError):
+        needed(step)
+
+
+def test_a_chain_is_not_in_memory_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, reference = ChainWriter(), Reference()
+    for seed in range(1, 7):
+        reference.step(state_of(seed))
+        dcp.save(state_of(seed), storage_writer=writer, checkpoint_id=tmp_path / f"{seed}")
+    every: list[weakref.ref[Any]] = []
+    most, read = 0, records.load
+
+    def noted(data: bytes, where: str) -> Any:
+        nonlocal most
+        record = read(data, where)
+        every.append(weakref.ref(record))
+        most = max(most, sum(ref() is not None for ref in every))
+        return record
+
+    monkeypatch.setattr(records, "load", noted)
+    for room, expected in ((0, 2), (2**20, 6)):
+        monkeypatch.setattr(files, "ROOM", room)
+        most = 0
+        reference.check(load(tmp_path / "6"), state_of(6))
+        assert most == expected
+
+
+def test_new_directories_are_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all that a step is in, before it is whole."""
+    done: list[Path] = []
+
+    def noted(path: Path) -> None:
+        assert path == step or not list(step.glob("*.metadata"))
+        done.append(path)
+
+    monkeypatch.setattr(files, "fsync_directory", noted)
+    monkeypatch.setattr("codec.dcp.writer.fsync_directory", noted)
+    writer = ChainWriter()
+    for name in ("1", "2"):
+        step = tmp_path / "new" / "run" / name
+        done.clear()
+        dcp.save({"w": torch.ones(9)}, storage_writer=writer, checkpoint_id=step)
+        above = [step.parent.parent, tmp_path] if name == "1" else []
+        assert done == [*above, step.parent, step]
+
+
+def test_what_it_is_the_command_line_tells(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dcp.save({"w": torch.ones(9)}, storage_writer=ChainWriter(), checkpoint_id=tmp_path / "1")
+    for path in (tmp_path / "1", tmp_path):
+        for command in ("info", "verify"):
+            assert main([command, str(path)]) == 1
+            said = capsys.readouterr().err
+            assert f"{path}: " in said
+            assert "codec.dcp.ChainReader" in said
 
 
 def test_refuses(tmp_path: Path) -> None:
@@ -469,8 +620,77 @@ def test_asynchronous_saves_wait_for_each_other(
         reference.check(load(tmp_path / f"{seed}"), state_of(seed))
 
 
+@pytest.mark.parametrize("later", [0.0, 0.2])
+def test_a_save_waits_for_one_that_has_not_begun(
+    later: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DCP tells a writer where to save, and then asks the state what is in it, which may take
+    long. A thread that begins meanwhile is not to change where this one saves; and it comes first,
+    for on all ranks the order is the same."""
+    writer, reference = ChainWriter(), Reference()
+    asked, order = threading.Event(), []
+    reset, write = ChainWriter.reset, ChainWriter.write_data
+
+    def late(self: ChainWriter, *given: Any) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            assert asked.wait(20)
+            time.sleep(later)
+        reset(self, *given)
+
+    def noted(self: ChainWriter, *given: Any) -> Any:
+        order.append(Path(self.path).name)
+        return write(self, *given)
+
+    class Slow:
+        """A stateful object, as training loops have them."""
+
+        def state_dict(self) -> dict[str, Any]:
+            asked.set()
+            time.sleep(0.1)
+            model: dict[str, Any] = state_of(3)["model"]
+            return model
+
+        def load_state_dict(self, state: Any) -> None: ...
+
+    def save_of(seed: int, model: Any) -> None:
+        """From one place, so that frames of one call are where those of the last have been."""
+        state, step = {**state_of(seed), "model": model}, tmp_path / f"{seed}"
+        dcp.save(state, storage_writer=writer, checkpoint_id=step)
+
+    save_of(1, state_of(1)["model"])
+    monkeypatch.setattr(ChainWriter, "reset", late)
+    monkeypatch.setattr(ChainWriter, "write_data", noted)
+    save: Future[Any] = dcp.async_save(
+        state_of(2), storage_writer=writer, checkpoint_id=tmp_path / "2"
+    )
+    save_of(3, Slow())
+    save.result(20)
+    assert order == ["2", "3"]
+    for seed in (1, 2, 3):
+        reference.step(state_of(seed))
+        reference.check(load(tmp_path / f"{seed}"), state_of(seed))
+
+
+def test_a_save_in_the_midst_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal's handler, say, which is not to change where the save under way goes."""
+    writer, write = ChainWriter(), ChainWriter.write_data
+
+    def interrupted(self: ChainWriter, *given: Any) -> Any:
+        monkeypatch.undo()
+        with pytest.raises(CheckpointException, match="this one in its midst") as error:
+            dcp.save(state_of(2), storage_writer=writer, checkpoint_id=tmp_path / "2")
+        assert isinstance(fault(error), codec.LockedError)
+        return write(self, *given)
+
+    monkeypatch.setattr(ChainWriter, "write_data", interrupted)
+    dcp.save(state_of(1), storage_writer=writer, checkpoint_id=tmp_path / "1")
+    assert torch.equal(load(tmp_path / "1")["model"][WEIGHT], state_of(1)["model"][WEIGHT])
+    dcp.save(state_of(2), storage_writer=writer, checkpoint_id=tmp_path / "2")
+    assert needed(tmp_path / "2") == [tmp_path / "1", tmp_path / "2"]
+
+
 def test_a_state_that_no_thread_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codec.dcp.writer.PATIENCE", 0.01)
+    monkeypatch.setattr("codec.dcp.turns.PATIENCE", 0.01)
     writer = ChainWriter()
     writer.stage(state_of(1))
     with pytest.raises(codec.LockedError, match="never saved"):
@@ -478,7 +698,7 @@ def test_a_state_that_no_thread_takes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_planner_that_fails_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codec.dcp.writer.PATIENCE", 0.01)
+    monkeypatch.setattr("codec.dcp.turns.PATIENCE", 0.01)
 
     class Failing(DefaultSavePlanner):
         def set_up_planner(

@@ -29,7 +29,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tenso
 
 import codec
 from codec import storage
-from codec.dcp import ChainReader, ChainWriter
+from codec.dcp import ChainReader, ChainWriter, needed
 
 TIMEOUT = timedelta(seconds=100)
 SHAPES = {"even": (16, 6), "uneven": (10, 7), "few": (3, 20), "wide": (6, 33), "grid": (9, 10)}
@@ -106,6 +106,22 @@ def same(found: Tensors, expected: Tensors, what: object = "") -> None:
         assert torch.equal(found[name], tensor), (what, name)
 
 
+def typed(mesh: DeviceMesh, dim: int) -> Tensors:
+    """What is exact, of other dtypes, in even shards; without collectives, which not all take."""
+    whole_of = values(0)["even"]
+    n, rank = mesh.size(), dist.get_rank()
+    made = {}
+    for dtype in (torch.bfloat16, torch.float8_e5m2, torch.complex128, torch.bool):
+        local = whole_of.to(dtype).chunk(n, dim)[rank]
+        made[str(dtype)] = DTensor.from_local(local.clone(), mesh, [Shard(dim)], run_check=False)
+    return made
+
+
+def bits_of(tensor: DTensor) -> torch.Tensor:
+    """Of its local part."""
+    return tensor.to_local().contiguous().view(torch.uint8)
+
+
 def owners(step: Path) -> dict[str, int]:
     """Name -> rank whose record it is in."""
     data = ChainReader(step).read_metadata().storage_data
@@ -123,7 +139,7 @@ def resharding(folder: Path, n: int, groups: dict[int, Any]) -> None:
             state = sharded(values(step), mesh, grid if n == 4 else None)
             expected = [whole(reference.step(state))]
             dcp.save(
-                {"model": state, "step": step},
+                {"model": state, "step": step, "typed": typed(mesh, 0)},
                 storage_writer=writer,
                 checkpoint_id=folder / f"{step}",
                 process_group=groups[n],
@@ -147,6 +163,13 @@ def resharding(folder: Path, n: int, groups: dict[int, Any]) -> None:
                 dcp.load(state, storage_reader=reader, process_group=groups[m])
                 same(whole(found), {name: expected[0][name] for name in SHAPES}, (m, dim))
                 assert state["step"] == 2
+        if rank < m == 2:
+            expected_of, found = typed(mesh, 1), typed(mesh, 1)
+            for tensor in found.values():
+                tensor.to_local().view(torch.uint8).zero_()
+            dcp.load({"typed": found}, storage_reader=reader, process_group=groups[m])
+            for name, tensor in expected_of.items():
+                assert torch.equal(found[name].to_local().view(torch.uint8), bits_of(tensor)), name
     placements = [Replicate(), Shard(1)]
     found = {"grid": distribute_tensor(torch.zeros(SHAPES["grid"]), grid, placements)}
     dcp.load({"model": found}, storage_reader=reader)
@@ -238,23 +261,25 @@ def moments_of(optim: dict[str, Any]) -> Tensors:
 
 
 def full(folder: Path) -> None:
-    """One rank's disk is full: nobody's track moves, and the same step can be saved again."""
+    """One rank's disk is full, then the coordinator's, for `.metadata`: nobody's track moves, and
+    the same step can be saved again."""
     writer, reference, mesh = ChainWriter(), Reference(), mesh_of(4)
+    system = types.SimpleNamespace(**vars(os))
+    system.fsync = refuse
     for step in range(4):
         path, state = folder / f"{step}", sharded(values(step), mesh)
-        if step == 1:
-            if dist.get_rank() == 1:
-                system = types.SimpleNamespace(**vars(os))
-                system.fsync = refuse
-                storage.os = system
+        if step in (1, 2):
+            failing, place = ((1, storage), (0, dcp.filesystem))[step - 1]
+            if dist.get_rank() == failing:
+                place.os = system
             with pytest.raises(CheckpointException) as error:
                 dcp.save(state, storage_writer=writer, checkpoint_id=path)
             failures = error.value.failures
-            assert {rank: type(exc[0]) for rank, exc in failures.items()} == {1: codec.WriteError}
-            storage.os = os
+            assert {r: type(exc[0]) for r, exc in failures.items()} == {failing: codec.WriteError}
+            place.os = os
             assert not (path / ".metadata").exists()
             dist.barrier()
-            state = sharded(values(2), mesh)  # of another step, into what the first has left
+            state = sharded(values(step + 1), mesh)  # of another step, into what the first has left
         expected = whole(reference.step(state))
         dcp.save(state, storage_writer=writer, checkpoint_id=path)
         found = zeros(state)
@@ -264,6 +289,75 @@ def full(folder: Path) -> None:
 
 def refuse(descriptor: int) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def mixed(folder: Path, groups: dict[int, Any]) -> None:
+    """With and without collectives into one run: one chain, also for those who resume; the one
+    kind of save leaves alone what the other has made whole. Rank 3 has no element of the tensor,
+    and yet its bases are due when those of the others are."""
+    writer, reference = ChainWriter(base_every=4), Reference()
+    mesh, half = mesh_of(4), mesh_of(2)
+    for step, shared in enumerate((True, False, True, False, True, True)):
+        path = folder / f"{step}"
+        if step in (2, 3):
+            writer = ChainWriter(resume=folder / f"{step - 1}", base_every=4)
+        reference = Reference() if step == 5 else reference
+        state = sharded({"few": values(step)["few"]}, mesh)
+        expected = whole(reference.step(state))
+        dcp.save(state, storage_writer=writer, checkpoint_id=path, use_collectives=shared)
+        found = zeros(state)
+        dcp.load(found, storage_reader=ChainReader(path))
+        same(whole(found), expected, step)
+        chain = [path] if step == 5 else [folder / f"{i}" for i in range(step + 1)]
+        assert needed(path) == chain, step
+        if step == 1 and dist.get_rank() < 2:  # each has a row of its own, and is to have two
+            wider = {"few": distribute_tensor(torch.zeros(SHAPES["few"]), half, [Shard(0)])}
+            with pytest.raises(codec.ChainError, match=r"\['few'\]; load on as many ranks"):
+                dcp.load(wider, storage_reader=ChainReader(path), process_group=groups[2])
+        dist.barrier()
+        for other in (True, False):
+            with pytest.raises((CheckpointException, codec.StepOrderError), match="overwritten"):
+                dcp.save(
+                    state,
+                    storage_writer=ChainWriter(),
+                    checkpoint_id=path,
+                    use_collectives=other,
+                )
+            dist.barrier()
+        same(whole(found), expected, "still there")
+
+
+def contested(folder: Path) -> None:
+    """Another job removes what all ranks have written, when all but `.metadata` is; a third one
+    then makes the step whole. Nobody's track moves."""
+    writer, reference, mesh = ChainWriter(), Reference(), mesh_of(4)
+    finish = ChainWriter.finish
+
+    def intruded(self: ChainWriter, **given: Any) -> None:
+        """Of the coordinator alone."""
+        ChainWriter.finish = lambda *_, **__: 1 / 0  # type: ignore[method-assign, assignment]
+        with pytest.raises(CheckpointException, match="division"):
+            dcp.save({}, storage_writer=ChainWriter(), checkpoint_id=folder / "1", no_dist=True)
+        finish(self, **given)
+
+    for step in range(3):
+        path, state = folder / f"{step}", sharded(values(step), mesh)
+        if step == 1:
+            ChainWriter.finish = intruded  # type: ignore[method-assign]
+            with pytest.raises(CheckpointException, match="another job saving") as error:
+                dcp.save(state, storage_writer=writer, checkpoint_id=path)
+            ChainWriter.finish = finish  # type: ignore[method-assign]
+            assert list(error.value.failures) == [0]
+            assert not (path / ".metadata").exists()
+            dist.barrier()
+            dcp.save(state, storage_writer=ChainWriter(bits=8), checkpoint_id=path)
+            continue
+        expected = whole(reference.step(state))
+        dcp.save(state, storage_writer=writer, checkpoint_id=path)
+        found = zeros(state)
+        dcp.load(found, storage_reader=ChainReader(path))
+        same(whole(found), expected, step)
+    assert needed(path) == [folder / "0", folder / "2"]
 
 
 def overlap(folder: Path, group: Any) -> None:
@@ -319,6 +413,8 @@ def main(folder: Path, *names: str) -> None:
         "owner": owner,
         "fsdp": lambda path: fsdp(path, groups),
         "full": full,
+        "mixed": lambda path: mixed(path, groups),
+        "contested": contested,
         "overlap": lambda path: overlap(path, groups[4]),
         "alone": alone,
     }

@@ -39,7 +39,8 @@ def test_every_scenario(tmp_path: Path) -> None:
     code, out = launch(4, "scenarios.py", tmp_path)
     assert code == 0, out
     done = (tmp_path / "done").read_text().split("\n")
-    assert done == ["from 2", "from 4", "owner", "fsdp", "full", "overlap", "alone", ""]
+    names = "from 2,from 4,owner,fsdp,full,mixed,contested,overlap,alone,"
+    assert done == names.split(",")
 
 
 def test_a_rank_is_killed(tmp_path: Path) -> None:
