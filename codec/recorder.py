@@ -203,8 +203,12 @@ class Recorder:
             try:
                 self._directory.remove([begun])
             except WriteError as exc:
-                if not isinstance(exc.__cause__, FileNotFoundError):
+                # Of a store that refuses to delete: a base, which comes next, needs nothing of it.
+                kept = isinstance(exc.__cause__, PermissionError) and self._directory.unsettled
+                if not kept and not isinstance(exc.__cause__, FileNotFoundError):
                     raise
+                if kept:
+                    _log.warning("%s stays, though its save had failed: %s", begun, exc)
         self._begun = None
 
     def restore(self, step: int) -> dict[Any, Any]:
