@@ -109,9 +109,9 @@ def merge(
         gathering.tidy()
         if damaged:
             warn(
-                f"{location}: {len(damaged)} records stay as they are, for they are damaged or follow "
-                f"one that is; put back a copy of it, or rename it if no step needs it (verify "
-                f"tells): {damaged[0]}"
+                f"{location}: {len(damaged)} records stay as they are, for they are damaged or "
+                f"follow one that is; put back a copy of it, or rename it if no step needs it "
+                f"(verify tells): {damaged[0]}"
             )
         changed = gathering.has_changed
         return Change.of(before, _measured(Chain(location), quick)[0] if changed else before)
