@@ -708,6 +708,7 @@ def test_what_is_no_place_for_a_chain(monkeypatch: pytest.MonkeyPatch, tmp_path:
         ("nowhere://bucket/run.lcc", r"^nowhere://bucket/run\.lcc: cannot be opened: .*not known"),
         ("gs://bucket/run.lcc", r"pip install fsspec gcsfs$"),
         ("s3://", "^s3://: needs the place of one chain"),
+        ("s3://anna:geheim@bucket//run.lcc", r"^s3://bucket//run\.lcc: .* two slashes after the"),
         ("simplecache::s3://bucket/run.lcc", "one URL is taken"),
         ("s3:/bucket/run.lcc", "give a URL as text"),
         (Path("s3://bucket/run.lcc"), "a Path drops one of its slashes"),
