@@ -74,14 +74,13 @@ class Fenced:
                     "knowing what became of its newest save: close it first; if it is gone, "
                     f"resume=True takes over, or delete {WRITER} there"
                 )
-            if before is not None:
+            if before is not None:  # whoever that was may be at work on one
+                self._unsettled, self._contested_until = True, time.monotonic() + LATE
                 remote.put(WRITER, self._token)
             self._conditional = self._is_conditional()
         except OSError as exc:
             self.close()
             raise WriteError(f"{remote.where}: cannot be written to: {exc}") from exc
-        if before is not None:  # whoever that was may be at work on one
-            self._unsettled, self._contested_until = True, time.monotonic() + LATE
 
     @property
     def contested(self) -> bool:

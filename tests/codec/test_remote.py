@@ -581,6 +581,14 @@ def test_closed_without_knowing(store: dict[str, Any], on: Callable[..., None]) 
     training.check(FLAKY)
     assert WRITER not in names(store)
 
+    # Taken over from one who is at work, by one who fails before he has saved anything.
+    with codec.Checkpointer(FLAKY, resume=True):
+        on("before", "put", WRITER, lambda: on("before", "put", WRITER, LOST))
+        with pytest.raises(codec.WriteError, match="cannot be written to: reset by peer"):
+            codec.Checkpointer(FLAKY, resume=True)
+        with codec.Checkpointer(FLAKY, resume=True) as checkpoints:
+            assert training.save(checkpoints, 5).kind == "base"
+
 
 def test_two_begin_at_once(on: Callable[..., None], store: dict[str, Any]) -> None:
     """Both have seen that nobody writes there: one of them does."""
