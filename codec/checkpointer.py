@@ -51,9 +51,10 @@ class Checkpointer:
 
     With a URL (s3://bucket/run.lcc and whatever else fsspec opens) storage_options are what its
     filesystem is to be told, nothing where it finds credentials itself. No lock reaches so far:
-    resume=True takes the chain over from a writer that has not closed it, and whose next `save`
-    raises LockedError. The first save after that, and after one of which nobody knows whether it
-    arrived, writes a base. What is not promised there, `codec.fencing` says.
+    resume=True takes the chain over from a writer that has not closed it, or not knowing what
+    became of its newest save; if he lives, his next `save` raises LockedError. The first save after
+    that, and after one of which nobody knows whether it arrived, writes a base. What is not
+    promised there, `codec.fencing` says.
 
     Raises SettingsError, LockedError if somebody else writes there, StepOrderError (records are
     there and resume is False), WriteError. On resuming, damaged records at the end are set aside

@@ -4,7 +4,8 @@ Who opens a chain writes a random token to the object WRITER, and looks at it be
 once another one has taken the chain over it holds his, and nothing is written any more. A record
 is put under its final name by one request, on condition that the name is free, and its size is
 asked for afterwards: a store shows an object whole or not at all, so nothing is ever renamed. If an
-answer is lost, what is there is read and compared.
+answer is lost, what is there is read and compared. Who closes a chain removes his token, unless
+something of his may still come: then it is as if he had been killed.
 
 What remains possible, for a look and a put are two requests: a writer that was just taken over
 from may finish the put he is at; so may a request of one's own that was given up. So the record
@@ -65,18 +66,21 @@ class Fenced:
         try:
             remote.make()
             before = self._writer()
+            if before is None:
+                before = self._claim()
             if before is not None and not takes_over:
                 raise LockedError(
-                    f"{remote.where}: {_who(before)} writes here, or was killed: close it first; "
-                    f"if it is gone, resume=True takes over, or delete {WRITER} there"
+                    f"{remote.where}: {_who(before)} writes here, or was killed, or closed it not "
+                    "knowing what became of its newest save: close it first; if it is gone, "
+                    f"resume=True takes over, or delete {WRITER} there"
                 )
-            remote.put(WRITER, self._token)
+            if before is not None:  # whoever that was may be at work on one
+                self._unsettled, self._contested_until = True, time.monotonic() + LATE
+                remote.put(WRITER, self._token)
             self._conditional = self._is_conditional()
         except OSError as exc:
             self.close()
             raise WriteError(f"{remote.where}: cannot be written to: {exc}") from exc
-        if before is not None:  # whoever that was may be at work on one
-            self._unsettled, self._contested_until = True, time.monotonic() + LATE
 
     @property
     def contested(self) -> bool:
@@ -120,7 +124,7 @@ class Fenced:
         """A copy of it under another name, then delete it. Raises LockedError, WriteError."""
         self._check()
         try:
-            data = self._remote.read(name)
+            data = self._remote.read_whole(name)
             for i in itertools.count(1):
                 free, there = f"{name}{SET_ASIDE}{'' if i == 1 else f'-{i}'}", False
                 try:
@@ -146,12 +150,14 @@ class Fenced:
             raise WriteError(f"{self._remote.where}: could not be tidied up: {exc}") from exc
 
     def close(self) -> None:
-        """Let others write; where the token cannot be removed, the next one has to take over."""
+        """Let others write; where the token cannot be removed, or something of this writer or the
+        one before may still come, the next one has to take over."""
         with suppress(OSError):
             if self._writer() == self._token:
                 with suppress(ChainError):
                     self._set_late_aside()
-                self._remote.remove(WRITER)
+                if not self.unsettled:
+                    self._remote.remove(WRITER)
 
     def __enter__(self) -> Fenced:
         return self
@@ -165,6 +171,17 @@ class Fenced:
             return self._remote.read(WRITER, MOST_TOKEN)
         except FileNotFoundError:
             return None
+
+    def _claim(self) -> bytes | None:
+        """Put the token where there is none; returns that of another one who was faster."""
+        try:
+            self._remote.create(WRITER, self._token, conditional=True)
+        except UnsupportedError:
+            self._remote.put(WRITER, self._token)
+        except FileExistsError:
+            found = self._writer() or b""  # he may have closed it by now
+            return None if found == self._token else found
+        return None
 
     def _is_conditional(self) -> bool:
         """Whether the store refuses to put what is there already: tried, for some ignore what
@@ -224,8 +241,10 @@ class Fenced:
         where = f"{self._remote.where}/{name}"
         try:
             found: bytes | None = self._remote.read(name)
-        except OSError:
+        except FileNotFoundError:
             found = None
+        except OSError:  # what was refused may have been tried before
+            found, refused = None, False
         if found == data:  # only the answer was lost
             return
         if found is not None and not (len(found) < len(data) and data.startswith(found)):

@@ -25,6 +25,7 @@ from .storage import Directory, Store
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)  # C:/ is a drive
 _CUT = re.compile("([A-Za-z0-9]+):")  # what is left of a scheme in a Path
+_TWO = re.compile("[^/]+//")
 _USER = re.compile(r"(:/{1,2})[^/]*@")
 LOCAL = ("file", "local")
 SCHEMES = {*LOCAL, *PACKAGES, *WITHOUT_DIRECTORIES}  # that nobody calls a directory
@@ -113,6 +114,11 @@ def _local(text: str) -> Path | str:
     if scheme not in LOCAL:
         if not rest.strip("/") or "::" in rest:
             raise SettingsError(f"{scheme}://: needs the place of one chain after it")
+        if scheme in WITHOUT_DIRECTORIES and _TWO.match(rest):
+            raise SettingsError(
+                f"{fit_to_show(text)}: has two slashes after the bucket: what is put there is not "
+                "found when it is listed (of S3, for one); leave one out"
+            )
         return f"{scheme}://{rest}"
     host, slash, path = rest.partition("/")
     if host not in ("", "localhost"):

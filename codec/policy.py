@@ -36,8 +36,14 @@ class Policy:
                 )
 
     def is_skipped(self, name: str) -> bool:
-        """Whether it is left out."""
-        return self.asked(name) == SKIP
+        """Whether it is left out, with all below it: not if a pattern before says what of that
+        is kept, as "model/*" does of "model"."""
+        for pattern, kind in self._patterns.items():
+            if fnmatchcase(name, pattern):
+                return kind == SKIP
+            if kind != SKIP and pattern.startswith(f"{name}/"):
+                return False
+        return False
 
     def is_lossy(self, name: str) -> bool:
         """Whether a tensor of this name is delta-coded if its dtype and size allow it."""

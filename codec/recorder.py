@@ -36,11 +36,14 @@ from .skipped import warn
 from .source import record_name
 from .state import Arrays, Layout, copy_arrays
 from .track import Step, Tracker, check_settings
-from .upkeep import KEEP, intact, superseded
+from .upkeep import KEEP, advised, intact, superseded
 from .walk import whole
 
 OUTGROWN = 4  # deltas may take as many times the bytes of their base before there is a new one...
 AT_LEAST = 32  # ...but not before there are so many: of small models a base is mostly header
+NONE_RESTORES = (
+    "no step restores: put back a copy of it, or begin anew in another directory, without resume"
+)
 STAGES = ("encode", "check", "write", "advance")  # of a save
 
 _log = logging.getLogger(__name__)
@@ -203,8 +206,12 @@ class Recorder:
             try:
                 self._directory.remove([begun])
             except WriteError as exc:
-                if not isinstance(exc.__cause__, FileNotFoundError):
+                # Of a store that refuses to delete: a base, which comes next, needs nothing of it.
+                kept = isinstance(exc.__cause__, PermissionError) and self._directory.unsettled
+                if not kept and not isinstance(exc.__cause__, FileNotFoundError):
                     raise
+                if kept:
+                    _log.warning("%s stays, though its save had failed: %s", begun, exc)
         self._begun = None
 
     def restore(self, step: int) -> dict[Any, Any]:
@@ -227,7 +234,8 @@ class Recorder:
                 f"{self.path}: already holds a chain up to step {chain.steps[-1]}; choose another "
                 "directory, or pass resume=True to continue it"
             )
-        position, reason = chain.newest()
+        with advised(NONE_RESTORES):
+            position, reason = chain.newest()
         if isinstance(reason, VersionError):
             raise reason  # not damaged: for a newer version of this package to continue
         if reason and chain.failure:

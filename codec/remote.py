@@ -111,7 +111,23 @@ class Remote:
 
     def read_listed(self, name: str) -> bytes:
         """A record's bytes. One of modest size, as it was listed, takes one request."""
-        return self.read(name, self._sizes.get(name, 0))
+        nbytes = self._sizes.get(name, 0)
+        data = self.read(name, nbytes)
+        if len(data) < nbytes:
+            self._check_whole(name, data)
+        return data
+
+    def read_whole(self, name: str) -> bytes:
+        """A file's bytes, as many as the store says that it has."""
+        data = self.read(name)
+        self._check_whole(name, data)
+        return data
+
+    def _check_whole(self, name: str, data: bytes) -> None:
+        """What is cut short on its way is not damaged where it lies."""
+        nbytes = self.nbytes(name) or 0
+        if len(data) < nbytes:
+            raise OSError(f"only {len(data)} of its {nbytes} bytes have come")
 
     def read(self, name: str, nbytes: int = 0) -> bytes:
         """A file's bytes. nbytes: about how many, 0 if that is not known."""
@@ -133,7 +149,8 @@ class Remote:
                 fs.pipe_file(path, data, mode="create")
                 return
             fs.invalidate_cache(path)
-            if fs.exists(path):
+            with suppress(FileNotFoundError):  # not exists, which takes any error for a no
+                fs.info(path)
                 raise FileExistsError("is there already")
             fs.pipe_file(path, data)
 

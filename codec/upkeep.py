@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -39,6 +39,11 @@ from .warmup import warm_up
 
 MEASURED_SECONDS, MEASURED_TIMES = 0.5, 5  # for restoring
 KEEP = 2  # bases: the newest could turn out to be damaged
+NEWEST = "a Checkpointer with resume=True sets aside what does not restore at the chain's end"
+KEPT = (
+    "nothing was removed: put back a copy of what is damaged or missing, or rename that record if "
+    "no step needs it (verify tells)"
+)
 
 Progress = Callable[[int, int], None]
 
@@ -104,9 +109,9 @@ def merge(
         gathering.tidy()
         if damaged:
             warn(
-                f"{path}: {len(damaged)} records stay as they are, for they are damaged or follow "
-                f"one that is; put back a copy of it, or rename it if no step needs it (verify "
-                f"tells): {damaged[0]}"
+                f"{location}: {len(damaged)} records stay as they are, for they are damaged or "
+                f"follow one that is; put back a copy of it, or rename it if no step needs it "
+                f"(verify tells): {damaged[0]}"
             )
         changed = gathering.has_changed
         return Change.of(before, _measured(Chain(location), quick)[0] if changed else before)
@@ -204,6 +209,19 @@ def intact(chain: Chain, n: int) -> list[Entry]:
     return [e for e in chain.entries if e not in gone]
 
 
+@contextmanager
+def advised(what: str) -> Iterator[None]:
+    """To a RecordError or ParentError, add what to do about it."""
+    try:
+        yield
+    except VersionError:
+        raise
+    except RecordError as exc:
+        raise type(exc)(exc.where, exc.expected, f"{exc.found}; {what}") from exc
+    except ParentError as exc:
+        raise ParentError(f"{exc}; {what}") from exc
+
+
 def _measured(chain: Chain, quick: bool = False) -> tuple[tuple[int, int, float], Position]:
     """Records, their bytes, and seconds to restore the newest step: once where that takes long, or
     if one is in a hurry, else the fastest of a few times. And where it led."""
@@ -214,7 +232,8 @@ def _measured(chain: Chain, quick: bool = False) -> tuple[tuple[int, int, float]
     while not times or (sum(times) < MEASURED_SECONDS and len(times) < most):
         with warnings.catch_warnings(action="ignore" if times else None):  # once is enough
             started = time.perf_counter()
-            position = chain.at()
+            with advised(NEWEST):
+                position = chain.at()
             times.append(time.perf_counter() - started)
     return (len(chain.entries), chain.nbytes, min(times)), position
 
@@ -237,9 +256,10 @@ def _check(chain: Chain, entries: list[Entry], progress: Progress | None) -> Non
     """Raise RecordError or ParentError unless these records restore all their steps."""
     walk = Walk()
     for done, entry in enumerate(entries, 1):
-        record = chain.read(entry)
-        if not walk.is_past(entry):
-            for _ in walk.advance(entry, record, every=True):
-                pass
+        with advised(KEPT):
+            record = chain.read(entry)
+            if not walk.is_past(entry):
+                for _ in walk.advance(entry, record, every=True):
+                    pass
         if progress:
             progress(done, len(entries))

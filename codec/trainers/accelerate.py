@@ -74,6 +74,7 @@ class ChainHook:
             raise sharded(f"the accelerator's type is {accelerator.distributed_type.name}")
         self._run, self._resume = Run(path, resume, settings), resume
         self._token, self._after = secrets.token_hex(16), ""
+        self._has_loaded = False  # a folder of this chain, and saved nothing since
         self._accelerator, self._step, self._more = accelerator, step, more
         self._hooks = (
             accelerator.register_save_state_pre_hook(self._save),
@@ -106,14 +107,30 @@ class ChainHook:
         if not self._run.is_open:
             self._run.begin(None if self._resume else 0)
         newest = self._run.step
-        counted = 0 if newest is None else newest + 1
-        step = counted if self._step is None else check_step(int(self._step()), newest)
+        step = 0 if newest is None else newest + 1
+        if self._step is not None:
+            step = check_step(int(self._step()), None)
+            self._put_aside(step)
+            check_step(step, self._run.step)
+        self._has_loaded = False
         states = [state_of(model) for model in models]
         state = states[0] if len(states) == 1 else {str(i): s for i, s in enumerate(states)}
         more = self._more() if self._more else {}
         self._run.save(step, {**more, "model": state, TOKEN: self._token})
         named = Pointer(self._run.name, step, self._token + self._after)
         pointer.write(Path(output_dir) / FILE, named)
+
+    def _put_aside(self, step: int) -> None:
+        """The newest record, if the folder that was loaded names it and has the files of the save
+        before: killed while it wrote over them, Accelerate comes to this step once more."""
+        newest = self._run.step
+        if not self._has_loaded or newest is None or step > newest:
+            return
+        before = [s for s in self._run.steps() if s < newest]
+        if not before:
+            self._run.begin(0)
+        elif step > before[-1]:
+            self._run.begin(before[-1], resumed=True)
 
     def _load(self, models: list[Any], input_dir: str) -> None:
         """Before Accelerate reads: where this fails, nothing is loaded."""
@@ -125,20 +142,20 @@ class ChainHook:
         named = pointer.read(place)
         self._run.abandon()  # what is being saved has to be there
         steps = self._run.steps()
-        self._token, self._after = secrets.token_hex(16), ""
+        self._token, self._after, self._has_loaded = secrets.token_hex(16), "", False
         if named is None:
             self._run.begin(None)
         elif not steps:
             self._run.begin(0)
         elif found := self._found(named, steps):
             self._run.begin(named.step, resumed=True)
-            self._after = f" {found}"
+            self._after, self._has_loaded = f" {found}", True
         elif self._resume:
             self._run.begin(None)
         else:
             raise StepNotFoundError(
                 f"{place}: names step {named.step} of a {named.chain}, which is not what the chain "
-                f"in {self._run.path} has there; give ChainHook the directory it was saved in, "
+                f"in {self._run.where} has there; give ChainHook the directory it was saved in, "
                 "another one for a new chain, or resume=True to go on after the newest step"
             )
 

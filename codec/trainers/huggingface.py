@@ -92,7 +92,7 @@ class ChainCallback(TrainerCallback):
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Save the last step: at the training's end the model may be another, the best one."""
         if self._run.is_open and control.should_training_stop:
-            self._save(state, kwargs)
+            self._save(state, kwargs, last=True)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """The same: the evaluation of an epoch, which may stop the training, comes after its
@@ -108,9 +108,9 @@ class ChainCallback(TrainerCallback):
         """Close the chain."""
         self._run.close()
 
-    def _save(self, state: Any, kwargs: dict[str, Any]) -> None:
+    def _save(self, state: Any, kwargs: dict[str, Any], *, last: bool = False) -> None:
         record = {"model": state_of(kwargs["model"]), "epoch": state.epoch}
         if self._optimizer:
             record["optimizer"] = kwargs["optimizer"].state_dict()
             record["scheduler"] = kwargs["lr_scheduler"].state_dict()
-        self._run.save(state.global_step, record)
+        self._run.save(state.global_step, record, last=last)

@@ -52,7 +52,7 @@ REFUSED = {
 
 
 class ChainCallback(Callback):
-    """Saves into a chain while a Trainer fits.
+    """Saves into a chain while a Trainer fits, but in a fast_dev_run.
 
     path: the chain's directory. every: steps (`trainer.global_step`) between two records; None:
     one beside each checkpoint that the Trainer saves. The last step is saved in any case.
@@ -94,7 +94,7 @@ class ChainCallback(Callback):
                 "nothing would be saved: the Trainer makes no whole checkpoints, and every is "
                 "None; say every=100, for example"
             )
-        if trainer.is_global_zero:
+        if trainer.is_global_zero and not trainer.fast_dev_run:
             self._run.begin(trainer.global_step)
 
     def on_train_batch_end(
@@ -113,7 +113,7 @@ class ChainCallback(Callback):
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Save the last step, and close the chain."""
         if self._run.is_open:
-            self._save(trainer, pl_module)
+            self._save(trainer, pl_module, last=True)
             self._run.close()
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
@@ -124,13 +124,13 @@ class ChainCallback(Callback):
         """Close the chain in any case."""
         self._run.close()
 
-    def _save(self, trainer: Any, pl_module: Any) -> None:
+    def _save(self, trainer: Any, pl_module: Any, *, last: bool = False) -> None:
         record: dict[str, Any] = {"model": state_of(pl_module), "epoch": trainer.current_epoch}
         if self._optimizer:
             schedulers = [config.scheduler for config in trainer.lr_scheduler_configs]
             record["optimizer"] = [optimizer.state_dict() for optimizer in trainer.optimizers]
             record["scheduler"] = [scheduler.state_dict() for scheduler in schedulers]
-        self._run.save(trainer.global_step, record)
+        self._run.save(trainer.global_step, record, last=last)
 
 
 class ChainCheckpointIO(CheckpointIO):
@@ -194,7 +194,7 @@ class ChainCheckpointIO(CheckpointIO):
         if found.pop(TOKEN, None) != named.token:
             raise StepNotFoundError(
                 f"{path}: names step {named.step} of a {named.chain} that is not the chain in "
-                f"{self._run.path}; give ChainCheckpointIO the directory it was saved in"
+                f"{self._run.where}; give ChainCheckpointIO the directory it was saved in"
             )
         return _converted(found, as_tensors)
 

@@ -27,8 +27,10 @@ from ..chain import Chain
 from ..checkpointer import Checkpointer
 from ..errors import ChainNotFoundError, LccError, LockedError, SettingsError, StepOrderError
 from ..location import Location
+from ..policy import EXACT
 from ..recorder import Saved
 from ..rewinding import rewind
+from .pointer import TOKEN
 
 _log = logging.getLogger(__name__)
 _open: WeakValueDictionary[str, Run] = WeakValueDictionary()  # by directory, of this process
@@ -44,12 +46,21 @@ class Run:
 
     def __init__(self, path: str | Path, resume: bool, settings: Mapping[str, Any]) -> None:
         inspect.signature(Checkpointer).bind(path, resume=resume, **settings)
-        self.path = Location(path, settings.get("storage_options")).absolute().path
+        self._location = Location(path, settings.get("storage_options")).absolute()
+        self.path = self._location.path
         self._resume, self._settings = resume, dict(settings)
+        if isinstance(policy := settings.get("policy"), Mapping):  # which may skip all it can
+            self._settings["policy"] = {TOKEN: EXACT, **policy}
         self._checkpoints: Checkpointer | None = None
         self._thread: threading.Thread | None = None
         self._is_replaced = False
         self._seen = 0
+        self._under_way: Saved | None = None  # the newest, if it may be
+
+    @property
+    def where(self) -> str:
+        """The path as messages tell it."""
+        return str(self._location)
 
     @property
     def is_open(self) -> bool:
@@ -59,7 +70,7 @@ class Run:
     @property
     def name(self) -> str:
         """Of the chain, without where it is."""
-        return str(self.path).rstrip("/").replace(os.sep, "/").rpartition("/")[2]
+        return self.where.rstrip("/").replace(os.sep, "/").rpartition("/")[2]
 
     @property
     def step(self) -> int | None:
@@ -86,15 +97,9 @@ class Run:
             former._make_room()
         if step is not None and goes_on and local:
             rewind(self.path, None if is_new else step)
+        elif step is not None and goes_on:
+            self._check_reached(-1 if is_new else step)
         self._checkpoints = Checkpointer(self.path, **self._settings, resume=goes_on)
-        newest = self.step
-        if step is not None and newest is not None and (is_new or newest > step):
-            self.close()
-            training = "begins anew" if is_new else f"goes on from {step}"
-            raise StepOrderError(
-                f"{self.path}: is at step {newest}, and the training {training}; a chain "
-                "behind a URL cannot go back: choose another place"
-            )
         self._thread, self._seen = threading.current_thread(), step or 0
         _open[directory] = self
 
@@ -104,17 +109,27 @@ class Run:
         before, self._seen = self._seen, step
         return step // every > before // every
 
-    def save(self, step: int, state: Mapping[str, Any]) -> Saved | None:
-        """A record of a step; None if the chain ends with it already. Raises LockedError if
-        another training has the directory now, and what `Checkpointer.save` does."""
+    def save(self, step: int, state: Mapping[str, Any], *, last: bool = False) -> Saved | None:
+        """A record of a step; None if the chain ends with it already.
+
+        last: it is not skipped, however busy the process that saves may be. Raises LockedError if
+        another training has the directory now, and what `Checkpointer.save` does.
+        """
         if self._checkpoints is None:
             raise LockedError(
-                f"{self.path}: is closed, or another training of this process has begun to write "
+                f"{self.where}: is closed, or another training of this process has begun to write "
                 "there; give each a directory of its own"
             )
         if step == self.step:
             return None
-        return self._checkpoints.save(step, state)
+        saved = self._checkpoints.save(step, state)
+        if type(saved) is Saved and saved.kind == "skipped":  # what is under way is another class
+            if not last or self._under_way is None:
+                return saved
+            _ = self._under_way.nbytes  # waits
+            saved = self._checkpoints.save(step, state)
+        self._under_way = saved
+        return saved
 
     def steps(self) -> tuple[int, ...]:
         """Those that are on disk, rising; none if there is no chain. Raises what `Chain` does."""
@@ -128,11 +143,28 @@ class Run:
         return self._chain().restore(step)
 
     def _chain(self) -> Chain:
-        return Chain(self.path, storage_options=self._settings.get("storage_options"))
+        return Chain(self._location)
+
+    def _check_reached(self, step: int) -> None:
+        """Raise StepOrderError if a chain is further, before it is taken from whoever may still
+        write there; -1: if there is one."""
+        try:
+            chain = self._chain()
+        except ChainNotFoundError:
+            return
+        if max(entry.step for entry in chain.entries) > step:
+            newest = chain.newest()[0].step  # what is damaged after it will be set aside
+            if newest > step:
+                training = "begins anew" if step < 0 else f"goes on from {step}"
+                raise StepOrderError(
+                    f"{self.where}: is at step {newest}, and the training {training}; a chain "
+                    "behind a URL cannot go back: choose another place"
+                )
 
     def close(self) -> None:
         """Wait for what is being saved, and let others write. Raises what that save did."""
         checkpoints, self._checkpoints, self._is_replaced = self._checkpoints, None, False
+        self._under_way = None
         if checkpoints is not None:
             checkpoints.close()
 
@@ -147,7 +179,7 @@ class Run:
         """Close what a training left behind that failed; one of another thread may be at work."""
         thread = self._thread
         if self.is_open and (thread is threading.current_thread() or not _is_alive(thread)):
-            _log.info("%s: an earlier training left it open", self.path)
+            _log.info("%s: an earlier training left it open", self.where)
             self.abandon()
             self._is_replaced = True
 

@@ -52,6 +52,14 @@ def test_patterns(tmp_path: Path) -> None:
     assert lossy(tmp_path / "2", state, policy) == set()
     assert lossy(tmp_path / "3", state, {"model": "skip", "o/?": "skip"}) == set()
     assert codec.restore(tmp_path / "3") == {"o": {}}
+    policy = {"o/x/n": "exact", "model/*": "lossy", "*": "skip"}  # what is kept, and nothing else
+    assert lossy(tmp_path / "4", state, policy) == {"model/a", "model/b"}
+    found = codec.restore(tmp_path / "4")
+    assert (list(found["model"]), list(found["o"]), list(found["o"]["x"])) == (
+        ["a", "b"],
+        ["x"],
+        ["n"],
+    )
 
 
 @pytest.mark.parametrize("policy", [{"a": "x"}, {"a": None}, {1: "lossy"}, {"a": "LOSSY"}])

@@ -369,7 +369,9 @@ def test_a_base_of_the_writer_before_comes_late(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_is_overwritten(kind: type[Flaky], store: dict[str, Any]) -> None:
+def test_nothing_is_overwritten(
+    kind: type[Flaky], store: dict[str, Any], on: Callable[..., None]
+) -> None:
     """Also where the store does not see to it; and nothing is lost, neither track nor chain."""
     url, training = f"{kind.protocol}://bucket/run.lcc", Training()
     with codec.Checkpointer(url) as checkpoints:
@@ -378,6 +380,12 @@ def test_nothing_is_overwritten(kind: type[Flaky], store: dict[str, Any]) -> Non
         fsspec.filesystem("memory").pipe_file(path, b"another's")
         with pytest.raises(codec.StepOrderError, match=r"01\.delta\.safetensors: exists already"):
             training.save(checkpoints, 1)
+        if kind is Plain:  # it is looked for, and nobody says whether it is there
+            on("before", "info", "01.delta.safetensors", LOST)
+            with pytest.raises(
+                codec.StepOrderError, match=r"01\.delta\.safetensors: exists already"
+            ):
+                training.save(checkpoints, 1)
         assert store.pop(path).getvalue() == b"another's"
         assert training.save(checkpoints, 1).kind == "delta"
         with pytest.raises(codec.LockedError):
@@ -401,6 +409,9 @@ NEXT = "00000002.delta.safetensors"
         ([("after", "info", NEXT, LOST)], None, None, "delta"),
         # Nor can it be read: it is taken back later.
         ([("after", "put", NEXT, LOST), ("before", "get", NEXT, LOST)],
+         codec.WriteError, "the next save removes what", "base"),
+        # Tried again, by a library, it is refused: what came first may be there.
+        ([("after", "put", NEXT, REFUSED), ("before", "get", NEXT, LOST)],
          codec.WriteError, "the next save removes what", "base"),
         # Another library's error.
         ([("before", "put", NEXT, KeyError("etag"))], codec.WriteError, "KeyError: 'etag'", "base"),
@@ -520,6 +531,113 @@ def test_any_request_may_fail(
     assert errors > 4
 
 
+def test_downloads_cut_short(store: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not taken for damage: nothing is set aside, and what has to be is copied as a whole."""
+    training, whole = Training(), MemoryFileSystem.cat_file
+    with codec.Checkpointer(URL) as checkpoints:
+        for step in range(3):
+            training.save(checkpoints, step)
+    before = {name: store[name].getvalue() for name in store}
+
+    def cut(self: Any, path: str, *args: Any, **kwargs: Any) -> bytes:
+        data: bytes = whole(self, path, *args, **kwargs)
+        return data[:100] if path.endswith(NEXT) else data
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryFileSystem, "cat_file", cut)
+        with pytest.raises(codec.ChainError, match=r"02\.delta.*: cannot be read: only 100 of its"):
+            codec.Checkpointer(URL, resume=True)
+        with (
+            pytest.raises(codec.WriteError, match="could not be set aside: only 100 of its"),
+            Location(URL).store(takes_over=True) as directory,
+        ):
+            directory.set_aside(NEXT)
+    assert {name: store[name].getvalue() for name in before} == before
+    with codec.Checkpointer(URL, resume=True) as checkpoints:
+        assert checkpoints.step == 2
+    training.check(URL)
+
+
+def test_closed_without_knowing(store: dict[str, Any], on: Callable[..., None]) -> None:
+    """What became of the newest save: the next one has to take over, and begins with a base."""
+    path, training, late = "/bucket/run.lcc/00000002.delta.safetensors", Training(), []
+
+    def delay() -> None:
+        late.append(store.pop(path))
+        raise LOST
+
+    with codec.Checkpointer(FLAKY) as checkpoints:
+        for step in range(2):
+            training.save(checkpoints, step)
+        on("after", "put", NEXT, delay)
+        with pytest.raises(codec.WriteError, match="nobody could say so"):
+            training.save(checkpoints, 2)
+    with pytest.raises(codec.LockedError, match="not knowing what became of its newest save"):
+        codec.merge(FLAKY)
+    with codec.Checkpointer(FLAKY, resume=True) as checkpoints:
+        store[path] = late[0]
+        for step in (3, 4):
+            training.save(checkpoints, step)
+    training.check(FLAKY)
+    assert WRITER not in names(store)
+
+    # Taken over from one who is at work, by one who fails before he has saved anything.
+    with codec.Checkpointer(FLAKY, resume=True):
+        on("before", "put", WRITER, lambda: on("before", "put", WRITER, LOST))
+        with pytest.raises(codec.WriteError, match="cannot be written to: reset by peer"):
+            codec.Checkpointer(FLAKY, resume=True)
+        with codec.Checkpointer(FLAKY, resume=True) as checkpoints:
+            assert training.save(checkpoints, 5).kind == "base"
+
+
+def test_two_begin_at_once(on: Callable[..., None], store: dict[str, Any]) -> None:
+    """Both have seen that nobody writes there: one of them does."""
+    training = Training()
+    first: list[codec.Checkpointer] = []
+
+    def begin() -> None:
+        first.append(codec.Checkpointer(FLAKY))
+        training.save(first[0], 0)
+
+    on("before", "put", WRITER, begin)
+    with pytest.raises(codec.LockedError, match=r"run\.lcc: another writer \(process"):
+        codec.Checkpointer(FLAKY)
+    training.save(first[0], 1)
+    first[0].close()
+    on("before", "put", WRITER, lambda: first.append(codec.Checkpointer(FLAKY, resume=True)))
+    with codec.Checkpointer(FLAKY, resume=True) as second:
+        with pytest.raises(codec.LockedError, match="has taken over"):
+            training.save(first[1], 2)
+        assert training.save(second, 2).kind == "base"
+    training.check(FLAKY)
+    on("after", "put", WRITER, FileExistsError())  # said to a library that has asked twice
+    with codec.Checkpointer(FLAKY, resume=True) as second:
+        assert training.save(second, 3).kind == "delta"
+
+
+def test_where_nothing_can_be_deleted(
+    store: dict[str, Any], on: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A save of which nobody knows stays there, and those after it do without it."""
+    training = Training()
+
+    def refuse() -> None:
+        on("before", "rm", "", REFUSED, once=False)
+        raise LOST
+
+    with codec.Checkpointer(FLAKY) as checkpoints:
+        for step in range(2):
+            training.save(checkpoints, step)
+        on("after", "put", NEXT, LOST)
+        on("before", "get", NEXT, refuse)
+        with pytest.raises(codec.WriteError, match="the next save removes what"):
+            training.save(checkpoints, 2)
+        assert training.save(checkpoints, 2).kind == "base"
+        assert training.save(checkpoints, 3).kind == "delta"
+    assert "00000002.delta.safetensors stays" in caplog.text
+    training.check(FLAKY)
+
+
 def test_listings_of_several_pages(
     monkeypatch: pytest.MonkeyPatch, on: Callable[..., None], store: dict[str, Any]
 ) -> None:
@@ -598,6 +716,7 @@ def test_what_is_no_place_for_a_chain(monkeypatch: pytest.MonkeyPatch, tmp_path:
         ("nowhere://bucket/run.lcc", r"^nowhere://bucket/run\.lcc: cannot be opened: .*not known"),
         ("gs://bucket/run.lcc", r"pip install fsspec gcsfs$"),
         ("s3://", "^s3://: needs the place of one chain"),
+        ("s3://anna:geheim@bucket//run.lcc", r"^s3://bucket//run\.lcc: .* two slashes after the"),
         ("simplecache::s3://bucket/run.lcc", "one URL is taken"),
         ("s3:/bucket/run.lcc", "give a URL as text"),
         (Path("s3://bucket/run.lcc"), "a Path drops one of its slashes"),

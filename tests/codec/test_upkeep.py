@@ -990,6 +990,30 @@ def test_compact_checks_what_it_keeps(chain: Path, step: int, jumping_states: St
     assert {k: v for k, v in files(chain).items() if k in before} == before
 
 
+def test_compact_says_what_is_in_the_way(chain: Path, jumping_states: States) -> None:
+    """A delta that came late, to what is not the record before it any more: no step needs it."""
+    other = chain.parent / "other.lcc"
+    shutil.copytree(chain, other)
+    write(other, jumping_states(1, 1), 19, 5)
+    codec.compact(chain)
+    write(chain, jumping_states(3, 2), 9)
+    late = chain / "00000095.delta.safetensors"
+    shutil.copy(other / late.name, late)
+    with (
+        pytest.warns(codec.SkippedRecordWarning, match="another way: 00000095"),
+        pytest.raises(codec.ParentError, match=r"^00000095.*; nothing was removed: .*rename"),
+    ):
+        codec.compact(chain)
+    late.rename(f"{late}.late")
+    codec.compact(chain)
+    assert codec.verify(chain).steps == (80, 90, 100, 110)
+    damage(chain / "00000110.base.safetensors")
+    damage(chain / "00000110.delta.safetensors")
+    for what in (codec.merge, codec.compact):
+        with pytest.raises(codec.DigestError, match="; a Checkpointer with resume=True sets aside"):
+            what(chain)
+
+
 @pytest.mark.parametrize("what", [codec.merge, codec.compact])
 def test_a_directory_that_is_written_to(chain: Path, what: Any) -> None:
     before = files(chain)

@@ -165,6 +165,53 @@ def test_numbers_of_ones_own_and_more(loop: Loop) -> None:
     assert pointer.read("s/lcc.json") == pointer.Pointer("run.lcc", 15, state[pointer.TOKEN])
 
 
+@pytest.mark.parametrize("n", [1, 2])
+def test_killed_while_accelerate_writes(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch, n: int
+) -> None:
+    """Over what it wrote before: the folder names a record that its files do not go with."""
+
+    def fails(*_args: object, **_more: object) -> None:
+        raise ZeroDivisionError
+
+    done = 0
+
+    def trained() -> None:
+        nonlocal done
+        loop.step(5)
+        done += 5
+        loop.accelerator.save_state("s")
+
+    hook = loop.Hook(loop.accelerator, "run.lcc", step=lambda: done, **EXACT)
+    for _ in range(n - 1):
+        trained()
+    before = loop.weights
+    with monkeypatch.context() as patch:
+        patch.setattr("accelerate.accelerator.save_accelerator_state", fails)
+        with pytest.raises(ZeroDivisionError):
+            trained()
+    killed = loop.weights
+    hook.close()
+    if n == 1:  # there is nothing else in the folder
+        loop.accelerator.save_state("s")
+    with loop.Hook(loop.accelerator, "run.lcc", step=lambda: done, **EXACT):
+        loop.accelerator.load_state("s")
+        assert torch.equal(loop.weights, before if n > 1 else killed)
+        done = 5 * (n - 1)
+        with pytest.warns(codec.RewoundWarning, match=f"and was at {5 * n}"):
+            trained()
+        done -= 5
+        with pytest.raises(codec.StepOrderError, match="is not after the chain's newest"):
+            trained()
+        done = 0
+        loop.accelerator.load_state("s")
+        if n > 1:  # that many steps are not done again because of one folder
+            with pytest.raises(codec.StepOrderError, match="is not after the chain's newest"):
+                trained()
+    assert codec.Chain("run.lcc").steps == tuple(range(5, 5 * n + 1, 5))
+    assert torch.equal(codec.restore(f"run.lcc/until-{5 * n}.lcc")["model"]["weight"], killed)
+
+
 def test_failed_and_refused(loop: Loop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def fails() -> None:
         with loop.Hook(loop.accelerator, "run.lcc"):

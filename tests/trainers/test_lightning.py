@@ -201,6 +201,10 @@ def test_files_that_are_no_pointers(lib: Any, tmp_path: Path) -> None:
     assert codec.Chain(tmp_path / "run.lcc").steps == (3, 4)  # no record of what was refused
     with pytest.raises(codec.LockedError):
         codec.Checkpointer(tmp_path / "run.lcc", resume=True)
+    little = lib.IO(tmp_path / "little.lcc", policy={"state_dict/*": "exact", "*": "skip"})
+    little.save_checkpoint(made, tmp_path / "d.ckpt")
+    found = little.load_checkpoint(tmp_path / "d.ckpt")
+    assert same(found, {"state_dict": made["state_dict"]})
     io.teardown()
     codec.Checkpointer(tmp_path / "run.lcc", resume=True).close()
     for name, value in (("keep_bases", 2), ("asynchronous", True)):
@@ -276,6 +280,8 @@ def test_refused(fit: Fit, lib: Any, tmp_path: Path) -> None:
             fit(*callbacks, lib.Chain("new.lcc"))
     with pytest.raises(codec.SettingsError, match="every is a number"):
         lib.Chain("new.lcc", every=0)
+    fit(lib.Chain("run.lcc", every=1, resume=True), fast_dev_run=True)  # in which nothing is saved
+    assert codec.Chain("run.lcc").steps == (1,)
 
     class FSDPStrategy:
         """Only its name matters."""

@@ -4,6 +4,8 @@ pointers, small tensors; and that each library is asked for only in its own modu
 from __future__ import annotations
 
 import importlib
+import os
+import signal
 import sys
 import threading
 import tomllib
@@ -74,11 +76,15 @@ def test_step_0_of_a_new_training_and_of_the_old_one(tmp_path: Path) -> None:
     with pytest.warns(codec.RewoundWarning, match="goes on from step 0 and was at 1"):
         Run(path, False, {}).begin(0, resumed=True)  # from a checkpoint of step 0
     assert codec.restore(path)["model"]["w"].tolist() == [8.0] * 9
-    far = Run("memory://trainers/zero.lcc", True, {})
+    far = Run("memory://anna:geheim@trainers/zero.lcc", True, {})
     far.begin(0)
     far.save(0, state(7))
-    with pytest.raises(codec.StepOrderError, match="is at step 0, and the training begins anew"):
+    with pytest.raises(codec.StepOrderError, match="is at step 0, and the training beg") as caught:
         far.begin(0)
+    assert "geheim" not in str(caught.value)
+    with pytest.raises(codec.LockedError, match=r"^memory://trainers/zero\.lcc: is closed"):
+        far.save(1, state(7))
+    assert Run("memory://anna:geheim@host", True, {}).name == "host"
     far.begin(0, resumed=True)
     assert far.step == 0
     far.close()
@@ -99,7 +105,12 @@ def test_a_training_behind_a_url() -> None:
     run.begin(2)
     run.save(3, state(3))
     run.close()
-    assert codec.Chain(url).steps == (1, 2, 3)
+    with codec.Checkpointer(url, resume=True) as other:  # which is left alone
+        for step, again in ((1, run), (0, Run(url, True, {}))):
+            with pytest.raises(codec.StepOrderError, match="is at step 3, and the training"):
+                again.begin(step)
+        other.save(4, state(4))
+    assert codec.Chain(url).steps == (1, 2, 3, 4)
     with pytest.raises(codec.SettingsError, match="give a URL as text"):
         Run(Path(url), False, {})
 
@@ -143,6 +154,26 @@ def test_what_a_failed_training_left_open_is_closed(tmp_path: Path) -> None:
     with pytest.warns(codec.RewoundWarning):
         third.begin(0)  # the trainer tries again: it was open itself
     third.close()
+
+
+def test_the_last_step_is_not_skipped(tmp_path: Path) -> None:
+    run = Run(tmp_path / "run.lcc", False, {"asynchronous": True, "when_busy": "skip"})
+    run.begin(0)
+    saved = run.save(1, state(1))
+    assert saved is not None
+    assert saved.kind == "base"
+    process = run._checkpoints._recorder._process.pid  # type: ignore[union-attr]
+    os.kill(process, signal.SIGSTOP)
+    run.save(2, state(2))
+    for _ in range(2):
+        saved = run.save(3, state(3))
+        assert saved is not None
+        assert saved.kind == "skipped"
+    threading.Timer(0.2, os.kill, (process, signal.SIGCONT)).start()
+    run.save(3, state(3), last=True)
+    assert run.save(3, state(4), last=True) is None
+    run.close()
+    assert codec.Chain(tmp_path / "run.lcc").steps == (1, 2, 3)
 
 
 def test_when_a_record_is_due(tmp_path: Path) -> None:
