@@ -96,7 +96,9 @@ class _Job:
                 if not begun:
                     begun = True
                     self._take()
-                self._n, self._over = 0, True  # if this thread has failed, nothing new is begun
+                if failure:
+                    self._n = 0  # nothing new is begun. Else a number may be taken, and not done yet
+                self._over = True
                 while len(self._ended) < len(self._begun):
                     with suppress(Empty):
                         self._bell.get(timeout=0.1)  # one that an interrupt swallowed is no loss

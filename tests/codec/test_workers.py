@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -173,6 +175,43 @@ def test_all_work_is_done_once() -> None:
     codec.set_threads(4)
     for n in (0, 1, 2, 3, 100):
         assert sorted(numbers_seen(n)) == list(range(n))
+
+
+def test_a_piece_that_was_taken_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread may lose the interpreter between taking a number and comparing it. The caller finds
+    none left meanwhile; it must not make it look as if there were nothing to do."""
+    codec.set_threads(2)
+    here = threading.get_ident()
+    begun, taken, none_left = (threading.Event() for _ in range(3))
+    done = []
+
+    class Count:
+        def __init__(self) -> None:
+            self._numbers = itertools.count()
+
+        def __next__(self) -> int:
+            if threading.get_ident() == here:
+                number = next(self._numbers)
+                if number == 2:
+                    none_left.set()
+                return number
+            begun.wait(30)
+            number = next(self._numbers)
+            taken.set()
+            none_left.wait(30)
+            time.sleep(0.05)  # and whatever the caller does then
+            return number
+
+    def work(i: int, _scratch: Scratch) -> None:
+        if threading.get_ident() == here:
+            begun.set()
+            taken.wait(30)  # so that the last one is for the other thread
+        done.append(i)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(workers, "itertools", SimpleNamespace(count=Count))
+        spread(work, 2)
+    assert done == [0, 1]
 
 
 def test_threads_do_not_share_scratch() -> None:
