@@ -96,8 +96,8 @@ class _Job:
                 if not begun:
                     begun = True
                     self._take()
-                if failure:
-                    self._n = 0  # nothing new is begun. Else a number may be taken, and not done yet
+                if failure:  # only then: a number may be taken, and not looked at yet
+                    self._n = 0
                 self._over = True
                 while len(self._ended) < len(self._begun):
                     with suppress(Empty):
