@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -212,6 +213,42 @@ def test_a_piece_that_was_taken_is_done(monkeypatch: pytest.MonkeyPatch) -> None
         patch.setattr(workers, "itertools", SimpleNamespace(count=Count))
         spread(work, 2)
     assert done == [0, 1]
+
+
+def test_a_piece_that_is_not_done_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Should it ever happen again: in what is read to check a delta, the delta is not written, and
+    the error says what went wrong; in what moves the track, the next record is a base."""
+    codec.set_threads(2)
+    states = walk(3)
+    of_read = 0
+    lost = 1  # of the calls that decode a delta: one to check it, one to move the track
+
+    def losing(work: Callable[[int, Scratch], None], n: int) -> None:
+        nonlocal of_read
+        if sys._getframe(1).f_code.co_name == "_read":
+            assert n > 1
+            of_read += 1
+            n -= of_read == lost
+        spread(work, n)
+
+    monkeypatch.setattr(workers, "spread", losing)
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        checkpoints.save(0, states[0])
+        with pytest.raises(codec.TrackDigestError) as caught:
+            checkpoints.save(1, states[1])
+        assert of_read == 2  # once more, to tell
+        assert re.search(
+            "another 'w'( and [12] more)?; decoded again: as meant; encoded again: the same; "
+            "the track: as it was$", str(caught.value),
+        )  # fmt: skip
+        lost = 4
+        assert checkpoints.save(1, states[1]).kind == "delta"
+        assert "the track in memory: expected 'w' with digest" in caplog.text
+        assert checkpoints.save(2, states[2]).kind == "base"
+        assert checkpoints.save(3, states[3]).kind == "delta"
+    assert codec.verify(tmp_path / "run.lcc").ok
 
 
 def test_threads_do_not_share_scratch() -> None:
