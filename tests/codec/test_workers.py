@@ -340,6 +340,32 @@ def test_an_interrupt_waits_for_those_who_have_begun() -> None:
     assert sorted(numbers_seen(9)) == list(range(9))
 
 
+def test_an_interrupt_while_others_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may have begun by then: nobody may leave whose arrays they work on."""
+    codec.set_threads(2)
+    helping, ended = threading.Event(), threading.Event()
+    begun: list[int] = []
+
+    def ask(n: int, help_out: Callable[[], None]) -> None:
+        real(n, help_out)
+        helping.wait(30)
+        raise KeyboardInterrupt
+
+    def work(i: int, _scratch: Scratch) -> None:
+        begun.append(i)
+        helping.set()
+        time.sleep(0.02)
+        ended.set()
+
+    real = workers._crew.ask
+    with monkeypatch.context() as patch:
+        patch.setattr(workers._crew, "ask", ask)
+        with pytest.raises(KeyboardInterrupt):
+            spread(work, 9)
+    assert ended.is_set()
+    assert begun == [0]
+
+
 def test_arithmetic_that_readers_will_not_have() -> None:
     """Flushed to zero, subnormals would lead others to another track."""
     codec.set_threads(2)
