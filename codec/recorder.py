@@ -22,7 +22,7 @@ import numpy as np
 
 from . import record as records
 from .chain import Chain
-from .doubt import examined
+from .doubt import changed, examined
 from .errors import (
     ChainError,
     ChainNotFoundError,
@@ -312,10 +312,13 @@ class Recorder:
                 change=False, meant=delta.sums,
             )  # fmt: skip
         except TrackDigestError as exc:
-            raise examined(
+            error = examined(
                 exc, tracker, delta, step,
                 lambda: self._delta(tracker, record.step, arrays, values),
-            ) from exc  # fmt: skip
+            )  # fmt: skip
+            if changed(tracker):
+                self.tracker = None  # the next save is a base
+            raise error from exc
         return record.digest
 
 
