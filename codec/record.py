@@ -20,6 +20,7 @@ from . import tree
 from .coded import ARRAY, HEAD, WORD, Coded, Cut, join, taken
 from .coding import MAX_LEVELS
 from .container import seal, unseal
+from .doubt import differing, first_of
 from .errors import InputError, MalformedRecordError, PayloadError, TrackDigestError
 from .metadata import DIGEST, FORMAT
 from .state import Arrays, Layout, TensorSpec, is_storable
@@ -353,10 +354,14 @@ def check_track(
     state: Arrays,
     sums: Mapping[str, int],
     values: Sequence[str],
+    meant: Mapping[str, int] | None = None,
 ) -> None:
-    """Raise TrackDigestError unless ``track`` is the digest of this state."""
+    """Raise TrackDigestError unless ``track`` is the digest of this state. meant: what ``sums``
+    should be, if it is known: the error tells where they are not."""
     found = track_digest(layout, state, sums, values)
     if found != track:
+        off = differing(sums, meant or {})
+        found += f" with another {first_of(off)}" if off else ""
         raise TrackDigestError(where, f"a track of digest {track}", found)
 
 
@@ -370,13 +375,14 @@ def apply_checked(
     *,
     track: str | None = None,
     change: bool = True,
+    meant: Mapping[str, int] | None = None,
 ) -> tuple[dict[str, int], tuple[str, ...]]:
     """Apply a record's step, or only look what it would do, and check the digest after it.
 
     state, sums, values: the track before it and its digests. track: the digest, if it is not the
-    record's. Returns digests and values after
-    it. Raises MalformedRecordError if a stream does not decode, TrackDigestError; if
-    ``change``, the track is then of no more use.
+    record's. meant: see `check_track`. Returns digests and values after it. Raises
+    MalformedRecordError if a stream does not decode, TrackDigestError; if ``change``, the track is
+    then of no more use.
     """
     if step.values and max(step.values) >= len(values):
         found = f"one of number {max(step.values)}"
@@ -387,7 +393,7 @@ def apply_checked(
     except PayloadError as exc:
         raise MalformedRecordError(record.where, "streams that decode", short(exc)) from exc
     track = record.track if track is None else track
-    check_track(record.where, track, layout, state | step.exact, after, now)
+    check_track(record.where, track, layout, state | step.exact, after, now, meant)
     return after, now
 
 

@@ -22,11 +22,13 @@ import numpy as np
 
 from . import record as records
 from .chain import Chain
+from .doubt import changed, examined
 from .errors import (
     ChainError,
     ChainNotFoundError,
     SettingsError,
     StepOrderError,
+    TrackDigestError,
     VersionError,
     WriteError,
 )
@@ -172,11 +174,12 @@ class Recorder:
             )
             data = records.dump_base(place, layout, tracker.state, tracker.sums, values)
         else:
-            delta, data = self._delta(tracker, place, arrays, values)
+            delta = self._delta(tracker, step, arrays, values)
+            data = records.dump_delta(place, _track_after(tracker, delta, values), delta)
         kind = "base" if delta is None else "delta"
         name = record_name(step, kind)
         encoded = time.perf_counter()
-        digest = self._decode_again(data, name, tracker)
+        digest = self._decode_again(data, name, tracker, delta, arrays, values)
         checked = time.perf_counter()
         self.tracker = None  # should what follows be interrupted, the next save is a base
         self._begun = name
@@ -189,9 +192,7 @@ class Recorder:
             raise
         written = time.perf_counter()
         self._end = _End(step, digest, end.run if end else digest[: records.RUN], name)
-        if delta is not None:
-            tracker.commit(delta)
-        self.tracker, self._values = tracker, values
+        self.tracker, self._values = _committed(tracker, delta), values
         self._since = self._since.and_then(kind, len(data))
         if kind == "base":
             self._forget()
@@ -272,20 +273,14 @@ class Recorder:
             except ChainError as exc:
                 _log.warning("history stays: %s", exc)
 
-    def _delta(
-        self, tracker: Tracker, place: Place, arrays: Arrays, values: tuple[str, ...]
-    ) -> tuple[Step, bytes]:
+    def _delta(self, tracker: Tracker, step: int, arrays: Arrays, values: tuple[str, ...]) -> Step:
         changed = {i: v for i, (v, old) in enumerate(zip(values, self._values)) if v != old}
         texts = sum(len(v) + 12 for v in changed.values())
 
         def overhead(exact: Arrays) -> int:
-            return self._overhead(place.step, tracker.layout, exact, bool(changed)) + texts
+            return self._overhead(step, tracker.layout, exact, bool(changed)) + texts
 
-        delta = replace(tracker.prepare_arrays(arrays, overhead), values=changed)
-        track = records.track_digest(
-            tracker.layout, tracker.state | delta.exact, delta.sums or {}, values
-        )
-        return delta, records.dump_delta(place, track, delta)
+        return replace(tracker.prepare_arrays(arrays, overhead), values=changed)
 
     def _overhead(self, step: int, layout: Layout, exact: Arrays, has_values: bool) -> int:
         """Bytes of a delta record that a budget has to pay for besides those of the step."""
@@ -300,21 +295,57 @@ class Recorder:
             self._known_overhead = (key, nbytes)
         return self._known_overhead[1]
 
-    def _decode_again(self, data: bytes, name: str, tracker: Tracker) -> str:
+    def _decode_again(
+        self,
+        data: bytes,
+        name: str,
+        tracker: Tracker,
+        delta: Step | None,
+        arrays: Arrays,
+        values: tuple[str, ...],
+    ) -> str:
         """Rebuild the track from the bytes about to be published; returns their digest.
 
-        Raises TrackDigestError if they do not lead to the track that was meant.
+        delta: what was encoded, of these arrays and values; None for a base. Raises
+        TrackDigestError if they do not lead to the track that was meant.
         """
         record = records.load(data, name)
-        if record.kind == "base":
+        if delta is None:
             records.base_of(record)
-        else:
-            step = records.delta_of(record, tracker.layout, tracker.tables)
+            return record.digest
+        step = records.delta_of(record, tracker.layout, tracker.tables)
+        try:
             records.apply_checked(
                 record, tracker.layout, step, tracker.state, tracker.sums, self._values,
-                change=False,
+                change=False, meant=delta.sums,
             )  # fmt: skip
+        except TrackDigestError as exc:
+            error = examined(
+                exc, tracker, delta, step,
+                lambda: self._delta(tracker, record.step, arrays, values),
+            )  # fmt: skip
+            if changed(tracker):
+                self.tracker = None  # the next save is a base
+            raise error from exc
         return record.digest
+
+
+def _track_after(tracker: Tracker, delta: Step, values: tuple[str, ...]) -> str:
+    """The digest of the track that a delta leads to."""
+    state = tracker.state | delta.exact
+    return records.track_digest(tracker.layout, state, delta.sums or {}, values)
+
+
+def _committed(tracker: Tracker, delta: Step | None) -> Tracker | None:
+    """The tracker after a record that is on disk; None if its track cannot be followed, so that
+    the next record is a base."""
+    try:
+        if delta is not None:
+            tracker.commit(delta)
+    except TrackDigestError as exc:
+        _log.error("what was saved is whole, but %s; the next save writes a base", exc)
+        return None
+    return tracker
 
 
 def check_history(base_every: Any, keep_bases: Any) -> None:

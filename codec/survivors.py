@@ -190,18 +190,20 @@ def _collect(
     pieces = workers.pieces(s.units, least=8)
     found = Tallies(len(pieces))
     threshold = np.uint32(least)
+    reached = np.full(len(pieces), threshold)
 
     def work(i: int, scratch: workers.Scratch) -> None:
         nonlocal threshold
-        reached = kernels.collect(
+        reached[i] = kernels.collect(
             segments.sources, segments.tracks, segments.starts, *pieces[i], keep, threshold,
             noted, scratch.delta, s.marks, s.codes, s.numbers, *found.of(i),
         )  # fmt: skip
-        # Another piece may pass a lower one on: no matter, all of them are low enough.
-        threshold = max(threshold, np.uint32(reached))
+        # Another piece may pass a lower one on: no matter, all of them are low enough. But what is
+        # below the highest one was met in part only.
+        threshold = max(threshold, reached[i])
 
     workers.spread(work, len(pieces))
-    return found.together(noted), int(threshold)
+    return found.together(noted), int(reached.max(initial=least))
 
 
 def _most(numbers: NDArray[np.int32]) -> bool:

@@ -28,7 +28,7 @@ from .coding import (
     digest,
     settle,
 )
-from .errors import SettingsError, StateMismatchError
+from .errors import SettingsError, StateMismatchError, TrackDigestError
 from .quantize import Buckets, Histogram, check_bits, n_promoted
 from .state import Arrays, Layout, TensorSpec, copy_arrays, layout_of, to_arrays
 from .survivors import Segments, Survivors, collected
@@ -174,9 +174,18 @@ class Tracker:
         return self._encode(arrays, LOOK, overhead)
 
     def commit(self, step: Step) -> None:
-        """Advance the track by a step that `prepare` returned last."""
+        """Advance the track by a step that `prepare` returned last.
+
+        Raises TrackDigestError if it has become another one than was encoded: what is encoded
+        from there, nobody could follow. It is then of no more use.
+        """
+        _check_fits(step, self.state, self.state)
         self._moving = True
-        apply(step, self.state)
+        after = apply_with_digests(step, self.state, self.sums)
+        for name, meant in (step.sums or {}).items():
+            if (found := after[name]) != meant:
+                expected = f"{name!r} with digest {meant:016x}"
+                raise TrackDigestError("the track in memory", expected, f"{found:016x}")
         self._advanced(step)
 
     def _advanced(self, step: Step) -> None:
@@ -299,15 +308,7 @@ def apply(step: Step, state: Arrays, out: Arrays | None = None) -> None:
     written is then of no use.
     """
     target = state if out is None else out
-    changed = {t.name for group in step.groups for t in group.tensors} | step.exact.keys()
-    unchanged = [name for name in state if name not in changed]
-    for name in unchanged:
-        check_array(target, name, state[name].shape, state[name].dtype, out is not None)
-    for arrays in (state, target):
-        for spec in (t for group in step.groups for t in group.tensors):
-            check_array(arrays, spec.name, spec.shape, np.dtype(np.float32), arrays is target)
-        for name, array in step.exact.items():
-            check_array(arrays, name, array.shape, array.dtype, arrays is target)
+    unchanged = _check_fits(step, state, target)
     for name in () if out is None else unchanged:
         target[name][...] = state[name]
     for group in step.groups:
@@ -316,6 +317,21 @@ def apply(step: Step, state: Arrays, out: Arrays | None = None) -> None:
         advance(group.encoded, Segments([target[name] for name in names], sources), CHANGE)
     for name, array in step.exact.items():
         target[name][...] = array
+
+
+def _check_fits(step: Step, state: Arrays, target: Arrays) -> list[str]:
+    """The names of what a step leaves unchanged. target: what is written to. Raises
+    StateMismatchError, see `apply`."""
+    changed = {t.name for group in step.groups for t in group.tensors} | step.exact.keys()
+    unchanged = [name for name in state if name not in changed]
+    for name in unchanged:
+        check_array(target, name, state[name].shape, state[name].dtype, target is not state)
+    for arrays in (state, target):
+        for spec in (t for group in step.groups for t in group.tensors):
+            check_array(arrays, spec.name, spec.shape, np.dtype(np.float32), arrays is target)
+        for name, array in step.exact.items():
+            check_array(arrays, name, array.shape, array.dtype, arrays is target)
+    return unchanged
 
 
 def look(step: Step, state: Arrays, sums: Mapping[str, int]) -> dict[str, int]:

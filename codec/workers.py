@@ -89,14 +89,19 @@ class _Job:
         self._over = False
         self._failure: BaseException | None = None
 
-    def run(self) -> None:
+    def run(self, helpers: int) -> None:
+        """In this thread, and in up to so many others that are asked to help."""
         begun, failure = False, None
         while True:
             try:
                 if not begun:
                     begun = True
+                    if helpers > 0:
+                        _crew.ask(helpers, self.help_out)
                     self._take()
-                self._n, self._over = 0, True  # if this thread has failed, nothing new is begun
+                if failure:  # only then: a number may be taken, and not looked at yet
+                    self._n = 0
+                self._over = True
                 while len(self._ended) < len(self._begun):
                     with suppress(Empty):
                         self._bell.get(timeout=0.1)  # one that an interrupt swallowed is no loss
@@ -172,10 +177,7 @@ def spread(work: Callable[[int, Scratch], None], n: int) -> None:
 
     The calling thread takes part. The first exception is raised once all threads have stopped.
     """
-    job = _Job(work, n)
-    if (helpers := min(n, _crew.n) - 1) > 0:
-        _crew.ask(helpers, job.help_out)
-    job.run()
+    _Job(work, n).run(min(n, _crew.n) - 1)
 
 
 @contextmanager

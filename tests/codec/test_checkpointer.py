@@ -487,7 +487,7 @@ def test_a_prepared_step_moves_nothing(
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
 
 
-@pytest.mark.parametrize("where", ["apply", "_advanced"])
+@pytest.mark.parametrize("where", ["apply_with_digests", "_advanced"])
 def test_interrupted_after_publishing(
     run: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch,
     where: str,
@@ -495,17 +495,18 @@ def test_interrupted_after_publishing(
     """The record is there, but who knows how far the track went: the next save is a base."""
     *_, state, last = random_states(6)
     checkpoints = codec.Checkpointer(run, bits=3, resume=True)
-    real = getattr(codec.track if where == "apply" else codec.Tracker, where)
+    owner = codec.Tracker if where == "_advanced" else codec.track
+    real = getattr(owner, where)
 
     def interrupt(*args: Any) -> None:
-        if where == "apply":
+        if where == "apply_with_digests":
             args[1]["w"] += 1
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(codec.track if where == "apply" else codec.Tracker, where, interrupt)
+    monkeypatch.setattr(owner, where, interrupt)
     with pytest.raises(KeyboardInterrupt):
         checkpoints.save(40, state)
-    monkeypatch.setattr(codec.track if where == "apply" else codec.Tracker, where, real)
+    monkeypatch.setattr(owner, where, real)
     assert codec.verify(run).ok
     assert codec.verify(run).steps == (0, 10, 20, 30, 40)
     saved = checkpoints.save(50, last)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -596,3 +599,50 @@ def test_an_interrupted_step_is_the_last(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def interrupt(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ("encoded", "decoded again: not as meant, in 'a' and 1 more; encoded again: not the same, "
+         "in 'a'; the track: as it was"),
+        ("track", "decoded again: not as meant, in 'b'; encoded again: not the same, in 'b'; the "
+         "track: not as it was, in 'b'"),
+        ("always", "decoded again: StreamError: bits that end before 3000 elements are told; "
+         "encoded again: the same; the track: as it was"),
+    ],
+)  # fmt: skip
+def test_what_went_wrong_is_told(
+    fault: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A delta that fails its own check: what comes out the second time makes the difference."""
+    rng = np.random.default_rng(0)
+    first: Arrays = {name: rng.normal(size=1500).astype(np.float32) for name in "ab"}
+    second = {name: a + rng.normal(size=1500).astype(np.float32) for name, a in first.items()}
+    real, n_calls = codec.Tracker.prepare_arrays, 0
+
+    def prepare(tracker: codec.Tracker, *args: Any) -> codec.Step:
+        nonlocal n_calls
+        n_calls += 1
+        step = real(tracker, *args)
+        if n_calls == 1 and fault == "track":
+            tracker.state["b"][np.argmax(np.abs(second["b"] - first["b"]))] += 1
+        if n_calls > 1 or fault != "encoded":
+            return step
+        (group,) = step.groups
+        wrong = replace(group.encoded, levels=group.encoded.levels * np.float32(2))
+        return replace(step, groups=(replace(group, encoded=wrong),))
+
+    def fail(*_: object) -> None:
+        raise codec.StreamError("bits that end before 3000 elements are told")
+
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        checkpoints.save(0, first)
+        monkeypatch.setattr(codec.Tracker, "prepare_arrays", prepare)
+        if fault == "always":
+            monkeypatch.setattr(codec.record, "look", lambda _step, _state, sums: sums)
+            monkeypatch.setattr(codec.doubt, "look", fail)
+        with pytest.raises(codec.TrackDigestError, match=f"{re.escape(told)}$"):
+            checkpoints.save(1, second)
+        monkeypatch.undo()
+        assert checkpoints.save(1, second).kind == ("base" if fault == "track" else "delta")

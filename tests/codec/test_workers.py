@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -175,6 +178,79 @@ def test_all_work_is_done_once() -> None:
         assert sorted(numbers_seen(n)) == list(range(n))
 
 
+def test_a_piece_that_was_taken_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread may lose the interpreter between taking a number and comparing it. The caller finds
+    none left meanwhile; it must not make it look as if there were nothing to do."""
+    codec.set_threads(2)
+    here = threading.get_ident()
+    begun, taken, none_left = (threading.Event() for _ in range(3))
+    done = []
+
+    class Count:
+        def __init__(self) -> None:
+            self._numbers = itertools.count()
+
+        def __next__(self) -> int:
+            if threading.get_ident() == here:
+                number = next(self._numbers)
+                if number == 2:
+                    none_left.set()
+                return number
+            begun.wait(30)
+            number = next(self._numbers)
+            taken.set()
+            none_left.wait(30)
+            time.sleep(0.05)  # and whatever the caller does then
+            return number
+
+    def work(i: int, _scratch: Scratch) -> None:
+        if threading.get_ident() == here:
+            begun.set()
+            taken.wait(30)  # so that the last one is for the other thread
+        done.append(i)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(workers, "itertools", SimpleNamespace(count=Count))
+        spread(work, 2)
+    assert done == [0, 1]
+
+
+def test_a_piece_that_is_not_done_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Should it ever happen again: in what is read to check a delta, the delta is not written, and
+    the error says what went wrong; in what moves the track, the next record is a base."""
+    codec.set_threads(2)
+    states = walk(3)
+    of_read = 0
+    lost = 1  # of the calls that decode a delta: one to check it, one to move the track
+
+    def losing(work: Callable[[int, Scratch], None], n: int) -> None:
+        nonlocal of_read
+        if sys._getframe(1).f_code.co_name == "_read":
+            assert n > 1
+            of_read += 1
+            n -= of_read == lost
+        spread(work, n)
+
+    monkeypatch.setattr(workers, "spread", losing)
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        checkpoints.save(0, states[0])
+        with pytest.raises(codec.TrackDigestError) as caught:
+            checkpoints.save(1, states[1])
+        assert of_read == 2  # once more, to tell
+        assert re.search(
+            "another 'w'( and [12] more)?; decoded again: as meant; encoded again: the same; "
+            "the track: as it was$", str(caught.value),
+        )  # fmt: skip
+        lost = 4
+        assert checkpoints.save(1, states[1]).kind == "delta"
+        assert "the track in memory: expected 'w' with digest" in caplog.text
+        assert checkpoints.save(2, states[2]).kind == "base"
+        assert checkpoints.save(3, states[3]).kind == "delta"
+    assert codec.verify(tmp_path / "run.lcc").ok
+
+
 def test_threads_do_not_share_scratch() -> None:
     codec.set_threads(4)
     used: dict[int, set[int]] = {}
@@ -262,6 +338,32 @@ def test_an_interrupt_waits_for_those_who_have_begun() -> None:
         spread(work, 2)
     assert ended.is_set()
     assert sorted(numbers_seen(9)) == list(range(9))
+
+
+def test_an_interrupt_while_others_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may have begun by then: nobody may leave whose arrays they work on."""
+    codec.set_threads(2)
+    helping, ended = threading.Event(), threading.Event()
+    begun: list[int] = []
+
+    def ask(n: int, help_out: Callable[[], None]) -> None:
+        real(n, help_out)
+        helping.wait(30)
+        raise KeyboardInterrupt
+
+    def work(i: int, _scratch: Scratch) -> None:
+        begun.append(i)
+        helping.set()
+        time.sleep(0.02)
+        ended.set()
+
+    real = workers._crew.ask
+    with monkeypatch.context() as patch:
+        patch.setattr(workers._crew, "ask", ask)
+        with pytest.raises(KeyboardInterrupt):
+            spread(work, 9)
+    assert ended.is_set()
+    assert begun == [0]
 
 
 def test_arithmetic_that_readers_will_not_have() -> None:

@@ -1,0 +1,346 @@
+"""Encode one step again and again, while threads, pieces of work and memory are disturbed.
+
+    PYTHONPATH=. python tests/faults/races.py --minutes 5 --load 2
+
+What a save makes must depend on nothing but what is saved. Each round draws a case (what moves and
+how, dtypes, settings) and how it is disturbed:
+
+    order     pieces of work are done one at a time, in any order
+    cuts      the work is cut into other pieces
+    garbage   all memory that is fresh, used again or given back holds any bits
+    held      threads that have taken a piece are held before they look at it
+    threads   one to four of them, while others want the interpreter and take and leave memory
+
+Two deltas are encoded, read from their records, looked at, applied to another track and to the one
+in place. Records, digests and tracks must be the same to the last bit as those of one thread that
+nobody disturbed: another process's with --fresh, where the memory that malloc gives is garbage too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import itertools
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import xxhash
+
+import codec
+from codec import coding, pages, survivors, workers
+from codec import record as records
+from codec.kernels import UNIT
+from codec.record import Place
+from codec.state import copy_arrays, layout_of, to_arrays
+from codec.track import Tracker, apply, digest_sums
+from codec.workers import Scratch, _crew
+
+KINDS = ("normal", "adam", "equal", "tiny", "wide", "sparse", "nan", "still")
+DTYPES = ("float32", "float16", "mixed", "bfloat16")  # the last one needs torch: not quick
+SETTINGS: tuple[dict[str, Any], ...] = (
+    {"bits": 2}, {"bits": 2, "scope": "tensor"}, {"bits": 3, "coder": "huffman"}, {"bits": None},
+    {"bits": 1, "scope": "tensor", "coder": "huffman"}, {"budget": 0.03}, {"bits": 8},
+)  # fmt: skip
+WAYS = ("order", "cuts", "garbage", "held", "threads")
+QUICK = 10  # cases
+REAL = {"spread": workers.spread, "pieces": workers.pieces, "empty": np.empty}
+
+Case = tuple[str, str, int]  # kind, dtype, number of the settings
+CASES: list[Case] = list(itertools.product(KINDS, DTYPES, range(len(SETTINGS))))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run; returns how many rounds made something else."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--minutes", type=float, default=0.0, help="else every case of a few once")
+    parser.add_argument("--load", type=int, default=0, help="processes that keep processors busy")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--fresh", action="store_true", help="compare with another process")
+    parser.add_argument("--told", action="store_true", help="only tell what is made of each case")
+    options = parser.parse_args(arguments)
+    rng = random.Random(options.seed)
+    codec.warm_up()
+    cases = CASES
+    if not options.minutes and not options.fresh:
+        cases = random.Random(1).sample([case for case in CASES if case[1] != "bfloat16"], QUICK)
+    codec.set_threads(1)
+    if options.told:
+        print(json.dumps([made(case) for case in cases]))
+        return 0
+    expected = dict(zip(cases, told() if options.fresh else map(made, cases)))
+    end = time.monotonic() + 60 * options.minutes
+    met: Counter[str] = Counter()
+    busy = "while True: pass"
+    others = [subprocess.Popen([sys.executable, "-c", busy]) for _ in range(options.load)]
+    try:
+        for number in itertools.count():
+            if number >= len(cases) and time.monotonic() > end:
+                break
+            case, seed = cases[number % len(cases)], rng.getrandbits(32)
+            ways = disturbances(number, random.Random(seed))
+            try:
+                with disturbed(ways, random.Random(seed)):
+                    found = made(case)
+            except Exception as exc:
+                found = traceback.format_exception(exc)[-2:]
+            met["rounds"] += 1
+            if found != expected[case]:
+                met["that made something else"] += 1
+                print(f"DIFFERS: {case} {'+'.join(ways)} seed {seed}: {found} {expected[case]}")
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    print(f"{met['rounds']} rounds of {len(cases)} cases, {met['that made something else']} differ")
+    return met["that made something else"]
+
+
+def told() -> list[list[str]]:
+    """What a process of its own makes of every case, in memory that is full of garbage."""
+    command = [sys.executable, "-W", "ignore", __file__, "--told", "--fresh"]
+    environment = os.environ | {"MALLOC_PERTURB_": "165"}
+    return json.loads(subprocess.run(command, env=environment, stdout=-1, check=True).stdout)
+
+
+@functools.lru_cache(QUICK)
+def states(case: Case) -> list[dict[str, Any]]:
+    """Three, of some tensors: one of many units, small ones whose borders are those of nothing,
+    two names for the same memory, a part of it, and one that is not contiguous."""
+    kind, dtype, _ = case
+    rng = np.random.default_rng(CASES.index(case))
+    sizes = {"w": 5 * UNIT + 77, "b": 300, "v": UNIT - 5, "s": 9, "m": 90 * 70}
+    values = {name: rng.normal(size=n) for name, n in sizes.items()}
+    made = []
+    for step in range(3):
+        if step:
+            values = {name: a + moves(kind, a.size, rng) for name, a in values.items()}
+        kinds = ("float32", "float16", "float32", "float64") if dtype == "mixed" else (dtype,)
+        state = {n: _as(a, t) for (n, a), t in zip(values.items(), itertools.cycle(kinds))}
+        state |= {"tied": state["w"], "part": state["w"][1000:9000]}
+        state["m"] = state["m"].reshape(90, 70).T
+        if kind == "nan" and step == 1:
+            state["v"][7] = np.nan
+        made.append(state | {"step": np.array(step)})
+    return made
+
+
+def _as(values: np.ndarray, dtype: str) -> Any:
+    with np.errstate(over="ignore"):
+        if dtype != "bfloat16":
+            return values.astype(dtype)
+    import torch
+
+    return torch.from_numpy(values.astype(np.float32)).bfloat16()
+
+
+def moves(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
+    """By how much n elements move in a step."""
+    noise = rng.standard_normal(n)
+    if kind == "adam":
+        return np.sign(noise) * 3e-4 * (1 + 0.01 * np.abs(noise))
+    if kind == "equal":
+        return np.full(n, 0.5)
+    if kind == "tiny":
+        return noise * 1e-40
+    if kind == "wide":
+        return noise * 2.0 ** rng.integers(-100, 100, n)
+    if kind == "sparse":
+        return noise * (rng.random(n) < 0.003)
+    return noise * (0.0 if kind == "still" else 1e-3)
+
+
+def made(case: Case) -> list[str]:
+    """Digests of all that two deltas and their readers make."""
+    first, *others = states(case)
+    settings = {"bits": None, "scope": "model", "coder": "runlength"} | SETTINGS[case[2]]
+    layout = layout_of(first)
+    with np.errstate(over="ignore", invalid="ignore"):
+        tracker = Tracker.resume(layout, copy_arrays(to_arrays(first, layout)), {}, **settings)
+        follower, sums, tables = copy_arrays(tracker.state), dict(tracker.sums), {}
+        out = [summary(tracker.sums)]
+        for number, state in enumerate(others):
+            step = tracker.prepare(state)
+            track = records.track_digest(layout, tracker.state | step.exact, step.sums or {})
+            data = records.dump_delta(Place(number, "0" * 16, "0" * 32), track, step)
+            record = records.load(data, "a record")
+            read = records.delta_of(record, layout, tables)
+            tables |= read.tables
+            records.apply_checked(record, layout, read, follower, sums, change=False)
+            elsewhere = {k: np.empty_like(a) for k, a in follower.items()}
+            apply(read, follower, elsewhere)
+            sums, _ = records.apply_checked(record, layout, read, follower, sums)
+            tracker.commit(step)
+            assert summary(elsewhere) == summary(follower) == summary(tracker.state)
+            assert digest_sums(layout, follower) == sums == tracker.sums
+            out += [xxhash.xxh3_64(data).hexdigest(), summary(follower)]
+    return out
+
+
+def summary(found: Mapping[str, Any]) -> str:
+    """Of arrays or numbers by name."""
+    h = xxhash.xxh3_64()
+    for name, value in found.items():
+        h.update(name.encode() + (value.tobytes() if hasattr(value, "tobytes") else b"%d" % value))
+    return h.hexdigest()
+
+
+# Disturbances.
+
+
+def disturbances(number: int, rng: random.Random) -> Sequence[str]:
+    """One of each kind in turn, then several at once."""
+    if number < QUICK:
+        return (WAYS[number % len(WAYS)], "garbage")
+    return tuple(way for way in WAYS if rng.random() < 0.5)
+
+
+@contextmanager
+def disturbed(ways: Sequence[str], rng: random.Random) -> Iterator[None]:
+    """Everything inside is."""
+    with ExitStack() as stack:
+        if "garbage" in ways:
+            stack.enter_context(garbage(rng.getrandbits(32)))
+        if "cuts" in ways:
+            stack.enter_context(mock.patch.object(workers, "pieces", cutting(rng)))
+        if "order" in ways:
+            stack.enter_context(mock.patch.object(workers, "spread", in_any_order(rng)))
+        if "held" in ways:
+            held = mock.Mock(count=lambda: Held(rng.getrandbits(32)))
+            stack.enter_context(mock.patch.object(workers, "itertools", held))
+        if "threads" in ways:
+            stack.enter_context(crowd())
+        codec.set_threads(rng.randint(2 if {"held", "threads"} & set(ways) else 1, 4))
+        try:
+            yield
+        finally:
+            codec.set_threads(1)
+
+
+def in_any_order(rng: random.Random) -> Callable[..., None]:
+    """`spread`, in this thread alone, each piece with other scratch memory."""
+
+    def spread(work: Callable[[int, Scratch], None], n: int) -> None:
+        for i in rng.sample(range(n), n):
+            with workers.scratch() as scratch:
+                work(i, scratch)
+
+    return spread
+
+
+def cutting(rng: random.Random) -> Callable[..., list[tuple[int, int]]]:
+    """`pieces`, of any size."""
+
+    def pieces(n: int, **_: Any) -> list[tuple[int, int]]:
+        inner = rng.sample(range(1, n), min(rng.randrange(12), n - 1)) if n > 1 else []
+        bounds = [0, *sorted(inner), n] if n else []
+        return list(itertools.pairwise(bounds))
+
+    return pieces
+
+
+class Held:
+    """itertools.count whose callers now and then wait once they have their number."""
+
+    def __init__(self, seed: int) -> None:
+        self._numbers, self._rng = itertools.count(), random.Random(seed)
+
+    def __next__(self) -> int:
+        number = next(self._numbers)
+        if self._rng.random() < 0.5:
+            time.sleep(self._rng.choice([0, 1e-4, 1e-3]))
+        return number
+
+
+@contextmanager
+def crowd() -> Iterator[None]:
+    """Two threads of Python want the interpreter often, and leave memory full of garbage."""
+    over = threading.Event()
+    interval = sys.getswitchinterval()
+
+    def crowding(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        while not over.is_set():
+            kept = [np.full(int(2 ** rng.uniform(4, 18)), 0xA5, np.uint8) for _ in range(9)]
+            over.wait(1e-4 * len(kept) * rng.random())
+
+    crew = [threading.Thread(target=crowding, args=(i,)) for i in range(2)]
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in crew:
+            thread.start()
+        yield
+    finally:
+        over.set()
+        sys.setswitchinterval(interval)
+        for thread in crew:
+            thread.join()
+
+
+@contextmanager
+def garbage(seed: int) -> Iterator[None]:
+    """All memory that nobody has written to yet, or that is used again, holds any bits."""
+    bits = np.random.default_rng(seed).integers(0, 256, 2**16 + 13, np.uint8)
+
+    def spoil(array: np.ndarray) -> None:
+        if array.size and array.dtype != object:
+            flat = array.reshape(-1).view(np.uint8)
+            flat[:] = np.resize(bits, flat.size)
+
+    def empty(*args: Any, **kwargs: Any) -> np.ndarray:
+        array: np.ndarray = REAL["empty"](*args, **kwargs)
+        spoil(array)
+        return array
+
+    class Spoiled(pages.Pages):
+        def __init__(self, nbytes: int) -> None:
+            super().__init__(nbytes)
+            spoil(self.content)
+
+        def give_back(self, begin: int, end: int) -> None:
+            super().give_back(begin, end)
+            spoil(self.content[begin:end])
+
+    @contextmanager
+    def scratch() -> Iterator[Scratch]:
+        with lend() as mine:
+            for array in vars(mine).values():
+                spoil(array)
+            yield mine
+
+    def borrow(rooms: Any, n: int, itemsize: int) -> Any:
+        @contextmanager
+        def borrowed() -> Iterator[Any]:
+            with room(rooms, n, itemsize) as s:
+                for array in (s.marks, s.codes, s.numbers):
+                    spoil(array)
+                yield s
+
+        return borrowed()
+
+    lend, room = workers.scratch, survivors._Rooms.borrow
+    with ExitStack() as stack:
+        for owner, name, new in (
+            (np, "empty", empty), (workers, "scratch", scratch),
+            (survivors, "Pages", Spoiled), (workers, "Pages", Spoiled), (coding, "Pages", Spoiled),
+            (survivors._Rooms, "borrow", borrow),
+        ):  # fmt: skip
+            stack.enter_context(mock.patch.object(owner, name, new))
+        with _crew.lock:
+            _crew.idle.clear()
+        yield
+
+
+if __name__ == "__main__":
+    sys.exit(min(main(), 1))
