@@ -64,8 +64,11 @@ def look(visitor: Any, shown: str) -> None:
     visitor.expecting(visitor.page.get_by_test_id("stApp")).to_have_attribute(
         "data-test-script-state", "notRunning"
     )
-    # Colours fade in; half-way there is no contrast yet.
-    visitor.page.wait_for_function("document.getAnimations().length === 0")
+    # Colours fade in; half-way there is no contrast yet. As long as a run is still being measured,
+    # they do so with every look at it, which on a busy machine takes minutes.
+    visitor.page.wait_for_function(
+        "document.getAnimations().length === 0", timeout=180_000, polling=100
+    )
     found = Axe().run(visitor.page, context=OWN, options={"resultTypes": ["violations"]})
     bad = [v for v in found.response["violations"] if v["impact"] in ("critical", "serious")]
     told = [(v["id"], n["html"][:200], n["failureSummary"]) for v in bad for n in v["nodes"]]
