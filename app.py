@@ -27,5 +27,5 @@ pages = [
 page = st.navigation(pages, position="top")
 watched.land(page.url_path == "", pages[4])
 state.keep_run()
-traced.toolbar()
+traced.toolbar(not watched.covers(page is pages[4]))
 page.run()

@@ -7,6 +7,7 @@ Not done here: those of a URL (remote), what is in them (record), which of them 
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import re
 import stat
@@ -103,14 +104,16 @@ def entry_of(name: str, nbytes: int) -> Entry | None:
 
 def without_records(where: str) -> str:
     """What a message says of a place that holds none."""
-    path = Path(where)
-    for pattern in ("*.metadata", "*/*.metadata"):  # of PyTorch's distributed checkpoints
-        if next(path.glob(pattern), None):
-            return (
-                f"{where}: is a distributed checkpoint, or holds some; load a step's directory by "
-                "torch.distributed.checkpoint with codec.dcp.ChainReader if codec.dcp.ChainWriter "
-                "wrote it, and else with PyTorch's own reader"
-            )
+    found = None
+    with suppress(OSError):  # then the message says less
+        path = Path(where)
+        found = next(itertools.chain(path.glob("*.metadata"), path.glob("*/*.metadata")), None)
+    if found:  # of PyTorch's
+        return (
+            f"{where}: is a distributed checkpoint, or holds some; load a step's directory by "
+            "torch.distributed.checkpoint with codec.dcp.ChainReader if codec.dcp.ChainWriter "
+            "wrote it, and else with PyTorch's own reader"
+        )
     return f"{where}: holds no records (files like 00000000.base.safetensors)"
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.datasets import load_digits
 from torch import Tensor
 from torch.nn.functional import interpolate
 
@@ -68,6 +67,8 @@ def to_pixels(images: NDArray[np.generic], full: float, side: int) -> Tensor:
 
 @functools.lru_cache(maxsize=4)
 def _digits(side: int) -> Dataset:
+    from sklearn.datasets import load_digits  # a second of a server's start, and not all need it
+
     bunch = load_digits()
     x = to_pixels(bunch.images, 16.0, side)
     y = torch.from_numpy(bunch.target.astype(np.int64))

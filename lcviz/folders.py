@@ -16,6 +16,8 @@ from .ordered import by_numbers
 
 SUFFIX = ".lcc"
 DEPTH = 3  # folders below a place, the chain's own among them
+FOREIGN = (".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".distcp")
+MOST_LOOKED = 20  # folders in a place, for the like
 MOST_FOLDERS = 2000  # that are looked into: a folder above all data of a machine is a mistake
 
 
@@ -30,6 +32,29 @@ def is_folder(path: Path) -> bool:
 def is_chain(folder: Path) -> bool:
     """By its name, or because a record lies in it."""
     return folder.name.endswith(SUFFIX) or _look_into(folder)[0]
+
+
+def can_be_listed(folder: Path) -> bool:
+    """Whether we may."""
+    try:
+        with os.scandir(folder):
+            return True
+    except OSError:
+        return False
+
+
+def foreign(place: Path) -> str:
+    """The name of a checkpoint of another kind in a folder, or in one there; "" if none is seen."""
+    folders = [place, *_look_into(place)[1][:MOST_LOOKED]]
+    for folder in folders:
+        try:
+            with os.scandir(folder) as every:
+                for item in every:
+                    if item.name.endswith(FOREIGN) and not entry_of(item.name, 0):
+                        return item.name
+        except OSError:  # not ours to read, or gone
+            continue
+    return ""
 
 
 def _look_into(folder: Path) -> tuple[bool, list[Path]]:

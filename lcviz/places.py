@@ -12,12 +12,16 @@ from pathlib import Path
 
 import codec
 from codec.location import Location, fit_to_show
+from codec.source import entry_of
 
 Target = Path | str  # a URL is text
 
 
 def place_of(text: str) -> Target:
-    """A path, or what is no path: opening it may say what is wrong with it."""
+    """A path, or what is no path: opening it may say what is wrong with it.
+
+    Of a record (a shell's star names all of them) its folder.
+    """
     try:
         path = Location(text).path
     except codec.SettingsError:
@@ -26,7 +30,10 @@ def place_of(text: str) -> Target:
         return text
     with suppress(RuntimeError):  # no such user: then it is the name of a folder
         path = path.expanduser()
-    return Path(os.path.abspath(path)) if "\0" not in str(path) else path
+    if "\0" in str(path):
+        return path
+    path = Path(os.path.abspath(path))
+    return path.parent if entry_of(path.name, 0) else path
 
 
 def shown(target: Target) -> str:

@@ -2,8 +2,8 @@
 
 A place is a chain's directory, an archive, a URL, or a folder of chains, in which new ones may
 appear; none of them has to be there yet. All sessions share one `Watch`: looking costs the same for
-one visitor and for ten. Whoever asks while another one looks gets what was found before, and URLs
-are looked at by a thread of their own: of places that do not answer nothing waits.
+one visitor and for ten. Whoever asks while another one looks gets what was found before, and every
+URL is looked at by a thread of its own: of places that do not answer nothing waits.
 
 Not done here: the arguments (arguments), what they name (places), finding chains in folders
 (folders), what records say (heads), the screen.
@@ -14,13 +14,21 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import codec
 
-from .folders import below, is_chain, is_folder, leads_out, linked_records
+from .folders import (
+    below,
+    can_be_listed,
+    foreign,
+    is_chain,
+    is_folder,
+    leads_out,
+    linked_records,
+)
 from .lab.heads import Account, Head, Key, account, heads
 from .places import Target, names, place_of, printable, shown
 
@@ -38,9 +46,10 @@ class Watched:
     """A run as it is now.
 
     name: short, no two alike, the same as long as the server runs. number: it was the so-and-so-th
-    to be found. account: None while there is no record, or with a problem: a sentence. reached:
-    False of a URL until something has been heard of it. target: of a URL the whole of it, which may
-    hold secrets: `where` is for the screen.
+    to be found. account: None while there is no record; with a problem, which is a sentence, that
+    of before. reached: False of a URL until something has been heard of it. unread: records that
+    were listed and have not been read yet, which the account lacks. target: of a URL the whole of
+    it, which may hold secrets: `where` is for the screen.
     """
 
     name: str
@@ -49,6 +58,7 @@ class Watched:
     account: Account | None = None
     problem: str = ""
     reached: bool = True
+    unread: int = 0
 
     @property
     def where(self) -> str:
@@ -70,12 +80,20 @@ class Watched:
 class _Known:
     """What was found out about a run. listed: clock and the folder's time at the last listing.
 
-    Only one thread looks at it at a time; others take what is `now`.
+    Only one thread looks at it at a time; others take what is `now`. thread: of a URL the one that
+    looks, and next: when another one may, on the clock `time.monotonic`.
     """
 
     now: Watched
     heads: dict[Key, Head] = field(default_factory=dict)
     listed: tuple[float, int] = (-DOUBT_SECONDS, 0)
+    thread: threading.Thread | None = None
+    next: float = 0.0
+
+    def forget(self) -> None:
+        """All but its name and number: it is not there any more."""
+        self.now = replace(self.now, account=None, problem="")
+        self.heads, self.listed = {}, (-DOUBT_SECONDS, 0)
 
 
 class Watch:
@@ -89,21 +107,25 @@ class Watch:
     def __init__(
         self, places: Sequence[str], may_follow: Callable[[Path], None] | None = None
     ) -> None:
-        self._places: tuple[Target, ...] = tuple(map(place_of, places))
+        self._places: tuple[Target, ...] = tuple(dict.fromkeys(map(place_of, places)))
         self.places = tuple(map(shown, self._places))
         self._may_follow = may_follow
         self._turn = threading.Lock()  # of whoever looks; nobody waits for it but at first
         self._known: dict[Target, _Known] = {}
         self._found: tuple[_Known, ...] | None = None
         self._next = 0.0  # on the clock `time.monotonic`
-        self._afar: threading.Thread | None = None
-        self._next_afar = 0.0
 
     @property
     def missing(self) -> tuple[str, ...]:
         """The places of this machine where nothing is yet."""
         paths = [place for place in self._places if isinstance(place, Path)]
         return tuple(str(path) for path in paths if not os.path.exists(path))
+
+    @property
+    def foreign(self) -> tuple[str, ...]:
+        """Checkpoints of other kinds that lie in folders here: the name of one for each."""
+        folders = [place for place in self._places if isinstance(place, Path)]
+        return tuple(filter(None, map(foreign, folders)))
 
     def runs(self) -> tuple[Watched, ...]:
         """All runs, those that were found first before those that came later."""
@@ -139,37 +161,49 @@ class Watch:
 
     def _look_around(self) -> None:
         begun = time.monotonic()
-        every = [self._known_of(target) for target in self._targets()]
+        targets = self._targets()
+        for target, known in self._known.items():
+            if known.heads and target not in targets:
+                known.forget()
+        every = [self._known_of(target) for target in targets]
         for known in every:
-            if not isinstance(known.now.target, str):
+            if isinstance(known.now.target, str):
+                busy = known.thread is not None and known.thread.is_alive()
+                if not busy and time.monotonic() >= known.next:
+                    known.thread = threading.Thread(
+                        target=self._look_afar, args=(known,), daemon=True
+                    )
+                    known.thread.start()
+            else:
                 self._look(known)
         self._found = tuple(sorted(every, key=lambda known: known.now.number))
         self._next = _rested(begun)
-        urls = [known for known in every if isinstance(known.now.target, str)]
-        busy = self._afar is not None and self._afar.is_alive()
-        if urls and not busy and time.monotonic() >= self._next_afar:
-            self._afar = threading.Thread(target=self._look_afar, args=(urls,), daemon=True)
-            self._afar.start()
 
-    def _look_afar(self, urls: Sequence[_Known]) -> None:
+    def _look_afar(self, known: _Known) -> None:
         begun = time.monotonic()
         try:
-            for known in urls:
-                self._look(known)
+            self._look(known)
         finally:
-            self._next_afar = _rested(begun)
+            known.next = _rested(begun)
 
-    def _targets(self) -> Iterator[Target]:
-        """Each once, in the order of places and then of names."""
+    def _targets(self) -> list[Target]:
+        """Each once, in the order of places and then of names; of too many those that changed
+        last, among which is what is being written."""
         found: dict[Target, None] = {}
         for place in self._places:
             if isinstance(place, Path) and is_folder(place) and not is_chain(place):
+                if not can_be_listed(place):
+                    found[place] = None  # as a run it says why
                 for path in below(place):
                     if self._allowed(path, place):
                         found[path] = None
             else:
                 found[place] = None
-        yield from list(found)[:MOST_RUNS]
+        if len(found) <= MOST_RUNS:
+            return list(found)
+        newest = sorted(found, key=lambda target: -_changed(target))
+        kept = set(sorted(newest, key=lambda target: target not in self._places)[:MOST_RUNS])
+        return [target for target in found if target in kept]
 
     def _place_above(self, target: Target) -> Path | None:
         """The folder below which a run was found; None of one that was named itself."""
@@ -197,20 +231,31 @@ class Watch:
     def _look(self, known: _Known) -> None:
         now, when = known.now, time.monotonic()
         changed = _changed(now.folder)
+        afar = isinstance(now.target, str)
+
+        def hear(some: dict[Key, Head], unread: int) -> None:
+            so_far = account(list(some.values()))
+            known.now = replace(now, account=so_far, problem="", reached=True, unread=unread)
+
         settled = known.listed[1] == changed and time.time_ns() - changed > SETTLED_NS
         told = now.folder or (known.heads and not now.problem)
         if settled and told and when - known.listed[0] < DOUBT_SECONDS:
             return
         found, problem = {}, ""
         try:
-            found = heads(self.chain(now), now.folder, known.heads)
+            noticed = time.time_ns() if afar and now.reached else 0
+            found = heads(
+                self.chain(now), now.folder, known.heads, noticed, hear if afar else None
+            )  # fmt: skip
         except codec.ChainNotFoundError:
             pass  # not yet
         except codec.LccError as exc:
             problem = str(exc)
-        if problem or found != known.heads or now.problem or not now.reached:
+        if problem:
+            known.now = replace(now, problem=problem, reached=True)
+        elif found != known.heads or known.now.unread or now.problem or not now.reached:
             new = account(list(found.values())) if found else None
-            known.now = Watched(now.name, now.target, now.number, new, problem)
+            known.now = replace(now, account=new, problem="", reached=True)
         if not problem:  # else what was read is still what it was
             known.heads = found
         known.listed = when, changed
@@ -227,9 +272,9 @@ def _rested(begun: float) -> float:
     return now + (FRESH_SECONDS and min(max(FRESH_SECONDS, RESTING * (now - begun)), MOST_REST))
 
 
-def _changed(folder: Path | None) -> int:
+def _changed(folder: Target | None) -> int:
     """When something was last put into a folder or taken out of it, ns; 0 if that is not known."""
     try:
-        return 0 if folder is None else folder.stat().st_mtime_ns
-    except OSError:
+        return folder.stat().st_mtime_ns if isinstance(folder, Path) else 0
+    except (OSError, ValueError):
         return 0

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 
 from ..lab.heads import Account, Keep, Point
+from ..lab.rhythm import grows
 from ..watching import Watched
 from .inspected import plain
 from .panel import (
@@ -31,6 +32,8 @@ MOST_LINES = len(COLOURS) * len(DASHES)  # no two are drawn alike
 MOST_POINTS = 2000  # of all lines together: what is sent at every tick
 FEW = 25  # points that are drawn one by one
 NAME_LENGTH = 30
+LEAST_GAP = 0.05  # seconds: below that records were copied, or are too many to wait for
+SKEW = 5.0  # seconds that a file server's clock may be ahead without a word
 MEASURES = {
     "share": "A step, % of float32",
     "bytes": "Bytes so far",
@@ -53,9 +56,12 @@ def runs_over_steps(runs: Sequence[Watched], measure: str) -> Panel | None:
 
     measure: one of MEASURES.
     """
-    drawn = [(run, line) for run in runs if len(line := _points(run, measure)) > 0][-MOST_LINES:]
+    drawn = [(run, line) for run in runs if len(line := _points(run, measure)) > 0]
     if not drawn:
         return None
+    if len(drawn) > MOST_LINES:  # what is written now is among them
+        drawn = sorted(drawn, key=lambda one: one[0].account.stamp if one[0].account else 0)
+        drawn = sorted(drawn[-MOST_LINES:], key=lambda one: one[0].number)
     most = max(MOST_POINTS // len(drawn), 2)
     names = _names([run for run, _ in drawn])
     few = max(len(line) for _, line in drawn) <= FEW
@@ -95,15 +101,17 @@ def runs_over_steps(runs: Sequence[Watched], measure: str) -> Panel | None:
 
 
 def runs_table(runs: Sequence[Watched], now: float) -> pd.DataFrame:
-    """One row a run. now: seconds since 1970."""
+    """One row a run, with the same columns whatever happens. now: seconds since 1970."""
     known = [run.account for run in runs]
-    table = pd.DataFrame(
+    return pd.DataFrame(
         {
             "run": [run.name for run in runs],
-            "state": [_state(run) for run in runs],
+            "state": [_state(run, now) for run in runs],
             "steps": [a and a.steps for a in known],
             "newest step": [a and a.newest for a in known],
-            "last record": [_ago(now - a.stamp / 1e9) if a and a.stamp else None for a in known],
+            "last record": [
+                ago_text(now - a.stamp / 1e9) if a and a.stamp else None for a in known
+            ],
             "% of float32": [_percent(a) for a in known],
             "times smaller": [_rounded(a.times if a else None, 1) for a in known],
             "a step, bytes": [_rounded(a.step_nbytes if a else None, 0) for a in known],
@@ -112,7 +120,21 @@ def runs_table(runs: Sequence[Watched], now: float) -> pd.DataFrame:
             "coder": [_coder(a) for a in known],
         }
     ).astype(dict.fromkeys(("steps", "newest step", "a step, bytes", "on disk, bytes"), "Int64"))
-    return table if table["state"].ne("ok").any() else table.drop(columns="state")
+
+
+def since_text(stamp: int, gap: float | None, now: float) -> str:
+    """When the last record came, whether that is long ago, and what it may mean.
+
+    stamp: ns. gap: seconds from record to record until then, None if that is not known. now:
+    seconds since 1970.
+    """
+    seconds = now - stamp / 1e9
+    text = f"Last record {ago_text(seconds)}"
+    if gap is not None and gap >= LEAST_GAP:
+        text += f"; until then one came every {_duration(gap)}"
+    if not grows(seconds, gap):
+        text += ". No new one for so long: the training has ended, rests or stalls"
+    return text + "."
 
 
 def kept_text(keep: Keep) -> str:
@@ -164,7 +186,7 @@ def _sentence(drawn: Sequence[Watched], runs: Sequence[Watched], measure: str) -
             f"instead of {nbytes_text(whole)}, bases included."
         )
     if len(drawn) == MOST_LINES < len(runs):
-        text += f" Drawn are the {MOST_LINES} runs that were found last."
+        text += f" Drawn are the {MOST_LINES} runs with the newest records."
     return text
 
 
@@ -179,21 +201,33 @@ def _table(
     return pd.DataFrame(rows, columns=["run", "step", MEASURES[measure]])
 
 
-def _state(run: Watched) -> str:
+def _state(run: Watched, now: float) -> str:
     if run.problem:
         return "cannot be opened"
     if run.account is None:
         return "no record yet" if run.reached else "not reached yet"
-    n = len(run.account.problems)
-    return f"{plural(n, 'damaged record')}" if n else "ok"
+    if n := len(run.account.problems):
+        return plural(n, "damaged record")
+    if run.unread:
+        return f"{run.unread:,} to read"
+    if not run.account.stamp:
+        return "ok"
+    return "growing" if grows(now - run.account.stamp / 1e9, run.account.gap) else "quiet"
 
 
-def _ago(seconds: float) -> str:
+def ago_text(seconds: float) -> str:
+    """How long ago something was; ahead of now is what another machine's clock says."""
+    if seconds < -SKEW:
+        return f"{_duration(-seconds)} ahead"
+    return f"{_duration(max(math.floor(seconds), 0))} ago"
+
+
+def _duration(seconds: float) -> str:
     for unit, size in (("day", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * size or (seconds >= size and unit != "day"):
             n = int(seconds // size)
-            return f"{plural(n, unit) if unit == 'day' else f'{n} {unit}'} ago"
-    return f"{max(int(seconds), 0)} s ago"
+            return plural(n, unit) if unit == "day" else f"{n} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 10 or seconds == int(seconds) else f"{seconds:.1f} s"
 
 
 def _rounded(value: float | None, digits: int) -> float | None:

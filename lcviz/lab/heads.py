@@ -7,7 +7,7 @@ record's content (inspection), which chains there are (watching).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ from codec.record import PREFIX
 from codec.source import Entry, check_regular
 from codec.untrusted import short, typed
 
-from .inspection import Keep, stamps
+from .inspection import AT_ONCE, Keep, stamps
+from .rhythm import gap
 
 Key = tuple[Entry, int]  # a record's place and the time of its file's last change, ns
 
@@ -66,7 +67,8 @@ class Account:
     steps: how many. newest: the last of them, 0 if no record can be read. stamp: when a record was
     written last, ns. nbytes: of all records. delta_nbytes, delta_full, delta_steps: of those that
     are no base, what their steps take in float32, and how many those are. keeps: the settings, the
-    newest last. points: one for each record that leads further.
+    newest last. points: one for each record that leads further. gap: seconds between the newest
+    records, None if that is not known.
     """
 
     steps: int
@@ -81,6 +83,7 @@ class Account:
     keeps: tuple[Keep, ...]
     problems: tuple[str, ...]
     points: tuple[Point, ...]
+    gap: float | None = None
 
     @property
     def times(self) -> float | None:
@@ -99,21 +102,29 @@ class Account:
 
 
 def heads(
-    chain: codec.Chain, folder: Path | None, known: Mapping[Key, Head]
+    chain: codec.Chain, folder: Path | None, known: Mapping[Key, Head], noticed: int = 0,
+    told: Callable[[dict[Key, Head], int], None] | None = None,
 ) -> dict[Key, Head]:  # fmt: skip
     """The heads of all records in the order of their reader; those that are known are not read,
     unless their problem may have passed.
 
-    folder: where they lie as files, None of an archive: there they are read whole.
+    folder: where they lie as files, None of an archive or URL: there they are read whole. noticed:
+    ns, the stamp of new ones there, whose time nobody tells. told: hears after every few what is
+    found so far, and how many are still to be read.
     """
-    found = {}
-    for key in stamps(chain, folder):
+    found: dict[Key, Head] = {}
+    listed = stamps(chain, folder)
+    unread = sum(key not in known for key in listed)
+    for key in listed:
         head = known.get(key)
         if head is None or head.passing:
+            unread -= head is None
             try:
-                head = _head(chain, folder, *key)
+                head = _head(chain, folder, key[0], key[1] or noticed)
             except VanishedError:  # merged or removed: another look finds what stands there now
                 continue
+            if told is not None and unread and unread % AT_ONCE == 0:
+                told({**found, key: head}, unread)
         found[key] = head
     return found
 
@@ -202,5 +213,5 @@ def account(every: Sequence[Head]) -> Account:
     return Account(
         len(steps), max(steps, default=0), len(every), max(h.stamp for h in every),
         nbytes, whole, delta_nbytes, delta_full, delta_steps, tuple(keeps),
-        tuple(h.problem for h in every if h.problem), tuple(points),
+        tuple(h.problem for h in every if h.problem), tuple(points), gap([h.stamp for h in every]),
     )  # fmt: skip

@@ -14,16 +14,17 @@ import codec
 from .. import state
 from ..figures.inspected import exponents_over_steps, records_table, sizes_over_steps
 from ..figures.panel import CODER_NAMES, nbytes_text, percent_text, plural
+from ..figures.watched import since_text
 from ..glossary import explained
 from ..lab.exponents import moved
 from ..lab.inspection import Keep, Overview, overview
+from ..lab.rhythm import BUSY_SECONDS, gap
 from . import traced, watched
 from .checking import check_receipt
 from .onestep import one_step
 from .opening import Held, Source, choose, leave, read, reader, sentence
 from .settings import SCOPES
 
-BUSY_SECONDS = 60  # since the last record: after that, one looks less often
 UNASKED_SECONDS = 3  # of decoding
 RESTING = 4  # times as long as decoding took, the machine is left to whoever trains on it
 _ALL = "inspect-all"  # in the session: decode all that is left, however long it takes
@@ -58,6 +59,8 @@ def page() -> None:
             return
         st.error(f"This cannot be opened. {sentence(exc)}", icon=":material/error:")
         st.button("Look again", icon=":material/refresh:", key="inspect-again")
+        if source.watched is not None:
+            watched.await_again(source)
         return
     with st.container(horizontal=True, vertical_alignment="center", key="inspect-head"):
         watched.back(source.watched, leave)
@@ -88,8 +91,7 @@ def _pace(source: Source, held: Held) -> float | None:
         return state.poll_interval(source.run)
     if not source.grows:
         return None
-    newest = max((r.stamp for r in held.catalogue.records), default=0)
-    busy = abs(time.time() - newest / 1e9) < BUSY_SECONDS
+    busy = abs(time.time() - held.newest / 1e9) < BUSY_SECONDS
     return state.POLL_SECONDS if busy else state.RESTING_POLL_SECONDS
 
 
@@ -106,6 +108,9 @@ def _records(source: Source, pace: float | None, known: int, follow: bool) -> No
     if pace != _pace(source, held) or (follow and more and time.monotonic() >= held.follow_after):
         st.rerun()
     seen = overview(held.catalogue)
+    if source.run is None and source.grows and held.newest:
+        usual = gap([r.stamp for r in records])
+        st.markdown(f":small[{since_text(held.newest, usual, time.time())}]")
     _cards(seen)
     _problems(seen)
     if more and not follow and st.button(

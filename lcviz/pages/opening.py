@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -75,7 +76,8 @@ class Held:
     moved: by record, see `Read.key`. undecoded: why the first one that does not decode does not.
     step: the last one that was rebuilt, with its record's key. follow_after: when decoding what is
     newest leaves the machine most of its time, on the clock `time.monotonic`.
-    report: what verifying found, and how many records there were.
+    report: what verifying found, and how many records there were. noticed: when there were more
+    records than before, ns: of a URL nothing else tells.
     """
 
     key: object
@@ -85,6 +87,12 @@ class Held:
     step: tuple[object, StepFacts] | None = None
     follow_after: float = 0.0
     report: tuple[codec.Report, int] | None = None
+    noticed: int = 0
+
+    @property
+    def newest(self) -> int:
+        """When the last record came, ns, 0 if that is not known."""
+        return max((r.stamp for r in self.catalogue.records), default=0) or self.noticed
 
 
 class Upload:
@@ -262,6 +270,8 @@ def read(source: Source) -> Held:
         if len(listed) - known > AT_ONCE:
             bar.progress(done / len(listed), f"Read {done:,} of {len(listed):,} records")
     bar.empty()
+    if 0 < known < len(held.catalogue.records):
+        held.noticed = time.time_ns()
     return held
 
 

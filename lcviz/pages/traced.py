@@ -32,18 +32,23 @@ MOST_STEPS = 500  # of the picture
 OWN, NONE = "", "none"
 
 
-def toolbar() -> None:
-    """The line above every page: what is followed, and what is highlighted."""
-    run = state.known_run()
-    if run is None:
-        if not state.all_runs().prepared():  # else there will be none
-            state.rerun_with_example()
-        return
+def toolbar(shown: bool = True) -> None:
+    """The line above every page: what is followed, and what is highlighted.
+
+    shown: else both are only kept for the other pages.
+    """
     weight = weight_followed()
     if weight is not None:
         state.remember(_WEIGHT, str(weight))  # a page change takes it from the URL
     if chosen := state.remembered(_BUCKET):
         state.remember(_BUCKET, chosen)
+    if not shown:
+        return
+    run = state.known_run()
+    if run is None:
+        if not state.all_runs().prepared():  # else there will be none
+            state.rerun_with_example()
+        return
     with st.container(horizontal=True, vertical_alignment="center", key="following"):
         _popover("Follow one weight", "my_location", _choose_weight, run, weight)
         _popover("Highlight a bucket", "ink_highlighter", _choose_bucket, run, weight)

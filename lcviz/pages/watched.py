@@ -21,14 +21,31 @@ from ..arguments import Asked, asked
 from ..figures.inspected import plain
 from ..figures.panel import enumerated, plural
 from ..figures.watched import MEASURES, runs_over_steps, runs_table
+from ..lab.rhythm import BUSY_SECONDS, PATIENCE
 from ..watching import MOST_RUNS, Watch, Watched
 
 SCRIPT = "app.py"
-BUSY_SECONDS = 60  # since the last record: after that, one looks less often
 ALL, LIVE = "All runs, side by side", "The run on Live"
 MOST_PROBLEMS = 5  # shown
 MOST_WIDTH = 240  # of a name, in pixels
 CHOICE = "inspect_watch"
+WIDTHS = {"state": 130, "kept": 165, "coder": 115}  # else as wide as what came first
+HELP = {  # of columns
+    "state": f"Growing: the last record is less than {BUSY_SECONDS} s old, or than {PATIENCE} "
+    "times as long as one took until then. Quiet: none for longer; the training has ended, rests "
+    "or stalls.",
+    "steps": "How many saved steps the records tell of.",
+    "newest step": "By the trainer's own count.",
+    "last record": "How long ago its file came, by this machine's clock; of a URL, since it was "
+    "noticed here.",
+    "% of float32": "Bytes of a step against the state in float32, on average, without bases.",
+    "times smaller": "All records against as many full float32 checkpoints, bases included.",
+    "a step, bytes": "Of deltas and merged records, headers included, on average.",
+    "on disk, bytes": "Of all records.",
+    "kept": "How much of a change the newest record keeps: its largest 2ˣ − 1 buckets with x bits, "
+    "or as many as fit into a budget; of the whole model together, or of each tensor.",
+    "coder": "How the newest record writes levels.",
+}
 _OPEN = "watch-open"  # in the session: the run whose name was clicked in the table
 _LANDED = "watch-landed"  # in the session: whether it has been led to what is watched
 
@@ -97,6 +114,13 @@ def chosen(on_change: Callable[[], None]) -> Watched | str | None:
     return runs.get(name, name)
 
 
+def covers(inspect: bool) -> bool:
+    """Whether the page is not about the run on Live. inspect: it is Inspect."""
+    if not inspect or watch() is None:
+        return False
+    return st.session_state.get(CHOICE, st.query_params.get(CHOICE)) != LIVE
+
+
 def back(run: Watched | None, on_click: Callable[[], None]) -> None:
     """The way back to what the page begins with. run: what it shows instead, if that is watched."""
     found = watch()
@@ -140,6 +164,22 @@ def _look_for_first(run: Watched) -> None:
     st.rerun()
 
 
+def await_again(source: Any) -> None:
+    """Run the whole page again once a run can be opened that could not. source: where it is."""
+    st.caption(f"It is tried again every {state.RESTING_POLL_SECONDS:.0f} s.")
+    st.fragment(_look_again, run_every=state.RESTING_POLL_SECONDS)(source)
+
+
+def _look_again(source: Any) -> None:
+    try:
+        source.chain()
+    except codec.ChainNotFoundError:
+        st.rerun()  # which waits for the first record
+    except codec.LccError:
+        return
+    st.rerun()
+
+
 def side_by_side() -> None:
     """All runs, as they are now and while they grow."""
     found = watch()
@@ -150,7 +190,10 @@ def side_by_side() -> None:
         st.markdown(f"{plural(len(names), 'run')} at {where}.", width="content")
         state.tables_toggle()
     if len(names) >= MOST_RUNS:
-        st.caption(f"More than {MOST_RUNS} are not looked at: name a folder further down.")
+        st.caption(
+            f"Of more than {MOST_RUNS}, those are looked at that changed last: for others name a "
+            "folder further down."
+        )
     pace = _pace(found.runs())
     st.fragment(_compared, run_every=pace)(found, pace, names)
 
@@ -173,6 +216,8 @@ def _compared(found: Watch, pace: float, names: tuple[str, ...]) -> None:
             "records in them, up to three levels down; new ones show up here by themselves.",
             icon=":material/hourglass_top:",
         )
+        for name in found.foreign[:MOST_PROBLEMS]:
+            st.warning(_not_a_chain(name), icon=":material/folder_open:")
         return
     _problems(runs)
     table = runs_table(runs, time.time())
@@ -181,21 +226,28 @@ def _compared(found: Watch, pace: float, names: tuple[str, ...]) -> None:
         name: st.column_config.NumberColumn(format=f"%.{digits}f")
         for name, digits in (("% of float32", 2), ("times smaller", 1))
     }
+    columns = {
+        name: (columns.get(name) or st.column_config.Column()) | {"help": text}
+        for name, text in HELP.items()
+    }
+    for name, pixels in WIDTHS.items():
+        columns[name]["width"] = pixels
     opening = st.column_config.ButtonColumn(
         "run", type="tertiary", alignment="left", pinned=True, key=_OPEN, on_click=_clicked,
         width=min(max(map(len, names)) * 8 + 40, MOST_WIDTH), help="A click opens the run in full.",
     )  # fmt: skip
-    state_column = st.column_config.TextColumn(width=130)
     st.dataframe(
         table, key="watch-runs", hide_index=True, placeholder="–", height=_height(len(table)),
-        column_config=columns | {"run": opening, "state": state_column},
+        column_config=columns | {"run": opening},
         alt="The runs in numbers, one a row.",
     )  # fmt: skip
     st.markdown(
-        ":small[A click on a name opens that run; so does the list above. A step: bytes of deltas "
-        "and merged records, headers included, for each of their steps, on average. Times "
-        "smaller: than as many full float32 checkpoints, bases included. Of most records only the "
-        "beginning is read here; once a run is open, all of their bytes are checked.]"
+        ":small[A click on a name opens that run; so does the list above. Quiet is a run whose "
+        f"last record is older than {BUSY_SECONDS} s, and than {PATIENCE} times what one took "
+        "until then: its training has ended, rests or stalls. A step: bytes of deltas and merged "
+        "records, headers included, on average. Times smaller: than as many full float32 "
+        "checkpoints, bases included. Of most records only the beginning is read here; once a run "
+        "is open, all of their bytes are checked.]"
     )
     measure = state.choice(
         "Drawn", list(MEASURES), default="share", key="watch_measure", bind="query-params",
@@ -203,9 +255,23 @@ def _compared(found: Watch, pace: float, names: tuple[str, ...]) -> None:
     )  # fmt: skip
     panel = runs_over_steps(runs, measure)
     if panel is None:
-        st.info("There is no delta yet, and a base is exact.")
+        st.info("There is no delta yet: the first one comes with the second step that is saved.")
     else:
         state.show(panel, f"watched-{measure}")
+
+
+def _not_a_chain(name: str) -> str:
+    """What to do with a checkpoint of another kind."""
+    if name.startswith("__"):  # as DCP calls its files
+        return (
+            f"{plain(name)} is part of a distributed checkpoint (DCP), and those are not shown "
+            "here, also those of codec.dcp."
+        )
+    return (
+        f"{plain(name)} is a checkpoint, but no record of a chain. *Export*, under *Files of "
+        "mine*, makes a chain of such files, and so does `python -m codec compress`; a training "
+        "writes one with `codec.Checkpointer`."
+    )
 
 
 def _height(rows: int) -> int:

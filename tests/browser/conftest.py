@@ -41,6 +41,11 @@ ARGUMENTS = [
 ]
 SECONDS_TO_START = 90
 PATIENCE = 60_000  # milliseconds for anything awaited: a busy machine is slow, not wrong
+# The pages' own content: not the library's toolbar.
+OWN = {"include": ["[data-testid=stMain]", "[data-testid=stSidebar]"]}
+SERIOUS = ("critical", "serious")
+STILL = 5_000  # milliseconds until nothing moves on a page that does not tick
+ATTEMPTS = 4
 _log = pytest.StashKey[Path]()
 
 
@@ -178,6 +183,30 @@ class Tab:
 
         expect.set_options(timeout=PATIENCE)
         return expect(what)
+
+    def check_accessible(self, shown: str) -> None:
+        """Axe finds nothing critical or serious once that is shown and the script is done."""
+        from axe_playwright_python.sync_playwright import Axe
+        from playwright.sync_api import TimeoutError as NeverStill
+
+        self.expecting(self.page.locator(shown).first).to_be_visible()
+        app = self.page.get_by_test_id("stApp")
+        self.expecting(app).to_have_attribute("data-test-script-state", "notRunning")
+        told = []
+        for _ in range(ATTEMPTS):
+            # Colours fade in; half-way there is no contrast yet. Where a page ticks on a busy
+            # machine something always fades: what is really wrong is so every time.
+            with contextlib.suppress(NeverStill):
+                still = "document.getAnimations().length === 0"
+                self.page.wait_for_function(still, timeout=STILL)
+            found = Axe().run(self.page, context=OWN, options={"resultTypes": ["violations"]})
+            bad = [v for v in found.response["violations"] if v["impact"] in SERIOUS]
+            told = [
+                (v["id"], n["html"][:200], n["failureSummary"]) for v in bad for n in v["nodes"]
+            ]
+            if not told:
+                return
+        assert told == []
 
     def check(self) -> None:
         """Nothing went wrong: no error box, no console error, no foreign request."""

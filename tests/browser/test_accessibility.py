@@ -1,4 +1,7 @@
-"""axe-core's view of every page: what a screen reader and a keyboard need is there."""
+"""axe-core's view of every page: what a screen reader and a keyboard need is there.
+
+Not done here: watched runs, whose server has a test of its own (test_watch).
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,6 @@ TUNE = {  # its other sections
     "Bucket by bucket": ".st-key-tune-kept .stEChartsChart svg",
     "Leave out any": ".st-key-tune-kept-numbers",
 }
-# The pages' own content: not the library's toolbar.
-OWN = {"include": ["[data-testid=stMain]", "[data-testid=stSidebar]"]}
 VIEW = "/?weight=f6.weight:1234&bucket=pos-7"  # followed and highlighted on every page
 
 
@@ -44,32 +45,13 @@ def test_no_serious_violation(walker: Any, name: str) -> None:
         visitor.open("/glossary?term=bucket")
     if name == "Learn":
         page.get_by_text("Open all steps at once").click()
-    look(visitor, PAGES[name])
+    visitor.check_accessible(PAGES[name])
     for section, shown in TUNE.items() if name == "Tune" else ():
         page.get_by_role("radio", name=section, exact=True).press("Space")
-        look(visitor, shown)
+        visitor.check_accessible(shown)
     if name == "Tune":
         page.locator(".st-key-tune_out").get_by_role("toolbar").get_by_role("button").first.press(
             "Space"
         )
         visitor.expecting(page.get_by_text("Without 1 bucket of")).to_be_visible()
-        look(visitor, ".st-key-tune_out")
-
-
-def look(visitor: Any, shown: str) -> None:
-    """Axe finds nothing once that is shown and the script is done."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    visitor.expecting(visitor.page.locator(shown).first).to_be_visible()
-    visitor.expecting(visitor.page.get_by_test_id("stApp")).to_have_attribute(
-        "data-test-script-state", "notRunning"
-    )
-    # Colours fade in; half-way there is no contrast yet. As long as a run is still being measured,
-    # they do so with every look at it, which on a busy machine takes minutes.
-    visitor.page.wait_for_function(
-        "document.getAnimations().length === 0", timeout=180_000, polling=100
-    )
-    found = Axe().run(visitor.page, context=OWN, options={"resultTypes": ["violations"]})
-    bad = [v for v in found.response["violations"] if v["impact"] in ("critical", "serious")]
-    told = [(v["id"], n["html"][:200], n["failureSummary"]) for v in bad for n in v["nodes"]]
-    assert told == []
+        visitor.check_accessible(".st-key-tune_out")

@@ -43,10 +43,11 @@ def test_a_folder_of_runs_while_they_are_written(watching: MakeTab, tmp_path: Pa
     visitor.expecting(page).to_have_url(re.compile(r"/inspect$"))
     visitor.expecting(cell(0, 0)).to_have_text("a.lcc")
     visitor.expecting(page.locator(".stEChartsChart svg").first).to_be_visible()
+    visitor.check_accessible(".stEChartsChart svg")
     page.evaluate(TAG)
 
     save(a, 5, 6)  # the page finds out by itself
-    visitor.expecting(cell(2, 0)).to_have_text("6")
+    visitor.expecting(cell(3, 0)).to_have_text("6")
     save(folder / "c.lcc", 0, 1)
     visitor.expecting(page.get_by_text("3 runs at ")).to_be_visible()
     visitor.expecting(cell(0, 2)).to_have_text("c.lcc")
@@ -54,8 +55,6 @@ def test_a_folder_of_runs_while_they_are_written(watching: MakeTab, tmp_path: Pa
     assert len(tags) >= 4
     assert tags == list(range(len(tags)))  # the very same nodes
 
-    # The example is ready, and moves no more what is below its line.
-    visitor.expecting(page.get_by_role("button", name="Follow one weight")).to_be_visible()
     table.click(position={"x": 40, "y": 35 + 35 + 17})  # the name in the second row
     visitor.expecting(page.get_by_text("This is b.lcc")).to_be_visible()
     visitor.expecting(page).to_have_url(re.compile(r"inspect_watch=b\.lcc"))
@@ -66,6 +65,8 @@ def test_a_folder_of_runs_while_they_are_written(watching: MakeTab, tmp_path: Pa
     visitor.expecting(page.get_by_text("Step 4, the newest.")).to_be_visible()
     save(b, 5, 5)
     visitor.expecting(page.get_by_text("Step 5, the newest.")).to_be_visible()
+    page.emulate_media(color_scheme="dark")
     page.get_by_role("button", name="All runs").click()
     visitor.expecting(page.get_by_text("3 runs at ")).to_be_visible()
+    visitor.check_accessible(".stEChartsChart svg")
     visitor.check()

@@ -254,7 +254,8 @@ def test_a_server_that_does_not_answer_keeps_nobody_waiting(
             raise codec.ChainError("cannot be listed: timed out")
 
         patch.setattr(codec.Chain, "__init__", fails)
-        until(watch, *2 * [(True, None, "cannot be listed: timed out")])
+        failed = "cannot be listed: timed out"
+        until(watch, (True, 1, failed), (True, 3, failed))  # what was known of them stays
     until(watch, (True, 1, ""), (True, 3, ""))
     assert read == []  # what was read before is known still
 
@@ -314,5 +315,104 @@ def test_what_is_above_everything_is_not_walked(
         write(tmp_path / f"{i}" / "run.lcc", 1)
     monkeypatch.setattr(folders, "MOST_FOLDERS", 4)
     assert len(Watch([str(tmp_path)]).runs()) == 3
+    # Of too many those that changed last, and what was named itself.
+    for i in range(6):
+        os.utime(tmp_path / f"{i}" / "run.lcc", (ago := time.time() - 90 + 10 * (i == 1), ago))
     monkeypatch.setattr(watching, "MOST_RUNS", 2)
-    assert names(Watch([str(tmp_path)])) == ["0/run.lcc", "1/run.lcc"]
+    watch = Watch([str(tmp_path), str(tmp_path / "5" / "run.lcc")])
+    assert names(watch) == ["1/run.lcc", "5/run.lcc"]
+    write(tmp_path / "0" / "run.lcc", 2)  # a training that was resumed
+    assert names(watch) == ["5/run.lcc", "0/run.lcc"]
+
+
+def test_one_server_that_hangs_keeps_no_other_one_from_being_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hung, fine = (f"memory://{tmp_path.name}/{name}.lcc" for name in ("hung", "fine"))
+    answers, whole, asked = threading.Event(), codec.Chain.__init__, list[str]()
+    monkeypatch.setattr(watching, "DOUBT_SECONDS", 0.0)
+
+    def init(self: codec.Chain, source: Any) -> None:
+        asked.append(source)
+        if source == hung:
+            answers.wait(20)
+        whole(self, source)
+
+    watch = Watch([hung, fine])
+    with monkeypatch.context() as patch:
+        patch.setattr(codec.Chain, "__init__", init)
+        with codec.Checkpointer(fine) as chain:
+            chain.save(0, {"w": np.zeros(5, np.float32)})
+            until(watch, (False, None, ""), (True, 1, ""))
+            chain.save(1, {"w": np.ones(5, np.float32)})
+            until(watch, (False, None, ""), (True, 2, ""))
+        assert asked.count(hung) == 1  # nobody asks again while one still waits
+        answers.set()
+        until(watch, (True, None, ""), (True, 2, ""))
+
+
+def test_a_long_chain_behind_a_url_shows_what_is_read_so_far(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, read = f"memory://{tmp_path.name}/run.lcc", codec.Chain.read
+    monkeypatch.setattr(watching, "DOUBT_SECONDS", 0.0)
+    with codec.Checkpointer(url) as chain:
+        for step in range(45):
+            chain.save(step, {"w": np.full(9, step, np.float32)})
+        goes_on, watch = threading.Event(), Watch([url])
+
+        def slow(self: codec.Chain, entry: Any) -> Any:
+            if entry.step >= 25:
+                goes_on.wait(20)
+            return read(self, entry)
+
+        monkeypatch.setattr(codec.Chain, "read", slow)
+        until(watch, (True, 25, ""))
+        (run,) = watch.runs()
+        assert (run.unread, run.account and run.account.stamp) == (20, 0)  # nobody tells when
+        goes_on.set()
+        until(watch, (True, 45, ""))
+        assert watch.runs()[0].unread == 0
+        noticed = time.time_ns()
+        chain.save(45, {"w": np.zeros(9, np.float32)})
+        until(watch, (True, 46, ""))
+        (run,) = watch.runs()
+        assert run.account is not None
+        assert noticed < run.account.stamp < time.time_ns()
+
+
+def test_of_what_is_gone_nothing_is_kept(tmp_path: Path) -> None:
+    write(tmp_path / "a.lcc", 9)
+    watch = Watch([str(tmp_path)])
+    (run,) = watch.runs()
+    (tmp_path / "a.lcc").rename(tmp_path / "b.lcc")
+    assert names(watch) == ["b.lcc"]
+    assert [len(known.heads) for known in watch._known.values()] == [0, 9]
+    (tmp_path / "a.lcc").mkdir()  # another one begins under its name
+    assert [(r.name, r.number, r.account is None) for r in watch.runs()] == [
+        ("a.lcc", run.number, True), ("b.lcc", 1, False)
+    ]  # fmt: skip
+
+
+def test_what_may_be_named_instead_of_a_chain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "run.lcc")
+    watch = Watch([str(record) for record in path.iterdir() if record.suffix == ".safetensors"])
+    assert (names(watch), watch.places, steps(watch)) == (["run.lcc"], (str(path),), [2])
+    for name in ("mine/c0.pt", "dcp/step-1/__0_0.distcp"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).touch()
+    found = {name: folders.foreign(tmp_path / name) for name in ("mine", "dcp", "run.lcc", "no")}
+    assert found == {"mine": "c0.pt", "dcp": "__0_0.distcp", "run.lcc": "", "no": ""}
+
+    scan = os.scandir
+
+    def refused(where: Any) -> Any:
+        if Path(where) == tmp_path / "mine":
+            raise PermissionError(13, "Permission denied", str(where))
+        return scan(where)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    (run,) = Watch([str(tmp_path / "mine")]).runs()
+    assert "cannot be listed: [Errno 13] Permission denied" in run.problem

@@ -17,7 +17,10 @@ from streamlit.testing.v1 import AppTest
 
 import codec
 from lcviz import watching
+from lcviz.figures.watched import ago_text, runs_over_steps, since_text
+from lcviz.lab.heads import Account, Point
 from lcviz.pages import inspect, watched
+from lcviz.watching import Watched
 
 APP = Path(__file__).resolve().parents[3] / "app.py"
 MakePage = Callable[..., Any]
@@ -71,12 +74,16 @@ def test_one_chain_is_open_and_followed(started: MakePage, tmp_path: Path) -> No
     assert page.metrics["Steps"] == ("4", "0 to 3")
     assert page.at.toggle(key="inspect_follow").value
     assert "**Step 3**, the newest." in page.texts("markdown")
+    assert any(text.startswith("Last record 0 s ago") for text in page.sentences)
+    assert "open-my_location" not in page.at.session_state  # follow a weight: of the run on Live
     save(path, 4, 6)
     page.run()
     assert page.metrics["Steps"] == ("7", "0 to 6")
     assert "**Step 6**, the newest." in page.texts("markdown")
     page.set("selectbox", watched.CHOICE, watched.LIVE)
     assert any("the chain of the example run" in t for t in said(page, "markdown"))
+    assert not any(text.startswith("Last record") for text in page.sentences)
+    assert "open-my_location" in page.at.session_state
     assert not any(t.key == "inspect_follow" for t in page.at.toggle)
     page.click("watch-back")
     assert page.metrics["Steps"] == ("7", "0 to 6")
@@ -143,12 +150,41 @@ def test_what_is_named_may_be_opened_and_nothing_else(
     assert page.metrics["Steps"] == ("2", "0 to 1")
 
 
-def test_what_is_no_chain(started: MakePage, tmp_path: Path) -> None:
+def test_what_is_no_chain(
+    started: MakePage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "run.lcc"
     file.write_bytes(b"no archive")
-    (error,) = said(started("--run", file), "error")
+    page = started("--run", file)
+    (error,) = said(page, "error")
     assert error.startswith("This cannot be opened. ")
     assert "is not a readable .lcc.zip" in error
+    # A page that is left open opens it as soon as it can, by itself: here already in this run.
+    file.unlink()
+    save(file, 0, 2)
+    read, failed = inspect.read, list[int]()
+
+    def once(source: Any) -> Any:
+        if not failed:
+            failed.append(1)
+            raise codec.ChainError("the disk does not answer")
+        return read(source)
+
+    monkeypatch.setattr(inspect, "read", once)
+    assert (page.run().texts("error"), failed) == ([], [1])
+    assert page.metrics["Steps"] == ("3", "0 to 2")
+
+
+def test_what_lies_there_instead(started: MakePage, tmp_path: Path) -> None:
+    (tmp_path / "c0.pt").touch()
+    page = started("--run", tmp_path)
+    (warning,) = said(page, "warning")
+    assert warning.startswith("c0.pt is a checkpoint, but no record of a chain. *Export*")
+    (tmp_path / "c0.pt").rename(tmp_path / "__0_0.distcp")
+    (warning,) = said(page.run(), "warning")
+    assert warning.startswith("__0_0.distcp is part of a distributed checkpoint (DCP)")
+    save(tmp_path / "a.lcc", 0, 0)
+    assert said(page.run(), "warning") == []
 
 
 def test_a_damaged_record(started: MakePage, tmp_path: Path) -> None:
@@ -161,7 +197,7 @@ def test_a_damaged_record(started: MakePage, tmp_path: Path) -> None:
     page = started("--run", tmp_path)
     (error,) = said(page, "error")
     assert error.startswith(f"a.lcc: 00000003.delta.safetensors: expected {len(data)} bytes, found")
-    assert runs(page)["state"].tolist() == ["1 damaged record", "ok"]
+    assert runs(page)["state"].tolist() == ["1 damaged record", "growing"]
     data[-3] ^= 8
     record.write_bytes(data)
     assert page.run().texts("error") == []
@@ -180,7 +216,7 @@ def test_runs_side_by_side(started: MakePage, tmp_path: Path) -> None:
     page.run()
     table = runs(page)
     assert table.index.tolist() == ["soon.lcc", "two.lcc", "deeper/run.lcc"]
-    assert table["state"].tolist() == ["no record yet", "ok", "ok"]
+    assert table["state"].tolist() == ["no record yet", "growing", "growing"]
     for path, name in ((two, "two.lcc"), (four, "deeper/run.lcc")):
         row, entries = table.loc[name], codec.Chain(path).entries
         deltas = [e.nbytes for e in entries if e.kind == "delta"]
@@ -250,7 +286,7 @@ def test_a_url_that_does_not_answer(
     check(page)
     silent.clear()
     page = started("--run", url, save(tmp_path / "near.lcc", 0, 3))
-    assert runs(page)["state"].to_dict() == {"far.lcc": "not reached yet", "near.lcc": "ok"}
+    assert runs(page)["state"].to_dict() == {"far.lcc": "not reached yet", "near.lcc": "growing"}
     assert any("2 runs at **https://host/far.lcc** and **" in t for t in said(page, "markdown"))
     check(page)
     silent.set()
@@ -280,10 +316,40 @@ def test_a_record_that_leads_out_is_not_opened(
         page.set("text_input", "inspect_path", str(path))
 
 
+def test_how_long_ago_the_last_record_came() -> None:
+    now, at = 1e9, lambda seconds: int((1e9 - seconds) * 1e9)
+    assert [ago_text(s) for s in (-9, -1, 0.9, 119, 120, 7300, 2 * 86400)] == [
+        "9 s ahead", "0 s ago", "0 s ago", "1 min ago", "2 min ago", "2 h ago", "2 days ago"
+    ]  # fmt: skip
+    assert since_text(at(3), None, now) == "Last record 3 s ago."
+    often = "Last record 50 s ago; until then one came every 1.5 s."
+    ended = " No new one for so long: the training has ended, rests or stalls."
+    assert since_text(at(50), 1.5, now) == often
+    assert since_text(at(180), 1.5, now) == often.replace("50 s", "3 min")[:-1] + "." + ended
+    seldom = "Last record 10 min ago; until then one came every 5 min."
+    assert (since_text(at(600), 300, now), since_text(at(901), 300, now)) == (
+        seldom, seldom.replace("10", "15") + ended
+    )  # fmt: skip
+
+
+def test_of_many_runs_those_with_the_newest_records_are_drawn(tmp_path: Path) -> None:
+    points = (Point(0, None, 9, 9), Point(1, 0.5, 12, 18))
+    every = [
+        Watched(f"r{i}", tmp_path, i, Account(2, 1, 2, stamp, 12, 18, 3, 6, 1, (), (), points))
+        for i, stamp in enumerate([30, *range(28, 14, -1)])
+    ]
+    panel = runs_over_steps([*every[1:], every[0]], "bytes")
+    assert panel is not None
+    assert isinstance(panel.chart, dict)
+    assert [line["name"] for line in panel.chart["series"]] == [f"r{i}" for i in range(12)]
+    assert panel.sentence.endswith("Drawn are the 12 runs with the newest records.")
+
+
 def test_bases_alone_draw_nothing(started: MakePage, tmp_path: Path) -> None:
     save(tmp_path / "a.lcc", 0, 0)
     page = started("--run", tmp_path)
-    assert page.texts("info") == ["There is no delta yet, and a base is exact."]
+    (info,) = page.texts("info")
+    assert info.startswith("There is no delta yet: the first one comes with the second step")
     assert page.charts == set()
     page.set("segmented_control", "watch_measure", "bytes")
     assert page.charts == {"watched-bytes"}
