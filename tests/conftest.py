@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-import torch
 from xdist.scheduler import LoadScopeScheduling
 
 
@@ -52,6 +51,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
 @pytest.fixture(scope="session", autouse=True)
 def one_thread() -> Iterator[None]:
     """Sums come out the same every time, and models as small as these are faster on one."""
+    import torch  # seconds, which the process that only hands tests out need not wait
+
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -17,7 +17,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
@@ -184,14 +184,19 @@ class Tab:
         expect.set_options(timeout=PATIENCE)
         return expect(what)
 
-    def check_accessible(self, shown: str) -> None:
-        """Axe finds nothing critical or serious once that is shown and the script is done."""
+    def check_accessible(self, shown: str, only: Sequence[str] = ()) -> None:
+        """Axe finds nothing critical or serious once that is shown and the script is done.
+
+        only: its rules that are looked at, if not all.
+        """
         from axe_playwright_python.sync_playwright import Axe
         from playwright.sync_api import TimeoutError as NeverStill
 
         self.expecting(self.page.locator(shown).first).to_be_visible()
         app = self.page.get_by_test_id("stApp")
         self.expecting(app).to_have_attribute("data-test-script-state", "notRunning")
+        options: dict[str, Any] = {"resultTypes": ["violations"]}
+        options |= {"runOnly": list(only)} if only else {}
         told = []
         for _ in range(ATTEMPTS):
             # Colours fade in; half-way there is no contrast yet. Where a page ticks on a busy
@@ -199,7 +204,7 @@ class Tab:
             with contextlib.suppress(NeverStill):
                 still = "document.getAnimations().length === 0"
                 self.page.wait_for_function(still, timeout=STILL)
-            found = Axe().run(self.page, context=OWN, options={"resultTypes": ["violations"]})
+            found = Axe().run(self.page, context=OWN, options=options)
             bad = [v for v in found.response["violations"] if v["impact"] in SERIOUS]
             told = [
                 (v["id"], n["html"][:200], n["failureSummary"]) for v in bad for n in v["nodes"]
