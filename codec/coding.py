@@ -31,6 +31,8 @@ NS_A_PIECE = 100_000  # several times what it costs to call another thread
 BITS_A_PIECE = 2**20  # about, at most: they are written elsewhere before they get their place
 STREAMS = 8  # but not fewer streams than this, if there are so many units
 
+PAIRED = 2**12  # words of a payload, from which on tokens are looked up by two,
+TWICE = 0.8  # if that finds two so often: each of them may lie elsewhere in memory
 SPARE = 4  # words behind a stream that a decoder may look at
 
 LOOK, CHANGE = 1, 2  # modes of the kernels: compute new digests only, or move the track too
@@ -381,6 +383,9 @@ def _read(
     kernels.lookup(
         table.words, table.classes, runlength.OPEN_BITS, runlength.FIRST_RUN, width, one, many
     )
+    two = np.empty(2**kernels.FAST if not plain and e.payload.size >= PAIRED else 0, np.uint64)
+    if two.size > 0 and kernels.lookup_two(one, two) < TWICE * two.size:
+        two = two[:0]
     sizes = e.streams.astype(np.int64)
     begins, _kept = _begins(e.payload, sizes)
     pieces = workers.pieces(e.streams.size, least=kernels.LANES)
@@ -392,7 +397,7 @@ def _read(
 
     def work(i: int, scratch: workers.Scratch) -> None:
         status[i] = kernels.read(
-            begins, sizes, *pieces[i], e.stream_elements, n, k, plain, one, many,
+            begins, sizes, *pieces[i], e.stream_elements, n, k, plain, one, many, two,
             symbol_bits, runlength.FIRST_RUN, runlength.OPEN_BITS, scratch.states, scratch.listed,
             scratch.positions, scratch.found, codes, sources, tracks, starts, levels, e.columns,
             mode, sums[i], scratch.moved,

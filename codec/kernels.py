@@ -938,6 +938,37 @@ def lookup(words, classes, open_bits, first_run, width, one, many):
         many[i] = entry
 
 
+@_compiled
+def lookup_two(one, two):
+    """What the next FAST bits hold as a whole: two tokens, or one.
+
+    one: see `lookup`, of tokens. two: uint64 (2**FAST,), filled: bits in all (0-7) | elements the
+    first tells of (8-19), the second (20-31, 0 without one) | is there a second (32) | its symbol
+    (33-47) | the first's (48-62) | is too long for that, or an escape (63). Returns how many hold
+    two, 0 if too many hold none.
+    """
+    most = np.uint64(2**12 - 1)
+    pairs = none = 0
+    for i in range(two.size):
+        window = np.uint64(i)
+        used, elements = _split(one[i], window)
+        two[i] = ESCAPE
+        if one[i] == 0 or one[i] >= ESCAPE or used > np.uint64(FAST) or elements > most:
+            none += 1
+            continue
+        entry = elements << np.uint64(8) | one[i] & CODES
+        following = one[window >> used]
+        more, others = _split(following, window >> used)
+        fits = used + more <= np.uint64(FAST) and others <= most
+        if following != 0 and following < ESCAPE and fits:
+            used += more
+            entry |= others << np.uint64(20) | ONE << np.uint64(32)
+            entry |= (following & CODES) >> np.uint64(15)
+            pairs += 1
+        two[i] = entry | used
+    return pairs if none * 32 <= two.size else 0
+
+
 # Reading tokens again.
 
 
@@ -1024,23 +1055,100 @@ def _fill_one(lane, states, one, many, listed):
     states[lane, 3] = np.int64(m) - lane * ROW
 
 
+@_inlined
+def _told(entry):
+    """Of an entry of `lookup_two`: what the first token tells of, and what the second does."""
+    first = entry >> np.uint64(8) & np.uint64(2**12 - 1)
+    return first, entry >> np.uint64(20) & np.uint64(2**12 - 1)
+
+
 @_compiled
-def _fill(states, reach, one, many, symbol_bits, first_run, open_bits, listed):
+def _fill_by_two(states, reach, one, two, symbol_bits, first_run, open_bits, listed):
+    """`_fill` while no lane is at its end, by a table of `lookup_two`."""
+    few, more, second = np.uint64(one.size - 1), np.uint64(two.size - 1), np.uint64(32)
+    while True:
+        rounds = BATCH
+        for k in range(LANES):
+            left = (states[k, 1] - states[k, 0]) // LONGEST
+            rounds = min(rounds, left, (BATCH - states[k, 3]) // 2)
+        if rounds <= 0:
+            return
+        a0, a1 = np.uint64(states[0, 0]), np.uint64(states[1, 0])
+        a2, a3 = np.uint64(states[2, 0]), np.uint64(states[3, 0])
+        n0, n1 = np.uint64(states[0, 2]), np.uint64(states[1, 2])
+        n2, n3 = np.uint64(states[2, 2]), np.uint64(states[3, 2])
+        p0, p1 = np.uint64(states[0, 5]), np.uint64(states[1, 5])
+        p2, p3 = np.uint64(states[2, 5]), np.uint64(states[3, 5])
+        m0, m1 = np.uint64(states[0, 3]), np.uint64(states[1, 3]) + ROW1
+        m2, m3 = np.uint64(states[2, 3]) + ROW2, np.uint64(states[3, 3]) + ROW3
+        escape = False
+        for _ in range(rounds):
+            e0, e1 = two[_view(a0) & more], two[_view(a1) & more]
+            e2, e3 = two[_view(a2) & more], two[_view(a3) & more]
+            if (e0 | e1 | e2 | e3) >= ESCAPE:
+                escape = True
+                break
+            a0 += e0 & np.uint64(255)
+            told, others = _told(e0)
+            n0 += told
+            listed[m0] = n0 | e0 & CODES
+            n0 += others
+            listed[m0 + ONE] = n0 | (e0 << np.uint64(15)) & CODES
+            m0 += ONE + (e0 >> second & ONE)
+            _prefetch(p0 + ((n0 & reach) << np.uint64(2)))
+            a1 += e1 & np.uint64(255)
+            told, others = _told(e1)
+            n1 += told
+            listed[m1] = n1 | e1 & CODES
+            n1 += others
+            listed[m1 + ONE] = n1 | (e1 << np.uint64(15)) & CODES
+            m1 += ONE + (e1 >> second & ONE)
+            _prefetch(p1 + ((n1 & reach) << np.uint64(2)))
+            a2 += e2 & np.uint64(255)
+            told, others = _told(e2)
+            n2 += told
+            listed[m2] = n2 | e2 & CODES
+            n2 += others
+            listed[m2 + ONE] = n2 | (e2 << np.uint64(15)) & CODES
+            m2 += ONE + (e2 >> second & ONE)
+            _prefetch(p2 + ((n2 & reach) << np.uint64(2)))
+            a3 += e3 & np.uint64(255)
+            told, others = _told(e3)
+            n3 += told
+            listed[m3] = n3 | e3 & CODES
+            n3 += others
+            listed[m3 + ONE] = n3 | (e3 << np.uint64(15)) & CODES
+            m3 += ONE + (e3 >> second & ONE)
+            _prefetch(p3 + ((n3 & reach) << np.uint64(2)))
+        states[0, 0], states[1, 0], states[2, 0], states[3, 0] = a0, a1, a2, a3
+        states[0, 2], states[1, 2], states[2, 2], states[3, 2] = n0, n1, n2, n3
+        states[0, 3], states[1, 3] = m0, m1 - ROW1
+        states[2, 3], states[3, 3] = m2 - ROW2, m3 - ROW3
+        if escape:
+            for k in range(LANES):
+                entry = one[_view(np.uint64(states[k, 0])) & few]
+                _next(k, states, entry, symbol_bits, first_run, open_bits, listed)
+
+
+@_compiled
+def _fill(states, reach, one, many, two, symbol_bits, first_run, open_bits, listed):
     """Read every lane until its list is full, its stream ends, or another lane is free.
 
     states: int64 (LANES, 7), of each lane: next bit, end, elements told of, entries in its
-    list, stream (-1: the lane is free), address of the track just before the stream, and how
-    far the track is a copy of its sources. reach:
-    uint64, which bits of an element's number lead from there to what is to be prefetched: none
-    without a track. listed: uint64 (LANES * ROW,): elements told of, the symbol being the last
-    of them | symbol << 48. Four lanes are read in turn while all of them can, for a processor
+    list, stream (-1: the lane is free), address of what is soon needed just before the stream (of
+    the track, or of the sources that it is first to become a copy of), and how far it is one.
+    reach: uint64, which bits of an element's number lead from there to what is to be prefetched:
+    none without a track. two: of `lookup_two`, or empty. listed: uint64 (LANES * ROW,): elements
+    told of, the symbol being the last of them | symbol << 48. Four lanes are read in turn while all of them can, for a processor
     waits for a stream's next bit, but not for another stream.
     """
     few, more = np.uint64(one.size - 1), np.uint64(many.size - 1)
     busy = states[0, 4] >= 0
     for k in range(1, LANES):
         busy = busy and states[k, 4] >= 0
-    while busy:  # all lists are equally long in here
+    if busy and two.size > 0:
+        _fill_by_two(states, reach, one, two, symbol_bits, first_run, open_bits, listed)
+    while busy and two.size == 0:  # all lists are equally long in here
         rounds = BATCH - states[0, 3]
         for k in range(LANES):
             rounds = min(rounds, (states[k, 1] - states[k, 0]) // LONGEST)
@@ -1137,7 +1245,7 @@ def _become(sources, tracks, starts, begin, end, changes):
 
 @_compiled
 def read(
-    begins, sizes, first, last, elements, n, n_levels, plain, one, many, symbol_bits,
+    begins, sizes, first, last, elements, n, n_levels, plain, one, many, two, symbol_bits,
     first_run, open_bits, states, listed, positions, found, codes, sources, tracks, starts,
     levels, columns, mode, sums, scratch,
 ):  # fmt: skip
@@ -1145,17 +1253,18 @@ def read(
 
     begins: int64, 8 x the address of each stream; 16 bytes behind its end can be read too.
     sizes: int64, their bits. elements: of every stream but the last. n: of all. plain:
-    zeros are coded too. one, many: see `lookup`. states, listed: see `_fill`;
-    positions: uint32 and found: uint16, both (ROW,); all scratch. codes: uint8 or uint16 (n,),
-    zeros, filled if mode is 0. sources: what the track is first to become a copy of, or empty.
-    tracks ... scratch: see `_advance`. Returns a STREAM_* status; never reads or writes out of
-    bounds.
+    zeros are coded too. one, many: see `lookup`. two: see `lookup_two`, or empty. states, listed:
+    see `_fill`; positions: uint32 and found: uint16, both (ROW,); all scratch. codes: uint8 or
+    uint16 (n,), zeros, filled if mode is 0. sources: what the track is first to become a copy of,
+    or empty. tracks ... scratch: see `_advance`. Returns a STREAM_* status; never reads or writes
+    out of bounds.
 
     A lane whose stream is at its end takes the next one: streams differ in length, and a lane
     that idles would leave the others waiting for memory.
     """
     following, free = first, LANES
-    reach = np.uint64(0) if mode == 0 or sources.size > 0 else LOW32
+    reach = np.uint64(0) if mode == 0 else LOW32
+    ahead = sources if sources.size > 0 else tracks
     states[:, 4] = -1
     while following < last or free < LANES:
         for k in range(LANES):
@@ -1169,12 +1278,12 @@ def read(
                 if mode != 0:  # right for most: a stream seldom holds more than one tensor
                     before = following * elements - 1
                     segment = _segment_of(starts, before + 1)
-                    states[k, 5] = np.int64(tracks[segment]) + 4 * (before - starts[segment])
+                    states[k, 5] = np.int64(ahead[segment]) + 4 * (before - starts[segment])
                 following += 1
                 free -= 1
             states[k, 3] = 0
         _fill(
-            states, reach, one, many, np.uint64(symbol_bits), first_run, open_bits, listed
+            states, reach, one, many, two, np.uint64(symbol_bits), first_run, open_bits, listed
         )  # fmt: skip
         for k in range(LANES):
             if states[k, 4] < 0:

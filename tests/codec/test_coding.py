@@ -3,6 +3,7 @@ past the named errors or out of bounds."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -527,6 +528,37 @@ def test_words_too_long_for_the_first_look(coder: str, n_streams: int, zeros: fl
     assert e.table is not None
     assert e.table.lengths.max() > kernels.FAST
     assert (codec.decode(e).codes == q.codes).all()
+    with by_two():
+        assert (codec.decode(e).codes == q.codes).all()
+
+
+@contextlib.contextmanager
+def by_two() -> Iterator[None]:
+    """Tokens are looked up by two, however few there are and however seldom two fit."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(coding, "PAIRED", 0)
+        patch.setattr(coding, "TWICE", 0)
+        yield
+
+
+@pytest.mark.parametrize(("zeros", "twice"), [(0.65, True), (0.9, False)])
+def test_tokens_are_looked_up_by_two_where_most_are_short(
+    zeros: float, twice: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    q = quantized(rng.integers(1, 4, 9 * UNIT) * (rng.random(9 * UNIT) >= zeros))
+    e = codec.encode(q, "runlength")
+    assert e.payload.size > coding.PAIRED
+    seen = []
+    read = kernels.read
+
+    def spied(*arguments: Any) -> Any:
+        seen.append(arguments[10].size)
+        return read(*arguments)
+
+    monkeypatch.setattr(kernels, "read", spied)
+    assert (codec.decode(e).codes == q.codes).all()
+    assert set(seen) == {2**kernels.FAST if twice else 0}
 
 
 # Damaged encodings: every kind of stream, every kind of damage.
@@ -623,7 +655,11 @@ def check_damaged(e: codec.Encoded, shape: tuple[int, ...]) -> bool:
         q = codec.decode(e)
     except codec.PayloadError:
         q = None
+        with by_two(), pytest.raises(codec.PayloadError):
+            codec.decode(e)
     else:
+        with by_two():
+            assert (codec.decode(e).codes == q.codes).all()
         assert q.codes.shape == shape
         assert q.codes.max(initial=0) < e.levels.size
     n = shape[0]
