@@ -1139,8 +1139,8 @@ def _fill(states, reach, one, many, two, symbol_bits, first_run, open_bits, list
     the track, or of the sources that it is first to become a copy of), and how far it is one.
     reach: uint64, which bits of an element's number lead from there to what is to be prefetched:
     none without a track. two: of `lookup_two`, or empty. listed: uint64 (LANES * ROW,): elements
-    told of, the symbol being the last of them | symbol << 48. Four lanes are read in turn while all of them can, for a processor
-    waits for a stream's next bit, but not for another stream.
+    told of, the symbol being the last of them | symbol << 48. Four lanes are read in turn while all
+    of them can, for a processor waits for a stream's next bit, but not for another stream.
     """
     few, more = np.uint64(one.size - 1), np.uint64(many.size - 1)
     busy = states[0, 4] >= 0
