@@ -17,6 +17,7 @@ from .checkpointer import Checkpointer
 from .coding import Encoded, decode, encode
 from .errors import (
     ArchiveError,
+    BudgetError,
     ChainError,
     ChainNotFoundError,
     CodeTableError,
@@ -57,6 +58,7 @@ __all__ = [
     "ArchiveError",
     "Bucket",
     "Buckets",
+    "BudgetError",
     "Chain",
     "ChainError",
     "ChainNotFoundError",

@@ -94,7 +94,7 @@ class Background:
         """Hand a state over. Raises what the save before did."""
         self._hand_over(again=True)
         if self._skips and self._is_busy():
-            return Saved(step, "skipped", 0, layout.nbytes, 0.0)
+            return Saved(step, "skipped", 0, layout.nbytes, 0.0, lossy_nbytes=layout.lossy_nbytes)
         self._settle()
         if self._line.closed:
             raise WriteError(f"{self.path}: nothing is saved any more, it was closed")

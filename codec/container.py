@@ -56,19 +56,19 @@ def seal(metadata: dict[str, Any], arrays: Arrays) -> bytes:
     return b"".join((view[: found.start(2)], _blake3(data), view[found.end(2) :]))
 
 
-def unseal(data: bytes, where: str) -> tuple[dict[str, Any], Arrays, str]:
-    """Metadata, arrays and digest of a file whose bytes are the ones that were written.
+def unseal(data: bytes, where: str) -> tuple[dict[str, Any], Arrays, str, dict[str, Any]]:
+    """Metadata, arrays, digest and header of a file whose bytes are the ones that were written.
 
     Every array is a copy in memory of its own, aligned. Raises TruncatedRecordError,
     ForeignRecordError, DigestError, VersionError or MalformedRecordError, each naming
     ``where``, what was expected and what was found.
     """
-    start, _ = _header_of(data, len(data), where)
+    start, header = _header_of(data, len(data), where)
     line, digest = _checked_line(data, start, where)
     metadata = line_of(line, where)
     arrays = _read_arrays(data, where)
     metadata |= more_of(arrays.pop(MORE, None), where)
-    return metadata, arrays, digest
+    return metadata, arrays, digest, header
 
 
 def peek(file: IO[bytes], nbytes: int, where: str) -> tuple[dict[str, Any], dict[str, Any]]:

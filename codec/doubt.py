@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from .errors import LccError, TrackDigestError
 from .state import Arrays
 from .track import Step, Tracker, digest_sums, look, same_bits
+from .untrusted import names_of
 
 
 def examined(
@@ -57,12 +58,6 @@ def differing(sums: Mapping[str, int], meant: Mapping[str, int]) -> list[str]:
     return [name for name, digest in meant.items() if sums.get(name) != digest]
 
 
-def first_of(names: Iterable[str]) -> str:
-    """The first one, at a length fit for a message, and how many more there are."""
-    first, *more = dict.fromkeys(names)
-    return f"{first[:80]!r}" + (f" and {len(more)} more" if more else "")
-
-
 def _differing_arrays(arrays: Arrays, meant: Arrays) -> list[str]:
     return [n for n, a in meant.items() if n not in arrays or not same_bits(arrays[n], a)]
 
@@ -72,4 +67,4 @@ def _answer(ask: Callable[[], Iterable[str]], nothing: str) -> str:
         names = list(ask())
     except LccError as exc:
         return f"{type(exc).__name__}: {exc}"[:120]
-    return f"not {nothing}, in {first_of(names)}" if names else nothing
+    return f"not {nothing}, in {names_of(names, 1)}" if names else nothing

@@ -3,6 +3,7 @@
 LccError
 |- InputError (also ValueError)      what the caller passed in
 |  |- SettingsError                  bits, scope or coder outside their range
+|  |  `- BudgetError                 a budget that holds nothing of what has changed
 |  |- DTypeError                     a dtype this function does not take
 |  |- NonFiniteError                 NaN or infinity where a number is needed
 |  |- StateMismatchError             names, shapes or dtypes differ from the track's
@@ -42,6 +43,10 @@ class InputError(LccError, ValueError):
 
 class SettingsError(InputError):
     """A setting (bits, scope, coder, step) is outside its range."""
+
+
+class BudgetError(SettingsError):
+    """A budget is too small to hold anything of lossy tensors that have changed."""
 
 
 class DTypeError(InputError):

@@ -95,9 +95,11 @@ def _pointer(_context, _address):
 def _difference(_context, _u, _track, _out, _limit):
     """Subtract 64 float32 and say which are large.
 
-    Writes u - track to out, all three given as addresses. Bit i of the result: the magnitude
-    of the i-th difference, as an integer, is at least the limit. LLVM's vectors are the same
-    on every processor; with AVX-512 this takes 4 subtractions and 4 comparisons.
+    Writes u - track to out, all three given as addresses. Bit i of the result: the i-th u has
+    other bits than its track, and the magnitude of their difference, as an integer, is at least
+    the limit. Where both are the same infinity or NaN nothing has changed, though their
+    difference is NaN. LLVM's vectors are the same on every processor; with AVX-512 this takes 4
+    subtractions and 8 comparisons.
     """
     element, index = ir.IntType(32), ir.IntType(32)
     floats, words = ir.VectorType(ir.FloatType(), WORD), ir.VectorType(element, WORD)
@@ -118,7 +120,8 @@ def _difference(_context, _u, _track, _out, _limit):
         every = ir.Constant(ir.VectorType(index, WORD), [0] * WORD)
         limits = builder.shuffle_vector(limits, nothing, every)
         large = builder.icmp_unsigned(">=", magnitudes, limits)
-        return builder.bitcast(large, ir.IntType(WORD))
+        differs = builder.icmp_unsigned("!=", *(builder.bitcast(v, words) for v in values))
+        return builder.bitcast(builder.and_(large, differs), ir.IntType(WORD))
 
     return types.uint64(types.uint64, types.uint64, types.uint64, types.uint32), generate
 
@@ -374,7 +377,8 @@ def collect(
 
 @_compiled
 def _gather(sources, tracks, starts, segment, begin, delta):
-    """u - track of a block that several tensors share, or that the last one ends in."""
+    """u - track of a block that several tensors share, or that the last one ends in; 0 where both
+    have the same bits."""
     end = min(begin + BLOCK, starts[-1])
     for i in range(BLOCK):
         position = begin + i
@@ -384,9 +388,10 @@ def _gather(sources, tracks, starts, segment, begin, delta):
         while starts[segment + 1] <= position:
             segment += 1
         size = starts[segment + 1] - starts[segment]
-        u = carray(_pointer(sources[segment]), (size,))
-        track = carray(_pointer(tracks[segment]), (size,))
-        delta[i] = u[position - starts[segment]] - track[position - starts[segment]]
+        u = carray(_pointer(sources[segment]), (size,))[position - starts[segment]]
+        track = carray(_pointer(tracks[segment]), (size,))[position - starts[segment]]
+        same = np.float32(u).view(np.uint32) == np.float32(track).view(np.uint32)
+        delta[i] = 0 if same else u - track
     return segment
 
 

@@ -20,9 +20,9 @@ from . import tree
 from .coded import ARRAY, HEAD, WORD, Coded, Cut, join, taken
 from .coding import MAX_LEVELS
 from .container import seal, unseal
-from .doubt import differing, first_of
+from .doubt import differing
 from .errors import InputError, MalformedRecordError, PayloadError, TrackDigestError
-from .metadata import DIGEST, FORMAT
+from .metadata import DIGEST, FORMAT, MORE
 from .state import Arrays, Layout, TensorSpec, is_storable
 from .tables import CodeTable
 from .track import (
@@ -33,11 +33,13 @@ from .track import (
     digest_sums,
     look,
 )
-from .untrusted import short, typed
+from .untrusted import names_of, short, typed
 
 KINDS = ("base", "delta", "merged")
 PREFIX = "t/"  # before every tensor's name, so that no name can collide with ours
+VALUES = "values"
 SENT = "sent"
+PADDING = 8  # bytes at most that safetensors fills a header up with
 RUN = 16  # hex digits: enough to tell runs apart
 MAX_TEXT = 2**26  # bytes of a structure or of values: a JSON parser's memory once more
 MAX_LENGTHS = 2**26  # of the code tables sent last: a few bytes may stand for thousands
@@ -54,8 +56,8 @@ class Record:
 
     where: name for messages. digest: BLAKE3 of 128 bits, hex, of the file. run: what that of the
     chain's first record begins with. parent: identity of the record before it, None for the first.
-    track: xxh3-128, hex, of the rebuilt track. replaces: identity of the record in whose place it
-    stands, None if there was none.
+    track: xxh3-128, hex, of the rebuilt track. header: where the file has its arrays. replaces:
+    identity of the record in whose place it stands, None if there was none.
     """
 
     where: str
@@ -68,7 +70,22 @@ class Record:
     nbytes: int
     metadata: dict[str, Any]
     arrays: Arrays
+    header: dict[str, Any]
     replaces: str | None = None
+
+    @property
+    def exact_nbytes(self) -> int:
+        """Bytes of the file that are stored exactly: tensors and values, with their entries in the
+        header; in a delta also the names of those that are not finite. All of a base."""
+        if self.kind == "base":
+            return self.nbytes
+        total = 0
+        for name, entry in self.header.items():
+            if name.startswith((PREFIX, VALUES)) or (name == MORE and self.kind == "delta"):
+                begin, end = entry["data_offsets"]
+                text = json.dumps({name: entry}, ensure_ascii=False, separators=(",", ":"))
+                total += end - begin + len(text.encode()) - 1  # a comma, but no braces
+        return total
 
     @property
     def identity(self) -> str:
@@ -130,30 +147,23 @@ def dump_delta(place: Place, track: str, delta: Step) -> bytes:
     return _dump_delta(place, track, delta, join(delta.groups) | values_array(delta.values))
 
 
-def overhead(
-    digits: int,
-    layout: Layout,
-    exact: Arrays,
-    scope: str,
-    coder: str,
-    budget: float,
-    has_values: bool = False,
+def header_nbytes(
+    digits: int, layout: Layout, exact: Arrays, scope: str, coder: str, budget: float
 ) -> int:
-    """Bytes of a delta record that fits the budget, but for payload, tables, levels, exact
-    tensors and the text of values: at most so many, and hardly fewer.
+    """Bytes of a delta record that a budget pays for besides code words, tables and levels: at most
+    so many, and hardly fewer.
 
-    digits: of the step. exact: those tensors. Found by writing one whose numbers in the header
-    are as long as they may get.
+    digits: of the step. exact: the tensors stored exactly; their own entries do not count. Found by
+    writing a record whose numbers in the header are as long as they may get.
     """
     n_alphabets = len(list(alphabets(layout, scope)))
-    coded = np.zeros(int(budget * layout.nbytes) // WORD, np.uint32)
+    coded = np.zeros(int(budget * layout.lossy_nbytes) // WORD, np.uint32)
     arrays: Arrays = {ARRAY: coded} if n_alphabets else {}
     step = Step((), exact, (), None, scope, coder, budget)
     place = Place(10**digits - 1, "0" * RUN, "0" * DIGEST)
-    texts = values_array({0: "null"} if has_values else {})
-    data = _dump_delta(place, "0" * 32, step, arrays | texts)
-    counted = [*exact.values(), *arrays.values()]
-    return len(data) - sum(array.nbytes for array in counted) + HEAD * n_alphabets
+    longest = load(_dump_delta(place, "0" * 32, step, arrays), "the longest header")
+    lossy = longest.nbytes - longest.exact_nbytes - sum(a.nbytes for a in arrays.values())
+    return lossy + HEAD * n_alphabets + PADDING
 
 
 def load(data: bytes, where: str) -> Record:
@@ -162,7 +172,7 @@ def load(data: bytes, where: str) -> Record:
     Raises TruncatedRecordError, ForeignRecordError, DigestError, VersionError or
     MalformedRecordError, each naming ``where``, what was expected and what was found.
     """
-    metadata, arrays, digest = unseal(data, where)
+    metadata, arrays, digest, header = unseal(data, where)
     try:
         step, kind = typed(metadata["step"], int), typed(metadata["kind"], str)
         track = _hex(metadata["track"], _HEX_XXH3)
@@ -180,7 +190,7 @@ def load(data: bytes, where: str) -> Record:
         raise MalformedRecordError(where, f"a step from 0 to {MAX_STEP}", short(step))
     return Record(
         where, step, kind, digest, run or digest[:RUN], parent, track, len(data), metadata,
-        arrays, replaces,
+        arrays, header, replaces,
     )  # fmt: skip
 
 
@@ -361,7 +371,7 @@ def check_track(
     found = track_digest(layout, state, sums, values)
     if found != track:
         off = differing(sums, meant or {})
-        found += f" with another {first_of(off)}" if off else ""
+        found += f" with another {names_of(off, 1)}" if off else ""
         raise TrackDigestError(where, f"a track of digest {track}", found)
 
 

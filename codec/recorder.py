@@ -33,11 +33,12 @@ from .errors import (
     WriteError,
 )
 from .location import Location
-from .record import Place
+from .record import Place, Record
 from .skipped import warn
 from .source import record_name
 from .state import Arrays, Layout, copy_arrays
 from .track import Step, Tracker, check_settings
+from .untrusted import names_of
 from .upkeep import KEEP, advised, intact, superseded
 from .walk import whole
 
@@ -55,8 +56,11 @@ _log = logging.getLogger(__name__)
 class Saved:
     """What one save wrote.
 
-    nbytes: size of the record on disk. full_nbytes: size of the same state uncompressed
-    (float32 for lossy tensors). seconds: of the whole save. levels: other than 0, of all alphabets.
+    nbytes: size of the record on disk. exact_nbytes: what of it is stored exactly, and so outside
+    a budget: tensors and values, with their entries in the header; all of a base. full_nbytes: size
+    of the same state uncompressed (float32 for lossy tensors). lossy_nbytes: the lossy tensors'
+    part of full_nbytes, which a budget is a share of. seconds: of the whole save. levels: other
+    than 0, of all alphabets.
     tables: how many code tables are new, and how many are ones sent before. non_finite: tensors
     with NaN or infinity in their delta, stored whole. delta: what was encoded; None on a base, and
     where another process did it. stages: seconds of "encode" (all up to the record's bytes),
@@ -78,6 +82,8 @@ class Saved:
     stages: Mapping[str, float] = field(default_factory=dict)
     commit: float = 0.0
     began: float = 0.0
+    exact_nbytes: int = 0
+    lossy_nbytes: int = 0
 
     @property
     def ratio(self) -> float:
@@ -144,7 +150,7 @@ class Recorder:
         self._end: _End | None = None
         self._begun: str | None = None  # the record that may be there though nobody was told
         self._values: tuple[str, ...] = ()
-        self._known_overhead: tuple[tuple[Any, ...], int] = ((), 0)
+        self._known_header: tuple[tuple[Any, ...], int] = ((), 0)
         self._directory = s.path.store(takes_over=s.resume)
         try:
             self._begin(s.resume)
@@ -179,7 +185,7 @@ class Recorder:
         kind = "base" if delta is None else "delta"
         name = record_name(step, kind)
         encoded = time.perf_counter()
-        digest = self._decode_again(data, name, tracker, delta, arrays, values)
+        record = self._decode_again(data, name, tracker, delta, arrays, values)
         checked = time.perf_counter()
         self.tracker = None  # should what follows be interrupted, the next save is a base
         self._begun = name
@@ -191,13 +197,13 @@ class Recorder:
                 self._begun = None
             raise
         written = time.perf_counter()
-        self._end = _End(step, digest, end.run if end else digest[: records.RUN], name)
+        self._end = _End(step, record.digest, record.run, name)
         self.tracker, self._values = _committed(tracker, delta), values
         self._since = self._since.and_then(kind, len(data))
         if kind == "base":
             self._forget()
         ends = started, encoded, checked, written, time.perf_counter()
-        return _told(step, kind, len(data), layout, ends, delta, written - synced)
+        return _told(record, layout, ends, delta, written - synced)
 
     def _take_back(self) -> None:
         """Remove the record of a save that was interrupted before anybody could be told: another
@@ -275,25 +281,24 @@ class Recorder:
 
     def _delta(self, tracker: Tracker, step: int, arrays: Arrays, values: tuple[str, ...]) -> Step:
         changed = {i: v for i, (v, old) in enumerate(zip(values, self._values)) if v != old}
-        texts = sum(len(v) + 12 for v in changed.values())
 
-        def overhead(exact: Arrays) -> int:
-            return self._overhead(step, tracker.layout, exact, bool(changed)) + texts
+        def header(exact: Arrays) -> int:
+            return self._header_nbytes(step, tracker.layout, exact)
 
-        return replace(tracker.prepare_arrays(arrays, overhead), values=changed)
+        return replace(tracker.prepare_arrays(arrays, header), values=changed)
 
-    def _overhead(self, step: int, layout: Layout, exact: Arrays, has_values: bool) -> int:
-        """Bytes of a delta record that a budget has to pay for besides those of the step."""
+    def _header_nbytes(self, step: int, layout: Layout, exact: Arrays) -> int:
+        """Bytes of a delta's header that a budget has to pay for."""
         if self.budget is None:
             return 0
         digits = len(str(step))
-        key = (digits, layout, has_values, *exact)
-        if self._known_overhead[0] != key:
-            nbytes = records.overhead(
-                digits, layout, exact, self.scope, self.coder, self.budget, has_values
+        key = (digits, layout, *exact)
+        if self._known_header[0] != key:
+            nbytes = records.header_nbytes(
+                digits, layout, exact, self.scope, self.coder, self.budget
             )
-            self._known_overhead = (key, nbytes)
-        return self._known_overhead[1]
+            self._known_header = (key, nbytes)
+        return self._known_header[1]
 
     def _decode_again(
         self,
@@ -303,8 +308,8 @@ class Recorder:
         delta: Step | None,
         arrays: Arrays,
         values: tuple[str, ...],
-    ) -> str:
-        """Rebuild the track from the bytes about to be published; returns their digest.
+    ) -> Record:
+        """Rebuild the track from the bytes about to be published; returns their record.
 
         delta: what was encoded, of these arrays and values; None for a base. Raises
         TrackDigestError if they do not lead to the track that was meant.
@@ -312,7 +317,7 @@ class Recorder:
         record = records.load(data, name)
         if delta is None:
             records.base_of(record)
-            return record.digest
+            return record
         step = records.delta_of(record, tracker.layout, tracker.tables)
         try:
             records.apply_checked(
@@ -327,7 +332,7 @@ class Recorder:
             if changed(tracker):
                 self.tracker = None  # the next save is a base
             raise error from exc
-        return record.digest
+        return record
 
 
 def _track_after(tracker: Tracker, delta: Step, values: tuple[str, ...]) -> str:
@@ -367,23 +372,19 @@ def check_step(step: Any, newest: int | None) -> int:
 
 
 def _told(
-    step: int,
-    kind: str,
-    nbytes: int,
-    layout: Layout,
-    ends: Sequence[float],
-    delta: Step | None,
-    commit: float,
+    record: Record, layout: Layout, ends: Sequence[float], delta: Step | None, commit: float
 ) -> Saved:
     coded = [group.encoded for group in delta.groups] if delta else []
     tables = [e.cached for e in coded if e.table]
     non_finite = delta.non_finite if delta else ()
     if non_finite:
-        names = ", ".join(map(repr, non_finite))
-        _log.warning("step %d: NaN or infinity in %s; stored whole in this step", step, names)
+        names = names_of(non_finite)
+        _log.warning(
+            "step %d: NaN or infinity in %s; stored whole in this step", record.step, names
+        )
     stages = {name: end - begin for name, begin, end in zip(STAGES, ends, ends[1:])}
     return Saved(
-        step, kind, nbytes, layout.nbytes, ends[-1] - ends[0],
+        record.step, record.kind, record.nbytes, layout.nbytes, ends[-1] - ends[0],
         sum(e.levels.size - 1 for e in coded), (tables.count(False), tables.count(True)),
-        non_finite, delta, stages, commit, ends[0],
+        non_finite, delta, stages, commit, ends[0], record.exact_nbytes, layout.lossy_nbytes,
     )  # fmt: skip

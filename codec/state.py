@@ -105,6 +105,11 @@ class Layout:
         """Bytes of the whole track, the denominator of every ratio: float32 where lossy."""
         return sum(t.track_nbytes for t in self.tensors)
 
+    @property
+    def lossy_nbytes(self) -> int:
+        """Bytes of the lossy tensors in float32: what a budget is a share of."""
+        return sum(t.track_nbytes for t in self.tensors if t.lossy)
+
 
 def is_tensor(value: object) -> bool:
     """Whether this is a numpy array or scalar or a torch tensor; a numpy.float64 is a float."""

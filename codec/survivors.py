@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,12 +136,31 @@ class _Rooms:
 _rooms = _Rooms()
 
 
+@dataclass(frozen=True)
+class Collected:
+    """The survivors of a delta, and the histogram of the bins that matter.
+
+    histogram: right for every bin in it. The survivors' codes are what its `noted` says.
+    """
+
+    segments: Segments
+    survivors: Survivors
+    histogram: Histogram
+
+    def at_least(self, magnitude: int) -> Collected:
+        """The elements of at least this magnitude, given as bits, and no others. They take the
+        place of these survivors, whose memory they use."""
+        s, noted = self.survivors, self.histogram.noted
+        histogram, _ = _collect(self.segments, N_BINS, magnitude, noted, s)
+        return replace(self, histogram=histogram)
+
+
 @contextmanager
-def collected(segments: Segments, keep: int | None) -> Iterator[tuple[Survivors, Histogram]]:
+def collected(segments: Segments, keep: int | None) -> Iterator[Collected]:
     """The survivors of sources - tracks, and the histogram of the bins that matter.
 
-    keep: how many of the largest buckets there will be, None for all. The histogram is right
-    for every bin in it, and holds the ``keep`` largest. The codes are what its `noted` says.
+    keep: how many of the largest buckets there will be, None for all. The histogram holds the
+    ``keep`` largest.
     """
     most = N_BINS if keep is None else keep
     with _rooms.borrow(segments.n, 1) as survivors:
@@ -152,11 +171,11 @@ def collected(segments: Segments, keep: int | None) -> Iterator[tuple[Survivors,
             histogram, least = _collect(segments, most, least, FOLDED_BINS, survivors)
             fits = histogram.fits_a_byte
         if fits:
-            yield survivors, histogram.above(least)
+            yield Collected(segments, survivors, histogram.above(least))
             return
     with _rooms.borrow(segments.n, 2) as survivors:
         histogram, least = _collect(segments, most, least, EXACT_BINS, survivors)
-        yield survivors, histogram.above(least)
+        yield Collected(segments, survivors, histogram.above(least))
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .budget import check_budget, fit
+from .budget import Budget, check_budget, fit
 from .coding import (
     CHANGE,
     LOOK,
@@ -29,9 +29,9 @@ from .coding import (
     settle,
 )
 from .errors import SettingsError, StateMismatchError, TrackDigestError
-from .quantize import Buckets, Histogram, check_bits, n_promoted
+from .quantize import Buckets, check_bits, n_promoted
 from .state import Arrays, Layout, TensorSpec, copy_arrays, layout_of, to_arrays
-from .survivors import Segments, Survivors, collected
+from .survivors import Collected, Segments, collected
 from .tables import CodeTable, Counts
 
 SCOPES = ("model", "tensor")
@@ -148,6 +148,10 @@ class Tracker:
 
         Raises what `prepare` does; the track then stays where it is.
         """
+        if self.budget is not None:  # which may turn out too small when half is encoded
+            step = self.prepare(state)
+            self.commit(step)
+            return step
         step = self._encode(self._arrays(state), CHANGE)
         self._moving = True
         for name, array in step.exact.items():
@@ -159,19 +163,18 @@ class Tracker:
         """Encode the distance from the track to ``state``; the track stays where it is.
 
         Raises StateMismatchError if names, shapes or dtypes differ from the first state's,
-        DTypeError for what is no tensor.
+        DTypeError for what is no tensor, BudgetError if the budget holds nothing of lossy
+        tensors that have changed.
         """
         return self.prepare_arrays(self._arrays(state))
 
-    def prepare_arrays(
-        self, arrays: Arrays, overhead: Callable[[Arrays], int] = lambda _: 0
-    ) -> Step:
+    def prepare_arrays(self, arrays: Arrays, header: Callable[[Arrays], int] = lambda _: 0) -> Step:
         """`prepare` of what `state.to_arrays` makes of a state of the track's layout.
 
-        overhead: given the exact tensors of the step, the bytes that a budget has to pay for
-        besides the step's own.
+        header: given the exact tensors of the step, the bytes of the record's header that a
+        budget has to pay for.
         """
-        return self._encode(arrays, LOOK, overhead)
+        return self._encode(arrays, LOOK, header)
 
     def commit(self, step: Step) -> None:
         """Advance the track by a step that `prepare` returned last.
@@ -198,7 +201,7 @@ class Tracker:
         return to_arrays(state, self.layout)
 
     def _encode(
-        self, arrays: Arrays, mode: int, overhead: Callable[[Arrays], int] = lambda _: 0
+        self, arrays: Arrays, mode: int, header: Callable[[Arrays], int] = lambda _: 0
     ) -> Step:
         if self._moving:
             raise StateMismatchError(
@@ -211,15 +214,17 @@ class Tracker:
             if not t.lossy and not same_bits(arrays[t.name], self.state[t.name])
         }
         sums, non_finite, groups = dict(self.sums), set(), {}
-        spent = overhead(stored) + sum(array.nbytes for array in stored.values())
+        budget = None
+        if self.budget is not None:
+            budget = Budget(self.budget, self.layout, self.coder, header(stored))
         shares = list(alphabets(self.layout, self.scope))
-        for tensors in sorted(shares, key=lambda ts: not ts[0].family):  # a budget's rest: last
-            room = None if tensors[0].family else self._room(spent)
-            group, bad = self._encode_group(tensors, arrays, mode, room, sums)
+        for tensors in sorted(shares, key=budget.order) if budget else shares:
+            group, bad = self._encode_group(tensors, arrays, mode, budget, sums)
             if group:
                 groups[tensors] = group
-                spent += group.encoded.nbytes if tensors[0].family else 0
             non_finite |= bad
+        if budget:
+            budget.check()
         stored |= {name: arrays[name].copy() for name in non_finite}
         sums |= {name: digest(stored[name]) for name in non_finite}
         names = [t.name for t in self.layout.tensors]
@@ -235,29 +240,29 @@ class Tracker:
         tensors: tuple[TensorSpec, ...],
         arrays: Arrays,
         mode: int,
-        room: float | None,
+        budget: Budget | None,
         sums: dict[str, int],
     ) -> tuple[Group | None, set[str]]:
         """One alphabet, and the names of its tensors that must be stored whole.
 
-        room: bytes for an element. sums: advanced by the digests' changes.
+        sums: advanced by the digests' changes.
         """
         name = alphabet_name(self.scope, tensors)
-        keep = None if room is not None else n_promoted(family_bits(tensors, self.bits))
+        keep = None if budget else n_promoted(family_bits(tensors, self.bits))
         segments = Segments(
             [self.state[t.name] for t in tensors], [arrays[t.name] for t in tensors]
         )
-        with np.errstate(all="ignore"), collected(segments, keep) as (survivors, histogram):
-            if not histogram.n_non_finite:
+        with np.errstate(all="ignore"), collected(segments, keep) as found:
+            if not found.histogram.n_non_finite:
                 previous = self.tables.get(name)
                 cautious = tensors[0].family != "" and all(
                     arrays[t.name].min() >= 0 for t in tensors
                 )
-                message, buckets = self._message(
-                    tensors, survivors, histogram, room, previous, cautious
-                )
+                message, buckets = self._message(tensors, found, budget, previous, cautious)
                 self._moving = mode == CHANGE
                 encoded, changes = code(message, self.coder, previous, segments, mode)
+                if budget:
+                    budget.spend(tensors, encoded.nbytes)
                 for t, change in zip(tensors, changes.tolist()):
                     sums[t.name] = (sums[t.name] + change) % 2**64
                 return Group(tensors, encoded, buckets.first(encoded.levels.size - 1)), set()
@@ -265,35 +270,30 @@ class Tracker:
         rest = tuple(t for t in tensors if t.name not in bad)
         if not rest:
             return None, bad
-        group, worse = self._encode_group(rest, arrays, mode, room, sums)
+        group, worse = self._encode_group(rest, arrays, mode, budget, sums)
         return group, bad | worse
 
     def _message(
         self,
         tensors: tuple[TensorSpec, ...],
-        survivors: Survivors,
-        histogram: Histogram,
-        room: float | None,
+        found: Collected,
+        budget: Budget | None,
         previous: CodeTable | None,
         cautious: bool,
     ) -> tuple[Message, Buckets]:
+        survivors, histogram = found.survivors, found.histogram
         n, bits = survivors.n, family_bits(tensors, self.bits)
         shape = tensors[0].shape if len(tensors) == 1 else (n,)
-        if room is not None:
-            fitted = fit(survivors, histogram, self.coder, previous, room * n)
+        if budget and not tensors[0].family:
+            fitted = fit(found, self.coder, previous, budget.room(tensors))
+            if not len(fitted.buckets) and histogram.count.any():
+                budget.lacks(tensors, fitted.nbytes)
             return fitted.message(shape), fitted.buckets
         buckets = histogram.buckets().promoted(bits)
         counts = buckets.counts(n)
         units, tokens = settle(survivors, histogram.final(buckets), counts, self.coder)
         levels = buckets.cautious_levels if cautious else buckets.levels
         return Message(survivors, units, Counts(counts, tokens), levels, shape, bits), buckets
-
-    def _room(self, spent: int) -> float | None:
-        """Bytes an element of the model may take, None without a budget."""
-        if self.budget is None:
-            return None
-        n = sum(t.size for t in self.layout.tensors if t.lossy and not t.family)
-        return max(0.0, self.budget * self.layout.nbytes - spent) / max(n, 1)
 
 
 def apply(step: Step, state: Arrays, out: Arrays | None = None) -> None:
@@ -368,9 +368,19 @@ def _track_of(group: Group, state: Arrays) -> Segments:
     return Segments([state[t.name] for t in group.tensors])
 
 
-def _is_finite(array: NDArray[np.float32], track: NDArray[np.float32]) -> bool:
+def difference(array: NDArray[Any], track: NDArray[Any]) -> NDArray[Any]:
+    """The delta from a track to a tensor of its shape and dtype: 0 where both have the same bits,
+    also those of an infinity or NaN, whose difference is NaN."""
     with np.errstate(all="ignore"):
-        return bool(np.isfinite(array - track).all())
+        delta = np.asarray(array - track)
+    if not np.isfinite(delta).all():
+        bits = f"u{delta.dtype.itemsize}"
+        delta = np.where(array.view(bits) == track.view(bits), delta.dtype.type(0), delta)
+    return delta
+
+
+def _is_finite(array: NDArray[np.float32], track: NDArray[np.float32]) -> bool:
+    return bool(np.isfinite(difference(array, track)).all())
 
 
 def same_bits(a: NDArray[Any], b: NDArray[Any]) -> bool:

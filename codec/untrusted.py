@@ -7,6 +7,7 @@ Every cap stands with its reason. Not done here: what the values mean (container
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from .errors import ForeignRecordError, RecordError
@@ -59,3 +60,10 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(result) != len(pairs):
         raise ValueError("a key stands twice")
     return result
+
+
+def names_of(names: Iterable[str], most: int = 3) -> str:
+    """The first few names, at a length fit for a message, and how many more there are."""
+    every = list(dict.fromkeys(names))
+    shown = ", ".join(f"{name[:80]!r}" for name in every[:most])
+    return shown + (f" and {len(every) - most:,} more" if len(every) > most else "")

@@ -65,6 +65,8 @@ class Checkpoint:
 
     nbytes, full_nbytes: bytes of the record, and of the same state in float32.
     stream_nbytes: the part of nbytes that is payload, table, levels and exact tensors.
+    exact_nbytes: what of nbytes is stored exactly, header entries included: outside a budget.
+    lossy_nbytes: of the lossy tensors in float32.
     train_loss: of the iteration's batch. live_loss, restored_loss: on the probe, of the
     live model and of the track; None where time did not allow. track: xxh3-128 of the
     track. distance: ||track - u_t|| / ||u_t - u_0||. moved: that denominator. alphabets: of older
@@ -77,6 +79,8 @@ class Checkpoint:
     nbytes: int
     full_nbytes: int
     stream_nbytes: int
+    exact_nbytes: int
+    lossy_nbytes: int
     train_loss: float
     live_loss: float | None
     restored_loss: float | None

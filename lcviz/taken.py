@@ -5,13 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-import numpy as np
-
 import codec
 from codec.quantize import Codes
 from codec.record import track_digest
 from codec.state import Arrays, copy_arrays
-from codec.track import Tracker, digest_sums
+from codec.track import Tracker, difference, digest_sums
 from demo_models import Task
 
 from .lab.anatomy import dissect, tables
@@ -62,6 +60,8 @@ def take(
         nbytes=saved.nbytes,
         full_nbytes=saved.full_nbytes,
         stream_nbytes=saved.delta.nbytes if saved.delta else saved.full_nbytes,
+        exact_nbytes=saved.exact_nbytes,
+        lossy_nbytes=saved.lossy_nbytes,
         train_loss=train_loss,
         live_loss=None,
         restored_loss=None,
@@ -83,6 +83,5 @@ def _deltas(live: Arrays, tracker: Tracker | None) -> Arrays:
     """What a save will encode: name -> float32, live - track of every lossy tensor."""
     if tracker is None:
         return {}
-    with np.errstate(invalid="ignore", over="ignore"):
-        lossy = [t.name for t in tracker.layout.tensors if t.lossy]
-        return {name: live[name] - tracker.state[name] for name in lossy}
+    lossy = [t.name for t in tracker.layout.tensors if t.lossy]
+    return {name: difference(live[name], tracker.state[name]) for name in lossy}

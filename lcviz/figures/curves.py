@@ -79,12 +79,14 @@ def size_curve(
     header: int,
     viewed: int,
     budget: float | None = None,
+    allowed: Sequence[float] = (),
 ) -> Panel:
     """Size of each delta record as a percentage of float32, by step; the base is left out.
 
     nbytes, full: bytes of each record and of the same state in float32, the base first.
-    header: bytes of the newest record that are its header. budget: the share of float32 that
-    records were made to fit, if they were.
+    header: bytes of the newest record that are its header. budget: the share that
+    the lossy tensors were made to fit, if they were; allowed: bytes that it grants each record,
+    what is stored exactly included.
     """
     share = np.round(100 * np.asarray(nbytes) / np.asarray(full), 3).tolist()
     lines: Lines = {
@@ -92,7 +94,8 @@ def size_curve(
         "1 bit a parameter": (GREY, "dashed", [3.125] * len(share[1:])),
     }
     if budget is not None:
-        lines["budget"] = (VERMILION, "dotted", [round(100 * budget, 3)] * len(share[1:]))
+        most = np.round(100 * np.asarray(allowed) / np.asarray(full), 3).tolist()
+        lines["budget"] = (VERMILION, "dotted", most[1:])
     option = lines_option(
         steps[1:],
         lines,

@@ -131,6 +131,7 @@ def records_table(every: Sequence[Facts]) -> pd.DataFrame:
             "state": [_state(f) for f in every],
             "bytes": [f.entry.nbytes for f in every],
             "% of float32": [_share(f) for f in every],
+            "exact bytes": [f.exact_nbytes for f in every],
             "levels": [None if f.levels is None else f.levels for f in every],
             "code table": [_tables(f) for f in every],
             "digest": [(f.digest or "")[:8] for f in every],

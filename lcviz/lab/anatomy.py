@@ -8,7 +8,7 @@ another number of bits takes the codes of the exponent stage, and encoding them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 
 import numpy as np
@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 import codec
 from codec import huffman
-from codec.quantize import Codes, n_promoted
+from codec.quantize import Codes, empty_codes, n_promoted
 from codec.state import Arrays
 from codec.tables import CodeTable
+from codec.track import difference
 
 from .sizes import Sizes, Tables, coded_nbytes, huffman_nbytes, runlength_nbytes
 
@@ -103,7 +104,11 @@ class Choice:
 def changes(state: Arrays, track: Arrays, step: codec.Step) -> Arrays:
     """Name -> float32, what a step encodes. Tensors with NaN or infinity, stored whole, are not
     among them."""
-    return {t.name: state[t.name] - track[t.name] for group in step.groups for t in group.tensors}
+    return {
+        t.name: difference(state[t.name], track[t.name])
+        for group in step.groups
+        for t in group.tensors
+    }
 
 
 def dissect(deltas: Arrays, step: codec.Step) -> tuple[tuple[Alphabet, ...], list[Codes]]:
@@ -114,15 +119,14 @@ def dissect(deltas: Arrays, step: codec.Step) -> tuple[tuple[Alphabet, ...], lis
     alphabets, codes = [], []
     for group in step.groups:
         delta = np.concatenate([deltas[t.name].reshape(-1) for t in group.tensors])
-        e, stage = group.encoded, codec.quantize(delta)
-        assert stage.buckets is not None, "quantize knows its buckets"
-        buckets = stage.buckets.keeping(e.levels.size - 1)
-        _, energy, residual = stage.buckets.energies(delta)
+        e = group.encoded
+        every, own, energy, residual = _buckets(delta, e)
+        buckets = every.keeping(e.levels.size - 1)
         if step.coder == "runlength":  # a new table would cost what the last one saved more
             new = e.saved_bits if e.cached else 8 * e.table_nbytes
             runlength = coded_nbytes(e.payload_bits + new, 0, e.levels.size - 1)
         else:
-            runlength = runlength_nbytes(stage.codes, buckets)
+            runlength = runlength_nbytes(own, buckets)
         names = tuple(t.name for t in group.tensors)
         alphabets.append(
             Alphabet(
@@ -130,8 +134,37 @@ def dissect(deltas: Arrays, step: codec.Step) -> tuple[tuple[Alphabet, ...], lis
                 e.payload_bits, e.stream_elements, runlength,
             )
         )  # fmt: skip
-        codes.append(stage.codes)
+        codes.append(own)
     return tuple(alphabets), codes
+
+
+def _buckets(
+    delta: NDArray[np.float32], e: codec.Encoded
+) -> tuple[codec.Buckets, Codes, NDArray[np.float64], NDArray[np.float64]]:
+    """Every bucket of a delta, the codes (n,) of all of them, and what `energies` says of each.
+
+    A budget may hold only the largest members of the first buckets: these and the rest of them
+    are rows of their own then, in this order.
+    """
+    stage = codec.quantize(delta)
+    assert stage.buckets is not None, "quantize knows its buckets"
+    kept = e.levels.size - 1
+    if (stage.buckets.first(kept).representative == e.levels[1:]).all():
+        return stage.buckets, *stage.buckets.energies(delta)
+    part = codec.decode(e).codes.reshape(-1) > 0
+    sides = [np.where(side, delta, np.float32(0)) for side in (part, ~part)]
+    large, small = (codec.quantize(side).buckets for side in sides)
+    assert large is not None
+    assert small is not None
+    columns = {
+        f.name: np.concatenate((getattr(large, f.name), getattr(small, f.name)))
+        for f in fields(codec.Buckets)
+    }
+    (mine, *one), (rest, *other) = large.energies(sides[0]), small.energies(sides[1])
+    codes = empty_codes(delta.size, 1 + len(large) + len(small))
+    codes[...] = np.where(rest > 0, rest + np.uint16(len(large)), mine)
+    energy, residual = (np.concatenate(pair) for pair in zip(one, other))
+    return codec.Buckets(**columns).keeping(None), codes, energy, residual
 
 
 def n_kept(bits: int | None, n_buckets: int) -> int:

@@ -68,10 +68,11 @@ class Facts:
 
     steps: those it tells of. digest, parent, identity, track: hex, None if it cannot be read, and
     parent also for the first. levels: other than 0, of all its alphabets; None if that is not
-    known. tables, again: code tables it needs, and how many of them were sent before. full_nbytes:
-    of one step's track, float32 where lossy. problem: a sentence, "" if all is well. passing: it
-    is that of a disk or of what lies between, and may be over when it is read again. reached:
-    records lead up to it without a gap. aside: others tell of its steps as well.
+    known. exact_nbytes: what of the file is stored exactly. tables, again: code tables it needs,
+    and how many of them were sent before. full_nbytes: of one step's track, float32 where lossy.
+    problem: a sentence, "" if all is well. passing: it is that of a disk or of what lies between,
+    and may be over when it is read again. reached: records lead up to it without a gap. aside:
+    others tell of its steps as well.
     """
 
     entry: Entry
@@ -83,6 +84,7 @@ class Facts:
     track: str | None = None
     keep: Keep | None = None
     levels: int | None = None
+    exact_nbytes: int = 0
     tables: int = 0
     again: int = 0
     full_nbytes: int = 0
@@ -206,7 +208,7 @@ def _look(chain: codec.Chain, entry: Entry, before: Place) -> tuple[Facts, Place
         record = chain.read(entry)
         facts = replace(
             facts, digest=record.digest, parent=record.parent, identity=record.identity,
-            replaces=record.replaces, track=record.track,
+            replaces=record.replaces, track=record.track, exact_nbytes=record.exact_nbytes,
         )  # fmt: skip
         if record.kind == "merged":
             facts = replace(facts, steps=steps_of(record))

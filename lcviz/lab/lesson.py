@@ -220,6 +220,7 @@ def bucket_of(buckets: codec.Buckets, delta: float) -> int | None:
         return None
     own = fields(delta)
     here = (buckets.exponent == own.exponent) & (buckets.sign == own.sign)
+    here &= (buckets.min <= np.float32(delta)) & (np.float32(delta) <= buckets.max)
     return int(np.flatnonzero(here)[0])
 
 

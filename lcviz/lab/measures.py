@@ -8,17 +8,19 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from codec.state import Arrays
+from codec.track import difference
 
 
 def distance(a: Arrays, b: Arrays, names: Iterable[str] | None = None) -> float:
     """||a - b|| over tensors of these names, all of a's unless told otherwise.
 
-    Differences are float32's, their squares summed in float64. Not finite where a tensor is not.
+    Differences are float32's, their squares summed in float64. Not finite where a tensor is not,
+    unless the other one has the same bits there.
     """
     total = 0.0
     with np.errstate(invalid="ignore", over="ignore"):
         for name in a if names is None else names:
-            off = (a[name] - b[name]).reshape(-1)
+            off = difference(a[name], b[name]).reshape(-1)
             total += float(np.einsum("i,i->", off, off, dtype=np.float64))
     return math.sqrt(total)
 

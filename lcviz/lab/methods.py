@@ -76,7 +76,10 @@ class _Chain:
         )  # fmt: skip
 
     def save(self, step: int, state: Mapping[str, Any]) -> int:
-        return self._checkpointer.save(step, state).nbytes
+        try:
+            return self._checkpointer.save(step, state).nbytes
+        except codec.BudgetError:  # as a user who goes on without this checkpoint
+            return 0
 
     def restore(self) -> dict[str, Any]:
         return codec.restore(self._path)
@@ -119,14 +122,22 @@ class _Baseline:
         """None if a record could hold nothing but its header."""
         if self._method.share is None:
             return None
-        full = layout_of(tensors).nbytes
-        room = int(self._method.share * full)
-        exact = [t.name for t in layout_of(tensors).tensors if not t.lossy]
-        largest: Arrays = {f"t/{name}": np.zeros(1) for name in exact}
-        largest |= {"blocks": np.zeros(room, np.uint8), "values": np.zeros(room // 4, np.float32)}
-        header = _nbytes(10**6, largest) - sum(array.nbytes for array in largest.values())
+        layout = layout_of(tensors)
+        full, room = layout.nbytes, int(self._method.share * layout.lossy_nbytes)
+        exact: Arrays = {f"t/{t.name}": np.zeros(1) for t in layout.tensors if not t.lossy}
+        own: Arrays = {
+            "blocks": np.zeros(room, np.uint8),
+            "values": np.zeros(room // 4, np.float32),
+        }
+        header = _header_nbytes(exact | own)
+        # As with LC, what is stored exactly is not part of the share.
+        room += full - layout.lossy_nbytes + header - _header_nbytes(own)
         made = codec.Scar if self._method.kind == "scar" else codec.TopN
         return made(tensors, (room - header) / full) if room > header else None
+
+
+def _header_nbytes(arrays: Arrays) -> int:
+    return _nbytes(10**6, arrays) - sum(array.nbytes for array in arrays.values())
 
 
 def _nbytes(step: int, arrays: Arrays) -> int:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from codec.errors import SettingsError
+from codec.errors import BudgetError, SettingsError
 from codec.state import Arrays, Layout, copy_arrays
 
 from .candidates import Candidate, Setting
@@ -40,8 +40,9 @@ def try_out(
 ) -> tuple[Candidate, ...]:
     """Replay every setting on a series.
 
-    progress(done, total) is called on the way. Raises SettingsError for a series too short to fail
-    in or not finite where it fails; codec.LccError.
+    progress(done, total) is called on the way. Settings whose budget is too small for one of the
+    checkpoints are left out. Raises SettingsError for a series too short to fail in or not finite
+    where it fails, and if every budget is too small; codec.LccError.
     """
     return tuple(_tried(series, next(iter(series)), tried, progress))
 
@@ -67,9 +68,14 @@ class _Try:
         self.exact_sizes: list[int] = []
         self.distances: list[float] = []
         self.excesses: dict[int, float] = {}  # by the iteration of the failure
+        self.refused: BudgetError | None = None
 
     def save(self, moment: Moment) -> None:
-        delta = self._chain.prepare(moment.step, moment.arrays, moment.values)
+        try:
+            delta = self._chain.prepare(moment.step, moment.arrays, moment.values)
+        except BudgetError as exc:
+            self.refused = exc
+            return
         self._chain.commit(delta, moment.values)
         self.sizes.append(record_nbytes(moment.step, delta))
         self.exact_sizes.append(sum(array.nbytes for array in delta.exact.values()))
@@ -96,7 +102,7 @@ def _tried(
             f"a series of {n} checkpoints is too short to fail in with an interval of "
             f"{max(fails)}: give it {8 * max(max(fails), SMOOTH)} or more, or try shorter intervals"
         )
-    done = 0
+    done, refused = 0, list[BudgetError]()
     together = max(1, ROOM // max(first.layout.nbytes, 1))
     total = n * -(-len(tried) // together)
     for begin in range(0, len(tried), together):
@@ -123,7 +129,7 @@ def _tried(
                     "nothing is near to it; name a series without it"
                 )
             restored: dict[Setting, tuple[float, float | None]] = {}
-            for one in tries:
+            for one in (t for t in tries if t.refused is None):
                 setting = one.setting
                 if number and number % setting.interval == 0:
                     one.save(moment)
@@ -136,7 +142,10 @@ def _tried(
                         one.excesses[number] = loss - losses[-1]
             done += 1
             progress(done, total)
-        yield from (_candidate(one, first.layout, losses) for one in tries)
+        refused += [t.refused for t in tries if t.refused]
+        if len(refused) == len(tried):
+            raise refused[0]
+        yield from (_candidate(t, first.layout, losses) for t in tries if t.refused is None)
 
 
 def _candidate(one: _Try, layout: Layout, losses: Sequence[float]) -> Candidate:

@@ -6,7 +6,7 @@ header, too, and code tables that were sent before are used again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -52,7 +52,7 @@ class Unwritten:
             layout, copy_arrays(base), {}, c.bits, c.scope, c.coder, c.budget
         )
         self._values = tuple(values)
-        self._known_overhead: tuple[tuple[object, ...], int] = ((), 0)
+        self._known_header: tuple[tuple[object, ...], int] = ((), 0)
 
     @property
     def layout(self) -> Layout:
@@ -71,9 +71,7 @@ class Unwritten:
         """
         pairs = zip(values, self._values, strict=True)
         changed = {i: new for i, (new, old) in enumerate(pairs) if new != old}
-        delta = self._tracker.prepare_arrays(
-            arrays, lambda exact: self._overhead(step, exact, changed)
-        )
+        delta = self._tracker.prepare_arrays(arrays, lambda exact: self._header_nbytes(step, exact))
         return replace(delta, values=changed)
 
     def commit(self, delta: Step, values: Sequence[str] = ()) -> None:
@@ -81,18 +79,18 @@ class Unwritten:
         self._tracker.commit(delta)
         self._values = tuple(values)
 
-    def _overhead(self, step: int, exact: Arrays, changed: Mapping[int, str]) -> int:
-        """What a budget pays for besides a step's own bytes, as `codec.recorder` counts it."""
+    def _header_nbytes(self, step: int, exact: Arrays) -> int:
+        """Bytes of a record's header that a budget pays for, as `codec.recorder` counts them."""
         t = self._tracker
         if t.budget is None:
             return 0
-        key = len(str(step)), bool(changed), *exact
-        if self._known_overhead[0] != key:
-            found = records.overhead(
-                len(str(step)), t.layout, exact, t.scope, t.coder, t.budget, bool(changed)
+        key = len(str(step)), *exact
+        if self._known_header[0] != key:
+            found = records.header_nbytes(
+                len(str(step)), t.layout, exact, t.scope, t.coder, t.budget
             )
-            self._known_overhead = key, found
-        return self._known_overhead[1] + sum(len(text) + 12 for text in changed.values())
+            self._known_header = key, found
+        return self._known_header[1]
 
 
 def record_nbytes(step: int, delta: Step) -> int:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import codec
 from codec.coding import CODERS
 from codec.state import Arrays, Layout
-from codec.track import SCOPES, Group
+from codec.track import SCOPES, Group, difference
 
 from .ab import Follower, Moment, Saved, Variant
 from .anatomy import EVERY_BITS
@@ -79,7 +79,9 @@ def by_tensor(
     """The delta from a track to a state, tensor by tensor. Raises codec.LccError."""
     lossy = [t for t in layout.tensors if t.lossy]
     with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is stored whole
-        deltas = {t.name: (moment.arrays[t.name] - before[t.name]).reshape(-1) for t in lossy}
+        deltas = {
+            t.name: difference(moment.arrays[t.name], before[t.name]).reshape(-1) for t in lossy
+        }
     norms = {name: _norm(delta) for name, delta in deltas.items()}
     found: dict[str, list[Cell | None]] = {t.name: [] for t in lossy}
     for v in variants:

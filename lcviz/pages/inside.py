@@ -14,7 +14,7 @@ from .. import state
 from ..figures.bits import bit_choices
 from ..figures.buckets import bucket_clicked, bucket_histogram
 from ..figures.huffman import code_panel, token_panel
-from ..figures.panel import CODER_NAMES, Panel, nbytes_text, percent_text
+from ..figures.panel import CODER_NAMES, Panel, nbytes_text
 from ..figures.removed import removed_bucket_panel
 from ..glossary import explained
 from ..lab.anatomy import (
@@ -74,8 +74,6 @@ def inside(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
         return
     settings, codes = run.settings, run.codes(viewed.step)
     marked = traced.marked(run, viewed)
-    if settings.budget is not None and not any(a.kept for a in viewed.alphabets):
-        st.warning(_nothing_kept(viewed, settings.budget), icon=":material/warning:")
     _sizes(viewed, settings.coder)
     whole_model = settings.scope == "model"
     grid = st.grid(2, min_column_width=420, border=True, key="inside")
@@ -118,16 +116,6 @@ def _clicked(every: Sequence[BucketTotal]) -> None:
     traced.mark(bucket_clicked(every, *new.pop()) if new else None)
 
 
-def _nothing_kept(viewed: Checkpoint, budget: float) -> str:
-    """Why a budget left nothing, and what to do about it."""
-    room = nbytes_text(budget * viewed.full_nbytes)
-    return (
-        f"The budget of {percent_text(budget)}, {room}, leaves no room for a single bucket: this "
-        f"record takes {nbytes_text(viewed.nbytes)} without one. Reset with a larger budget; with "
-        "the paper's coder it must be above 3.125 %, 1 bit a parameter."
-    )
-
-
 def _sizes(viewed: Checkpoint, coder: str) -> None:
     """The same symbols with both coders, beside their entropy."""
     sizes = written(viewed.alphabets, coder)
@@ -152,10 +140,12 @@ def _sizes(viewed: Checkpoint, coder: str) -> None:
 def _sizes_sentence(viewed: Checkpoint) -> str:
     """Where the record's bytes are; about as long at every step, for what is below stays put."""
     used, coded = tables(viewed.alphabets), sum(a.nbytes for a in viewed.alphabets)
+    header = viewed.nbytes - viewed.exact_nbytes - coded
     return (
         f"On disk: {nbytes_text(coded)} of code words, levels and code tables ({used.reused} of "
-        f"{used.n} used again), and {nbytes_text(viewed.nbytes - coded)} of header and tensors "
-        f"stored exactly: {nbytes_text(viewed.nbytes)} in all.\n\n"
+        f"{used.n} reused), {nbytes_text(header)} of header, and "
+        f"{nbytes_text(viewed.exact_nbytes)} stored exactly, outside any budget: "
+        f"{nbytes_text(viewed.nbytes)} in all.\n\n"
         "The entropy is the least that a code of single values can take; a code of runs gets "
         "below it where zeros stand together more than chance would have them."
     )

@@ -211,4 +211,6 @@ def _curves(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
         state.show(loss_curve(steps, live, restored, viewed.step, crashes), "loss")
     with grid.cell():
         budget = run.settings.budget
-        state.show(size_curve(snapshot.steps, nbytes, full, header, viewed.step, budget), "size")
+        allowed = [c.exact_nbytes + (budget or 0) * c.lossy_nbytes for c in every]
+        sizes = size_curve(snapshot.steps, nbytes, full, header, viewed.step, budget, allowed)
+        state.show(sizes, "size")

@@ -76,22 +76,24 @@ def check(u: Tensors, track: Tensors, keep: int | None) -> None:
     level_of_bin[every.bins] = every.level
     expected = np.where(words & 0x7FFFFFFF > 0, level_of_bin[words >> 23], 0)
     before = [a.tobytes() for a in (*u, *track)]
-    with collected(Segments(track, u), keep) as (s, histogram):
+    with collected(Segments(track, u), keep) as found:
+        s = found.survivors
+        histogram = found.histogram
         assert s.n == delta.size
-        found = histogram.buckets().keeping(keep)
+        buckets = histogram.buckets().keeping(keep)
         n = int((every.level > 0).sum())
-        assert list(found.first(n)) == list(every.first(n))
-        assert len(found) >= n
+        assert list(buckets.first(n)) == list(every.first(n))
+        assert len(buckets) >= n
         if keep is None:
-            assert len(found) == len(every)
-        assert settled(s, histogram.final(found)).tolist() == expected.tolist()
+            assert len(buckets) == len(every)
+        assert settled(s, histogram.final(buckets)).tolist() == expected.tolist()
         for units in (1, 2, 32):  # and with the tokens counted at the same time
             copied = Survivors(s.n, s.marks.copy(), s.codes.copy(), s.numbers.copy(), s.room)
             cells = int(kernels.NEAR) + kernels.MAX_CLASSES
-            counts = np.zeros((max(n, int(found.level.max(initial=0))) + 1, cells), np.int32)
+            counts = np.zeros((max(n, int(buckets.level.max(initial=0))) + 1, cells), np.int32)
             streams = -(-s.units // units)
             kernels.settle_tokens(
-                0, streams, units, histogram.final(found), copied.marks, copied.codes,
+                0, streams, units, histogram.final(buckets), copied.marks, copied.codes,
                 copied.numbers, counts,
             )  # fmt: skip
             assert spread_codes(copied).tolist() == expected.tolist()
@@ -121,7 +123,8 @@ def test_what_is_told_is_whole_though_a_rise_is_lost(monkeypatch: pytest.MonkeyP
     delta = np.random.default_rng(0).normal(size=17 * UNIT).astype(F32)
     delta[8 * UNIT + 5], delta[8 * UNIT + 6] = 2000, -3000  # the probe does not see them
     monkeypatch.setattr(survivors, "max", lambda raised, _: raised, raising=False)
-    with collected(Segments([np.zeros_like(delta)], [delta]), 2) as (_, histogram):
+    with collected(Segments([np.zeros_like(delta)], [delta]), 2) as found:
+        histogram = found.histogram
         full, told = full_histogram(delta), histogram.count > 0
         assert told.sum() == 2
         for name in ("count", "low", "high"):
@@ -185,7 +188,9 @@ def test_subnormals_are_one_bucket_a_sign(passes: list[int]) -> None:
     u = from_bits([1, 2, 0x7FFFFF, 0x80000001, 0, 0x80000000, 0x800000] + [0] * 9)
     check([u], [np.zeros(16, F32)], None)
     check([u], [np.zeros(16, F32)], 1)
-    with collected(Segments([np.zeros(16, F32)], [u]), None) as (s, histogram):
+    with collected(Segments([np.zeros(16, F32)], [u]), None) as found:
+        s = found.survivors
+        histogram = found.histogram
         assert list(np.flatnonzero(histogram.count)) == [0, 1, 256]
         assert histogram.count[[0, 1, 256]].tolist() == [3, 1, 1]
         assert s.numbers.tolist() == [5]  # neither zero survives
@@ -254,10 +259,12 @@ def test_little_is_noted_in_vain() -> None:
     u = rng.normal(size=20 * UNIT).astype(F32)
     u[-2000:] *= 300
     sizes = [10 * UNIT, 200, 10 * UNIT - 2200]
-    with collected(Segments(cut(np.zeros_like(u), sizes), cut(u, sizes)), 7) as (s, _):
+    with collected(Segments(cut(np.zeros_like(u), sizes), cut(u, sizes)), 7) as found:
+        s = found.survivors
         assert s.numbers.sum() < 20_000
     check(cut(u, sizes), cut(np.zeros_like(u), sizes), 7)
-    with collected(Segments([np.zeros_like(u)], [u]), 7) as (s, _):
+    with collected(Segments([np.zeros_like(u)], [u]), 7) as found:
+        s = found.survivors
         assert s.numbers.sum() > 0.4 * u.size  # one tensor: those few are not among its blocks
 
 
@@ -277,15 +284,17 @@ def test_non_finite_is_counted() -> None:
     u = np.ones(3 * UNIT, F32)
     u[[5, UNIT, 2 * UNIT + 70]] = np.nan, np.inf, -np.inf
     for keep in (None, 1, 255):
-        with collected(Segments([np.zeros_like(u)], [u]), keep) as (_, histogram):
+        with collected(Segments([np.zeros_like(u)], [u]), keep) as found:
+            histogram = found.histogram
             assert histogram.n_non_finite == 3
-    with collected(Segments([u], [np.zeros_like(u)]), 1) as (_, histogram):
+    with collected(Segments([u], [np.zeros_like(u)]), 1) as found:
+        histogram = found.histogram
         assert histogram.n_non_finite == 3
     with (
         np.errstate(over="ignore"),
-        collected(Segments([np.full(9, -3e38, F32)], [np.full(9, 3e38, F32)]), 1) as (_, histogram),
+        collected(Segments([np.full(9, -3e38, F32)], [np.full(9, 3e38, F32)]), 1) as found,
     ):
-        assert histogram.n_non_finite == 9
+        assert found.histogram.n_non_finite == 9
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])

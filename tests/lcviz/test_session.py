@@ -21,7 +21,7 @@ from safetensors.numpy import load_file
 import codec
 import codec.storage
 import demo_models
-from codec.record import overhead
+from codec.record import header_nbytes
 from codec.state import copy_arrays
 from demo_models import FOLDER_VARIABLE, Task
 from lcviz import session
@@ -207,10 +207,11 @@ def test_a_budget_is_kept(make_run: MakeRun, budget: float, scope: str, coder: s
     checkpoints = played(run).checkpoints
     base = next(codec.Chain(run.path).replay())
     exact = {t.name: base.state[t.name] for t in base.layout.tensors if not t.lossy}
-    longest = overhead(1, base.layout, exact, scope, coder, budget)
+    longest = header_nbytes(1, base.layout, exact, scope, coder, budget)
     for c in checkpoints[1:]:
-        room = budget * c.full_nbytes
-        assert c.nbytes <= room
+        assert c.lossy_nbytes == 4 * sum(a.n for a in c.alphabets)
+        room = budget * c.lossy_nbytes
+        assert c.nbytes - c.exact_nbytes <= room
         if len(c.alphabets) > 1 or c.alphabets[0].kept == len(c.alphabets[0].buckets):
             continue
         (a,), (codes,) = c.alphabets, run.codes(c.step)
@@ -218,7 +219,7 @@ def test_a_budget_is_kept(make_run: MakeRun, budget: float, scope: str, coder: s
             more = runlength_nbytes(codes, a.buckets.keeping(a.kept + 1))
         else:
             more = huffman_nbytes(a.counts(a.kept + 1))
-        assert longest + c.stream_nbytes - a.nbytes + more > room
+        assert longest + more > room
 
 
 def test_codes_are_those_of_the_exponent_stage(

@@ -15,7 +15,7 @@ from lcviz.snippet import in_a_loop
 SETTINGS = (
     Setting(3, None, "tensor", "huffman", 1),
     Setting(None, None, "model", "runlength", 2),
-    Setting(None, 0.05, "model", "runlength", 5),
+    Setting(None, 0.2, "model", "runlength", 5),
 )
 
 

@@ -83,9 +83,11 @@ def test_size_curve_leaves_the_base_out(check_option: Check) -> None:
 
 
 def test_size_curve_with_a_budget(check_option: Check) -> None:
-    panel = size_curve([0, 1, 2], [4100, 190, 200], [4000] * 3, 30, 2, 0.05)
+    """What it grants each record, and what is stored exactly beside it."""
+    sizes, full, allowed = [4100, 190, 200], [4000] * 3, [4000, 200, 220]
+    panel = size_curve([0, 1, 2], sizes, full, 30, 2, 0.05, allowed)
     lines = {s["name"]: s for s in check_option(panel)["series"]}
-    assert lines["budget"]["data"] == [[1, 5.0], [2, 5.0]]
+    assert lines["budget"]["data"] == [[1, 5.0], [2, 5.5]]
     styles = [s["lineStyle"]["type"] for s in lines.values()]
     assert len(set(styles)) == 3  # not by colour alone
     assert "4.88 % of float32 on average (budget 5.00 %), its header" in panel.sentence

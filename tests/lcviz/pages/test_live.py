@@ -108,10 +108,11 @@ def test_both_sizes_and_the_entropy_stand_side_by_side(
         assert helps["Entropy of single values"].startswith("Shannon's bound")
         assert helps[f"{CODER_NAMES[coder]} · on disk"].endswith("This is on disk.")
         (text,) = (t for t in page.texts("caption") if t.startswith("On disk: "))
-        own, rest = nbytes_text(on_disk), nbytes_text(c.nbytes - on_disk)
+        own, header = nbytes_text(on_disk), nbytes_text(c.nbytes - c.exact_nbytes - on_disk)
         assert text.startswith(f"On disk: {own} of code words, levels and code tables (")
-        assert f"({int(e.cached)} of 1 used again), and {rest} of header" in text
-        assert f"stored exactly: {nbytes_text(c.nbytes)} in all." in text
+        assert f"({int(e.cached)} of 1 reused), {header} of header" in text
+        assert f"{nbytes_text(c.exact_nbytes)} stored exactly" in text
+        assert f"{nbytes_text(c.nbytes)} in all." in text
 
 
 def test_panels_show_the_numbers_of_the_checkpoint(live: Callable[..., Any]) -> None:
@@ -428,11 +429,12 @@ def test_a_budget_without_room_is_told(live: Callable[..., Any]) -> None:
     """Half a percent of 31 kB is less than a header."""
     page = live(**SHORT, keep="Budget", budget="0.5").click("start")
     snapshot = page.finish()
-    assert snapshot.status == "finished"
-    (sentence,) = page.texts("warning")
-    assert sentence.startswith("The budget of 0.50 %, 157 B, leaves no room for a single bucket")
-    assert nbytes_text(snapshot.newest.nbytes) in sentence
-    assert any(t.startswith("None of ") for t in page.sentences)
+    assert snapshot.status == "failed"
+    assert [c.kind for c in snapshot.checkpoints] == ["base"]
+    (sentence,) = page.texts("error")
+    assert "budget of 0.5 %" in sentence
+    assert "157 bytes, which is too small" in sentence
+    assert "bits instead" in sentence
 
 
 # Before the example is there.
