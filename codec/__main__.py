@@ -2,50 +2,49 @@
 
 RUN is a run.lcc directory or a .lcc.zip, or the URL of one, whose filesystem finds what it needs to
 know in the environment. Exit code 0: all is well; 1: the data is not, or could not
-be written; 2: wrong use. With --json the answer is one JSON object on standard output.
+be written; 2: wrong use; 130: interrupted. With --json there is one JSON object on standard
+output: the answer, or {"error": …}.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import commands
+from . import commands, console
 from .bench import command as bench
-from .commands import BAD_DATA, OK, WRONG_USE, Command
+from .bench.scaling import ChildError
+from .bench.tasks import RoundTripError
+from .commands import Command
+from .console import BAD_DATA, WRONG_USE, Parser
 from .errors import LccError, SettingsError, StepNotFoundError, StepOrderError
 from .tables import CODERS
 from .track import SCOPES
 
-MISUSE = (SettingsError, StepNotFoundError, StepOrderError)
-INTERRUPTED = 130
+EXIT_CODES = {
+    SettingsError: WRONG_USE, StepNotFoundError: WRONG_USE, StepOrderError: WRONG_USE,
+    LccError: BAD_DATA, RoundTripError: BAD_DATA, ChildError: BAD_DATA,
+}  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code and never shows a traceback for a user's mistake."""
-    options = _parser().parse_args(arguments)
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")  # shown below, also under python -W error
-        warnings.showwarning = lambda message, *_args, **_kw: print(message, file=sys.stderr)
-        try:
+
+    def command() -> int:
+        options = _parser().parse_args(arguments)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")  # shown below, also under python -W error
+            warnings.showwarning = lambda message, *_args, **_kw: console.say(str(message))
             return int(options.command(options))
-        except LccError as exc:
-            print(f"error: {exc}", file=sys.stderr)
-            return WRONG_USE if isinstance(exc, MISUSE) else BAD_DATA
-        except KeyboardInterrupt:
-            print("interrupted; what was written until now stands", file=sys.stderr)
-            return INTERRUPTED
-        except BrokenPipeError:  # the reader, say `head`, has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return OK
+
+    return console.run(command, arguments, EXIT_CODES)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="python -m codec", description="Look into, check, make and keep LC-Checkpoint chains."
     )
     sub = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -53,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
         _with_run(sub, command)
 
     own = _with_run(sub, commands.restore)
-    _step_and_output(own, "the .safetensors file to write")
+    _step_and_output(own, "the .safetensors or .pt file to write")
 
     own = _with_run(sub, commands.export)
     _step_and_output(own, "the .safetensors or .pt file to write; with --all a folder")
@@ -79,11 +78,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _compress(own: argparse.ArgumentParser) -> None:
+def _compress(own: Parser) -> None:
     own.add_argument(
         "files", type=Path, nargs="+", metavar="FILE",
-        help="a .safetensors or .pt (read with weights_only) each; steps are the last numbers of "
-        "their names if no two are the same, else 0, 1, 2…",
+        help="a .safetensors or .pt (read with weights_only) each; its step is the last whole "
+        "number that all names have in the same place",
+    )  # fmt: skip
+    own.add_argument(
+        "--steps", type=_steps, metavar="N,N,…",
+        help="the steps of the files, in their order, instead; or order, for 0, 1, 2…",
     )  # fmt: skip
     own.add_argument("-o", "--output", type=_place, required=True, metavar="RUN", help="run.lcc")
     own.add_argument("--json", action="store_true", help="answer as one JSON object")
@@ -95,12 +98,13 @@ def _compress(own: argparse.ArgumentParser) -> None:
         "--policy", action="append", default=[], metavar="PATTERN=HOW",
         help="lossy, exact or skip for names like this; may be repeated",
     )  # fmt: skip
-    own.add_argument("--resume", action="store_true", help="continue the chain that is there")
+    own.add_argument(
+        "--resume", action="store_true",
+        help="continue the chain that is there; files whose steps it has are skipped",
+    )  # fmt: skip
 
 
-def _command(
-    sub: argparse._SubParsersAction[argparse.ArgumentParser], command: Command
-) -> argparse.ArgumentParser:
+def _command(sub: argparse._SubParsersAction[Parser], command: Command) -> Parser:
     about = command.__doc__
     name = "bench" if command is bench.run else command.__name__
     own = sub.add_parser(name, help=about, description=about)
@@ -108,9 +112,7 @@ def _command(
     return own
 
 
-def _with_run(
-    sub: argparse._SubParsersAction[argparse.ArgumentParser], command: Command
-) -> argparse.ArgumentParser:
+def _with_run(sub: argparse._SubParsersAction[Parser], command: Command) -> Parser:
     own = _command(sub, command)
     own.add_argument(
         "run", type=_place, metavar="RUN", help="run.lcc directory or .lcc.zip, or its URL"
@@ -119,7 +121,7 @@ def _with_run(
     return own
 
 
-def _step_and_output(own: argparse.ArgumentParser, what: str) -> None:
+def _step_and_output(own: Parser, what: str) -> None:
     own.add_argument("--step", type=int, help="the step (default: the newest)")
     own.add_argument("-o", "--output", type=_file, required=True, help=what)
 
@@ -134,6 +136,15 @@ def _file(text: str) -> Path:
     if "://" in text:
         raise argparse.ArgumentTypeError("is a URL; write a local file, and copy that")
     return Path(text)
+
+
+def _steps(text: str) -> list[int] | str:
+    try:
+        return text if text == "order" else [int(step) for step in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"steps are whole numbers with commas between them, or order; got {text!r}"
+        ) from None
 
 
 def _bits(text: str) -> int | None:

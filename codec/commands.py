@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
@@ -16,13 +19,17 @@ from tqdm import tqdm
 from . import upkeep
 from .chain import Chain
 from .checkpointer import Checkpointer
-from .errors import SettingsError, WriteError
-from .files import kind_of, read_state, steps_of, write_state
+from .console import BAD_DATA, OK, say
+from .errors import SettingsError, StepOrderError, WriteError
+from .files import kind_of, read_state, write_state
 from .location import Location
 from .policy import rules
+from .recorder import check_step
+from .steps import numbered, steps_of
+from .storage import remove_unused
 from .upkeep import Change
 
-OK, BAD_DATA, WRONG_USE = 0, 1, 2
+Series = Sequence[tuple[int, Path]]
 
 
 class Progress:
@@ -75,14 +82,14 @@ def verify(options: argparse.Namespace) -> int:
 
 
 def restore(options: argparse.Namespace) -> int:
-    """Write the state of one step as a .safetensors file, which holds its tensors."""
-    return _write(options, "safetensors")
+    """Write the state of one step as .safetensors, which holds its tensors, or torch's .pt."""
+    return _write(options)
 
 
 def export(options: argparse.Namespace) -> int:
     """Write the state of one step as .safetensors or torch's .pt, or all steps into a folder."""
     if options.all is None:
-        return _write(options, kind_of(options.output))
+        return _write(options)
     if options.step is not None:
         raise SettingsError("--all and --step contradict each other")
     chain, folder = Chain(options.run), options.output
@@ -105,26 +112,38 @@ def compress(options: argparse.Namespace) -> int:
     if options.budget is not None:
         settings["budget"] = options.budget
     policy = rules(options.policy)
+    place = Location(options.output)
+    series, where = _series(options), str(place)
+    _show(series)
     rows: list[dict[str, Any]] = []
-    series, told = steps_of(options.files), Progress("compressing", "file")
-    where = str(Location(options.output))
-    with Checkpointer(options.output, policy=policy, resume=options.resume, **settings) as chain:
-        for done, (step, path) in enumerate(series, 1):
-            saved = chain.save(step, read_state(path))
-            rows.append(
-                {"step": step, "source": str(path), "kind": saved.kind, "bytes": saved.nbytes,
-                 "full_bytes": saved.full_nbytes}
-            )  # fmt: skip
-            told(done, len(series))
-    if options.json:
-        return _tell(options, {"output": where, "records": rows})
-    for row in rows:
-        times = row["full_bytes"] / row["bytes"]
-        print(
-            f"step {row['step']:>8}  {row['kind']:<5}  {row['bytes']:>12,} bytes  "
-            f"{times:>7.1f} x smaller  {row['source']}"
-        )
-    return OK
+    with _unused_removed(place.path), _opened(options, policy, settings) as chain:
+        new, progress = _after(series, chain, where), Progress("compressing", "file")
+        try:
+            for step, path in new:
+                saved = chain.save(step, read_state(path))
+                rows.append(
+                    {"step": step, "source": str(path), "kind": saved.kind, "bytes": saved.nbytes,
+                     "full_bytes": saved.full_nbytes}
+                )  # fmt: skip
+                progress(len(rows), len(new))
+        except BaseException as exc:
+            if chain.step is not None:
+                exc.add_note(f"{where} is at step {chain.step}: --resume goes on from there")
+            raise
+        newest = chain.step
+    answer = {
+        "output": where, "records": rows,
+        "steps": [{"step": step, "source": str(path)} for step, path in series],
+        "skipped": [step for step, _ in series[: len(series) - len(new)]],
+    }  # fmt: skip
+    lines = [
+        f"step {row['step']:>8}  {row['kind']:<5}  {row['bytes']:>12,} bytes  "
+        f"{row['full_bytes'] / row['bytes']:>7.1f} x smaller  {row['source']}"
+        for row in rows
+    ]
+    if not rows:
+        lines = [f"nothing to do: {where} is at step {newest}, and no file is after that"]
+    return _tell(options, answer, *lines)
 
 
 def merge(options: argparse.Namespace) -> int:
@@ -152,8 +171,92 @@ def unpack(options: argparse.Namespace) -> int:
     return _tell(options, answer, f"{chain.where}: {n} records, {nbytes:,} bytes")
 
 
-def _write(options: argparse.Namespace, kind: str) -> int:
+def _series(options: argparse.Namespace) -> Series:
+    """The files to compress by rising step. Raises SettingsError."""
+    for path in options.files:
+        kind_of(path)
+    if options.steps is not None:
+        series = numbered(options.files, None if options.steps == "order" else options.steps)
+    else:
+        try:
+            series = steps_of(options.files)
+        except SettingsError as exc:
+            exc.add_note("give the steps of the files in their order: --steps 0,10,20 or, for "
+                         "0, 1, 2…, --steps order")  # fmt: skip
+            raise
+    for step, _ in series:
+        check_step(step, None)
+    return series
+
+
+def _show(series: Series) -> None:
+    """Say which file is which step; of many files the first few and the last."""
+    shown = series if len(series) <= 6 else [*series[:4], series[-1]]
+    for i, (step, path) in enumerate(shown):
+        if i and i == len(shown) - 1 and len(shown) < len(series):
+            say(f"{'…':>13}  {len(series) - len(shown)} more")
+        say(f"step {step:>8}  {path}")
+    say(f"{len(series)} file{'s' * (len(series) != 1)}")
+
+
+def _after(series: Series, chain: Checkpointer, where: str) -> Series:
+    """The files after the newest step of a chain; says which are skipped.
+
+    Raises StepOrderError if files would be added, but others are neither in the chain nor after
+    its newest step: then these are hardly the files that it was made of.
+    """
+    newest = chain.step
+    if newest is None:
+        return series
+    there = Chain(chain.path).steps
+    new = [(step, path) for step, path in series if step > newest]
+    before = series[: len(series) - len(new)]
+    lacking = [(step, path) for step, path in before if step not in there]
+    gaps = [(step, path) for step, path in lacking if step > there[0]]  # others were removed
+    if new and gaps:
+        step, path = gaps[0]
+        raise StepOrderError(
+            f"{path}: is step {step}, which {where} lacks, and lies before its newest step, "
+            f"{newest}; a chain only grows: leave such files out ({len(gaps)} here), or compress "
+            "all of them into another directory"
+        )
+    if before:
+        say(f"{len(before) - len(lacking)} of {len(series)} files skipped: {where} has their steps")
+    if lacking:
+        step, path = lacking[0]
+        say(
+            f"{len(lacking)} of {len(series)} files skipped: {where} lacks their steps, but is at "
+            f"step {newest} already: {path} (step {step}){' …' * (len(lacking) > 1)}"
+        )
+    return new
+
+
+def _opened(
+    options: argparse.Namespace, policy: Mapping[str, str], settings: Mapping[str, Any]
+) -> Checkpointer:
+    try:
+        return Checkpointer(options.output, policy=policy, resume=options.resume, **settings)
+    except StepOrderError as exc:
+        exc.add_note("on the command line that is --resume")
+        raise
+
+
+@contextmanager
+def _unused_removed(path: str | Path) -> Iterator[None]:
+    """Remove a directory that was made for a chain, if what makes it fails before its first
+    record. One that was there before stays, and so does one that holds anything."""
+    places = (path, *path.parents) if isinstance(path, Path) else ()
+    made = [place for place in places if not os.path.exists(place)]
+    try:
+        yield
+    except BaseException:
+        remove_unused(made)
+        raise
+
+
+def _write(options: argparse.Namespace) -> int:
     path = options.output
+    kind = kind_of(path)
     tensors, left_out = write_state(path, Chain(options.run).restore(options.step), kind)
     nbytes = path.stat().st_size
     answer = {"output": str(path), "bytes": nbytes, "tensors": tensors, "left_out": left_out}
@@ -187,7 +290,7 @@ def _tell(options: argparse.Namespace, answer: dict[str, Any], *lines: str) -> i
     if options.json:
         print(json.dumps(answer))
     else:
-        print(*(line for line in lines if line), sep="\n")
+        print(*filter(None, lines), sep="\n")
     return OK
 
 

@@ -5,8 +5,9 @@ Nothing here unpickles: a .pt is read with weights_only=True. Not done here: cha
 
 from __future__ import annotations
 
+import pickletools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from .tree import leaves
 
 TORCH = (".pt", ".pth", ".bin", ".ckpt")
 SUFFIXES = (".safetensors", *TORCH)
-_NUMBER = re.compile(r"[0-9]+")
+HEAD = 65536  # bytes of a file that `check_torch_file` looks at
+_ZIP, _TAR = b"PK\3\4", b"ustar"
+_MAGIC = (0x1950A86A20F9469CFC6C).to_bytes(10, "little")  # what torch.save began with before 1.6
 
 
 def read_state(path: Path) -> Mapping[Any, Any]:
@@ -33,16 +36,48 @@ def read_state(path: Path) -> Mapping[Any, Any]:
     from safetensors.torch import load_file
 
     try:
+        with path.open("rb") as file:
+            head = file.read(HEAD)
+        if not head:
+            raise SourceError("the file is empty")
         if path.suffix == ".safetensors":
             return load_file(path)
+        check_torch_file(head)
         found = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as exc:
         raise SourceError(f"{path}: is not there") from exc
+    except SourceError as exc:
+        raise SourceError(f"{path}: {exc}") from exc
     except Exception as exc:  # torch and pickle raise whatever a damaged file leads them to
         raise SourceError(f"{path}: cannot be read as weights only: {_reason(exc)}") from exc
     if not isinstance(found, Mapping):
         raise SourceError(f"{path}: holds a {type(found).__name__}; a state is a mapping")
     return found
+
+
+def check_torch_file(head: bytes) -> None:
+    """Whether a file that begins with these bytes, HEAD of them or all, can be one of torch.save.
+
+    Raises SourceError if not; it does not name the file.
+    """
+    if head.startswith(_ZIP) or _MAGIC in head[:64] or head[257:].startswith(_TAR):
+        return
+    if _is_pickle(head):
+        raise SourceError(
+            "not a torch.save file: it is a plain pickle, which could run code; load it where you "
+            "trust it, and save it again with torch.save"
+        )
+    raise SourceError("not a torch.save file, or a damaged one")
+
+
+def _is_pickle(head: bytes) -> bool:
+    """Nothing of it is unpickled."""
+    if head[:1] == b"\x80" and head[1:2] <= b"\x05":
+        return True
+    try:  # protocols 0 and 1 have no mark
+        return sum(1 for _ in pickletools.genops(head)) > 1
+    except ValueError:
+        return False
 
 
 def write_state(path: Path, state: Mapping[Any, Any], kind: str) -> tuple[int, int]:
@@ -92,16 +127,6 @@ def to_safetensors(state: Mapping[str, Any]) -> bytes:
         raise DTypeError(f"a .safetensors file cannot hold this state: {exc}") from exc
 
 
-def steps_of(paths: Sequence[Path]) -> list[tuple[int, Path]]:
-    """Files by rising step: the last number in each name if no two are the same, else 0, 1, 2…
-    in the order given."""
-    found = [_NUMBER.findall(path.stem) for path in paths]
-    numbers = [int(own[-1]) for own in found if own]
-    if len(set(numbers)) == len(paths):
-        return sorted(zip(numbers, paths, strict=True))
-    return list(enumerate(paths))
-
-
 def kind_of(path: Path) -> str:
     """What a file's suffix says it is, "safetensors" or "pt"; raises SettingsError for others."""
     if path.suffix not in SUFFIXES:
@@ -110,10 +135,9 @@ def kind_of(path: Path) -> str:
 
 
 def _reason(exc: Exception) -> str:
-    """The line of an error that says what is wrong; torch adds how to load it nevertheless."""
-    lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
-    telling = [line for line in lines if "WeightsUnpickler" in line]
-    return (telling or lines or [type(exc).__name__])[0]
+    """What is wrong, in one line; torch adds how to load it all the same, and where to complain."""
+    found = re.search(r"WeightsUnpickler error:\s*(.+)", str(exc)) or re.search(r"\S.*", str(exc))
+    return found[found.re.groups].strip() if found else type(exc).__name__
 
 
 def _as_torch(value: Any) -> Any:

@@ -15,7 +15,7 @@ import itertools
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import IO, NoReturn, Protocol
 
@@ -166,6 +166,29 @@ class Directory:
             self._nameless = None
         with contextlib.suppress(OSError):  # the operating system does it in the end
             self._lock.release()
+
+
+def remove_unused(directories: Sequence[Path]) -> None:
+    """Remove a directory that was made for records and never got one.
+
+    directories: that one, and those above it that were made with it, the innermost first. What
+    holds anything, or is another writer's by now, stays.
+    """
+    try:
+        if directories and directories[0].is_dir():
+            _remove_lock(directories[0])
+        for path in directories:
+            if path.is_dir():
+                path.rmdir()
+    except (OSError, Timeout):  # not empty, above all
+        return
+
+
+def _remove_lock(path: Path) -> None:
+    """Remove a directory's lock if it holds nothing else, and nobody has it. Raises Timeout."""
+    with FileLock(path / LOCK, thread_local=False, fallback_to_soft=False).acquire(timeout=0):
+        if os.listdir(path) == [LOCK]:
+            (path / LOCK).unlink()
 
 
 def publish(

@@ -3,7 +3,8 @@
 `python -m lcviz receipt FILE` checks a receipt of the dashboard against the archive it is of.
 Tables go to standard output, progress to standard error. What a trial gave is kept in a file as
 soon as it is finished; an interrupted experiment goes on with --resume. Exit code 0: done; 1: the
-data or the disk does not allow it; 2: wrong use; 130: interrupted.
+data or the disk does not allow it; 2: wrong use; 130: interrupted. With --json there is one JSON
+object on standard output: the answer, or {"error": …}.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import argparse
 import csv
 import json
 import math
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +22,8 @@ from tqdm import tqdm
 
 import codec
 import demo_models
+from codec import console
+from codec.console import BAD_DATA, OK, WRONG_USE, Parser
 
 from . import receipt
 from .experiments import EXPERIMENTS, Experiment
@@ -29,33 +31,26 @@ from .experiments.base import caution, data_of, provenance
 from .lab.kept import Kept, KeptError, Row
 from .lab.recovery import ProtocolError
 
-OK, BAD_DATA, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
-MISUSE = (demo_models.SettingsError, codec.SettingsError, ProtocolError)
+EXIT_CODES: dict[type[Exception], int] = {
+    **dict.fromkeys((demo_models.SettingsError, codec.SettingsError, ProtocolError), WRONG_USE),
+    **dict.fromkeys((demo_models.DataError, codec.LccError, KeptError), BAD_DATA),
+    receipt.ReceiptError: BAD_DATA,
+}
 NOT_ASKED = ("experiment", "resume", "keep", "json", "csv", "folder")  # what changes no value
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one experiment; returns the exit code, without a traceback for a user's mistake."""
-    options = _parser().parse_args(arguments)
-    try:
+
+    def command() -> int:
+        options = _parser().parse_args(arguments)
         torch.set_num_threads(1)  # sums come out the same every time
         codec.warm_up()
         if options.experiment is None:
             return _check_receipt(options)
         return _run(options.experiment, options)
-    except MISUSE as exc:
-        print(f"error: {exc}", file=sys.stderr)
-        return WRONG_USE
-    except (demo_models.DataError, codec.LccError, KeptError, receipt.ReceiptError) as exc:
-        print(f"error: {exc}", file=sys.stderr)
-        return BAD_DATA
-    except BrokenPipeError:  # the reader, say `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
-    except KeyboardInterrupt as exc:
-        kept = f"; {exc}, go on with --resume" if str(exc) else ""
-        print(f"interrupted{kept}", file=sys.stderr)
-        return INTERRUPTED
+
+    return console.run(command, arguments, EXIT_CODES)
 
 
 def _run(experiment: Experiment, options: argparse.Namespace) -> int:
@@ -83,7 +78,7 @@ def _run(experiment: Experiment, options: argparse.Namespace) -> int:
                 except KeyboardInterrupt:
                     bar.close()
                     raise KeyboardInterrupt(
-                        f"{i - 1} of {len(trials)} trials are in {path}"
+                        f"{i - 1} of {len(trials)} trials are in {path}, go on with --resume"
                     ) from None
         rows += kept.rows(trial) or []
     if options.json:
@@ -98,7 +93,7 @@ def _run(experiment: Experiment, options: argparse.Namespace) -> int:
         if said := caution(options):
             print(f"{said}\n")
         print(provenance(rows, kept.on))
-        print(f"{len(rows)} rows are kept in {path}.", file=sys.stderr)
+        console.say(f"{len(rows)} rows are kept in {path}.")
     return OK
 
 
@@ -133,8 +128,8 @@ def _as_json(row: Row) -> Row:
     return {k: None if v in (math.inf, -math.inf) or v != v else v for k, v in row.items()}
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="python -m lcviz",
         description="The paper's experiments, and others, on models that are trained here.",
     )

@@ -9,11 +9,11 @@ sentence for the page. Not done here: looking whether anything lies there (watch
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+
+from codec.console import Parser, UsageError
 
 USAGE = "After the -- of “streamlit run app.py --” stands --run PATH, as often as you like"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.:-]*:/.*", re.DOTALL)  # may hold secrets, to its very end
@@ -27,28 +27,17 @@ class Asked:
     problem: str = ""
 
 
-class _MisuseError(Exception):
-    """The arguments say nothing that is known here."""
-
-
-class _Parser(argparse.ArgumentParser):
-    """One that raises instead of ending the process, which is a server."""
-
-    def error(self, message: str) -> NoReturn:
-        raise _MisuseError(message)
-
-
 def asked(arguments: Sequence[str]) -> Asked:
     """What these arguments ask for; of what is wrong nothing is taken."""
-    parser = _Parser(add_help=False, allow_abbrev=False)
+    parser = Parser(add_help=False, allow_abbrev=False)
     parser.add_argument("--run", nargs="+", action="extend", default=[])
     parser.add_argument("more", nargs="*")  # what one types without --run can mean only that
     try:
         found = parser.parse_args(list(arguments))
         runs = [run.strip() for run in (*found.run, *found.more)]
         if not all(runs):
-            raise _MisuseError("argument --run: an empty path")
-    except _MisuseError as exc:
+            parser.error("argument --run: an empty path")
+    except UsageError as exc:
         said = _URL.sub("…", str(exc))
         return Asked(problem=f"These arguments are not understood: {said}. {USAGE}.")
     return Asked(tuple(dict.fromkeys(runs)))

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import codec
 from codec.source import entry_of
-
-from .ordered import by_numbers
+from codec.steps import by_numbers
 
 SUFFIX = ".lcc"
 DEPTH = 3  # folders below a place, the chain's own among them

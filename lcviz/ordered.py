@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from codec.errors import SourceError
-from codec.files import steps_of
+from codec.errors import SettingsError, SourceError
 from codec.record import MAX_STEP
+from codec.steps import by_numbers, steps_of
 
 from .brought import OwnFile
 from .figures.panel import plural
@@ -19,28 +19,21 @@ _PART = re.compile("[0-9]+-of-[0-9]+$")  # of a checkpoint that was saved in sev
 
 
 def in_order(files: Sequence[OwnFile]) -> tuple[tuple[OwnFile, ...], str]:
-    """By the number in their names, else by their names; and which of it, a sentence."""
+    """By the steps in their names, else by their names; and which of it, a sentence."""
     by_name = {file.name: file for file in sorted(files, key=lambda f: by_numbers(f.name))}
-    found = steps_of([Path(name) for name in by_name])
+    names = [Path(name) for name in by_name]
+    order = "Ordered by the last number that all names share, which is taken for the step."
+    try:
+        found = steps_of(names)
+    except SettingsError as exc:
+        found = list(enumerate(names))
+        order = f"Ordered by name, and counted from 0: {exc}."
     if any(step > MAX_STEP for step, _ in found):
         raise SourceError(
             f"A number in the name is too large for a step: {found[-1][1]}; rename it"
         )
     ordered = tuple(replace(by_name[str(path)], step=step) for step, path in found)
-    if len(ordered) < 2:
-        return ordered, ""
-    numbers = [re.findall("[0-9]+", Path(file.name).stem)[-1:] for file in ordered]
-    if all(own and int(own[0]) == file.step for own, file in zip(numbers, ordered)):
-        return ordered, "Ordered by the last number in each name, which is taken for the step."
-    return ordered, (
-        "Ordered by name, and counted from 0: not every name has a number that is its own."
-    )
-
-
-def by_numbers(name: str) -> tuple[list[str | int], str]:
-    """By which names are sorted as people count: 9 before 10."""
-    every = re.split("([0-9]+)", name)  # every other one is a number
-    return [int(part) if i % 2 else part for i, part in enumerate(every)], name
+    return ordered, order if len(ordered) > 1 else ""
 
 
 def parts_of_one(files: Sequence[OwnFile]) -> tuple[str, ...]:

@@ -125,6 +125,8 @@ def _regular(path: Path) -> int:
         raise SourceError("is not there, or cannot be looked at") from exc
     if not stat.S_ISREG(status.st_mode):
         raise SourceError("is no file")
+    if not status.st_size:
+        raise SourceError("the file is empty")
     if status.st_size > MOST_EACH:
         raise SourceError(
             f"has {nbytes_text(status.st_size)}; up to {nbytes_text(MOST_EACH)} are taken"

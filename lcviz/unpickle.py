@@ -110,16 +110,15 @@ def _told(value: Any) -> Any:
 
 
 def _reason(exc: Exception) -> str:
-    """The line of an error that says what is wrong; torch adds how to load it nevertheless."""
-    lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
+    """What is wrong, in one line; torch adds how to load it all the same, and where to complain."""
     refused = re.search(r"nsupported (?:global: )?GLOBAL ([\w.]+)", str(exc))
     if refused:
         return (
             f"it asks to run {refused[1][:80]}, and no code of a file is run here; save the "
             "weights alone: torch.save(model.state_dict(), …)"
         )
-    telling = [line for line in lines if "WeightsUnpickler" in line]
-    return (telling or lines or [type(exc).__name__])[0].rstrip(".")[:200]
+    found = re.search(r"WeightsUnpickler error:\s*(.+)", str(exc)) or re.search(r"\S.*", str(exc))
+    return found[found.re.groups].strip().rstrip(".")[:200] if found else type(exc).__name__
 
 
 def _address_space() -> int:

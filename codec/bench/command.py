@@ -17,6 +17,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from ..console import OK, say
+from ..errors import SettingsError
 from ..storage import publish
 from ..tables import CODERS
 from ..warmup import warm_up
@@ -24,12 +26,10 @@ from ..workers import set_threads, threads
 from . import cases, markdown, scaling
 from .cases import ROUNDS
 from .samples import parse_data, parse_sizes
-from .tasks import RoundTripError
 
 SIZES, DATA = "1M,16M,64M", "mlp:3,mlp:4,lap:3,gauss:3,gauss:4"
 MEMORY = 2**24  # parameters: peak memory of every kind of data is measured at this size
 PACKAGES = ("numpy", "numba", "llvmlite", "xxhash")
-OK, FAILED, WRONG_USE = 0, 1, 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,21 +63,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Encode and decode side by side with copying memory, and say what it took."""
     if options.output and not options.output.resolve().parent.is_dir():
-        return _failed(f"{options.output}: there is no such directory", WRONG_USE)
+        raise SettingsError(f"{options.output}: there is no such directory")
     peers = None
     if options.peers:
         try:
             peers = importlib.import_module("benchmarks.peers")
         except ModuleNotFoundError as exc:
-            return _failed(f"--peers works only in the root of the repository: {exc}", WRONG_USE)
-    try:
-        with using(options.threads or threads()):
-            result = collect(
-                options.sizes, options.data, options.rounds, peers, options.growth,
-                shlex.join(["python", "-m", "codec", *sys.argv[1:]]), _tell,
-            )  # fmt: skip
-    except (RoundTripError, scaling.ChildError) as exc:
-        return _failed(str(exc), FAILED)
+            raise SettingsError(f"--peers works only in the root of the repository: {exc}") from exc
+    with using(options.threads or threads()):
+        result = collect(
+            options.sizes, options.data, options.rounds, peers, options.growth,
+            shlex.join(["python", "-m", "codec", *sys.argv[1:]]), say,
+        )  # fmt: skip
     answer = json.dumps(result) + "\n" if options.json else markdown.report(result)
     if options.output:
         publish(options.output, lambda file: file.write(answer.encode()), overwrite=True)
@@ -178,12 +175,3 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"a number from 1 on, not {text!r}")
     return int(text)
-
-
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-def _failed(text: str, code: int) -> int:
-    print(f"error: {text}", file=sys.stderr)
-    return code

@@ -126,7 +126,12 @@ def found_of(options: argparse.Namespace) -> Found:
 
 def caution(options: argparse.Namespace) -> str:
     """What a reader has to know of the user's own series; nothing of any other."""
-    if not getattr(options, "own", None) or not found_of(options).is_chain:
+    if not getattr(options, "own", None):
+        return ""
+    found = found_of(options)
+    if why := found.why_counted:
+        return f"The checkpoints are counted from 0, in the order given: {why}."
+    if not found.is_chain:
         return ""
     return (
         "A chain gives what a restart would have, not what was trained: what it has left out "

@@ -54,7 +54,7 @@ ABOUT = (
     "Bytes are shares of the float32 size of all that is saved, the base left out. Distance: "
     "‖restored − u‖ / ‖u − u₀‖, with u the state before the failure and u₀ the first one. It and "
     "rework are means over 10 failures, each just before the next checkpoint, fewer where "
-    "checkpoints are far apart. 95 %: another failure (checkpoint) stays below in 95 of 100 "
+    "checkpoints are few or far apart. 95 %: another failure (checkpoint) stays below in 95 of 100 "
     "cases.\n"
 )
 

@@ -14,6 +14,7 @@ from typing import IO
 import numpy as np
 
 from codec.errors import ForeignRecordError, RecordError, SourceError
+from codec.files import HEAD, check_torch_file
 from codec.state import CARRIER, is_unicode
 from codec.untrusted import MAX_JSON, MAX_TENSORS, parsed, short, typed
 
@@ -115,7 +116,9 @@ def check_torch_zip(file: IO[bytes], nbytes: int) -> None:
     file: at its begin. Raises SourceError, OSError.
     """
     check_members(file)
-    if file.read(4) != b"PK\3\4":
+    head = file.read(HEAD)
+    check_torch_file(head)
+    if not head.startswith(b"PK\3\4"):
         raise SourceError(
             "is not in the format that torch.save writes since version 1.6, a zip; load it where "
             "you trust it, and save it again"

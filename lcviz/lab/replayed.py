@@ -58,6 +58,38 @@ def just_before_a_checkpoint(step: int, interval: int) -> int:
     return (step + 1) // interval * interval - 1
 
 
+def _failures(n: int, interval: int) -> set[int]:
+    """After which of n states a run is made to fail, to see how long it takes to recover.
+
+    Raises SettingsError if they are too few for that.
+    """
+    fails = {just_before_a_checkpoint(t, interval) for t in failure_points(n - 1)}
+    if min(fails) < 1 or n - SMOOTH - max(fails) < 2:  # of the trend, from the failure on
+        raise SettingsError(
+            f"a series of {n} checkpoints is too short to fail in with an interval of "
+            f"{interval}: give it {8 * max(interval, SMOOTH)} or more, or try shorter intervals"
+        )
+    return fails
+
+
+def _failures_without_loss(n: int, interval: int) -> set[int]:
+    """The same where only distances are measured, so that nothing has to come after a failure.
+
+    Two failures after something was saved are needed: without a second one, nobody knows what
+    another one costs. A series that is too short to leave out its beginning and its end has them
+    anywhere. Raises SettingsError if these states are too few.
+    """
+    possible = range(2 * interval - 1, n, interval)
+    if len(possible) < 2:
+        raise SettingsError(
+            f"a series of {n} checkpoints is too short for an interval of {interval}: to know "
+            f"size and distance, two saves and a failure after each are needed; give it "
+            f"{3 * interval} or more, or try shorter intervals"
+        )
+    usual = {just_before_a_checkpoint(t, interval) for t in failure_points(n - 1)} & {*possible}
+    return usual if len(usual) > 1 else {*possible[:FAILURES]}
+
+
 class _Try:
     """One setting, on the way through a series."""
 
@@ -93,15 +125,10 @@ def _tried(
 ) -> Iterator[Candidate]:
     """Every setting replayed; a few at a time where tracks are large."""
     n = len(series)
-    points = failure_points(n - 1)
-    fails = {s.interval: {just_before_a_checkpoint(t, s.interval) for t in points} for s in tried}
-    every = sorted(set().union(*fails.values()))
-    seen = n - SMOOTH - every[-1] if first.loss_of else n  # of the trend, from the failure on
-    if every[0] < 1 or seen < 2:
-        raise SettingsError(
-            f"a series of {n} checkpoints is too short to fail in with an interval of "
-            f"{max(fails)}: give it {8 * max(max(fails), SMOOTH)} or more, or try shorter intervals"
-        )
+    intervals = sorted({setting.interval for setting in tried}, reverse=True)
+    find = _failures if first.loss_of else _failures_without_loss
+    fails = {interval: find(n, interval) for interval in intervals}
+    every = set().union(*fails.values())
     done, refused = 0, list[BudgetError]()
     together = max(1, ROOM // max(first.layout.nbytes, 1))
     total = n * -(-len(tried) // together)

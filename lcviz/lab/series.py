@@ -14,10 +14,11 @@ from typing import Any
 from codec.chain import Chain
 from codec.checkpointer import Front
 from codec.errors import SettingsError, SourceError
-from codec.files import SUFFIXES, read_state, steps_of
+from codec.files import SUFFIXES, read_state
 from codec.policy import Policy
 from codec.source import entry_of
 from codec.state import LOSSY_DTYPES, TINY_ELEMENTS, Arrays, Layout, copy_arrays, to_arrays
+from codec.steps import by_numbers, steps_of
 from codec.track import Tracker
 
 from .workload import Workload
@@ -139,18 +140,36 @@ class Found:
                 return Chain(path)
         return None
 
+    @property
+    def why_counted(self) -> str:
+        """Why the files are counted from 0, as their names do not tell their steps; "" if they
+        do."""
+        if self.is_chain:
+            return ""
+        try:
+            steps_of(self._paths())
+        except SettingsError as exc:
+            return str(exc)
+        return ""
+
     def _files(self) -> list[tuple[int, Path]]:
+        paths = self._paths()
+        return list(enumerate(paths)) if self.why_counted else steps_of(paths)
+
+    def _paths(self) -> list[Path]:
+        """The files as they were given, those of a folder by name."""
         files: list[Path] = []
         for path in self.paths:
             inside = [p for p in _inside(path) if p.suffix in SUFFIXES]
             files += inside if path.is_dir() else [path]
-        return steps_of(files)
+        return files
 
 
 def _inside(path: Path) -> list[Path]:
     """What is in a folder, by name; nothing is in what is none."""
     try:
-        return sorted(path.iterdir()) if path.is_dir() else []
+        inside = path.iterdir() if path.is_dir() else ()
+        return sorted(inside, key=lambda p: by_numbers(p.name))
     except OSError as exc:
         raise SourceError(f"{path}: cannot be listed: {exc.strerror}") from exc
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +17,9 @@ from safetensors.numpy import load
 from safetensors.torch import load as load_torch
 
 import codec
+from codec import commands, console
 from codec.__main__ import main
+from codec.storage import remove_unused
 
 
 def damage(path: Path) -> None:
@@ -69,6 +72,20 @@ def test_restore(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         "output": str(out), "bytes": out.stat().st_size, "tensors": 10, "left_out": 0,
     }  # fmt: skip
     assert load(out.read_bytes())["d"].tobytes() == codec.restore(run)["d"].tobytes()
+
+
+def test_the_suffix_says_what_is_restored(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "x.pt"
+    assert main(["restore", str(run), "-o", str(out), "--step", "10"]) == 0
+    back, expected = torch.load(out, weights_only=True), codec.restore(run, 10)
+    assert set(back) == set(expected)
+    assert back["d"].numpy().tobytes() == expected["d"].tobytes()
+    for name in ("x", "x.h5"):
+        assert main(["restore", str(run), "-o", str(tmp_path / name)]) == 2
+        assert ".safetensors, .pt" in capsys.readouterr().err
+        assert not (tmp_path / name).exists()
 
 
 def test_restore_torch(tmp_path: Path) -> None:
@@ -143,17 +160,18 @@ def test_archives(run: Path, tmp_path: Path, golden: Path) -> None:
 def test_what_cannot_be_written(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["restore", str(run), "-o", str(tmp_path / "no" / "out")]) == 1
+    assert main(["restore", str(run), "-o", str(tmp_path / "no" / "out.pt")]) == 1
     assert "could not be written" in capsys.readouterr().err
     with codec.Checkpointer(tmp_path / "odd.lcc") as checkpoints:
         checkpoints.save(0, {"__metadata__": np.zeros(3)})
-    assert main(["restore", str(tmp_path / "odd.lcc"), "-o", str(tmp_path / "out")]) == 1
+    out = tmp_path / "out.safetensors"
+    assert main(["restore", str(tmp_path / "odd.lcc"), "-o", str(out)]) == 1
     assert capsys.readouterr().err.startswith("error: a .safetensors file cannot hold")
-    assert not (tmp_path / "out").exists()
+    assert not out.exists()
 
 
 def test_wrong_use(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["restore", str(run), "-o", str(tmp_path / "x"), "--step", "11"]) == 2
+    assert main(["restore", str(run), "-o", str(tmp_path / "x.pt"), "--step", "11"]) == 2
     assert "error: " in capsys.readouterr().err
     for wrong in ([], ["destroy", str(run)], ["verify"], ["restore", str(run)], ["info", "a", "b"]):
         with pytest.raises(SystemExit) as caught:
@@ -176,11 +194,10 @@ def test_every_stored_fault_without_a_traceback(
             (run / name).write_bytes(path.read_bytes())
             sources.append(run)
     assert len(sources) > 50
+    out = tmp_path / "out.safetensors"
     for source in sources:
         assert main(["verify", str(source), "--json"]) == 1, source
-        assert main(["restore", str(source), "--step", "1", "-o", str(tmp_path / "out")]) == 1, (
-            source
-        )
+        assert main(["restore", str(source), "--step", "1", "-o", str(out)]) == 1, source
         assert main(["info", str(source)]) in (0, 1)
         captured = capsys.readouterr()
         assert "Traceback" not in captured.err + captured.out
@@ -189,7 +206,7 @@ def test_every_stored_fault_without_a_traceback(
 def test_as_a_process(run: Path) -> None:
     """-W error must not turn the warning about a skipped record into a traceback."""
     damage(run / "00000030.delta.safetensors")
-    out = run.parent / "out"
+    out = run.parent / "out.safetensors"
     command = [sys.executable, "-W", "error::UserWarning", "-m", "codec"]
     root = Path(codec.__file__).parents[1]
     done = subprocess.run(
@@ -245,16 +262,169 @@ def test_what_cannot_be_compressed(tmp_path: Path, capsys: pytest.CaptureFixture
     paths, run = series(tmp_path, 3), tmp_path / "run.lcc"
     paths[1].write_bytes(paths[1].read_bytes()[:100])
     assert main(["compress", *map(str, paths), "-o", str(run)]) == 1
-    assert f"{paths[1]}: cannot be read" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert f"{paths[1]}: " in error
+    assert "--resume" in error
     assert codec.Chain(run).steps == (0,)
     for wrong in (["--policy", "model"], ["--bits", "9"], ["--policy", "model/*=tight"]):
         other = ["compress", str(paths[0]), "-o", str(tmp_path / "x.lcc"), *wrong]
         assert main(other) == 2
-        assert capsys.readouterr().err.startswith("error: ")
+        assert "error: " in capsys.readouterr().err
     assert main(["compress", str(tmp_path / "a.h5"), "-o", str(tmp_path / "y.lcc")]) == 2
+    assert not (tmp_path / "x.lcc").exists()
+    assert not (tmp_path / "y.lcc").exists()
     with pytest.raises(SystemExit):
         main(["compress", str(paths[0]), "-o", str(run), "--bits", "two"])
     assert "invalid" in capsys.readouterr().err
+
+
+def saved_as(folder: Path, *names: str) -> list[str]:
+    """A small .pt of each name, all different."""
+    for i, name in enumerate(names):
+        (folder / name).parent.mkdir(exist_ok=True)
+        torch.save({"w": torch.full((50,), float(i)), "name": name}, folder / name)
+    return [str(folder / name) for name in names]
+
+
+def names_by_step(run: Path) -> dict[int, str]:
+    return {step: codec.restore(run, step)["name"] for step in codec.Chain(run).steps}
+
+
+@pytest.mark.parametrize(
+    ("names", "arguments", "expected"),
+    [
+        (["c-10.pt", "c-2.pt"], [], {2: "c-2.pt", 10: "c-10.pt"}),
+        (["m_e2_l0.7.pt", "m_e3_l0.4.pt"], [], {2: "m_e2_l0.7.pt", 3: "m_e3_l0.4.pt"}),
+        (["m_e2_l0.7.pt"], [], {2: "m_e2_l0.7.pt"}),
+        (["last.pt"], [], {0: "last.pt"}),
+        (["10/m.pt", "9/m.pt"], [], {9: "9/m.pt", 10: "10/m.pt"}),
+        (["b.pt", "a.pt"], ["--steps", "order"], {0: "b.pt", 1: "a.pt"}),
+        (["c-1.pt", "c-2.pt"], ["--steps", "9,7"], {7: "c-2.pt", 9: "c-1.pt"}),
+    ],
+)
+def test_the_steps_of_files(
+    names: list[str], arguments: list[str], expected: dict[int, str], tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Said on standard error, and in the answer."""
+    run, files = tmp_path / "run.lcc", saved_as(tmp_path, *names)
+    assert main(["compress", *files, "-o", str(run), "--json", *arguments]) == 0
+    assert names_by_step(run) == expected
+    captured = capsys.readouterr()
+    answer = json.loads(captured.out)
+    found = [(row["step"], row["source"]) for row in answer["steps"]]
+    assert found == [(step, str(tmp_path / name)) for step, name in expected.items()]
+    for step, path in found:
+        (line,) = (line for line in captured.err.splitlines() if line.endswith(path))
+        assert line.split()[:2] == ["step", str(step)]
+
+
+@pytest.mark.parametrize(
+    ("names", "arguments", "told"),
+    [
+        (["c-1.pt", "c-2.pt", "best.pt"], [], ["best.pt", "--steps"]),
+        (["a-1.pt", "b-1.pt"], [], ["a-1.pt and ", "b-1.pt", "--steps"]),
+        (["c-1.pt", "c-2.pt"], ["--steps", "1"], ["1 steps", "2 files"]),
+        (["c-1.pt", "c-2.pt"], ["--steps", "1,1"], ["c-1.pt and ", "c-2.pt"]),
+        (["c-1.pt"], ["--steps", "-1"], ["-1"]),
+        ([f"c-{2**63}.pt"], [], [str(2**63)]),
+    ],
+)
+def test_steps_that_are_not_known(
+    names: list[str], arguments: list[str], told: list[str], tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Nothing is written then."""
+    run, files = tmp_path / "run.lcc", saved_as(tmp_path, *names)
+    assert main(["compress", *files, "-o", str(run), *arguments]) == 2
+    error = capsys.readouterr().err
+    for word in told:
+        assert word in error
+    assert not run.exists()
+
+
+def test_many_files_are_shown_in_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = saved_as(tmp_path, *(f"{i}.pt" for i in range(30)))
+    assert main(["compress", *files, "-o", str(tmp_path / "run.lcc")]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) < 10
+    assert files[0] in lines[0]
+    assert any(files[-1] in line for line in lines)
+    assert "30" in lines[-1]
+
+
+def test_the_same_files_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """After a failure, and with more files, and with nothing to do."""
+    run, files = tmp_path / "run.lcc", saved_as(tmp_path, *(f"c-{i}0.pt" for i in range(5)))
+    whole = Path(files[3]).read_bytes()
+    Path(files[3]).write_bytes(b"")
+    again = ["compress", *files, "-o", str(run), "--json"]
+    assert main(again) == 1
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert (error["class"], error["exit_code"]) == ("SourceError", 1)
+    assert "step 20" in error["message"]
+    assert "--resume" in error["message"]
+    Path(files[3]).write_bytes(whole)
+    assert main([*again, "--resume"]) == 0
+    captured = capsys.readouterr()
+    answer = json.loads(captured.out)
+    assert answer["skipped"] == [0, 10, 20]
+    assert [row["step"] for row in answer["records"]] == [30, 40]
+    assert "3 of 5 files skipped" in captured.err
+    assert names_by_step(run) == {10 * i: f"c-{i}0.pt" for i in range(5)}
+    before = {p.name: p.read_bytes() for p in run.iterdir()}
+    assert main(["compress", *files[:4], "-o", str(run), "--resume"]) == 0
+    assert "nothing to do" in capsys.readouterr().out
+    assert {p.name: p.read_bytes() for p in run.iterdir()} == before
+
+
+def test_other_files_than_those_of_the_chain(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those before its newest step cannot be added; those before its first were removed."""
+    run, files = tmp_path / "run.lcc", saved_as(tmp_path, *(f"c-{i}.pt" for i in range(6)))
+    assert main(["compress", files[1], files[3], "-o", str(run)]) == 0
+    assert main(["compress", *files, "-o", str(run), "--resume"]) == 2
+    assert f"{files[2]}: is step 2" in capsys.readouterr().err
+    assert main(["compress", files[2], "-o", str(run), "--resume"]) == 0
+    captured = capsys.readouterr()
+    assert "nothing to do" in captured.out
+    assert files[2] in captured.err.splitlines()[-1]
+    del files[2]
+    assert main(["compress", *files, "-o", str(run), "--resume", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["skipped"] == [0, 1, 3]
+    assert codec.Chain(run).steps == (1, 3, 4, 5)
+
+
+def test_a_failure_before_the_first_record_leaves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (good,) = saved_as(tmp_path, "c-1.pt")
+    (tmp_path / "c-0.pt").write_bytes(b"")
+    bad = ["compress", str(tmp_path / "c-0.pt"), good, "-o"]
+    assert main([*bad, str(tmp_path / "a" / "b" / "run.lcc")]) == 1
+    assert "--resume" not in capsys.readouterr().err
+    assert not (tmp_path / "a").exists()
+    (tmp_path / "empty.lcc").mkdir()
+    assert main([*bad, str(tmp_path / "empty.lcc")]) == 1
+    assert (tmp_path / "empty.lcc").is_dir()
+
+    def interrupted(path: Path) -> Any:
+        (tmp_path / "c" / "notes.txt").write_text("mine")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands, "read_state", interrupted)
+    assert main(["compress", good, "-o", str(tmp_path / "c" / "run.lcc")]) == 130
+    assert [p.name for p in (tmp_path / "c").iterdir()] == ["notes.txt"]
+
+
+def test_a_directory_that_another_writer_has_stays(tmp_path: Path) -> None:
+    run = tmp_path / "a" / "run.lcc"
+    with codec.Checkpointer(run):
+        remove_unused([run])
+        assert run.exists()
+    remove_unused([run, run.parent])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_merge_and_compact(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -351,3 +521,96 @@ def test_every_command_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
         "bench",
     ):  # fmt: skip
         assert f"  {name} " in text
+
+
+# Errors as JSON, and outputs that fail.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "code"),
+    [
+        (["info", "no.lcc", "--json"], "ChainNotFoundError", 1),
+        (["merge", "no.lcc", "--json", "--steps", "1"], "SettingsError", 2),
+        (["merge", "no.lcc", "--json", "--steps", "x"], "UsageError", 2),
+        (["--json"], "UsageError", 2),
+        (["info", "--js"], "UsageError", 2),
+        (["bench", "--json", "-o", "no/file"], "SettingsError", 2),
+    ],
+)
+def test_errors_are_json_too(
+    arguments: list[str], name: str, code: int, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    try:
+        found = main(arguments)
+    except SystemExit as exc:
+        found = int(exc.code or 0)
+    captured = capsys.readouterr()
+    error = json.loads(captured.out)["error"]
+    assert (error["class"], error["exit_code"], found) == (name, code, code)
+    assert error["message"] in captured.err
+
+
+def test_of_an_answer_that_fails_half_way_nothing_is_left(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def command() -> int:
+        print("half of a long answer " * 99)
+        raise codec.LccError("the rest is missing")
+
+    assert console.run(command, ["--json"], {codec.LccError: 1}) == 1
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert (error["class"], error["message"]) == ("LccError", "the rest is missing")
+
+
+def test_without_json_errors_are_none(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", str(run / "--json")]) == 1
+    assert capsys.readouterr().out == ""
+
+
+def as_a_process(run: Path, shell: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`info` with its output sent somewhere by a shell."""
+    command = f"{sys.executable} -m codec info {run} {shell}"
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], cwd=Path(codec.__file__).parents[1],
+        capture_output=True, text=True, env=os.environ | environment,
+    )  # fmt: skip
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has a file that is full")
+@pytest.mark.parametrize("shell", [">/dev/full", ">&-", "--json >/dev/full", "--help >/dev/full"])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_an_answer_that_cannot_be_written(run: Path, shell: str, unbuffered: str) -> None:
+    done = as_a_process(run, shell, PYTHONUNBUFFERED=unbuffered)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: standard output: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("shell", ["| head -c 1", ">&- 2>&-"])
+def test_who_does_not_listen_gets_no_traceback(run: Path, shell: str) -> None:
+    done = as_a_process(run, shell)
+    assert done.returncode == (1 if "&" in shell else 0)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "environment", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}]
+)
+def test_ascii_alone(run: Path, environment: dict[str, str]) -> None:
+    strange = run.rename(run.parent / "läuft→.lcc")
+    done = as_a_process(strange, "--json", **environment)
+    assert done.returncode == 0
+    done = as_a_process(strange.parent / "no→", "", **environment)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    out = strange.parent / "läuft→.zip"
+    command = [sys.executable, "-m", "codec", "pack", str(strange), "-o", str(out)]
+    done = subprocess.run(
+        command, cwd=Path(codec.__file__).parents[1], capture_output=True, text=True,
+        env=os.environ | environment,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.isascii()
+    assert "uft" in done.stdout

@@ -5,7 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ import codec
 from lcviz.__main__ import main
 from lcviz.experiments.failures import Recovery, compared
 from lcviz.experiments.tuning import Tune
+from lcviz.lab.series import Found
 
 pytestmark = pytest.mark.usefixtures("forks")
 MF = ("--models", "matrix-factorization")
@@ -296,3 +300,93 @@ def test_checks_go_on_with_the_same_progress(monkeypatch: pytest.MonkeyPatch) ->
     done = [n for n, _ in told]
     assert done == sorted(done)
     assert {total for _, total in told} == {done[-1]}
+
+
+def states(folder: Path, names: Sequence[str]) -> None:
+    """Checkpoints of one series that moves, in the order of the names."""
+    rng, w = np.random.default_rng(0), np.zeros(900, np.float32)
+    folder.mkdir()
+    for name in names:
+        w = w + rng.normal(size=900).astype(np.float32)
+        torch.save({"w": torch.from_numpy(w)}, folder / name)
+
+
+@pytest.mark.parametrize("target", ["distance=3", "size=.9"])
+@pytest.mark.parametrize(("interval", "n"), [(1, 3), (2, 6), (10, 30)])
+def test_few_checkpoints_of_one_s_own_will_do(
+    target: str, interval: int, n: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No loss is known, so none is looked for after a failure: three intervals, and all numbers
+    are finite; one checkpoint fewer is refused, with the number that would do."""
+    states(Path("own"), [f"{i}.pt" for i in range(n)])
+    few = ["--bits", "all", "--budgets", ".5", "--coders", "huffman", "--scopes", "model"]
+    asked = ["tune", "--own", "own", "--target", target, "--intervals", str(interval), *few]
+    assert main([*asked, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert any(row["recommended"] for row in rows)
+    assert all(row["distance_bound"] is not None for row in rows)
+    assert all(row["share_bound"] is not None for row in rows)
+    Path(f"own/{n - 1}.pt").unlink()
+    assert main([*asked, "--keep", "other.jsonl"]) == 2
+    assert f" {n} or more" in capsys.readouterr().err
+
+
+def test_names_that_do_not_tell_the_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    """They are taken in an order that people expect, and it is said."""
+    states(Path("own"), ["c9.pt", "c10.pt", "d.pt"])
+    assert main(["breakdown", "--own", "own", "--bits", "all"]) == 0
+    text = capsys.readouterr().out
+    assert "counted from 0" in text
+    assert "d.pt" in text
+    second = list(Found([Path("own")]))[1]
+    assert np.array_equal(second.arrays["w"], torch.load("own/c10.pt")["w"])
+    Path("own/d.pt").unlink()
+    assert main(["breakdown", "--own", "own", "--bits", "all", "--keep", "other.jsonl"]) == 0
+    assert "counted" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "code"),
+    [
+        (["breakdown", "--own", "nowhere", "--json"], "SourceError", 1),
+        (["breakdown", "--own", ".", "--json"], "SettingsError", 2),
+        (["breakdown", "--bits", "9", "--json"], "UsageError", 2),
+        (["--json"], "UsageError", 2),
+        (["receipt", "nowhere.json", "--json"], "ReceiptError", 1),
+    ],
+)
+def test_errors_are_json_too(
+    arguments: list[str], name: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        found = main(arguments)
+    except SystemExit as exc:  # argparse's own
+        found = int(exc.code or 0)
+    captured = capsys.readouterr()
+    error = json.loads(captured.out)["error"]
+    assert (error["class"], error["exit_code"], found) == (name, code, code)
+    assert error["message"] in captured.err
+
+
+@pytest.mark.parametrize(
+    ("shell", "code", "told"),
+    [
+        (">/dev/full", 1, "standard output"),
+        ("--json >&-", 1, "standard output"),
+        ("--csv >/dev/full", 1, "standard output"),
+        ("", 0, "rows are kept"),
+    ],
+)
+def test_outputs_that_take_nothing_or_ascii_alone(
+    shell: str, code: int, told: str, tmp_path: Path
+) -> None:
+    states(Path("own"), ["1.pt", "2.pt", "3.pt"])
+    command = f"{sys.executable} -m lcviz breakdown --own own --bits all {shell}"
+    root = str(Path(codec.__file__).parents[1])
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": root, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+    assert told in done.stderr
+    assert done.stdout.isascii()

@@ -1,0 +1,154 @@
+"""What the command lines `python -m codec` and `python -m lcviz` have in common.
+
+The answer of a command goes to standard output as a whole, when the command is done; an error is a
+line on standard error. With --json there is one JSON object on standard output in every case: the
+answer, or {"error": {"class": …, "message": …, "exit_code": …}}.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import errno
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO, NoReturn
+
+OK, BAD_DATA, WRONG_USE, INTERRUPTED = 0, 1, 2, 130  # exit codes
+
+
+class UsageError(Exception):
+    """The arguments are wrong. usage: how the command is used, in one or more lines."""
+
+    def __init__(self, message: str, usage: str) -> None:
+        super().__init__(message)
+        self.usage = usage
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that raises UsageError where argparse would end the process."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError."""
+        raise UsageError(message, self.format_usage())
+
+
+def run(
+    command: Callable[[], int],
+    arguments: Sequence[str] | None,
+    exit_codes: Mapping[type[Exception], int],
+) -> int:
+    """Run a command, and report its answer or its error; returns the exit code.
+
+    command: prints its answer to standard output, and returns an exit code. arguments: those of
+    the command line, None for sys.argv. exit_codes: of the errors that are reported in one line;
+    of several classes that match, the first counts. Other errors are raised. An error's notes are
+    part of its message. Raises SystemExit for wrong arguments, as argparse does.
+    """
+    wants_json = _wants_json(sys.argv[1:] if arguments is None else arguments)
+    ends_process = False
+    with _standard_error():
+        _reserve_descriptor()
+        with contextlib.redirect_stdout(io.StringIO()) as answer:
+            try:
+                code = command()
+            except SystemExit as exc:  # argparse has printed its help
+                code, ends_process = int(exc.code or OK), True
+            except UsageError as exc:
+                code, ends_process = WRONG_USE, True
+                say(exc.usage.rstrip())
+                _report(exc, f"error: {exc}", code, wants_json)
+            except KeyboardInterrupt as exc:
+                code = INTERRUPTED
+                said = ("interrupted; what was written until now stands", str(exc), *_notes(exc))
+                _report(exc, "; ".join(filter(None, said)), code, wants_json)
+            except tuple(exit_codes) as exc:
+                code = next(own for kind, own in exit_codes.items() if isinstance(exc, kind))
+                _report(exc, f"error: {'; '.join((str(exc), *_notes(exc)))}", code, wants_json)
+        code = _write(answer.getvalue(), code)
+    if ends_process:
+        raise SystemExit(code)
+    return code
+
+
+def say(text: str) -> None:
+    """A line on standard error. Does nothing if that is full or closed: there is nobody to tell."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
+
+
+def _wants_json(arguments: Sequence[str]) -> bool:
+    """Whether --json is asked for; argparse takes --js for it too."""
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return any(len(a) > 2 and "--json".startswith(a) for a in options)
+
+
+def _notes(exc: BaseException) -> list[str]:
+    return getattr(exc, "__notes__", [])
+
+
+def _report(exc: BaseException, line: str, code: int, wants_json: bool) -> None:
+    """Say an error; with --json, the object that tells of it is the whole answer."""
+    say(line)
+    if wants_json:
+        sys.stdout.seek(0)
+        sys.stdout.truncate()
+        message = line.removeprefix("error: ")
+        told = {"class": type(exc).__name__, "message": message, "exit_code": code}
+        print(json.dumps({"error": told}))
+
+
+def _write(text: str, code: int) -> int:
+    """Write an answer to standard output; returns the exit code, which is not 0 if that fails.
+
+    What the output's encoding does not have is written as an escape: "→" as \\u2192 in ASCII.
+    """
+    if not text:
+        return code
+    stream = sys.stdout
+    try:
+        if stream is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        encoding = stream.encoding or "utf-8"
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+    except BrokenPipeError:  # the reader, say `head`, has seen enough
+        _abandon(stream)
+    except OSError as exc:
+        _abandon(stream)
+        say(f"error: standard output: the answer could not be written: {exc.strerror or exc}")
+        return code or BAD_DATA
+    return code
+
+
+def _abandon(stream: IO[str] | None) -> None:
+    """Let Python write what it still holds of this stream to nowhere when it ends."""
+    if stream is None:
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, stream.fileno())
+    finally:
+        os.close(nowhere)
+
+
+@contextlib.contextmanager
+def _standard_error() -> Iterator[None]:
+    """Python has none if it was started with a closed one: nothing is said then."""
+    if sys.stderr is not None:
+        yield
+        return
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
+        yield
+
+
+def _reserve_descriptor() -> None:
+    """If standard output is closed, no file that is opened now may get its descriptor, to which
+    libraries print."""
+    try:
+        os.fstat(1)
+    except OSError:
+        os.open(os.devnull, os.O_RDONLY)

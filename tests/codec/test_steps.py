@@ -1,0 +1,72 @@
+"""Which step each file of a series is, by its name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import codec
+from codec.steps import by_numbers, numbered, steps_of
+
+
+@pytest.mark.parametrize(
+    ("names", "steps"),
+    [
+        (["c-10.pt", "c-2.pt", "c-1.pt"], [10, 2, 1]),
+        (["m_e2_l0.7.pt", "m_e10_l0.65.pt", "m_e11_l1.pt"], [2, 10, 11]),
+        (["checkpoint-10.pt", "checkpoint-9.safetensors"], [10, 9]),
+        (["model_000123.safetensors", "model_000007.safetensors"], [123, 7]),
+        (["step=5-v1.pt", "step=10-v1.pt", "step=20.pt"], [5, 10, 20]),
+        (["epoch=1-step=200.ckpt", "epoch=2-step=400.ckpt"], [200, 400]),
+        (["epoch=1-step=200.ckpt", "step=300-epoch=1.ckpt"], [200, 300]),
+        (["lr1e-05_step5.pt", "lr0.1_step3.pt"], [5, 3]),
+        (["net-1.2.3-e4.pt", "net-1.2.10-e5.pt"], [4, 5]),
+        (["v2-e1.pt", "v2-e0.pt"], [1, 0]),
+        (["v1.pt", "v2.pt"], [1, 2]),  # nothing but a version
+        (["best_20.pt", "last_10.pt"], [20, 10]),
+        (["e3.mp3.pt", "e4.mp3.pt"], [3, 4]),
+        (["checkpoint-100/model.pt", "checkpoint-20/model.pt"], [100, 20]),
+        (["run7/100/a/model2.pt", "run7/90/a/model2.pt"], [100, 90]),
+        (["m_e2_l0.7.pt"], [2]),
+        (["step=5-v1.pt"], [5]),
+        (["final.pt"], [0]),
+    ],
+)
+def test_steps_of_names(names: list[str], steps: list[int]) -> None:
+    paths = [Path("/9") / name for name in names]
+    assert steps_of(paths) == sorted(zip(steps, paths))
+
+
+@pytest.mark.parametrize(
+    ("names", "blamed"),
+    [
+        (["c-1.pt", "c-2.pt", "best.pt"], ["best.pt", "no whole number"]),
+        (["b.pt", "a.pt"], ["b.pt", "no whole number"]),
+        (["e1_l0.5.pt", "l0.5.pt"], ["l0.5.pt", "no whole number"]),
+        (["e1.pt", "0.5-x2.pt"], ["e1.pt", "same place"]),
+        (["a-1.pt", "b-1.pt"], ["a-1.pt", "b-1.pt", "step 1"]),
+        (["step=5.pt", "step=5-v1.pt"], ["step=5.pt", "step=5-v1.pt", "step 5"]),
+        (["x/c-1.pt", "y/c-1.pt"], ["x", "y", "step 1"]),
+        (["1/a.pt", "2/b.pt"], ["a.pt", "no whole number"]),  # the names differ: they count
+    ],
+)
+def test_names_that_do_not_tell(names: list[str], blamed: list[str]) -> None:
+    with pytest.raises(codec.SettingsError) as caught:
+        steps_of([Path(name) for name in names])
+    assert all(word in str(caught.value) for word in blamed[:-1])
+    assert blamed[-1] in str(caught.value)
+
+
+def test_steps_that_are_given() -> None:
+    a, b, c = paths = [Path("a-7.pt"), Path("b-1.pt"), Path("c.pt")]
+    assert numbered(paths, [20, 0, 10]) == [(0, b), (10, c), (20, a)]
+    assert numbered(paths, None) == [(0, a), (1, b), (2, c)]
+    with pytest.raises(codec.SettingsError, match=r"2 .* 3 files"):
+        numbered(paths, [1, 2])
+    with pytest.raises(codec.SettingsError, match=r"a-7\.pt and c\.pt: .*step 5"):
+        numbered(paths, [5, 1, 5])
+
+
+def test_as_people_count() -> None:
+    assert sorted(["c10", "c9", "c", "b11"], key=by_numbers) == ["b11", "c", "c9", "c10"]
