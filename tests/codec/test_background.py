@@ -273,8 +273,14 @@ def test_the_process_that_saves_is_killed(tmp_path: Path) -> None:
 
     with pytest.raises(codec.WriteError, match="the process that saves has ended"):
         save_twice()
-    with pytest.raises(codec.WriteError, match="nothing is saved any more"):
-        checkpoints.save(9, {"n": np.array(9)})
+    for _ in range(2):  # as long as nobody makes another one
+        with pytest.raises(codec.WriteError, match="SIGKILL.*not written.*resume=True") as error:
+            checkpoints.save(9, {"n": np.array(9)})
+        assert "closed" not in str(error.value)
+    assert checkpoints.step == 0, "the newest that is on disk"
+    restored = checkpoints.restore()
+    assert restored is not None
+    assert restored["n"] == 0
     checkpoints.close()
     assert codec.verify(path).steps == (0,)
     with codec.Checkpointer(path, asynchronous=True, resume=True) as again:
@@ -305,6 +311,32 @@ def test_what_was_saved_before_the_end_is_told(tmp_path: Path) -> None:
         checkpoints.save(3, {"n": np.array(3)})
     checkpoints.close()
     assert (first.kind, second.kind) == ("base", "delta")
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_a_killed_process_s_error_names_what_was_not_written(
+    tmp_path: Path,
+    paused: Callable[[codec.Checkpointer], Callable[[], None]],
+    published: bool,
+) -> None:
+    """Its record on disk decides, even where the answer was lost."""
+    path, name = tmp_path / "run.lcc", "00000007.delta.safetensors"
+    states = {step: {"n": np.array(step)} for step in (0, 7)}
+    with codec.Checkpointer(tmp_path / "twin.lcc") as twin:
+        for step, state in states.items():
+            twin.save(step, state)
+    checkpoints = codec.Checkpointer(path, asynchronous=True)
+    assert checkpoints.save(0, states[0]).kind == "base"
+    paused(checkpoints)
+    saved = checkpoints.save(7, states[7])
+    if published:  # as if it had come so far
+        (path / name).write_bytes((tmp_path / "twin.lcc" / name).read_bytes())
+    end(checkpoints)
+    with pytest.raises(codec.WriteError, match="SIGKILL") as error:
+        _ = saved.kind
+    assert ("step 7 was not written" in str(error.value)) is not published
+    assert checkpoints.step == (7 if published else 0)
+    checkpoints.close()
 
 
 def test_the_end_in_the_midst_of_a_save_is_no_reason_to_skip(
