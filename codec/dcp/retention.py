@@ -2,7 +2,8 @@
 
 Only steps of the writer's own training are removed: those it has saved, and the step it resumed
 from with those before it. Each step's directory lists these, in EARLIER. Whatever else lies beside
-them stays, with all that it builds on, so that every step that is left can be loaded.
+them stays, with all that it builds on. A step of which only some records are needed loses its
+metadata, so that every step that has some can be loaded.
 
 Not done here: when a newer step is whole (writer), what a step builds on (reader).
 """
@@ -63,39 +64,39 @@ class Retention:
         """Remove what is not needed any more; what cannot be removed stays, with a warning in the
         log. ranks: that save, for steps where each of them writes metadata of its own."""
         try:
-            # Newest first: what is left when this is interrupted does not build on what has gone.
-            for step in reversed(self._superseded(ranks)):
+            gone, broken = self._superseded(ranks)
+            # Newest first, and metadata before records: if this is interrupted, every step that
+            # still says it is whole is.
+            for step in reversed(broken):
+                _unmark(step)
+            for step in reversed(gone):
                 _remove(step)
                 self.forget(step)
                 self._needs.pop(step, None)
         except (ChainError, OSError) as exc:
             _log.warning("earlier steps stay: %s", exc)
 
-    def _superseded(self, ranks: int) -> list[Path]:
-        """Steps to remove, oldest first. Raises ChainError where nobody can tell what a step that
-        stays builds on, OSError."""
+    def _superseded(self, ranks: int) -> tuple[list[Path], list[Path]]:
+        """Steps to remove, and all that cannot be loaded without these, oldest first. Raises
+        ChainError where nobody can tell what a step that stays builds on, OSError."""
         whole = [step for step in self._steps if _is_whole(step, ranks)]
         if len(whole) < self._keep:
-            return []
+            return [], []
         oldest = self._steps.index(whole[-self._keep])
-        old = self._steps[:oldest]
-        stay = self._closure(self._steps[oldest:])
-        if all(step in stay for step in old):
-            return []
+        old, newest = self._steps[:oldest], self._steps[oldest:]
+        stay = self._needs_of(newest)
+        if stay.issuperset(old):
+            return [], []
         beside = {path for run in {step.parent for step in old} for path in _directories(run)}
-        stay |= self._closure(beside - set(self._steps))
-        return [step for step in old if step not in stay]
+        stay |= self._needs_of(beside - set(self._steps))
+        gone = [step for step in old if step not in stay]
+        return gone, [s for s in old if s in gone or not self._needs_of([s]).isdisjoint(gone)]
 
-    def _closure(self, steps: Iterable[Path]) -> set[Path]:
-        """These steps, what they build on, what that builds on, and so forth."""
-        found: set[Path] = set()
-        left = set(steps)
-        while left:
-            found |= left
-            left = {needs for step in left for needs in self._needs_of(step)} - found
-        return found
+    def _needs_of(self, steps: Iterable[Path]) -> set[Path]:
+        """What these steps build on, themselves included if they are whole."""
+        return {path for step in steps for path in self._needed(step)}
 
-    def _needs_of(self, step: Path) -> frozenset[Path]:
+    def _needed(self, step: Path) -> frozenset[Path]:
         """`needed`, without reading the same metadata again; nothing for what is no step of a
         ChainWriter's or is not whole."""
         files = [(mark.name, (s := mark.stat()).st_ino, s.st_mtime_ns) for mark in marks(step)]
@@ -131,14 +132,19 @@ def _earlier(step: Path) -> list[Path]:
     return [step.parent / name for name in names if is_name(name)] if type(names) is list else []
 
 
+def _unmark(step: Path) -> None:
+    """Remove what tells that a step is whole, durably. Raises OSError."""
+    if found := marks(step):
+        for mark in found:
+            mark.unlink(missing_ok=True)
+        fsync_directory(step)
+
+
 def _remove(step: Path) -> None:
-    """Remove a step: first what tells that it is whole, then the rest of what a ChainWriter has
-    put there, and the directory unless it holds other files. Raises OSError."""
+    """Remove what a ChainWriter has put into a step's directory, and the directory unless it holds
+    other files. Raises OSError."""
     if not step.is_dir():
         return
-    for mark in marks(step):
-        mark.unlink(missing_ok=True)
-    fsync_directory(step)
     for path in list(step.iterdir()):
         own = path.name == EARLIER or path.name.endswith(".metadata.tmp")
         if own or is_of(path.name, None) or path.name.startswith(TEMPORARY):

@@ -843,9 +843,12 @@ def test_keep_after_a_resume(tmp_path: Path) -> None:
     assert not {"4", "5"} & {path.name for path in tmp_path.iterdir()}
 
 
-def test_keep_with_saves_that_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("base_every", [1, 3])
+def test_keep_with_saves_that_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base_every: int
+) -> None:
     """They count for none, and what they have left goes with the steps around them."""
-    writer, failing = ChainWriter(keep=2, base_every=3), {3, 4, 5, 6, 7, 12}
+    writer, failing = ChainWriter(keep=2, base_every=base_every), {3, 4, 5, 6, 7, 12}
     whole: list[int] = []
     for step in range(1, 21):
         with monkeypatch.context() as patch:
@@ -863,6 +866,25 @@ def test_keep_with_saves_that_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     left = {int(path.name) for path in tmp_path.iterdir()}
     assert min(left) >= 14
     assert left == whole_steps(tmp_path)
+
+
+def test_keep_of_steps_that_are_needed_in_part(tmp_path: Path) -> None:
+    """Step 6 builds on 1 and 5, and 5 on 4, which goes: 5 no longer says that it is whole."""
+    writer = ChainWriter(keep=1, base_every=50)
+    for step in range(1, 7):
+        b, c = torch.tensor((step + 1) // 2), torch.tensor(step // 2)
+        exact = {"a": torch.zeros(9), "b": b, "c": c}
+        dcp.save({"optim": exact}, storage_writer=writer, checkpoint_id=tmp_path / f"{step}")
+    assert {path.name for path in needed(tmp_path / "6")} == {"1", "5", "6"}
+    assert {path.name for path in tmp_path.iterdir()} == {"1", "5", "6"}
+    assert whole_steps(tmp_path) == {1, 6}
+    for step in (1, 6):
+        found = {"a": torch.ones(9), "b": torch.tensor(0), "c": torch.tensor(0)}
+        dcp.load({"optim": found}, storage_reader=ChainReader(tmp_path / f"{step}"))
+        assert (found["b"], found["c"]) == ((step + 1) // 2, step // 2)
+    exact["b"] += 1
+    dcp.save({"optim": exact}, storage_writer=writer, checkpoint_id=tmp_path / "7")
+    assert {path.name for path in tmp_path.iterdir()} == {"1", "6", "7"}
 
 
 def test_keep_that_is_interrupted_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
