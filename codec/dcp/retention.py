@@ -69,7 +69,7 @@ class Retention:
             # still says it is whole is.
             for step in reversed(broken):
                 _unmark(step)
-            for step in reversed(gone):
+            for step in gone:
                 _remove(step)
                 self.forget(step)
                 self._needs.pop(step, None)
