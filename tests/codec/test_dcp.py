@@ -595,7 +595,7 @@ def test_asynchronous_saves_wait_for_each_other(
     def slow(self: ChainWriter, *given: Any) -> Any:
         at_work.append("begins")
         begun.set()
-        assert go.wait(20)
+        assert go.wait(300)
         found = write(self, *given)
         at_work.append("ends")
         return found
@@ -606,7 +606,7 @@ def test_asynchronous_saves_wait_for_each_other(
         dcp.async_save(state, storage_writer=writer, checkpoint_id=tmp_path / "1")
     ]
     state["model"][WEIGHT] += 1  # the copy was taken
-    assert begun.wait(20)
+    assert begun.wait(300)
     threading.Timer(0.05, go.set).start()
     for seed in (2, 3):
         save = dcp.async_save(
@@ -614,7 +614,7 @@ def test_asynchronous_saves_wait_for_each_other(
         )
         saves.append(save)
     for save in saves:
-        save.result(20)
+        save.result(300)
     assert at_work == ["begins", "ends"] * 3
     for seed in (1, 2, 3):
         reference.step(state_of(seed))
@@ -634,7 +634,7 @@ def test_a_save_waits_for_one_that_has_not_begun(
 
     def late(self: ChainWriter, *given: Any) -> None:
         if threading.current_thread() is not threading.main_thread():
-            assert asked.wait(20)
+            assert asked.wait(300)
             time.sleep(later)
         reset(self, *given)
 
@@ -665,7 +665,7 @@ def test_a_save_waits_for_one_that_has_not_begun(
         state_of(2), storage_writer=writer, checkpoint_id=tmp_path / "2"
     )
     save_of(3, Slow())
-    save.result(20)
+    save.result(300)
     assert order == ["2", "3"]
     for seed in (1, 2, 3):
         reference.step(state_of(seed))
@@ -710,9 +710,9 @@ def test_a_planner_that_fails_in_a_thread(tmp_path: Path, monkeypatch: pytest.Mo
     writer = ChainWriter(tmp_path / "1")
     save: Future[Any] = dcp.async_save(state_of(1), storage_writer=writer, planner=Failing())
     with pytest.raises(CheckpointException, match="no plan"):
-        save.result(20)
+        save.result(300)
     save = dcp.async_save(state_of(1), storage_writer=writer)
-    save.result(20)
+    save.result(300)
     assert torch.equal(load(tmp_path / "1")["model"][WEIGHT], state_of(1)["model"][WEIGHT])
 
 

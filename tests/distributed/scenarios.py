@@ -31,7 +31,7 @@ import codec
 from codec import storage
 from codec.dcp import ChainReader, ChainWriter, needed
 
-TIMEOUT = timedelta(seconds=100)
+TIMEOUT = timedelta(seconds=600)
 SHAPES = {"even": (16, 6), "uneven": (10, 7), "few": (3, 20), "wide": (6, 33), "grid": (9, 10)}
 Tensors = dict[str, torch.Tensor]
 

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SECONDS = 150.0  # nothing hangs for longer
+SECONDS = 900.0  # nothing hangs for longer
 
 
 def launch(ranks: int, script: str, *arguments: str | Path) -> tuple[int, str]:
@@ -29,7 +29,7 @@ def launch(ranks: int, script: str, *arguments: str | Path) -> tuple[int, str]:
             code = process.wait(SECONDS)
         except subprocess.TimeoutExpired:
             process.terminate()  # it ends its ranks, each in a session of its own
-            code = process.wait(60)
+            code = process.wait(300)
         said.seek(0)
         return code, said.read()[-10_000:]
 
