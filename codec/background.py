@@ -29,7 +29,15 @@ from typing import Any
 
 from . import errors
 from .chain import Chain
-from .errors import LccError, RecordError, SettingsError, SkippedRecordWarning, WriteError
+from .errors import (
+    ChainError,
+    ChainNotFoundError,
+    LccError,
+    RecordError,
+    SettingsError,
+    SkippedRecordWarning,
+    WriteError,
+)
 from .location import Location
 from .recorder import Recorder, Saved, Settings
 from .shared import Line, Memory, Message
@@ -76,6 +84,7 @@ class Background:
         self._unread: dict[int, _Saving] = {}  # by number: saves whose answers were not read
         self._pending: tuple[Message, _Saving, Layout, tuple[str, ...]] | None = None
         self._failure: LccError | None = None
+        self._death = ""  # how the other process died, and what that cost
         self._process, self._line = _start(self.path)
         try:
             self._line.tell({"settings": told, "threads": threads()})
@@ -97,7 +106,7 @@ class Background:
             return Saved(step, "skipped", 0, layout.nbytes, 0.0, lossy_nbytes=layout.lossy_nbytes)
         self._settle()
         if self._line.closed:
-            raise WriteError(f"{self.path}: nothing is saved any more, it was closed")
+            raise WriteError(self._death)
         message: Message = {"step": step, "number": self._number + 1}
         if self._memory is None or (layout is not self._layout and layout != self._layout):
             self._layout = None
@@ -234,11 +243,26 @@ class Background:
                 self._take()
 
     def _gone(self) -> WriteError:
-        code = self._process.poll()
-        return WriteError(
-            f"{self.path}: the process that saves has ended (exit code {code}); what was reported "
-            "as saved is on disk, nothing more will be"
+        """The other process has died: how, and which steps were not written. From here `step` is
+        the newest on disk."""
+        said = [f"{self.path}: the process that saves has ended: {_ending(self._process.wait())}"]
+        steps = sorted(saving.__dict__["step"] for saving in self._unread.values())
+        try:
+            written = Chain(self.path).steps
+        except ChainNotFoundError:
+            written = ()
+        except ChainError as exc:
+            if steps:
+                said.append(f"{_named(steps)} may not have been written: {exc}")
+        else:
+            self.step = written[-1] if written else None
+            if lost := [step for step in steps if step not in written]:
+                said.append(f"{_named(lost)} {'was' if len(lost) == 1 else 'were'} not written")
+        said.append(
+            "nothing is saved any more; close this Checkpointer and make a new one with resume=True"
         )
+        self._death = "; ".join(said)
+        return WriteError(self._death)
 
     def _end(self) -> None:
         self._let_go()
@@ -297,6 +321,20 @@ def _start(path: Location) -> tuple[subprocess.Popen[bytes], Line]:
     except OSError as exc:
         raise WriteError(f"{path}: no process for saving can be started: {exc}") from exc
     return process, Line(ours)
+
+
+def _ending(code: int) -> str:
+    """How a process ended, by its exit code; below 0 it is a signal's number."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"it was killed by {signal.Signals(-code).name}"
+    except ValueError:  # a real-time signal has no name
+        return f"it was killed by signal {-code}"
+
+
+def _named(steps: list[int]) -> str:
+    return f"step{'' if len(steps) == 1 else 's'} {', '.join(map(str, steps))}"
 
 
 def _fields(answer: Message) -> Message:

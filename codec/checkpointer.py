@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from .background import Background
-from .errors import LccError, SettingsError
+from .errors import LccError, SettingsError, WriteError
 from .location import Location
 from .policy import Policy, family
 from .recorder import Recorder, Saved, Settings, check_history, check_step
@@ -86,6 +86,7 @@ class Checkpointer:
         self._front = Front(Policy(policy))
         location = Location(path, storage_options).absolute()
         self.path = location.path
+        self._where, self._closed = str(location), False
         self._turn = Turn(location)
         self.scope, self.coder = scope, coder
         settings = Settings(
@@ -114,7 +115,8 @@ class Checkpointer:
         numpy arrays, numbers, texts and None, nested as one likes.
 
         Raises SettingsError for what is no step, StepOrderError, DTypeError,
-        StateMismatchError for names, WriteError, and RecordError if the record could not be
+        StateMismatchError for names, WriteError (also once this is closed), LockedError if the
+        chain is another writer's by now, and RecordError if the record could not be
         read again (its header is too long, say); the chain is then as it was.
 
         If asynchronous, what is returned waits for the record where one of its fields is looked
@@ -122,6 +124,7 @@ class Checkpointer:
         kind of a step that was skipped is "skipped".
         """
         with self._turn.taken():
+            self._check_open()
             step = check_step(step, self.step)
             parts, layout = self._front.look_at(state)
             if isinstance(self._recorder, Background):
@@ -133,20 +136,33 @@ class Checkpointer:
         """The state that a training loop goes on from: that of the newest step, None before the
         first. It is what `codec.restore` gives, without reading the chain once more.
 
-        Raises DTypeError for torch tensors without torch; if asynchronous, what the save before
-        did, and what `codec.restore` does.
+        Raises WriteError once this is closed, for others may have gone on since; DTypeError for
+        torch tensors without torch; if asynchronous, what the save before did, and what
+        `codec.restore` does.
         """
         with self._turn.taken():
+            self._check_open()
             return None if self.step is None else self._recorder.restore(self.step)
 
     def close(self) -> None:
-        """Wait for what is being saved, and let others write to the directory. Does nothing in a
-        fork, whose data loaders and the like may leave the same `with`."""
+        """Wait for what is being saved, and let others write to the directory; nothing is saved
+        through this object afterwards. Does nothing in a fork, whose data loaders and the like may
+        leave the same `with`."""
         if not self._turn.elsewhere:
             with self._turn.taken():
+                self._closed = True
                 self._recorder.close()
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise WriteError(
+                f"{self._where}: nothing is saved any more, for this Checkpointer is closed; make "
+                "a new one with resume=True to go on, or read what is there with codec.restore"
+            )
+
     def __enter__(self) -> Checkpointer:
+        """Raises WriteError once this is closed."""
+        self._check_open()
         return self
 
     def __exit__(

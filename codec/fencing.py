@@ -61,6 +61,7 @@ class Fenced:
         self._contested_until = 0.0
         self._known: set[str] = set()  # names that belong here, once something is published
         self._first: int | None = None  # the first step that was
+        self._closed = False
         told = {"host": socket.gethostname(), "process": os.getpid()}
         self._token = json.dumps({"token": secrets.token_hex(16)} | told).encode()
         try:
@@ -158,6 +159,7 @@ class Fenced:
                     self._set_late_aside()
                 if not self.unsettled:
                     self._remote.remove(WRITER)
+        self._closed = True
 
     def __enter__(self) -> Fenced:
         return self
@@ -195,8 +197,11 @@ class Fenced:
         return False
 
     def _check(self) -> None:
-        """Raises LockedError if the chain is another's by now, WriteError if nobody says."""
+        """Raises LockedError if the chain is another's by now, WriteError if nobody says or this
+        writer is closed."""
         where = self._remote.where
+        if self._closed:
+            raise WriteError(f"{where}: this writer is closed; open the place anew")
         try:
             found = self._writer()
         except OSError as exc:

@@ -26,6 +26,7 @@ from .errors import LockedError, StepOrderError, WriteError
 TEMPORARY = ".lcc-"  # what names of temporary files begin with
 LOCK = ".lock"
 SET_ASIDE = ".unusable"
+REOPEN = "close this writer and make a new one with resume=True"
 
 
 class Store(Protocol):
@@ -52,8 +53,8 @@ class Store(Protocol):
 
     def publish(self, name: str, data: bytes) -> float:
         """Add a record; when this returns it is durable. Returns since when its bytes are, by
-        `time.perf_counter`. Raises StepOrderError if there is one of that name, LockedError,
-        WriteError."""
+        `time.perf_counter`. Raises StepOrderError if there is one of that name, LockedError if
+        the store is another writer's by now, WriteError, also once this one is closed."""
 
     def set_aside(self, name: str) -> None:
         """Give a record a name that no reader takes for one; its bytes stay. Raises LockedError,
@@ -74,7 +75,11 @@ class Directory:
     """A directory of records that this object alone writes to, in any process.
 
     path: made if it is missing. The operating system drops the lock with the process that holds
-    it; what a killed one left half-written is removed. Raises LockedError, WriteError.
+    it; what a killed one left half-written is removed. Every change checks first that the lock is
+    still held: by this object, in this process, on the file that has the lock's name. An object
+    that is collected before `close` lets go of it.
+
+    Raises LockedError, WriteError.
     """
 
     # What could not be taken back is, before anything else is published.
@@ -84,10 +89,13 @@ class Directory:
         self.path = path
         self._left: list[Path] = []  # what a failed save could not take back
         self._nameless: int | None = None  # descriptor of the directory, see `publish`
+        self._owner = os.getpid()
+        self._locked: tuple[int, int] | None = None  # the lock file; None once this is closed
         self._lock = FileLock(path / LOCK, thread_local=False, fallback_to_soft=False)
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)
+            self._locked = _identity(path / LOCK)
         except Timeout as exc:
             raise LockedError(
                 f"{path}: another writer is at work here; close it first (a Checkpointer in this "
@@ -96,6 +104,7 @@ class Directory:
         except NotImplementedError as exc:
             raise WriteError(f"{path}: files cannot be locked on this disk: {exc}") from exc
         except OSError as exc:
+            self.close()
             raise WriteError(f"{path}: is no directory and cannot become one: {exc}") from exc
         try:
             leftovers = list(path.glob(f"{TEMPORARY}*"))
@@ -108,7 +117,9 @@ class Directory:
         self._nameless = _opened_for_nameless(path)
 
     def publish(self, name: str, data: bytes) -> float:
-        """Add a file, as `publish` does. Raises StepOrderError if it exists, WriteError."""
+        """Add a file, as `publish` does. Raises StepOrderError if it exists, LockedError,
+        WriteError."""
+        self._check()
         try:
             while self._left:
                 self._left[-1].unlink(missing_ok=True)
@@ -123,7 +134,9 @@ class Directory:
             raise
 
     def set_aside(self, name: str) -> None:
-        """Give a record a name that no reader takes for one; its bytes stay. Raises WriteError."""
+        """Give a record a name that no reader takes for one; its bytes stay. Raises LockedError,
+        WriteError."""
+        self._check()
         free = (f"{name}{SET_ASIDE}{'' if i == 1 else f'-{i}'}" for i in itertools.count(1))
         try:
             os.replace(self.path / name, next(p for f in free if not (p := self.path / f).exists()))
@@ -133,7 +146,8 @@ class Directory:
 
     def share(self, names: Iterable[str], other: Path) -> None:
         """Give records a second name each, in a directory made for it; that takes no room, and
-        what is removed here stays there. Raises WriteError."""
+        what is removed here stays there. Raises LockedError, WriteError."""
+        self._check()
         try:
             other.mkdir()
             for name in names:
@@ -144,9 +158,10 @@ class Directory:
             raise WriteError(f"{other}: could not be made: {exc}") from exc
 
     def remove(self, names: Iterable[str]) -> None:
-        """Delete records, one after the other in this order. Raises WriteError."""
+        """Delete records, one after the other in this order. Raises LockedError, WriteError."""
         try:
             for name in names:
+                self._check()
                 os.unlink(self.path / name)
             _fsync_directory(self.path)
         except OSError as exc:
@@ -158,8 +173,41 @@ class Directory:
     def __exit__(self, *_error: object) -> None:
         self.close()
 
+    def __del__(self) -> None:
+        if getattr(self, "_owner", None) == os.getpid():  # a fork may have closed and reused it
+            self.close()
+
+    def _check(self) -> None:
+        """Raise unless the lock is still held. LockedError: it may be somebody else's. WriteError:
+        this writer is closed, or the directory is gone."""
+        if os.getpid() != self._owner:
+            raise LockedError(
+                f"{self.path}: process {self._owner} holds the lock, and this one is a fork of it; "
+                "write in that process"
+            )
+        if self._locked is None:
+            raise WriteError(f"{self.path}: this writer is closed; open the directory anew")
+        try:
+            found = _identity(self.path / LOCK)
+        except (FileNotFoundError, NotADirectoryError):
+            found = None
+        except OSError as exc:
+            raise WriteError(
+                f"{self.path}: its lock cannot be checked, nothing was changed: {exc}"
+            ) from exc
+        if found == self._locked:
+            return
+        if not os.path.isdir(self.path):
+            raise WriteError(_gone(self.path))
+        what = "was deleted" if found is None else "is another file now"
+        raise LockedError(
+            f"{self.path}: its lock file {LOCK} {what}, so another writer may be at work there; "
+            f"nothing was changed; {REOPEN}"
+        )
+
     def close(self) -> None:
         """Let others write."""
+        self._locked = None
         if self._nameless is not None:
             with contextlib.suppress(OSError):
                 os.close(self._nameless)
@@ -237,16 +285,17 @@ def publish(
         # A record that is there though its save failed would be the parent of nothing: the next
         # save would name the record before it, and no reader could follow. So whatever happened
         # (Ctrl-C too), it goes.
-        _refuse(path, exc, linked)
+        _refuse(path, exc, linked, nameless)
     finally:
         if temporary is not None:
             with contextlib.suppress(OSError):  # leftovers are ignored
                 os.unlink(temporary)
 
 
-def _refuse(path: Path, exc: BaseException, linked: bool) -> NoReturn:
+def _refuse(path: Path, exc: BaseException, linked: bool, nameless: int | None) -> NoReturn:
     """Take back the name of a file, if it has it, and say what happened."""
-    if linked:
+    is_there = _is_there(path.parent, nameless)
+    if linked and is_there:  # else that name is another directory's by now
         try:
             os.unlink(path)
         except OSError as left:
@@ -254,6 +303,8 @@ def _refuse(path: Path, exc: BaseException, linked: bool) -> NoReturn:
             raise WriteError(text) from _LeftError(*left.args)
     if isinstance(exc, FileExistsError):
         raise StepOrderError(f"{path}: exists already, and records are never overwritten") from exc
+    if isinstance(exc, OSError) and not is_there:
+        raise WriteError(_gone(path.parent)) from exc
     if isinstance(exc, OSError):
         raise WriteError(f"{path}: could not be written, nothing was changed: {exc}") from exc
     raise exc
@@ -289,6 +340,29 @@ def _opened_for_nameless(path: Path) -> int | None:
 def _name(descriptor: int, name: str, directory: int) -> None:
     """Give a file without a name one. Raises OSError; FileExistsError if others have it."""
     os.link(f"/proc/self/fd/{descriptor}", name, dst_dir_fd=directory, follow_symlinks=True)
+
+
+def _identity(place: Path | int) -> tuple[int, int]:
+    """Device and inode of a path or an open descriptor. Raises OSError."""
+    found = os.stat(place)
+    return found.st_dev, found.st_ino
+
+
+def _is_there(directory: Path, descriptor: int | None) -> bool:
+    """Whether a directory still has its path: the one of this descriptor, or any if None."""
+    try:
+        return _identity(directory) == _identity(directory if descriptor is None else descriptor)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:  # nobody can tell
+        return True
+
+
+def _gone(directory: Path) -> str:
+    return (
+        f"{directory}: this directory was removed or moved during the training, and what was saved "
+        f"went with it; put it back, or {REOPEN}, whose first save is a base"
+    )
 
 
 def _fsync_directory(place: Path | int) -> None:

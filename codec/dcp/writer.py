@@ -4,7 +4,7 @@ A rank's tracks advance when a step is known to be whole, which its `.metadata` 
 it last, once every rank has done its part. Until the next save looks for it, what a save has made
 is kept apart. So whatever fails or is killed on any rank costs that step alone.
 
-Not done here: what becomes of a plan (saving), reading (reader).
+Not done here: what becomes of a plan (saving), reading (reader), which steps stay (retention).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+import torch.distributed as dist
 from torch.distributed.checkpoint import FileSystemWriter
 from torch.distributed.checkpoint.metadata import STATE_DICT_TYPE, Metadata, StorageMeta
 from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
@@ -31,6 +32,7 @@ from .bundles import Coding
 from .chunks import Rules
 from .files import directory, fsync_directory, is_name, is_of, is_there, make_directory, marks
 from .reader import resumed_from
+from .retention import Retention
 from .saving import Kept, Part, Saving, check_written
 from .turns import Turns
 
@@ -48,6 +50,13 @@ class ChainWriter(FileSystemWriter):
     step's directory that the training goes on from: the tracks are rebuilt from it where this
     rank has the same chunks again. Without it the first save of a process is a base.
 
+    keep: the newest so many steps stay. Once a newer one is whole, the coordinator removes the
+    earlier ones of this training that none of these builds on; None removes nothing. Deltas build
+    on the base before them, so up to keep + base_every directories are there, and base_every must
+    not be None. Of a training that goes on in another process, earlier steps count if resume names
+    the step and it was saved with keep, too. What others have put into a step's directory, or
+    beside it, stays.
+
     Warns once (UserWarning) of saves that do not lie beside each other: they are bases.
     Raises SettingsError. A save raises, wrapped by DCP: StepOrderError where a whole checkpoint
     is already, DTypeError, StateMismatchError, WriteError, and RecordError or ChainError where
@@ -63,10 +72,17 @@ class ChainWriter(FileSystemWriter):
         *,
         policy: Mapping[str, str] | None = None,
         base_every: int | None = BASE_EVERY,
+        keep: int | None = None,
         resume: str | os.PathLike[str] | None = None,
     ) -> None:
         bits, _ = check_settings(bits, scope, coder)
         check_history(base_every, None)
+        self._retention = None if keep is None else Retention(keep)
+        if keep is not None and base_every is None:
+            raise SettingsError(
+                "base_every=None makes no base after the first, which every step then builds on; "
+                f"give a number of steps with keep={keep}"
+            )
         self._rules, self._coding = Rules(policy), Coding(bits, scope, coder)
         self._base_every = base_every
         self._resume = None if resume is None else directory(resume)
@@ -75,6 +91,7 @@ class ChainWriter(FileSystemWriter):
         self._run: Path | None = None  # what the steps' directories are in
         self._warned = False
         self._turns, self._finishing = Turns(), False
+        self._is_coordinator = False
         self._asked = threading.local()  # where each thread's next save is to go
         self._step: Path | None = None
         if path is not None:
@@ -115,6 +132,7 @@ class ChainWriter(FileSystemWriter):
     def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
         """As DCP tells. Raises SettingsError for a save without a directory."""
         super().set_up_storage_writer(is_coordinator, *args, **kwargs)
+        self._is_coordinator = is_coordinator
         if self._step is None:
             raise SettingsError("pass dcp.save a checkpoint_id, the step's directory")
         if not is_name(self._step.name):
@@ -152,11 +170,15 @@ class ChainWriter(FileSystemWriter):
                     f"{self._resume}, which lies elsewhere"
                 )
             self._kept = resumed_from(self._resume, self._rank, self._coding)
+            if self._retention and self._is_coordinator:
+                self._retention.resume(self._resume)
             self._resume = None
         if not is_there(step.parent, self._kept.needs()):
             # Somebody has removed what the next delta would build on. Not of all ranks, perhaps:
             # when the next base is due, they go together.
             self._kept = Kept(n=self._kept.n)
+        if self._retention and self._is_coordinator:
+            self._retention.begin(step)
         due = self._base_every is not None and self._kept.n >= self._base_every
         saving = Saving(step, self._rank, self._rules, self._coding, Kept() if due else self._kept)
         try:
@@ -172,12 +194,20 @@ class ChainWriter(FileSystemWriter):
         return future
 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
-        """Write `.metadata`, durably: from then on the step is whole. Raises WriteError, also where
-        a record that it is to name has gone, since another job saves into the same directory, or a
-        step that it builds on, and StepOrderError where that job has made the step whole."""
-        step = self._directory
-        self._check_free(step)
+        """Write `.metadata`, durably: from then on the step is whole, and with `keep` earlier ones
+        go. Raises WriteError, also where a record that it is to name has gone, since another job
+        saves into the same directory, or a step that it builds on, and StepOrderError where that
+        job has made the step whole."""
+        step, retention = self._directory, self._retention if self._is_coordinator else None
+        try:
+            self._check_free(step)
+        except StepOrderError:
+            if retention:
+                retention.forget(step)
+            raise
         check_written(step, results)
+        if retention:
+            retention.list_earlier(step)
         try:
             fsync_directory(step.parent)
             self._finishing = True
@@ -189,6 +219,8 @@ class ChainWriter(FileSystemWriter):
             raise WriteError(f"{step}: its metadata could not be written: {exc}") from exc
         finally:
             self._finishing = False
+        if retention:
+            retention.tidy(_ranks())
 
     def __reduce__(self) -> NoReturn:
         """Raises SettingsError: in another process the tracks would be lost."""
@@ -247,3 +279,8 @@ class ChainWriter(FileSystemWriter):
         if is_there(step.parent, part.written):  # else somebody else's save has made it whole
             self._kept = Kept()  # should what follows be interrupted, the next save is a base
             self._kept = part.commit()
+
+
+def _ranks() -> int:
+    """That save."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1

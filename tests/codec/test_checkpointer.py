@@ -344,21 +344,24 @@ def test_two_writers(tmp_path: Path) -> None:
 def test_a_dead_writer_holds_no_lock(tmp_path: Path) -> None:
     """Killed without a chance to clean up, its forked child still alive."""
     code = """
-import os, sys, time
+import os, sys
 import numpy as np, codec
 checkpoints = codec.Checkpointer(sys.argv[1])
 checkpoints.save(0, {"n": np.array(1)})
 open(os.path.join(sys.argv[1], ".lcc-left-over"), "w").close()
 if os.fork() == 0:  # which has let go of the lock once it runs
     os.write(1, b"forked\\n")
-    time.sleep(20)
+    os.read(0, 1)
     os._exit(0)
 os.write(1, b"saved\\n")
-time.sleep(20)
+os.read(0, 1)  # until the test is over
 """
     path = tmp_path / "run.lcc"
     with subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", code, str(path)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-W", "ignore", "-c", code, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         assert {process.stdout.readline() for _ in range(2)} == {"saved\n", "forked\n"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import pickle
 import re
@@ -594,7 +595,7 @@ def test_asynchronous_saves_wait_for_each_other(
     def slow(self: ChainWriter, *given: Any) -> Any:
         at_work.append("begins")
         begun.set()
-        assert go.wait(20)
+        assert go.wait(300)
         found = write(self, *given)
         at_work.append("ends")
         return found
@@ -605,7 +606,7 @@ def test_asynchronous_saves_wait_for_each_other(
         dcp.async_save(state, storage_writer=writer, checkpoint_id=tmp_path / "1")
     ]
     state["model"][WEIGHT] += 1  # the copy was taken
-    assert begun.wait(20)
+    assert begun.wait(300)
     threading.Timer(0.05, go.set).start()
     for seed in (2, 3):
         save = dcp.async_save(
@@ -613,7 +614,7 @@ def test_asynchronous_saves_wait_for_each_other(
         )
         saves.append(save)
     for save in saves:
-        save.result(20)
+        save.result(300)
     assert at_work == ["begins", "ends"] * 3
     for seed in (1, 2, 3):
         reference.step(state_of(seed))
@@ -633,7 +634,7 @@ def test_a_save_waits_for_one_that_has_not_begun(
 
     def late(self: ChainWriter, *given: Any) -> None:
         if threading.current_thread() is not threading.main_thread():
-            assert asked.wait(20)
+            assert asked.wait(300)
             time.sleep(later)
         reset(self, *given)
 
@@ -664,7 +665,7 @@ def test_a_save_waits_for_one_that_has_not_begun(
         state_of(2), storage_writer=writer, checkpoint_id=tmp_path / "2"
     )
     save_of(3, Slow())
-    save.result(20)
+    save.result(300)
     assert order == ["2", "3"]
     for seed in (1, 2, 3):
         reference.step(state_of(seed))
@@ -709,9 +710,9 @@ def test_a_planner_that_fails_in_a_thread(tmp_path: Path, monkeypatch: pytest.Mo
     writer = ChainWriter(tmp_path / "1")
     save: Future[Any] = dcp.async_save(state_of(1), storage_writer=writer, planner=Failing())
     with pytest.raises(CheckpointException, match="no plan"):
-        save.result(20)
+        save.result(300)
     save = dcp.async_save(state_of(1), storage_writer=writer)
-    save.result(20)
+    save.result(300)
     assert torch.equal(load(tmp_path / "1")["model"][WEIGHT], state_of(1)["model"][WEIGHT])
 
 
@@ -764,3 +765,192 @@ def test_a_record_for_each_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     found = load(tmp_path / "4")["model"]
     assert torch.equal(found[HALF], state_of(4)["model"][HALF]), "a base again"
     assert not torch.equal(found[WEIGHT], state_of(4)["model"][WEIGHT])
+
+
+def whole_steps(run: Path) -> set[int]:
+    """Those with metadata: each of them is to be loadable, see `load_all`."""
+    return {int(path.parent.name) for path in run.glob("*/.metadata")}
+
+
+def load_all(run: Path) -> None:
+    for step in whole_steps(run):
+        assert load(run / f"{step}")["epoch"] == step
+
+
+@pytest.mark.parametrize("keep", [1, 3])
+@pytest.mark.parametrize("base_every", [1, 4])
+def test_keep(tmp_path: Path, keep: int, base_every: int) -> None:
+    """The newest stay and all that they build on; nothing else does, and no directory is left."""
+    writer, reference = ChainWriter(keep=keep, base_every=base_every), Reference()
+    for step in range(1, 12):
+        if (step - 1) % (base_every + 1) == 0:
+            reference = Reference()
+        reference.step(state_of(step))
+        dcp.save(state_of(step), storage_writer=writer, checkpoint_id=tmp_path / f"{step}")
+        newest = range(max(1, step - keep + 1), step + 1)
+        first = newest[0] - (newest[0] - 1) % (base_every + 1)  # its base
+        assert {int(path.name) for path in tmp_path.iterdir()} == set(range(first, step + 1))
+        assert whole_steps(tmp_path) == set(range(first, step + 1))
+        reference.check(load(tmp_path / f"{step}"), state_of(step))
+    load_all(tmp_path)
+
+
+def test_nothing_is_removed_unless_asked_for(tmp_path: Path) -> None:
+    writer = ChainWriter(base_every=1)
+    for step in range(1, 8):
+        dcp.save(state_of(step), storage_writer=writer, checkpoint_id=tmp_path / f"{step}")
+    assert whole_steps(tmp_path) == set(range(1, 8))
+    assert {path.name for path in (tmp_path / "7").iterdir() if path.suffix != ".safetensors"} == {
+        ".metadata"
+    }
+
+
+@pytest.mark.parametrize("keep", [0, -1, True, 2.0, "3"])
+def test_keep_is_a_number_of_steps(keep: Any) -> None:
+    with pytest.raises(codec.SettingsError, match="keep"):
+        ChainWriter(keep=keep)
+
+
+def test_keep_needs_bases() -> None:
+    with pytest.raises(codec.SettingsError, match="base_every"):
+        ChainWriter(keep=3, base_every=None)
+
+
+def test_keep_after_a_resume(tmp_path: Path) -> None:
+    """What the first writer has left goes as well; what another training has saved there does not,
+    nor what that builds on."""
+    ours, theirs = ChainWriter(keep=2, base_every=2), ChainWriter(base_every=None)
+    for step in range(1, 6):
+        dcp.save(state_of(step), storage_writer=ours, checkpoint_id=tmp_path / f"{step}")
+        if step == 5:  # goes on from ours, which is a base's delta
+            theirs = ChainWriter(resume=tmp_path / f"{step}")
+        dcp.save(state_of(step), storage_writer=theirs, checkpoint_id=tmp_path / f"{step + 100}")
+    assert {4, 5, 101, 102, 103, 104, 105} == whole_steps(tmp_path)
+    dcp.save(state_of(1), checkpoint_id=tmp_path / "plain")
+    (tmp_path / "notes").mkdir()
+    writer = ChainWriter(keep=2, base_every=2, resume=tmp_path / "5")
+    for step in range(6, 14):
+        dcp.save(state_of(step), storage_writer=writer, checkpoint_id=tmp_path / f"{step}")
+        load(tmp_path / "105")
+    left = {path.name for path in tmp_path.iterdir()}
+    theirs_need = {path.name for path in needed(tmp_path / "105")}
+    assert {"4", "5"} <= theirs_need
+    assert left >= {"plain", "notes", "101", "102", "103", "104", *theirs_need, "12", "13"}
+    assert not left & {"6", "7", "8", "9"}
+    shutil.rmtree(tmp_path / "105")
+    for step in range(14, 18):
+        dcp.save(state_of(step), storage_writer=writer, checkpoint_id=tmp_path / f"{step}")
+    assert not {"4", "5"} & {path.name for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("base_every", [1, 3])
+def test_keep_with_saves_that_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base_every: int
+) -> None:
+    """They count for none, and what they have left goes with the steps around them."""
+    writer, failing = ChainWriter(keep=2, base_every=base_every), {3, 4, 5, 6, 7, 12}
+    whole: list[int] = []
+    for step in range(1, 21):
+        with monkeypatch.context() as patch:
+            if step in failing:
+                patch.setattr(dcp.FileSystemWriter, "finish", lambda *_, **__: 1 / 0)
+                with pytest.raises(CheckpointException):
+                    dcp.save(
+                        state_of(step), storage_writer=writer, checkpoint_id=tmp_path / f"{step}"
+                    )
+            else:
+                dcp.save(state_of(step), storage_writer=writer, checkpoint_id=tmp_path / f"{step}")
+                whole.append(step)
+        assert set(whole[-2:]) <= whole_steps(tmp_path)
+        load_all(tmp_path)
+    left = {int(path.name) for path in tmp_path.iterdir()}
+    assert min(left) >= 14
+    assert left == whole_steps(tmp_path)
+
+
+def test_keep_of_steps_that_are_needed_in_part(tmp_path: Path) -> None:
+    """Step 6 builds on 1 and 5, and 5 on 4, which goes: 5 no longer says that it is whole."""
+    writer = ChainWriter(keep=1, base_every=50)
+    for step in range(1, 7):
+        b, c = torch.tensor((step + 1) // 2), torch.tensor(step // 2)
+        exact = {"a": torch.zeros(9), "b": b, "c": c}
+        dcp.save({"optim": exact}, storage_writer=writer, checkpoint_id=tmp_path / f"{step}")
+    assert {path.name for path in needed(tmp_path / "6")} == {"1", "5", "6"}
+    assert {path.name for path in tmp_path.iterdir()} == {"1", "5", "6"}
+    assert whole_steps(tmp_path) == {1, 6}
+    for step in (1, 6):
+        found = {"a": torch.ones(9), "b": torch.tensor(0), "c": torch.tensor(0)}
+        dcp.load({"optim": found}, storage_reader=ChainReader(tmp_path / f"{step}"))
+        assert (found["b"], found["c"]) == ((step + 1) // 2, step // 2)
+    exact["b"] += 1
+    dcp.save({"optim": exact}, storage_writer=writer, checkpoint_id=tmp_path / "7")
+    assert {path.name for path in tmp_path.iterdir()} == {"1", "6", "7"}
+
+
+def test_keep_that_is_interrupted_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed before any of the calls that remove: every step that says it is whole loads, and the
+    next writer cleans up."""
+    names, at = ("unlink", "rmdir"), 0
+    while True:
+        run, calls = tmp_path / f"{at}", itertools.count()
+        writer = ChainWriter(keep=2, base_every=1)
+        for step in range(1, 5):
+            dcp.save(state_of(step), storage_writer=writer, checkpoint_id=run / f"{step}")
+        assert whole_steps(run) == {3, 4}
+        for step in (5, 6):
+            with monkeypatch.context() as patch:
+                for name in names:
+                    call = getattr(os, name)
+
+                    def kill(*args: Any, call: Any = call, **kwargs: Any) -> Any:
+                        if (run / f"{step}" / ".metadata").exists() and next(calls) == at:  # noqa: B023
+                            raise KeyboardInterrupt
+                        return call(*args, **kwargs)
+
+                    patch.setattr(os, name, kill)
+                try:
+                    dcp.save(state_of(step), storage_writer=writer, checkpoint_id=run / f"{step}")
+                except (KeyboardInterrupt, CheckpointException):
+                    break
+        load_all(run)
+        assert {step - 1, step} <= whole_steps(run)
+        if next(calls) <= at:
+            break
+        writer = ChainWriter(keep=2, base_every=1, resume=run / f"{step}")
+        for more in range(step + 1, step + 6):
+            dcp.save(state_of(more), storage_writer=writer, checkpoint_id=run / f"{more}")
+        left = {int(path.name) for path in run.iterdir()}
+        assert left == whole_steps(run)
+        assert min(left) >= step + 3
+        load_all(run)
+        at += 1
+    assert at >= 6, "files of two steps, and their directories"
+
+
+def test_keep_leaves_what_is_not_the_writer_s(tmp_path: Path) -> None:
+    writer = ChainWriter(keep=1, base_every=1)
+    for step in range(1, 5):
+        dcp.save(state_of(step), storage_writer=writer, checkpoint_id=tmp_path / f"{step}")
+        (tmp_path / f"{step}" / "loader.json").write_text("{}")
+    assert whole_steps(tmp_path) == {3, 4}
+    for step in (1, 2):
+        assert [path.name for path in (tmp_path / f"{step}").iterdir()] == ["loader.json"]
+
+
+def test_keep_that_cannot_remove(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The save stands, and the next one tries again."""
+    writer = ChainWriter(keep=1, base_every=1)
+    for step in range(1, 5):
+        with monkeypatch.context() as patch:
+            if step == 3:
+
+                def refuse(*_: Any, **__: Any) -> None:
+                    raise PermissionError(errno.EACCES, "no")
+
+                patch.setattr(Path, "unlink", refuse)
+            dcp.save(state_of(step), storage_writer=writer, checkpoint_id=tmp_path / f"{step}")
+        assert ("earlier steps stay" in caplog.text) == (step >= 3)
+        assert len(whole_steps(tmp_path)) == (step if step < 4 else 2)
+    load_all(tmp_path)

@@ -13,7 +13,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import traceback
 import warnings
 from collections import Counter
@@ -664,7 +663,7 @@ def test_records_are_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     def read(name: str) -> bytes:
         begun.append(name)
         if name in first:
-            together.wait(10)
+            together.wait(300)
         if name == "3":
             raise FileNotFoundError(name)
         own = threading.current_thread() is threading.main_thread()
@@ -981,13 +980,11 @@ def test_s3_cut_in_the_middle(way: Way, moto_port: int) -> None:
         for step, hook in ((4, "at_request"), (6, "at_answer")):
             way.counted()
             setattr(way, hook, lambda method, _path: method == "PUT" and way.cut() is None)
-            started = time.perf_counter()
             with pytest.raises(codec.WriteError, match="nobody could say so") as caught:
                 training.save(checkpoints, step)
             with pytest.raises(codec.WriteError, match="cannot be reached"):
                 training.save(checkpoints, step + 1)
-            assert time.perf_counter() - started < 10
-            assert way.counted() == {"GET": 1, "PUT": 1}
+            assert way.counted() == {"GET": 1, "PUT": 1}, "nothing is tried again"
             assert "geheim" not in "".join(traceback.format_exception(caught.value))
             there = f"bucket/runs/run.lcc/{step:08d}.delta.safetensors"
             assert fs.exists(there) == (hook == "at_answer")

@@ -74,7 +74,7 @@ def test_saves_from_several_threads(tmp_path: Path, asynchronous: bool) -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(300)
         assert not any(thread.is_alive() for thread in threads)
     report = codec.verify(path)
     assert report.ok

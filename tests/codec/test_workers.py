@@ -42,7 +42,7 @@ def run(arguments: list[str], *, root: Path = ROOT, **env: str) -> subprocess.Co
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
     command = [sys.executable, *arguments]
     return subprocess.run(
-        command, cwd=root, env=environment, capture_output=True, text=True, timeout=300
+        command, cwd=root, env=environment, capture_output=True, text=True, timeout=3000
     )
 
 
@@ -196,17 +196,17 @@ def test_a_piece_that_was_taken_is_done(monkeypatch: pytest.MonkeyPatch) -> None
                 if number == 2:
                     none_left.set()
                 return number
-            begun.wait(30)
+            begun.wait(300)
             number = next(self._numbers)
             taken.set()
-            none_left.wait(30)
+            none_left.wait(300)
             time.sleep(0.05)  # and whatever the caller does then
             return number
 
     def work(i: int, _scratch: Scratch) -> None:
         if threading.get_ident() == here:
             begun.set()
-            taken.wait(30)  # so that the last one is for the other thread
+            taken.wait(300)  # so that the last one is for the other thread
         done.append(i)
 
     with monkeypatch.context() as patch:
@@ -254,7 +254,7 @@ def test_a_piece_that_is_not_done_is_found_out(
 def test_threads_do_not_share_scratch() -> None:
     codec.set_threads(4)
     used: dict[int, set[int]] = {}
-    meet = threading.Barrier(4, timeout=30)
+    meet = threading.Barrier(4, timeout=300)
 
     def work(i: int, scratch: Scratch) -> None:
         if i < 4:
@@ -309,7 +309,7 @@ def test_error_in_the_calling_thread_ends_the_others() -> None:
         if threading.get_ident() == here:
             failed.set()
             raise MishapError
-        failed.wait(30)
+        failed.wait(300)
         time.sleep(0.001)  # or all of them could be begun before the caller gets on
 
     with pytest.raises(MishapError):
@@ -325,7 +325,7 @@ def test_an_interrupt_waits_for_those_who_have_begun() -> None:
 
     def work(_i: int, _scratch: Scratch) -> None:
         if threading.get_ident() == here:
-            helping.wait(30)  # so that the other thread has a piece too
+            helping.wait(300)  # so that the other thread has a piece too
             return
         helping.set()
         for _ in range(3):
@@ -348,7 +348,7 @@ def test_an_interrupt_while_others_are_asked(monkeypatch: pytest.MonkeyPatch) ->
 
     def ask(n: int, help_out: Callable[[], None]) -> None:
         real(n, help_out)
-        helping.wait(30)
+        helping.wait(300)
         raise KeyboardInterrupt
 
     def work(i: int, _scratch: Scratch) -> None:

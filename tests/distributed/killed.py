@@ -44,7 +44,7 @@ _run = Saving.run
 
 def main(run: Path, start: str) -> None:
     """One of the two starts."""
-    dist.init_process_group("gloo", timeout=timedelta(seconds=100))
+    dist.init_process_group("gloo", timeout=timedelta(seconds=600))
     warnings.simplefilter("ignore")  # torch's own
     again = start == "again"
     whole = [step for step in range(5) if (run / f"{step}" / ".metadata").exists()]

@@ -31,7 +31,7 @@ import codec
 from codec import storage
 from codec.dcp import ChainReader, ChainWriter, needed
 
-TIMEOUT = timedelta(seconds=100)
+TIMEOUT = timedelta(seconds=600)
 SHAPES = {"even": (16, 6), "uneven": (10, 7), "few": (3, 20), "wide": (6, 33), "grid": (9, 10)}
 Tensors = dict[str, torch.Tensor]
 
@@ -400,6 +400,49 @@ def alone(folder: Path) -> None:
     same(found, expected, "resumed")
 
 
+def keeping(folder: Path) -> None:
+    """The newest two that all ranks can load stay, with what they build on, though saves of one
+    rank fail; then with metadata of each rank's own, where the others are a few steps ahead."""
+    writer, mesh, rank = ChainWriter(keep=2, base_every=1), mesh_of(4), dist.get_rank()
+    system = types.SimpleNamespace(**vars(os))
+    system.fsync = refuse
+    whole_ones: list[int] = []
+
+    def save(step: int, fails: bool, shared: bool) -> None:
+        state = sharded({"even": values(step)["even"]}, mesh)
+        if fails and rank == 1:
+            storage.os = system  # type: ignore[assignment]
+        try:
+            dcp.save(
+                state,
+                storage_writer=writer,
+                checkpoint_id=folder / f"{step}",
+                use_collectives=shared,
+            )
+        except (CheckpointException, codec.WriteError):
+            assert fails
+            if not shared:
+                dist.barrier()  # as DCP's at the end of a save
+        storage.os = os
+        if not fails:
+            whole_ones.append(step)
+        dist.barrier()
+        for kept in whole_ones[-2:]:  # whatever was removed
+            dcp.load(zeros(state), storage_reader=ChainReader(folder / f"{kept}"))
+        dist.barrier()
+
+    for step in range(10):
+        save(step, step in (4, 5, 7), shared=True)
+    left = {int(path.name) for path in folder.iterdir()}
+    assert left == {6, 8, 9}, (left, "8 builds on 6")
+    dist.barrier()
+    for step in range(10, 22):
+        save(step, step in (13, 14, 15), shared=False)
+    left = {int(path.name) for path in folder.iterdir()}
+    # Of rank 1 the bases are now those between the others', and it may not have been done with 21.
+    assert {19, 20, 21} <= left <= {18, 19, 20, 21}, left
+
+
 def main(folder: Path, *names: str) -> None:
     """Those named, or all; rank 0 notes what has been done."""
     dist.init_process_group("gloo", timeout=TIMEOUT)
@@ -417,6 +460,7 @@ def main(folder: Path, *names: str) -> None:
         "contested": contested,
         "overlap": lambda path: overlap(path, groups[4]),
         "alone": alone,
+        "keeping": keeping,
     }
     for name in names or scenarios:
         scenarios[name](folder / name)

@@ -4,8 +4,9 @@
 
 Each time a process of its own saves states into a chain and tells, once `save` has returned, which
 step that was and the digest of its track. It is killed (SIGKILL) before or after one of its calls
-to the file system, another one each time until all have had their turn, or at a random time. Then
-everything that was told must restore to the last bit, and the chain must go on.
+to the file system: one that is not killed names them all first, and each must then be reached. Or
+it is killed at a random time, which may be too late. Then everything that was told must restore to
+the last bit, and the chain must go on.
 
 A forked process starts in no time; codec allows it.
 """
@@ -20,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 from common import STEPS, Calls, check_told, saves, state_of
@@ -30,7 +32,7 @@ LIFETIME = 0.015  # seconds, about, of a process that is not killed
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run all kills; returns the number of those after which something was lost."""
+    """Run all kills; returns how many missed their call, or lost something."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--random", type=int, default=100, help="kills at random times")
     parser.add_argument("--seed", type=int, default=0)
@@ -38,15 +40,36 @@ def main(arguments: list[str] | None = None) -> int:
     codec.warm_up()
     rng = random.Random(options.seed)
     met: Counter[str] = Counter()
+    calls: Counter[str] = Counter()
     for resumed in (False, True):
-        for when in ("before", "after"):
-            number = 0
-            while one_kill(resumed, Trap(when, number), None, met):
-                number += 1
+        names, succeed = calls_of(resumed)
+        calls.update(names)
+        for when, numbers in (("before", range(len(names))), ("after", sorted(succeed))):
+            for number in numbers:
+                met["planned"] += 1
+                if one_kill(resumed, Trap(when, number), None, met):
+                    met["reached"] += 1
+                else:
+                    print(f"MISSED: {when} call {number}, {names[number]}, resumed: {resumed}")
     for _ in range(options.random):
         one_kill(rng.random() < 0.5, None, rng.uniform(0, LIFETIME), met)
+    print(", ".join(f"{n} {name}" for name, n in sorted(calls.items())), "calls")
     print(", ".join(f"{n} {what}" for what, n in sorted(met.items())))
-    return met["lost"]
+    return met["lost"] + met["planned"] - met["reached"]
+
+
+def calls_of(resumed: bool) -> tuple[list[str], set[int]]:
+    """What a process that is not killed calls, in order; and after which of them it could be: not
+    after mkdir of what is there, say, which fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        names: list[str] = []
+        succeed: set[int] = set()
+        path = Path(folder) / "run.lcc"
+        if resumed:
+            begin(path)
+        with Calls(names.append, lambda _name: succeed.add(len(names) - 1)):
+            work(path, lambda step, digest: None)
+        return names, succeed
 
 
 class Trap:
@@ -78,8 +101,7 @@ def one_kill(resumed: bool, trap: Trap | None, seconds: float | None, met: Count
         path = Path(folder) / "run.lcc"
         told: dict[int, str] = {}
         if resumed:
-            with codec.Checkpointer(path, bits=2) as checkpoints:
-                told |= dict(saves(checkpoints, range(2)))
+            told |= begin(path)
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
@@ -105,15 +127,26 @@ def one_kill(resumed: bool, trap: Trap | None, seconds: float | None, met: Count
         return killed
 
 
+def begin(path: Path) -> dict[int, str]:
+    """A chain that the process is to go on with; its steps and the digests of their tracks."""
+    with codec.Checkpointer(path, bits=2) as checkpoints:
+        return dict(saves(checkpoints, range(2)))
+
+
+def work(path: Path, tell: Callable[[int, str], object]) -> None:
+    """What the process does."""
+    with codec.Checkpointer(path, bits=2, resume=True) as checkpoints:
+        first = 0 if checkpoints.step is None else checkpoints.step + 1
+        for step, digest in saves(checkpoints, range(first, first + STEPS)):
+            tell(step, digest)
+
+
 def _child(path: Path, trap: Trap | None, writing: int) -> None:
-    tell = os.write
+    write = os.write
     try:
         if trap:
             trap.set()
-        with codec.Checkpointer(path, bits=2, resume=True) as checkpoints:
-            first = 0 if checkpoints.step is None else checkpoints.step + 1
-            for step, digest in saves(checkpoints, range(first, first + STEPS)):
-                tell(writing, f"{step} {digest}\n".encode())
+        work(path, lambda step, digest: write(writing, f"{step} {digest}\n".encode()))
         os._exit(0)
     except BaseException as exc:
         print(f"{type(exc).__name__}: {exc}", file=sys.stderr)

@@ -6,7 +6,9 @@ Prints the median time of an append over the first and the last records, and wha
 the chain beside a plain listing of its directory: opening has to list it, and nothing else. As a
 machine may be busier at the end than at the beginning, it is not those medians that are judged: the
 last records are appended in turn with those of a young chain, and its median is what theirs must
-be. What is told of restoring is for information: it replays all records since the last base.
+be. With --count times are only told, and judged is how many lines of Python are run, which is the
+same on every machine. What is told of restoring is for information: it replays all records since
+the last base.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -28,6 +31,7 @@ import codec
 
 APPEND = 1.25  # a late append takes so many times one to a young chain, at most
 OPEN = 40.0  # microseconds a record: a stat, a name and an entry
+GROWTH = 1.25  # lines of Python for each record of a long chain are so many times a short one's
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -35,6 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--records", type=int, default=10_000)
     parser.add_argument("--restore", action="store_true", help="verify and resume, which replays")
+    parser.add_argument("--count", action="store_true", help="judge lines instead of times")
     options = parser.parse_args(arguments)
     codec.warm_up()
     n, tenth = options.records, options.records // 10
@@ -67,10 +72,58 @@ def main(arguments: list[str] | None = None) -> int:
             told("restore of the newest", lambda: codec.restore(path))
             told("resume", lambda: codec.Checkpointer(path, resume=True).close())
             told("verify", lambda: codec.verify(path))
-    wrong = int(ratio > APPEND)
-    wrong += sum(1e6 * chain / records > OPEN for records, (chain, _) in opening.items())
+        if options.count:
+            wrong = counted(path, n, tenth)
+        else:
+            wrong = int(ratio > APPEND)
+            wrong += sum(1e6 * chain / records > OPEN for records, (chain, _) in opening.items())
     print(f"{wrong} figures beyond their limit")
     return wrong
+
+
+def counted(path: Path, n: int, tenth: int) -> int:
+    """Lines that an append and opening run, for a chain of n records and one of a tenth of them;
+    returns how many figures grow beyond their limit."""
+    found: dict[str, list[float]] = {"append": [], "open, a record": []}
+    states = walk()
+    with tempfile.TemporaryDirectory() as folder:
+        short = Path(folder) / "short.lcc"
+        with codec.Checkpointer(short) as checkpoints:
+            for step in range(tenth):
+                checkpoints.save(step, next(states))
+        for place, records in ((short, tenth), (path, n)):
+            with codec.Checkpointer(place, resume=True) as checkpoints:
+                checkpoints.save(n, next(states))  # what the first one after opening does besides
+                each = [
+                    lines_of(lambda s=s: checkpoints.save(s, next(states)))  # type: ignore[misc]
+                    for s in range(n + 1, n + 10)
+                ]
+            found["append"].append(statistics.median(each))
+            opened = lines_of(lambda: codec.Chain(place))  # noqa: B023
+            found["open, a record"].append(opened / records)
+    wrong = 0
+    for what, (few, many) in found.items():
+        print(f"{what}: {few:.1f} lines in a chain of {tenth:,} records, {many:.1f} of {n:,}")
+        wrong += not 0 < many <= GROWTH * few
+    return wrong
+
+
+def lines_of(work: Callable[[], object]) -> int:
+    """Lines of Python that are run."""
+    n = 0
+
+    def trace(_frame: FrameType, event: str, _arg: object) -> Any:
+        nonlocal n
+        n += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return n
 
 
 def walk() -> Iterator[dict[str, Any]]:

@@ -13,4 +13,5 @@ def test_several_processes_at_one_chain(quick: Callable[..., str]) -> None:
     out = quick("writers", "--rounds", "10", "--steps", "100")
     assert "10 rounds of two writers" in out, out
     assert "9 steps of a clock that jumps" in out
-    assert int(out.split(" reads beside a writer")[0].split()[-1]) >= 5, out
+    # The writer waits for a read every 20 steps.
+    assert int(out.split(" reads beside a writer")[0].split()[-1]) >= 4, out

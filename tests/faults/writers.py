@@ -30,6 +30,8 @@ from common import chain_of, check_told, digest_of, saves, state_of
 
 import codec
 
+EVERY = 20  # steps, at most, to each read beside them
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run everything; returns how many times something was wrong."""
@@ -106,17 +108,23 @@ def a_reader_beside_a_writer(steps: int, met: Counter[str]) -> None:
         with codec.Checkpointer(path) as checkpoints:
             expected = dict(saves(checkpoints, range(1)))
         reading, writing = os.pipe()
+        wait, go_on = os.pipe()  # a byte for each read that has ended
         child = os.fork()
         if child == 0:
+            os.close(go_on)
             with codec.Checkpointer(path, resume=True) as checkpoints:
                 for step, digest in saves(checkpoints, range(1, steps)):
                     os.write(writing, f"{step} {digest}\n".encode())
+                    if step % EVERY == 0:  # or it might end before the first read
+                        os.read(wait, 1)
             os._exit(0)
         os.close(writing)
         try:
-            read_beside(path, child, reading, expected, met)
+            read_beside(path, child, reading, go_on, expected, met)
         finally:
             os.close(reading)
+            os.close(wait)
+            os.close(go_on)
             with contextlib.suppress(ProcessLookupError, ChildProcessError):
                 os.kill(child, signal.SIGKILL)  # if it has not ended by itself
                 os.waitpid(child, 0)
@@ -124,11 +132,12 @@ def a_reader_beside_a_writer(steps: int, met: Counter[str]) -> None:
 
 
 def read_beside(
-    path: Path, child: int, reading: int, expected: dict[int, str], met: Counter[str]
+    path: Path, child: int, reading: int, go_on: int, expected: dict[int, str], met: Counter[str]
 ) -> None:
-    """Until the process that saves has ended."""
+    """Until the process that saves has ended, which lets each read end after EVERY steps."""
     seen: dict[int, str] = {}
     ended, rest, number = 0, b"", 0
+    os.set_blocking(go_on, False)
     while not ended:
         ended, status = os.waitpid(child, os.WNOHANG)
         rest += os.read(reading, 2**20) if told_more(reading) else b""
@@ -152,6 +161,8 @@ def read_beside(
             codec.Chain(path).pack(file)
             assert codec.verify(io.BytesIO(file.read_bytes())).ok
         met["reads beside a writer"] += 1
+        with contextlib.suppress(BlockingIOError):  # more than enough of them are there
+            os.write(go_on, b".")
     assert os.waitstatus_to_exitcode(status) == 0, "the writer failed"
     while told_more(reading) and (more := os.read(reading, 2**20)):
         rest += more

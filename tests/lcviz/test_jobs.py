@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,7 +14,7 @@ from lcviz import jobs
 from lcviz.jobs import DONE, FAILED, IDLE, STOPPED, WAITING, WORKING, CrowdedError, Jobs
 from lcviz.lab.progress import Progress
 
-SECONDS = 30  # for anything awaited
+SECONDS = 300  # for anything awaited
 
 
 class Gate:
@@ -170,15 +171,17 @@ def test_who_asks_for_another_one_leaves_the_first(line: Jobs[int], gate: Gate) 
 
 
 def test_nobody_watches(line: Jobs[int], gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    clock = SimpleNamespace(**vars(time) | {"monotonic": lambda: now})
+    monkeypatch.setattr(jobs, "time", clock)
     line.ask("a", 1, gate, "me")
     line.ask("b", 1, quick, "you")
     gate.await_word()
-    monkeypatch.setattr(jobs, "WATCH_SECONDS", 0.2)
     for _ in range(5):
-        time.sleep(0.1)
+        now += 0.6 * jobs.WATCH_SECONDS
         assert line.look("a", 1, "me").status == WORKING  # a sign of life each time
     assert line.look("b", 1).status == STOPPED  # nobody looked at the one in line
-    time.sleep(0.3)
+    now += 1.1 * jobs.WATCH_SECONDS
     gate.let(2)
     view = line.wait("a", 1, SECONDS)
     assert (view.status, view.message) == (STOPPED, "Stopped, because no page was watching.")

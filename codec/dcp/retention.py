@@ -1,0 +1,153 @@
+"""Which steps stay on disk: the newest few that are whole, what they build on, and nothing else.
+
+Only steps of the writer's own training are removed: those it has saved, and the step it resumed
+from with those before it. Each step's directory lists these, in EARLIER. Whatever else lies beside
+them stays, with all that it builds on. A step of which only some records are needed loses its
+metadata, so that every step that has some can be loaded.
+
+Not done here: when a newer step is whole (writer), what a step builds on (reader).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..errors import ChainError, SettingsError, SourceError
+from ..storage import TEMPORARY, publish
+from .files import fsync_directory, is_name, is_of, marks
+from .reader import needed
+
+EARLIER = ".earlier-steps.json"  # names of directories, oldest first
+MOST_EARLIER = 2**20  # bytes
+
+_log = logging.getLogger(__name__)
+
+
+class Retention:
+    """Of one training. keep: how many whole steps stay, at least. Raises SettingsError."""
+
+    def __init__(self, keep: int) -> None:
+        if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
+            raise SettingsError(f"keep is a number of steps from 1 on, or None; got {keep!r}")
+        self._keep = keep
+        self._steps: list[Path] = []  # of this training, oldest first
+        self._needs: dict[Path, tuple[object, frozenset[Path]]] = {}  # by their metadata's files
+
+    def resume(self, step: Path) -> None:
+        """The training goes on from a step of its own. Raises what `needed` does."""
+        before = _earlier(step)
+        before += [path for path in needed(step) if path not in before]
+        own = [path for path in before if path != step] + [step]
+        self._steps = own + [path for path in self._steps if path not in own]
+
+    def begin(self, step: Path) -> None:
+        """A step is saved, as the newest."""
+        self.forget(step)
+        self._steps.append(step)
+
+    def forget(self, step: Path) -> None:
+        """A step that has turned out to be another training's."""
+        if step in self._steps:
+            self._steps.remove(step)
+
+    def list_earlier(self, step: Path) -> None:
+        """Write what `resume` reads into a step's directory, durably. Raises WriteError."""
+        names = [path.name for path in self._steps if path.parent == step.parent and path != step]
+        data = json.dumps(names).encode()
+        publish(step / EARLIER, lambda file: file.write(data), overwrite=True)
+
+    def tidy(self, ranks: int) -> None:
+        """Remove what is not needed any more; what cannot be removed stays, with a warning in the
+        log. ranks: that save, for steps where each of them writes metadata of its own."""
+        try:
+            gone, broken = self._superseded(ranks)
+            # Newest first, and metadata before records: if this is interrupted, every step that
+            # still says it is whole is.
+            for step in reversed(broken):
+                _unmark(step)
+            for step in gone:
+                _remove(step)
+                self.forget(step)
+                self._needs.pop(step, None)
+        except (ChainError, OSError) as exc:
+            _log.warning("earlier steps stay: %s", exc)
+
+    def _superseded(self, ranks: int) -> tuple[list[Path], list[Path]]:
+        """Steps to remove, and all that cannot be loaded without these, oldest first. Raises
+        ChainError where nobody can tell what a step that stays builds on, OSError."""
+        whole = [step for step in self._steps if _is_whole(step, ranks)]
+        if len(whole) < self._keep:
+            return [], []
+        oldest = self._steps.index(whole[-self._keep])
+        old, newest = self._steps[:oldest], self._steps[oldest:]
+        stay = self._needs_of(newest)
+        if stay.issuperset(old):
+            return [], []
+        beside = {path for run in {step.parent for step in old} for path in _directories(run)}
+        stay |= self._needs_of(beside - set(self._steps))
+        gone = [step for step in old if step not in stay]
+        return gone, [s for s in old if s in gone or not self._needs_of([s]).isdisjoint(gone)]
+
+    def _needs_of(self, steps: Iterable[Path]) -> set[Path]:
+        """What these steps build on, themselves included if they are whole."""
+        return {path for step in steps for path in self._needed(step)}
+
+    def _needed(self, step: Path) -> frozenset[Path]:
+        """`needed`, without reading the same metadata again; nothing for what is no step of a
+        ChainWriter's or is not whole."""
+        files = [(mark.name, (s := mark.stat()).st_ino, s.st_mtime_ns) for mark in marks(step)]
+        if not files:
+            return frozenset()
+        known = self._needs.get(step)
+        if known is None or known[0] != files:
+            try:
+                needs = frozenset(needed(step))
+            except SourceError:  # plain DCP's
+                needs = frozenset()
+            known = self._needs[step] = files, needs
+        return known[1]
+
+
+def _is_whole(step: Path, ranks: int) -> bool:
+    """Whether every rank can load a step."""
+    names = {mark.name for mark in marks(step)}
+    return ".metadata" in names or names >= {f"__{rank}.metadata" for rank in range(ranks)}
+
+
+def _directories(run: Path) -> list[Path]:
+    return [path for path in run.iterdir() if path.is_dir()]
+
+
+def _earlier(step: Path) -> list[Path]:
+    """The steps that a directory lists; none if it was saved without `keep`."""
+    try:
+        with open(step / EARLIER, "rb") as file:
+            names = json.loads(file.read(MOST_EARLIER))
+    except (OSError, ValueError, RecursionError):  # a list that is lost costs room on disk only
+        return []
+    return [step.parent / name for name in names if is_name(name)] if type(names) is list else []
+
+
+def _unmark(step: Path) -> None:
+    """Remove what tells that a step is whole, durably. Raises OSError."""
+    if found := marks(step):
+        for mark in found:
+            mark.unlink(missing_ok=True)
+        fsync_directory(step)
+
+
+def _remove(step: Path) -> None:
+    """Remove what a ChainWriter has put into a step's directory, and the directory unless it holds
+    other files. Raises OSError."""
+    if not step.is_dir():
+        return
+    for path in list(step.iterdir()):
+        own = path.name == EARLIER or path.name.endswith(".metadata.tmp")
+        if own or is_of(path.name, None) or path.name.startswith(TEMPORARY):
+            path.unlink(missing_ok=True)
+    if not any(step.iterdir()):
+        os.rmdir(step)

@@ -1,0 +1,224 @@
+"""When a writer may no longer write: it is closed, collected, or has lost its lock or directory."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+import codec
+from codec.location import Location
+
+pytestmark = pytest.mark.usefixtures("forks")
+BOTH = pytest.mark.parametrize("asynchronous", [False, True])
+URL = "memory://closing/run.lcc"
+
+
+def state_of(step: int) -> dict[str, Any]:
+    """Always the same."""
+    return {"w": np.random.default_rng(step).normal(size=200).astype(np.float32), "step": step}
+
+
+def records(path: Path) -> dict[str, bytes]:
+    return {p.name: p.read_bytes() for p in path.glob("*.safetensors")}
+
+
+@BOTH
+def test_a_closed_checkpointer_writes_nothing(tmp_path: Path, asynchronous: bool) -> None:
+    """Another one is at work there; with base_every and keep_bases a save would remove records."""
+    path, settings = tmp_path / "run.lcc", {"base_every": 2, "keep_bases": 2}
+    with codec.Checkpointer(path, **settings, asynchronous=asynchronous) as closed:
+        closed.save(0, state_of(0))
+    with codec.Checkpointer(path, resume=True, base_every=None) as living:
+        for step in range(1, 6):
+            living.save(step, state_of(step))
+        before = records(path)
+        for step in range(6, 20):
+            with pytest.raises(codec.WriteError, match="closed"):
+                closed.save(step, state_of(step))
+        with pytest.raises(codec.WriteError, match="closed"):
+            closed.restore()
+        with pytest.raises(codec.WriteError, match="closed"), closed:
+            pass
+        assert records(path) == before
+        living.save(6, state_of(6))
+    assert codec.verify(path).steps == tuple(range(7))
+    assert codec.restore(path)["step"] == 6
+
+
+@pytest.fixture
+def no_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty store behind URL."""
+    monkeypatch.setattr(MemoryFileSystem, "store", {})
+    monkeypatch.setattr(MemoryFileSystem, "pseudo_dirs", [""])
+
+
+@pytest.mark.usefixtures("no_objects")
+def test_a_closed_checkpointer_behind_a_url() -> None:
+    with codec.Checkpointer(URL) as closed:
+        closed.save(0, state_of(0))
+    with codec.Checkpointer(URL, resume=True) as living:
+        living.save(1, state_of(1))
+        with pytest.raises(codec.WriteError, match="closed"):
+            closed.save(2, state_of(2))
+    assert codec.verify(URL).steps == (0, 1)
+
+
+@pytest.mark.usefixtures("no_objects")
+@pytest.mark.parametrize("where", ["directory", URL])
+def test_a_closed_store_changes_nothing(tmp_path: Path, where: str) -> None:
+    """Whatever else uses it: merging, rewinding, unpacking."""
+    location = Location(tmp_path / "run.lcc" if where == "directory" else where)
+    with location.store(takes_over=True) as store:
+        store.publish("00000000.base.safetensors", b"whatever")
+    with location.store(takes_over=True):
+        for change in changes(store):
+            with pytest.raises(codec.WriteError, match="closed"):
+                change()
+
+
+def changes(store: Any) -> list[Callable[[], object]]:
+    """Every kind that a store can make."""
+    name = "00000000.base.safetensors"
+    return [
+        lambda: store.publish("00000001.base.safetensors", b"more"),
+        lambda: store.set_aside(name),
+        lambda: store.remove([name]),
+    ]
+
+
+def lose(path: Path, how: str) -> None:
+    """What somebody may do to the directory of a writer at work."""
+    if how == "deleted":
+        (path / ".lock").unlink()
+    elif how == "replaced":
+        (path / "new").touch()
+        (path / "new").replace(path / ".lock")
+    else:
+        path.rename(path.with_name("old"))
+        shutil.copytree(path.with_name("old"), path)
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced", "moved"])
+def test_without_its_lock_nothing_is_changed(tmp_path: Path, how: str) -> None:
+    """For another one may hold it by now."""
+    path = tmp_path / "run.lcc"
+    first = codec.Checkpointer(path, base_every=1, keep_bases=2)
+    first.save(0, state_of(0))
+    lose(path, how)
+    with codec.Checkpointer(path, resume=True) as second:  # nobody keeps it out
+        second.save(1, state_of(1))
+        before = records(path)
+        for step in range(2, 6):
+            with pytest.raises(codec.LockedError, match=r"\.lock.*resume=True"):
+                first.save(step, state_of(step))
+        first.close()
+        assert records(path) == before
+        second.save(2, state_of(2))
+    assert codec.verify(path).steps == (0, 1, 2)
+
+    with Location(path).store() as store:
+        lose(path, "deleted")
+        for change in changes(store):
+            with pytest.raises(codec.LockedError, match=r"\.lock"):
+                change()
+    assert codec.verify(path).steps == (0, 1, 2)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_fork_does_not_hold_the_lock(tmp_path: Path) -> None:
+    """Whoever writes through a store of its parent's would do it beside the parent."""
+    with Location(tmp_path).store() as store:
+        store.publish("00000000.base.safetensors", b"whatever")
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                for change in changes(store):
+                    with pytest.raises(codec.LockedError, match="fork"):
+                        change()
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        store.publish("00000001.base.safetensors", b"more")
+
+
+def test_what_is_collected_lets_go(tmp_path: Path) -> None:
+    """Of the lock and of every descriptor, and writes nothing."""
+
+    def opened() -> int:
+        gc.collect()
+        return len(os.listdir("/proc/self/fd"))
+
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("this system shows its descriptors elsewhere")
+    path = tmp_path / "run.lcc"
+    with codec.Checkpointer(path) as checkpoints:
+        checkpoints.save(0, state_of(0))
+    before, there = opened(), records(path)
+    for _ in range(3):
+        checkpoints = codec.Checkpointer(path, resume=True)
+        assert opened() > before
+        del checkpoints
+        assert opened() == before
+    assert records(path) == there
+    codec.Checkpointer(path, resume=True).close()
+
+
+@BOTH
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_directory_that_is_removed(tmp_path: Path, asynchronous: bool, anew: bool) -> None:
+    """It is named, and so is the way out, which works."""
+    path = tmp_path / "run.lcc"
+    checkpoints = codec.Checkpointer(path, asynchronous=asynchronous)
+    assert checkpoints.save(0, state_of(0)).nbytes
+    shutil.rmtree(path)
+    if anew:
+        path.mkdir()
+    error: Any = (codec.LockedError, ".lock") if anew else (codec.WriteError, "removed or moved")
+    with pytest.raises(error[0], match=error[1]) as raised:
+        _ = checkpoints.save(1, state_of(1)).nbytes
+    assert str(path) in str(raised.value)
+    assert "resume=True" in str(raised.value)
+    assert "Operation not permitted" not in str(raised.value)
+    checkpoints.close()
+    with codec.Checkpointer(path, resume=True) as again:
+        assert again.save(2, state_of(2)).kind == "base"
+    assert codec.verify(path).steps == (2,)
+
+
+@pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="needs files without a name")
+@pytest.mark.parametrize("fsyncs", [1, 2], ids=["before", "after"])
+def test_a_directory_that_is_replaced_in_the_midst_of_a_save(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsyncs: int
+) -> None:
+    """Before or after the record gets its name: one of that name in the new directory is not this
+    writer's to take back."""
+    path, name = tmp_path / "run.lcc", "00000001.delta.safetensors"
+    with codec.Checkpointer(path) as checkpoints:
+        checkpoints.save(0, state_of(0))
+        fsync, calls = os.fsync, iter(range(1, 9))
+
+        def remove(descriptor: int) -> None:
+            fsync(descriptor)
+            if next(calls) == fsyncs:
+                shutil.rmtree(path)
+                path.mkdir()
+                (path / name).write_bytes(b"somebody else's")
+                raise OSError(errno.EIO, "no")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", remove)
+            with pytest.raises(codec.WriteError, match="removed or moved") as raised:
+                checkpoints.save(1, state_of(1))
+        assert f"{path}:" in str(raised.value)
+    assert (path / name).read_bytes() == b"somebody else's"
