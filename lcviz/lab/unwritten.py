@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from codec import edits
 from codec import record as records
 from codec.metadata import DIGEST
 from codec.record import RUN, Place
@@ -69,8 +70,7 @@ class Unwritten:
 
         values: as many as the base's.
         """
-        pairs = zip(values, self._values, strict=True)
-        changed = {i: new for i, (new, old) in enumerate(pairs) if new != old}
+        changed = edits.changes(self._values, values)
         delta = self._tracker.prepare_arrays(
             arrays, lambda exact: self._overhead(step, exact, changed)
         )
@@ -92,7 +92,7 @@ class Unwritten:
                 len(str(step)), t.layout, exact, t.scope, t.coder, t.budget, bool(changed)
             )
             self._known_overhead = key, found
-        return self._known_overhead[1] + sum(len(text) + 12 for text in changed.values())
+        return self._known_overhead[1] + records.values_nbytes(changed)
 
 
 def record_nbytes(step: int, delta: Step) -> int:
