@@ -515,7 +515,8 @@ def _told(array: NDArray[Any] | None) -> str:
 def values_nbytes(changes: Mapping[int, str]) -> int:
     """Bytes that changed values take in a delta, beside what `overhead` counts for them."""
     nbytes = sum(len(f"{number} {change}\n") for number, change in changes.items())
-    return nbytes + 3 * len(str(nbytes)) if changes else 0  # its size stands in the header
+    digits = 3 * (len(str(nbytes)) - 1)  # more in the header: a size and two offsets
+    return nbytes + 8 * -(-digits // 8)  # a header is padded to 8 bytes
 
 
 def values_array(values: Mapping[int, str], name: str = "values") -> Arrays:
