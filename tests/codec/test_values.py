@@ -108,10 +108,12 @@ def test_kinds_of_memory_of_numbers(tmp_path: Path) -> None:
     back[5][...] = 4
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_numbers_on_a_gpu_are_copied_when_saved(tmp_path: Path, asynchronous: bool) -> None:
-    value = torch.tensor(1.5, device="cuda")
+def test_numbers_are_copied_when_saved(tmp_path: Path, asynchronous: bool, device: str) -> None:
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    value = torch.tensor(1.5, device=device)
     path = tmp_path / "run.lcc"
     with codec.Checkpointer(path, asynchronous=asynchronous) as checkpoints:
         checkpoints.save(0, {"w": np.ones(20, np.float32), "x": [value]})
@@ -120,7 +122,8 @@ def test_numbers_on_a_gpu_are_copied_when_saved(tmp_path: Path, asynchronous: bo
 
 
 REFUSED: dict[str, Any] = {
-    "MaskedArray": np.ma.masked_array([1.0, 2.0], [True, False]), "matrix": np.ones((1, 1)).view(np.matrix),
+    "MaskedArray": np.ma.masked_array([1.0, 2.0], [True, False]),
+    "matrix": np.ones((1, 1)).view(np.matrix),
     "recarray": np.zeros(2).view(np.recarray), "Own": np.zeros(3).view(Own),
     "str_": np.str_("a"), "bytes_": np.bytes_(b"a"), "datetime64": np.datetime64("2020-01-01"),
     "timedelta64": np.timedelta64(3, "s"), "longdouble": np.longdouble(1),
@@ -360,7 +363,7 @@ def test_an_edit_that_leads_to_no_value_is_refused(
         lambda: codec.Checkpointer(path, resume=True),
         lambda: codec.compact(path),
     ):
-        with pytest.raises(codec.MalformedRecordError, match="00000001.*after their edits"):
+        with pytest.raises(codec.MalformedRecordError, match=r"00000001.*after their edits"):
             read()
     report = codec.verify(path)
     assert (report.ok, report.steps) == (False, (0,))

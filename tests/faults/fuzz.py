@@ -44,7 +44,8 @@ STUCK = 60.0  # seconds for one input
 GUARD = 4096  # float32 on each side of a track
 # Of 100 inputs, so many are of this target; the slow ones are fewer.
 SHARES = {
-    "anywhere": 10, "parts": 10, "decode": 25, "table": 25, "values": 15, "structure": 10, "edit": 5,
+    "anywhere": 10, "parts": 10, "decode": 25, "table": 25, "values": 15, "structure": 10,
+    "edit": 5,
 }  # fmt: skip
 INTERESTING = [
     0, 1, 2, 3, 31, 32, 33, 84, 85, 127, 128, 255, 256, 511, 512, 4095, 4096, UNIT - 1,
