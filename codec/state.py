@@ -150,11 +150,14 @@ def signature(seen: tuple[Any, ...]) -> Hashable:
     return seen[1] if len(seen) == 2 else (seen[1], seen[3])
 
 
-def spec_of(name: str, value: Any, lossy: bool = True, family: str = "") -> TensorSpec:
-    """Describe a tensor. lossy: if it can be, see above.
+def spec_of(
+    name: str, value: Any, lossy: bool = True, family: str = "", *, swapped: bool = False
+) -> TensorSpec:
+    """Describe a tensor. lossy: if it can be, see above. swapped: numbers of the other byte order
+    are taken too, which a description does not tell.
 
-    Raises DTypeError for what is no tensor, for dtypes that are not supported (those of other
-    byte orders than the machine's too), and for sparse and meta tensors.
+    Raises DTypeError for what is no tensor, for dtypes that are not supported, and for sparse and
+    meta tensors.
     """
     if is_torch(value):
         library = "torch"
@@ -163,7 +166,7 @@ def spec_of(name: str, value: Any, lossy: bool = True, family: str = "") -> Tens
         dtype = _NAME_OF_TORCH.get(str(value.dtype).removeprefix("torch."))
     elif is_tensor(value) or isinstance(value, np.generic):
         library = "numpy"
-        dtype = _NAME_OF_NUMPY.get(value.dtype)
+        dtype = _NAME_OF_NUMPY.get(value.dtype.newbyteorder("=") if swapped else value.dtype)
     else:
         raise DTypeError(
             f"tensor {name!r} is a {type(value).__name__}; a state maps names to numpy "
@@ -180,7 +183,7 @@ def spec_of(name: str, value: Any, lossy: bool = True, family: str = "") -> Tens
 
 
 def layout_of(state: Mapping[str, Any]) -> Layout:
-    """Describe a flat mapping from names to numpy arrays or torch tensors.
+    """Describe a flat mapping from names to numpy arrays, of any byte order, or torch tensors.
 
     Raises what `spec_of` does; StateMismatchError for names that are no strings or not Unicode
     (lone surrogates, which no file can hold).
@@ -188,7 +191,7 @@ def layout_of(state: Mapping[str, Any]) -> Layout:
     for name in state:
         if not isinstance(name, str) or not is_unicode(name):
             raise StateMismatchError(f"names of tensors are strings of Unicode; got {name!r}")
-    return Layout(tuple(spec_of(name, value) for name, value in state.items()))
+    return Layout(tuple(spec_of(name, value, swapped=True) for name, value in state.items()))
 
 
 def to_arrays(state: Mapping[str, Any], layout: Layout) -> Arrays:
@@ -317,6 +320,7 @@ def _to_array(value: Any, spec: TensorSpec) -> NDArray[Any]:
         return np.ascontiguousarray(array, np.float32)
     array = np.ascontiguousarray(array).reshape(spec.shape)  # ascontiguousarray makes 0-d 1-d
     if spec.dtype in (*_BITS, "C128"):
+        array = array.astype(array.dtype.newbyteorder("="), copy=False)
         return array.reshape(-1).view(spec.track_dtype).reshape(spec.track_shape)
     return array.astype(spec.track_dtype, copy=False)
 

@@ -63,7 +63,7 @@ def test_torch(dtype: str, shape: tuple[int, ...]) -> None:
 def test_odd_memory_layouts() -> None:
     grid = np.arange(12, dtype=np.float32).reshape(3, 4)
     odd = {"t": grid.T, "s": grid[:, ::2], "r": grid[::-1], "i": np.arange(6)[::2]}
-    odd |= {"scalar": np.float32(2)}
+    odd |= {"big": grid.astype(">f4"), "bi": np.arange(3, dtype=">i8"), "scalar": np.float32(2)}
     back = there_and_back(odd)
     for name, value in odd.items():
         assert back[name].tolist() == value.tolist()
@@ -102,7 +102,6 @@ def test_half_beyond_its_range_is_infinite_without_a_warning() -> None:
         ({"x": np.zeros(1, np.longdouble)}, codec.DTypeError, "float128, which is not supported"),
         ({"x": np.array(["a"])}, codec.DTypeError, "dtype <U1, which is not supported"),
         ({"x": np.zeros(1, object)}, codec.DTypeError, "dtype object"),
-        ({"x": np.zeros(9, ">f4")}, codec.DTypeError, "dtype >f4, .*policy={'x': 'skip'}"),
         ({"x": np.ma.masked_array([1.0], [True])}, codec.DTypeError, "'x' is a MaskedArray"),
         ({"x": np.ones((1, 1)).view(np.matrix)}, codec.DTypeError, "'x' is a matrix"),
         ({"x": np.zeros(1, "i4,f4")}, codec.DTypeError, "which is not supported"),
