@@ -18,6 +18,7 @@ import torch
 import codec
 from codec import record as records
 from codec import tree
+from codec.merged import Layer, Moment
 from codec.rewinding import rewind
 from codec.state import CARRIER, Layout, layout_of
 
@@ -420,3 +421,14 @@ def test_a_step_without_edits_is_as_it_was() -> None:
     read = records.delta_of(record, Layout(()), {})
     assert read.values == step.values
     assert records.dump_delta(records.Place(1, "0" * 16, "0" * 32), "0" * 32, replace(read)) == data
+
+
+def test_edits_of_a_layer_are_made_one_after_another() -> None:
+    texts = ["[1]", "[1,2]", "[1,2,3333]", "[2,3333]", "[2,3333,4]"]
+    changes = ["=2 0 2 ,2", "=4 0 5 ,3333", "=1 2 0 ", "=7 0 2 ,4"]
+    moments = tuple(Moment(i, "", {}, {0: change}) for i, change in enumerate(changes))
+    settings = codec.Step((), {}, (), 2, "model", "huffman")
+    for begin in range(4):
+        for end in range(begin + 1, 5):
+            part = Layer((), moments, ()).part(begin, end, settings)
+            assert records.after_changes([texts[begin]], part.values) == (texts[end],)
