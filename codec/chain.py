@@ -233,7 +233,9 @@ class Chain:
                     raise ParentError(
                         f"{reached.entry.name}: no record after it leads to step {end}"
                     )
-                records.check_whole(reached.entry.name, reached.layout, reached.state, reached.sums)
+                records.check_whole(
+                    reached.entry.name, reached.layout, reached.state, reached.sums, reached.values
+                )
             except VanishedError as exc:
                 retries -= 1
                 if not retries:
@@ -294,6 +296,7 @@ class Chain:
                 else:
                     before = walk.step
                     for position in walk.advance(entry, record, every=True):
+                        walk.check_values(entry.name)
                         steps.add(position.step)
                     if not failed and self._lacks_steps(entry, record, known):
                         problems.append(
@@ -311,7 +314,7 @@ class Chain:
                 progress(done, len(self.entries))
         if walk.layout is not None:
             try:
-                records.check_whole(self.where, walk.layout, walk.state, walk.sums)
+                records.check_whole(self.where, walk.layout, walk.state, walk.sums, walk.values)
             except RecordError as exc:
                 problems.append(str(exc))
         for step in sorted(aside - steps):

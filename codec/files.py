@@ -144,13 +144,13 @@ def _as_torch(value: Any) -> Any:
     """The same with numpy arrays as tensors, which alone weights_only reads again."""
     import torch
 
-    if isinstance(value, np.ndarray | np.generic) and is_tensor(value):
+    if isinstance(value, np.float64):
+        return float(value)
+    if isinstance(value, np.ndarray | np.generic):
         try:
             return torch.from_numpy(np.array(value))
         except TypeError as exc:
             raise DTypeError(f"torch has no dtype {value.dtype}") from exc
-    if isinstance(value, np.float64):
-        return float(value)
     if isinstance(value, Mapping):
         return type(value)({key: _as_torch(own) for key, own in value.items()})  # type: ignore[call-arg]
     if isinstance(value, list | tuple):

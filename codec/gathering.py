@@ -127,7 +127,7 @@ class Gathering:
         if record is not None:
             parts = merged.merged_of(record, at.layout).every()
             at.advance(record, ((moment.track, part) for moment, part in parts))
-            records.check_whole(name, at.layout, at.state, at.sums)
+            records.check_whole(name, at.layout, at.state, at.sums, at.values)
             if any(e.name == name for e in self._chain.entries):  # damaged: the deltas are not past
                 self._directory.set_aside(name)
             self._directory.publish(name, data)

@@ -14,10 +14,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from . import edits
 from .coded import ARRAY, Coded, join
 from .container import seal
 from .errors import InputError, MalformedRecordError, PayloadError
-from .metadata import FORMAT
 from .record import (
     MAX_STEP,
     PREFIX,
@@ -26,6 +26,7 @@ from .record import (
     Record,
     as_track,
     check_exact,
+    format_of,
     named,
     names_in,
     read_values,
@@ -48,8 +49,8 @@ _VALUES = re.compile(f"values/{_NUMBER}")
 class Moment:
     """One step of a merged record.
 
-    track: digest after it. exact, values: what is stored whole and has changed in it, as in
-    `Step`.
+    track: digest after it. exact, values: what is stored beside the codes and has changed in it,
+    as in `Step`.
     """
 
     step: int
@@ -77,10 +78,12 @@ class Layer:
             for g in self.groups
         )
         exact: Arrays = {}
-        values: dict[int, str] = {}
+        changes: dict[int, list[str]] = {}
         for moment in self.moments[begin:end]:
             exact |= moment.exact
-            values |= moment.values
+            for number, change in moment.values.items():
+                changes.setdefault(number, []).append(change)
+        values = {number: edits.composed(own) for number, own in changes.items()}
         return replace(
             settings, groups=groups, exact=exact, values=values, non_finite=self.non_finite
         )
@@ -126,8 +129,12 @@ def dump(place: Place, merged: Merged) -> bytes:
     """A merged record. place.step: that of the last moment."""
     sent, told = sent_arrays(merged.sent)
     settings = merged.settings
+    arrays = join([group for layer in merged.layers for group in layer.groups]) | sent
+    for i, moment in enumerate(merged.moments):
+        arrays |= {f"{PREFIX}{i}/{name}": array for name, array in moment.exact.items()}
+        arrays |= values_array(moment.values, f"values/{i}")
     metadata = {
-        "format": FORMAT,
+        "format": format_of(arrays),
         "kind": "merged",
         **place.metadata(),
         "track": merged.moments[-1].track,
@@ -144,10 +151,6 @@ def dump(place: Place, merged: Merged) -> bytes:
         ],
         **told,
     }
-    arrays = join([group for layer in merged.layers for group in layer.groups]) | sent
-    for i, moment in enumerate(merged.moments):
-        arrays |= {f"{PREFIX}{i}/{name}": array for name, array in moment.exact.items()}
-        arrays |= values_array(moment.values, f"values/{i}")
     return seal(metadata, arrays)
 
 

@@ -22,7 +22,8 @@ from .errors import ForeignRecordError, MalformedRecordError, VersionError
 from .state import Arrays
 from .untrusted import parsed, short
 
-FORMAT = 1
+FORMAT = 1  # of most records
+NEWEST = 2  # of those that have an edit or a single number among their values
 MORE = "more"
 DIGEST = 32  # hex digits: damage is noticed, and 2**64 records have no two alike
 PLACE = ("format", "kind", "step", "run", "parent", "track")
@@ -46,8 +47,8 @@ def written(metadata: Mapping[str, Any]) -> tuple[str, Arrays]:
 
 
 def line_of(line: str, where: str) -> dict[str, Any]:
-    """Name -> value of what a line says: step an integer, bits, budget, run and parent None if
-    there are none, all others text.
+    """Name -> value of what a line says: format and step integers, bits, budget, run and parent
+    None if there are none, all others text.
 
     Raises ForeignRecordError for what does not begin as a line, VersionError,
     MalformedRecordError.
@@ -55,15 +56,15 @@ def line_of(line: str, where: str) -> dict[str, Any]:
     words = line.split(" ")
     if not _DECIMAL.fullmatch(words[0]):
         raise ForeignRecordError(where, "metadata that begins with a format", short(words[0]))
-    if words[0] != str(FORMAT):
+    if words[0] not in (str(FORMAT), str(NEWEST)):
         found = f"format {words[0]}; update this package"
-        raise VersionError(where, f"format {FORMAT}", found)
+        raise VersionError(where, f"format {FORMAT} or {NEWEST}", found)
     names = BASE if words[1:2] == ["base"] else STEPS
     if len(words) != len(names):
         expected = f"{len(names)} words, {' '.join(names)}"
         raise MalformedRecordError(where, expected, f"{len(words)}")
     told: dict[str, Any] = dict(zip(names, words))
-    told["format"] = FORMAT
+    told["format"] = int(words[0])
     if not _DECIMAL.fullmatch(told["step"]):
         raise MalformedRecordError(where, "a step in decimal", short(told["step"]))
     told["step"] = int(told["step"])

@@ -16,13 +16,13 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from . import tree
+from . import edits, tree
 from .coded import ARRAY, HEAD, WORD, Coded, Cut, join, taken
 from .coding import MAX_LEVELS
 from .container import seal, unseal
 from .doubt import differing
 from .errors import InputError, MalformedRecordError, PayloadError, TrackDigestError
-from .metadata import DIGEST, FORMAT, MORE
+from .metadata import DIGEST, FORMAT, MORE, NEWEST
 from .state import Arrays, Layout, TensorSpec, is_storable
 from .tables import CodeTable
 from .track import (
@@ -45,6 +45,7 @@ MAX_TEXT = 2**26  # bytes of a structure or of values: a JSON parser's memory on
 MAX_LENGTHS = 2**26  # of the code tables sent last: a few bytes may stand for thousands
 MAX_STEP = 2**63 - 1  # so that every reader's integers hold it
 _LINE = re.compile("[^\n]*\n|[^\n]+")
+_EDIT = re.compile(rb"^[0-9]+ =", re.MULTILINE)
 _NUMBER = re.compile("0|[1-9][0-9]{0,8}")
 _HEX_RUN = re.compile(f"[0-9a-f]{{{RUN}}}")
 _HEX_BLAKE3, _HEX_XXH3 = re.compile(f"[0-9a-f]{{{DIGEST}}}"), re.compile("[0-9a-f]{32}")
@@ -126,8 +127,11 @@ def dump_base(
     no tensor, see tree. tables: the code tables sent last, where deltas follow that may use them.
     """
     sent, told = sent_arrays(tables or {})
+    arrays = {PREFIX + t.name: state[t.name] for t in layout.tensors} | sent
+    if layout.structure:
+        arrays |= {"structure": _text(layout.structure)} | values_array(dict(enumerate(values)))
     metadata = {
-        "format": FORMAT,
+        "format": format_of(arrays),
         "kind": "base",
         **place.metadata(),
         "track": track_digest(layout, state, sums, values),
@@ -136,9 +140,6 @@ def dump_base(
         ],
         **told,
     }
-    arrays = {PREFIX + t.name: state[t.name] for t in layout.tensors} | sent
-    if layout.structure:
-        arrays |= {"structure": _text(layout.structure)} | values_array(dict(enumerate(values)))
     return seal(metadata, arrays)
 
 
@@ -188,6 +189,10 @@ def load(data: bytes, where: str) -> Record:
         raise MalformedRecordError(where, "kind base, delta or merged", short(kind))
     if not 0 <= step <= MAX_STEP:
         raise MalformedRecordError(where, f"a step from 0 to {MAX_STEP}", short(step))
+    if metadata["format"] != format_of(arrays):
+        found = f"format {metadata['format']}"
+        expected = f"format {format_of(arrays)}, by what its values hold"
+        raise MalformedRecordError(where, expected, found)
     return Record(
         where, step, kind, digest, run or digest[:RUN], parent, track, len(data), metadata,
         arrays, header, replaces,
@@ -231,12 +236,10 @@ def base_of(record: Record) -> tuple[Layout, Arrays, dict[str, int], tuple[str, 
     state = {t.name: record.arrays[PREFIX + t.name].copy() for t in tensors}
     try:
         told = read_values(record.arrays.get("values"))
-        if list(told) != list(range(len(told))):
-            raise PayloadError("values are not numbered 0, 1, 2…")
+        if list(told) != list(range(len(told))) or any(map(edits.is_edit, told.values())):
+            raise PayloadError("values are not numbered 0, 1, 2…, or an edit is among them")
         values = tuple(told.values())
-        tree.put_together(
-            tree.Parts(layout.structure, dict.fromkeys(t.name for t in tensors), values)
-        )
+        tree.check(layout.structure, len(tensors), values)
     except (PayloadError, tree.StructureError) as exc:
         raise MalformedRecordError(where, "a structure and its values", short(exc)) from exc
     sums = digest_sums(layout, state)
@@ -281,9 +284,10 @@ def sent_by(record: Record) -> dict[str, CodeTable]:
 
 
 def read_values(array: NDArray[Any] | None) -> dict[int, str]:
-    """Number -> JSON of the values in a record; raises PayloadError for what is none.
+    """Number -> change of the values in a record, JSON or an edit (see edits); raises PayloadError
+    for what is none.
 
-    array: uint8, lines of number, blank and JSON, by rising number.
+    array: uint8, lines of number, blank and change, by rising number.
     """
     found: dict[int, str] = {}
     last = -1
@@ -292,8 +296,11 @@ def read_values(array: NDArray[Any] | None) -> dict[int, str]:
         if not _NUMBER.fullmatch(number) or int(number) <= last:
             raise PayloadError(f"value {short(number)} after {last}")
         try:
-            tree.check_value(text)
-        except tree.StructureError as exc:
+            if edits.is_edit(text):
+                edits.check_edit(text)
+            else:
+                tree.check_value(text)
+        except (PayloadError, tree.StructureError) as exc:
             raise PayloadError(f"value {number}: {exc}") from exc
         last = int(number)
         found[last] = text
@@ -390,14 +397,18 @@ def apply_checked(
     """Apply a record's step, or only look what it would do, and check the digest after it.
 
     state, sums, values: the track before it and its digests. track: the digest, if it is not the
-    record's. meant: see `check_track`. Returns digests and values after it. Raises
-    MalformedRecordError if a stream does not decode, TrackDigestError; if ``change``, the track is
-    then of no more use.
+    record's. meant: see `check_track`. Returns digests and values after it; what edits have led
+    to is not looked into, see `check_values`. Raises MalformedRecordError if a stream does not
+    decode or an edit does not fit, TrackDigestError; if ``change``, the track is then of no more
+    use.
     """
     if step.values and max(step.values) >= len(values):
         found = f"one of number {max(step.values)}"
         raise MalformedRecordError(record.where, f"the {len(values)} values of the base", found)
-    now = tuple(step.values.get(i, text) for i, text in enumerate(values))
+    try:
+        now = after_changes(values, step.values)
+    except PayloadError as exc:
+        raise MalformedRecordError(record.where, "edits of the values before", short(exc)) from exc
     try:
         after = (apply_with_digests if change else look)(step, state, sums)
     except PayloadError as exc:
@@ -407,8 +418,30 @@ def apply_checked(
     return after, now
 
 
-def check_whole(where: str, layout: Layout, state: Arrays, sums: Mapping[str, int]) -> None:
-    """Raise TrackDigestError unless all values together have the digests that were followed."""
+def after_changes(values: Sequence[str], changes: Mapping[int, str]) -> tuple[str, ...]:
+    """The values after these changes. Raises PayloadError for an edit that does not fit."""
+    now = list(values)
+    for number, change in changes.items():
+        now[number] = edits.applied(now[number], change, MAX_TEXT)
+    return tuple(now)
+
+
+def check_values(where: str, values: Iterable[str]) -> None:
+    """Raise MalformedRecordError unless these are values. What edits lead to is checked where a
+    state is wanted: after each of them would take far longer than the edits."""
+    try:
+        for text in values:
+            tree.check_value(text)
+    except tree.StructureError as exc:
+        raise MalformedRecordError(where, "values after their edits", short(exc)) from exc
+
+
+def check_whole(
+    where: str, layout: Layout, state: Arrays, sums: Mapping[str, int], values: Sequence[str] = ()
+) -> None:
+    """Raise TrackDigestError unless all elements together have the digests that were followed,
+    MalformedRecordError unless the values are some."""
+    check_values(where, values)
     found = digest_sums(layout, state)
     for name, expected in sums.items():
         if found[name] != expected:
@@ -419,7 +452,7 @@ def check_whole(where: str, layout: Layout, state: Arrays, sums: Mapping[str, in
 
 def _dump_delta(place: Place, track: str, delta: Step, arrays: dict[str, NDArray[Any]]) -> bytes:
     metadata = {
-        "format": FORMAT,
+        "format": format_of(arrays),
         "kind": "delta",
         **place.metadata(),
         "track": track,
@@ -430,6 +463,18 @@ def _dump_delta(place: Place, track: str, delta: Step, arrays: dict[str, NDArray
         **named(delta.non_finite),
     }
     return seal(metadata, arrays | {PREFIX + name: a for name, a in delta.exact.items()})
+
+
+def format_of(arrays: Arrays) -> int:
+    """The oldest format that a record with these arrays can have."""
+    for name, array in arrays.items():
+        if name == "values" or name.startswith("values/"):
+            text = array.tobytes()
+            if any(number in text for number in (b'{"s":', b'{"a":', b'{"t":')) or (
+                b" =" in text and _EDIT.search(text)
+            ):
+                return NEWEST
+    return FORMAT
 
 
 def check_exact(array: NDArray[Any], spec: TensorSpec, where: str) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from . import edits, tree
 from . import record as records
 from .chain import Chain
 from .doubt import changed, examined
@@ -36,7 +38,7 @@ from .location import Location
 from .record import Place, Record
 from .skipped import warn
 from .source import record_name
-from .state import Arrays, Layout, copy_arrays
+from .state import Arrays, Layout, TensorSpec, copy_arrays
 from .track import Step, Tracker, check_settings
 from .untrusted import names_of
 from .upkeep import KEEP, advised, intact, superseded
@@ -50,6 +52,7 @@ NONE_RESTORES = (
 STAGES = ("encode", "check", "write", "advance")  # of a save
 
 _log = logging.getLogger(__name__)
+_DIGITS = re.compile("[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -151,6 +154,7 @@ class Recorder:
         self._begun: str | None = None  # the record that may be there though nobody was told
         self._values: tuple[str, ...] = ()
         self._known_header: tuple[tuple[Any, ...], int] = ((), 0)
+        self._reasons: set[str] = set()  # for bases: each is logged once
         self._directory = s.path.store(takes_over=s.resume)
         try:
             self._begin(s.resume)
@@ -174,6 +178,8 @@ class Recorder:
         place = Place(step, end.run, end.identity) if end else Place(step)
         delta = None
         anew = self._directory.unsettled or self._since.is_long(self._base_every)
+        if tracker is not None and tracker.layout != layout:
+            self._log_reason(step, difference(tracker.layout, layout))
         if tracker is None or tracker.layout != layout or anew:
             tracker = Tracker.resume(
                 layout, copy_arrays(arrays), {}, self.bits, self.scope, self.coder, self.budget
@@ -204,6 +210,13 @@ class Recorder:
             self._forget()
         ends = started, encoded, checked, written, time.perf_counter()
         return _told(record, layout, ends, delta, written - synced)
+
+    def _log_reason(self, step: int, reason: str) -> None:
+        """Why a base is written instead of a delta: once for names that differ in numbers only."""
+        key = _DIGITS.sub("0", reason)
+        if key not in self._reasons:
+            self._reasons.add(key)
+            _log.warning("step %d: a full base instead of a delta, because %s", step, reason)
 
     def _take_back(self) -> None:
         """Remove the record of a save that was interrupted before anybody could be told: another
@@ -280,12 +293,12 @@ class Recorder:
                 _log.warning("history stays: %s", exc)
 
     def _delta(self, tracker: Tracker, step: int, arrays: Arrays, values: tuple[str, ...]) -> Step:
-        changed = {i: v for i, (v, old) in enumerate(zip(values, self._values)) if v != old}
+        changes = edits.changes(self._values, values)
 
         def header(exact: Arrays) -> int:
             return self._header_nbytes(step, tracker.layout, exact)
 
-        return replace(tracker.prepare_arrays(arrays, header), values=changed)
+        return replace(tracker.prepare_arrays(arrays, header), values=changes)
 
     def _header_nbytes(self, step: int, layout: Layout, exact: Arrays) -> int:
         """Bytes of a delta's header that a budget has to pay for."""
@@ -351,6 +364,32 @@ def _committed(tracker: Tracker, delta: Step | None) -> Tracker | None:
         _log.error("what was saved is whole, but %s; the next save writes a base", exc)
         return None
     return tracker
+
+
+def difference(before: Layout, now: Layout) -> str:
+    """What makes a delta impossible between states of these layouts: the first thing, by name."""
+    old, new = ({t.name: t for t in layout.tensors} for layout in (before, now))
+    for t in now.tensors:
+        if t.name not in old:
+            return f"tensor {t.name!r} appeared"
+    for t in before.tensors:
+        if t.name not in new:
+            return f"tensor {t.name!r} disappeared"
+        if new[t.name] != t:
+            return f"tensor {t.name!r} is {_described(new[t.name])} and was {_described(t)}"
+    names, others = (dict.fromkeys(tree.value_names(la.structure)) for la in (now, before))
+    for name in names:
+        if name not in others:
+            return f"value {name!r} appeared"
+    for name in others:
+        if name not in names:
+            return f"value {name!r} disappeared"
+    return "containers or tensors are in another order, of another kind, or shared otherwise"
+
+
+def _described(t: TensorSpec) -> str:
+    kind = "lossy" if t.lossy else "exact"
+    return f"{t.dtype} {list(t.shape)} of {t.library}, {kind}{t.family and f' as {t.family!r}'}"
 
 
 def check_history(base_every: Any, keep_bases: Any) -> None:

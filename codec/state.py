@@ -50,6 +50,10 @@ _NAME_OF_TORCH = {
     "uint64": "U64", "uint32": "U32", "uint16": "U16", "uint8": "U8",
 }  # fmt: skip
 _NAMES: dict[str, Mapping[Any, str]] = {"numpy": _NAME_OF_NUMPY, "torch": _NAME_OF_TORCH}
+# Of other subclasses (masked arrays, matrices) an array would lose what makes them special.
+_ARRAYS = (np.ndarray, np.memmap)
+_SCALARS = {dtype.type: name for dtype, name in _NAME_OF_NUMPY.items()}
+_PLAIN = {type(None), bool, int, float, str, bytes, dict, list, tuple}
 LOSSY_DTYPES = ("F32", "F16", "BF16")
 
 
@@ -112,23 +116,28 @@ class Layout:
 
 
 def is_tensor(value: object) -> bool:
-    """Whether this is a numpy array or scalar or a torch tensor; a numpy.float64 is a float."""
-    if isinstance(value, float):
+    """Whether this is a numpy array (a memory map counts, other subclasses do not) or a torch
+    tensor."""
+    kind = type(value)
+    if kind in _PLAIN:  # most of what is asked
         return False
-    return isinstance(value, np.ndarray | np.generic) or is_torch(value)
+    return kind in _ARRAYS or is_torch(value)
+
+
+def is_number(value: object) -> bool:
+    """Whether this is a numpy scalar of a dtype that a tensor can have."""
+    return type(value) in _SCALARS
 
 
 def look(value: Any) -> tuple[Any, ...]:
     """Address, shape, strides, dtype…: all that matters of a tensor but its name and content, as
     cheap as can be. Two that are alike are one tensor, see `shares`.
 
-    The address is None for numpy scalars, and for tensors that are not dense.
+    The address is None for tensors that are not dense.
     """
     if isinstance(value, np.ndarray):
         address = value.__array_interface__["data"][0]
         return (address, value.shape, value.strides, value.dtype)
-    if isinstance(value, np.generic):
-        return (None, value.shape, (), value.dtype)
     try:
         address, strides = value.data_ptr(), value.stride()
     except RuntimeError:  # sparse: spec_of says so
@@ -146,34 +155,40 @@ def signature(seen: tuple[Any, ...]) -> Hashable:
     return seen[1] if len(seen) == 2 else (seen[1], seen[3])
 
 
-def spec_of(name: str, value: Any, lossy: bool = True, family: str = "") -> TensorSpec:
-    """Describe a tensor. lossy: if it can be, see above.
+def spec_of(
+    name: str, value: Any, lossy: bool = True, family: str = "", *, swapped: bool = False
+) -> TensorSpec:
+    """Describe a tensor. lossy: if it can be, see above. swapped: numbers of the other byte order
+    are taken too, which a description does not tell.
 
-    Raises DTypeError for what is no tensor, for dtypes that are not supported, and for sparse
-    and meta tensors.
+    Raises DTypeError for what is no tensor, for dtypes that are not supported, and for sparse and
+    meta tensors.
     """
     if is_torch(value):
         library = "torch"
         if not _is_dense(value):
             raise DTypeError(f"tensor {name!r} is sparse or has no data")
         dtype = _NAME_OF_TORCH.get(str(value.dtype).removeprefix("torch."))
-    elif isinstance(value, np.ndarray | np.generic):
+    elif is_tensor(value) or isinstance(value, np.generic):
         library = "numpy"
-        dtype = _NAME_OF_NUMPY.get(value.dtype.newbyteorder("="))
+        dtype = _NAME_OF_NUMPY.get(value.dtype.newbyteorder("=") if swapped else value.dtype)
     else:
         raise DTypeError(
             f"tensor {name!r} is a {type(value).__name__}; a state maps names to numpy "
             "arrays or torch tensors"
         )
     if dtype is None:
-        raise DTypeError(f"tensor {name!r} has dtype {value.dtype}, which is not supported")
+        raise DTypeError(
+            f"tensor {name!r} has dtype {value.dtype}, which is not supported. To leave it out of "
+            f"a checkpoint: policy={{{name!r}: 'skip'}}"
+        )
     shape = tuple(int(d) for d in value.shape)
     lossy = lossy and dtype in LOSSY_DTYPES and math.prod(shape) >= TINY_ELEMENTS
     return TensorSpec(name, dtype, shape, lossy, library, family if lossy else "")
 
 
 def layout_of(state: Mapping[str, Any]) -> Layout:
-    """Describe a flat mapping from names to numpy arrays or torch tensors.
+    """Describe a flat mapping from names to numpy arrays, of any byte order, or torch tensors.
 
     Raises what `spec_of` does; StateMismatchError for names that are no strings or not Unicode
     (lone surrogates, which no file can hold).
@@ -181,7 +196,7 @@ def layout_of(state: Mapping[str, Any]) -> Layout:
     for name in state:
         if not isinstance(name, str) or not is_unicode(name):
             raise StateMismatchError(f"names of tensors are strings of Unicode; got {name!r}")
-    return Layout(tuple(spec_of(name, value) for name, value in state.items()))
+    return Layout(tuple(spec_of(name, value, swapped=True) for name, value in state.items()))
 
 
 def to_arrays(state: Mapping[str, Any], layout: Layout) -> Arrays:
@@ -235,6 +250,37 @@ def from_arrays(arrays: Arrays, layout: Layout) -> dict[str, Any]:
     Raises DTypeError if a tensor came from torch and torch is not installed.
     """
     return {t.name: _from_array(arrays[t.name], t) for t in layout.tensors}
+
+
+def number_of(name: str, value: Any) -> tuple[str, bytes]:
+    """dtype and bytes of a numpy scalar, or of a tensor of no dimensions from any device.
+
+    name: for messages. Raises what `spec_of` does.
+    """
+    if found := _SCALARS.get(type(value)):
+        return found, value.tobytes()
+    spec = spec_of(name, value, lossy=False)
+    return spec.dtype, _to_array(value, spec).tobytes()
+
+
+def tensor_of(library: str, dtype: str, data: bytes) -> Any:
+    """The tensor of no dimensions that `number_of` took apart; from numpy an array.
+
+    Raises what `check_number` does, DTypeError for torch tensors without torch.
+    """
+    spec = check_number(library, dtype, data)
+    return _from_array(np.frombuffer(data, spec.track_dtype).reshape(spec.track_shape), spec)
+
+
+def check_number(library: str, dtype: str, data: bytes) -> TensorSpec:
+    """What these describe, without making it: torch may not be installed.
+
+    Raises ValueError for what `number_of` does not return.
+    """
+    spec = TensorSpec("", dtype, (), False, library)
+    if not is_storable(spec) or len(data) != spec.track_nbytes:
+        raise ValueError(f"{len(data)} bytes of a {dtype!r} of {library}")
+    return spec
 
 
 def is_storable(spec: TensorSpec) -> bool:

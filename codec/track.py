@@ -63,7 +63,7 @@ class Step:
     step: exact ones that have changed, and those in non_finite. non_finite: names of lossy
     tensors whose delta held NaN or infinity. budget: the share of float32 it was made to fit, or
     None. sums: digests of the lossy tensors after it, see `digest_sums`; None on what was read.
-    values: what is no tensor and has changed, by its number in the structure: see tree.
+    values: changes (see edits) of what is no tensor, by its number in the structure (see tree).
     """
 
     groups: tuple[Group, ...]

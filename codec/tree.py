@@ -7,8 +7,10 @@
     values      ('3',)
 
 A container belongs to the structure if a tensor is anywhere in it; otherwise it is one value as
-a whole, so that a list that grows by a number a step does not change the structure. Names are
-JSON pointers (RFC 6901) without the first slash: in a key, "~" is "~0" and "/" is "~1".
+a whole, so that a list that grows by a number a step does not change the structure. For the same
+reason a tensor of no dimensions that is an element of a list or tuple is a value: a loss appended
+after each step. It is stored by itself, whoever else has the same memory. Names are JSON pointers
+(RFC 6901) without the first slash: in a key, "~" is "~0" and "/" is "~1".
 
 Not done here: tensors as arrays (state), which of them are lossy (policy).
 """
@@ -23,8 +25,21 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from .errors import DTypeError, StateMismatchError
-from .state import is_tensor, is_unicode, look, shares
+from .state import (
+    check_number,
+    is_number,
+    is_tensor,
+    is_torch,
+    is_unicode,
+    look,
+    number_of,
+    shares,
+    tensor_of,
+)
+from .untrusted import typed
 
 MAX_DEPTH = 64  # of containers; Python's JSON parser stops at about 1000
 MAX_EXACT = 2**53  # other readers hold integers as float64
@@ -35,6 +50,9 @@ HASH_BITS = 60  # of shorter integers, only two can have the same hash
 _MAPPINGS: dict[str, type] = {"d": dict, "o": OrderedDict, "n": Counter}
 _SEQUENCES: dict[str, type] = {"l": list, "p": tuple}
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+_LIBRARIES = {"s": "numpy", "a": "numpy", "t": "torch"}  # of what is one number
+_KEYS = (type(None), bool, int, float, str, bytes)
+_Convert = Callable[[str, str, bytes], Any]
 
 
 @dataclass(frozen=True)
@@ -60,7 +78,7 @@ class Template:
     ) -> None:
         self._parts, self._parting = parts, _Parting(is_skipped)
         self._places: list[int] = []  # number of every tensor met on the way, also of known ones
-        self._plan = self._planned(state, None, 0)
+        self._plan = self._planned(state, None, 0, listed=False)
         firsts = {place: i for i, place in reversed(list(enumerate(self._places)))}
         self._firsts = [firsts[number] for number in sorted(firsts)]
         self._looks: list[tuple[Any, ...]] = []  # of the last state, ties too
@@ -90,15 +108,16 @@ class Template:
             tuple([looks[i] for i in self._firsts]),
         )
 
-    def _planned(self, value: Any, name: str | None, depth: int) -> tuple[Any, ...]:
-        if is_tensor(value):
+    def _planned(self, value: Any, name: str | None, depth: int, listed: bool) -> tuple[Any, ...]:
+        if _in_layout(value, listed):
             self._places.append(self._parting.number(value, name))
-            return ("t", type(value))
+            return ("t", type(value), listed)
         if name is not None and not _holds_tensors(value, name, depth):
-            return ("v", name, depth)
+            return ("v", name, depth, listed)
         tag = _tag(value)
+        below = tag in _SEQUENCES
         plans = [
-            None if self._parting.is_skipped(own) else self._planned(child, own, depth + 1)
+            None if self._parting.is_skipped(own) else self._planned(child, own, depth + 1, below)
             for _, own, child in _children(value, tag, name)
         ]
         keys = tuple(value) if tag in _MAPPINGS else len(value)
@@ -107,10 +126,11 @@ class Template:
     def _follow(self, plan: tuple[Any, ...], value: Any) -> bool:
         if plan[0] == "t":
             self._tensors.append(value)
-            return type(value) is plan[1] or is_tensor(value)
+            _, kind, listed = plan
+            return (type(value) is kind and not listed) or _in_layout(value, listed)
         if plan[0] == "v":
-            _, name, depth = plan
-            if is_tensor(value) or _holds_tensors(value, name, depth):
+            _, name, depth, listed = plan
+            if _in_layout(value, listed) or _holds_tensors(value, name, depth):
                 return False
             self._values.append(_dumped(self._parting.value(value, name, depth)))
             return True
@@ -142,6 +162,10 @@ def take_apart(state: Mapping[Any, Any], is_skipped: Callable[[str], bool]) -> P
 
     is_skipped: by name; what it says yes to is left out: None takes its place in a sequence.
 
+    What comes back has the same type: subclasses of numbers, strings and arrays are other objects,
+    but for numpy's scalars and memory maps; a bytearray comes back as bytes, other mappings and
+    tuples as dict and tuple.
+
     Raises DTypeError for other objects, StateMismatchError for keys that are none of str, int,
     float, bool and None, that have the same name, or containers deeper than MAX_DEPTH.
     """
@@ -161,16 +185,42 @@ def put_together(parts: Parts) -> dict[Any, Any]:
     """
     if not parts.structure:
         return dict(parts.tensors)
-    joining = _Joining(list(parts.tensors.values()), parts.values)
-    joined = joining.node(_loaded(parts.structure), 0)
-    if not isinstance(joined, dict):
-        raise StructureError("the outermost container is no mapping")
-    return joined
+    return _Joining(list(parts.tensors.values()), parts.values, tensor_of).state(parts.structure)
+
+
+def check(structure: str, n_tensors: int, values: Sequence[str]) -> None:
+    """Raise StructureError if `put_together` would, without making a tensor: that takes its
+    library."""
+    if structure:
+        _Joining([None] * n_tensors, values, check_number).state(structure)
+    else:
+        for text in values:
+            check_value(text)
 
 
 def check_value(text: str) -> None:
     """Raise StructureError for what is no value."""
-    _told(_loaded(text), 0)
+    _told(_loaded(text), 0, check_number)
+
+
+def value_names(structure: str) -> list[str]:
+    """Names of the values in a structure, in order."""
+    found: list[str] = []
+
+    def visit(node: Any, name: str | None) -> None:
+        ((tag, content),) = node.items()
+        if tag == "v":
+            found.append(name or "")
+        elif tag in _MAPPINGS:
+            for key, child in content:
+                visit(child, _joined(name, str(_told(key, 0, check_number))))
+        elif tag in _SEQUENCES:
+            for i, child in enumerate(content):
+                visit(child, _joined(name, str(i)))
+
+    if structure:
+        visit(_loaded(structure), None)
+    return found
 
 
 def leaves(state: Any, name: str | None = None) -> Iterator[tuple[str, Any]]:
@@ -192,8 +242,8 @@ class _Parting:
         self.values: list[str] = []
         self._known: dict[Hashable, int] = {}
 
-    def node(self, value: Any, name: str | None, depth: int) -> dict[str, Any]:
-        if is_tensor(value):
+    def node(self, value: Any, name: str | None, depth: int, listed: bool) -> dict[str, Any]:
+        if _in_layout(value, listed):
             return {"t": self.number(value, name)}
         if _holds_tensors(value, name, depth):
             return self.container(value, name, depth)
@@ -202,31 +252,40 @@ class _Parting:
 
     def container(self, value: Any, name: str | None, depth: int) -> dict[str, Any]:
         tag = _tag(value)
-        return {tag: self._contents(value, tag, name, lambda v, own: self.node(v, own, depth + 1))}
+        listed = tag in _SEQUENCES
+        contents = self._contents(
+            value, tag, name, lambda v, own: self.node(v, own, depth + 1, listed)
+        )
+        return {tag: contents}
 
     def value(self, value: Any, name: str | None, depth: int) -> Any:
         """As JSON: what JSON cannot tell apart is an object of one entry."""
-        if value is None or isinstance(value, bool):
+        kind = type(value)
+        if kind is float:
+            return value if math.isfinite(value) else {"f": str(value)}
+        if value is None or kind is bool:
             return value
-        if type(value) is int:
+        if kind is int:
             if value.bit_length() > MAX_INTEGER:
                 raise DTypeError(f"{_shown(name)} is an integer of {value.bit_length()} bits")
             return value if abs(value) <= MAX_EXACT else {"i": str(value)}
-        if isinstance(value, float):  # a numpy.float64 is one
-            return float(value) if math.isfinite(value) else {"f": str(float(value))}
-        if type(value) is str:
+        if kind is str:
             if not is_unicode(value):
                 raise DTypeError(f"a text or key at {_shown(name)} is not Unicode: {value!r}"[:300])
             return value
-        if isinstance(value, bytes | bytearray):
+        if kind is bytes or kind is bytearray:
             return {"b": base64.b64encode(value).decode()}
         if tag := _tag(value):
             contents = self._contents(
                 value, tag, name, lambda v, own: self.value(v, own, depth + 1)
             )
             return {tag: contents}
+        if is_number(value) or is_tensor(value):
+            tag = "t" if is_torch(value) else "s" if is_number(value) else "a"
+            dtype, data = number_of(name or "", value)
+            return {tag: [dtype, base64.b64encode(data).decode()]}
         raise DTypeError(
-            f"{name!r} is a {type(value).__name__}; a state holds tensors, numbers, texts, bytes, "
+            f"{name!r} is a {kind.__name__}; a state holds tensors, numbers, texts, bytes, "
             f"None, mappings, lists and tuples. To leave it out: policy={{{name!r}: 'skip'}}"
         )
 
@@ -308,16 +367,32 @@ def _holds_tensors(value: Any, name: str | None, depth: int) -> bool:
     tag = _tag(value)
     if not tag:
         return False
-    children = value.values() if tag in _MAPPINGS else value
-    return any(is_tensor(child) or _holds_tensors(child, name, depth + 1) for child in children)
+    listed = tag in _SEQUENCES
+    return any(
+        _in_layout(child, listed) or _holds_tensors(child, name, depth + 1)
+        for child in (value if listed else value.values())
+    )
+
+
+def _in_layout(value: Any, listed: bool) -> bool:
+    """Whether this is a tensor that the layout lists; listed: it is an element of a list or
+    tuple."""
+    return is_tensor(value) and not (listed and value.ndim == 0)
 
 
 class _Joining:
-    """Puts together; see `put_together`."""
+    """Puts together; see `put_together`. convert: see `_told`."""
 
-    def __init__(self, tensors: Sequence[Any], values: Sequence[str]) -> None:
-        self._tensors, self._values = tensors, values
+    def __init__(self, tensors: Sequence[Any], values: Sequence[str], convert: _Convert) -> None:
+        self._tensors, self._values, self._convert = tensors, values, convert
         self._seen: set[int] = set()
+
+    def state(self, structure: str) -> dict[Any, Any]:
+        """All of it."""
+        joined = self.node(_loaded(structure), 0)
+        if not isinstance(joined, dict):
+            raise StructureError("the outermost container is no mapping")
+        return joined
 
     def node(self, node: Any, depth: int) -> Any:
         tag, content = _opened(node, depth)
@@ -326,10 +401,10 @@ class _Joining:
             if content in self._seen:  # else a small file could ask for any memory
                 raise StructureError(f"value {content} stands there twice")
             self._seen.add(content)
-            return _told(_loaded(text), 0)
+            return _told(_loaded(text), 0, self._convert)
         if tag == "t":
             return self._indexed(self._tensors, content)
-        return _filled(tag, content, self.node, depth)
+        return _filled(tag, content, self.node, depth, self._convert)
 
     @staticmethod
     def _indexed(found: Sequence[Any], index: Any) -> Any:
@@ -338,20 +413,27 @@ class _Joining:
         return found[index]
 
 
-def _told(value: Any, depth: int) -> Any:
-    """What `_Parting.value` made JSON of."""
+def _told(value: Any, depth: int, convert: _Convert) -> Any:
+    """What `_Parting.value` made JSON of. convert: makes a tensor of a library, a dtype and bytes;
+    or only checks these."""
     if not isinstance(value, dict | list):
         return value
     tag, content = _opened(value, depth)
     if tag in (*_MAPPINGS, *_SEQUENCES):
-        return _filled(tag, content, _told, depth)
+        return _filled(tag, content, lambda v, d: _told(v, d, convert), depth, convert)
     try:
+        if tag in _LIBRARIES:
+            dtype, data = typed(content, list)
+            found = convert(_LIBRARIES[tag], dtype, base64.b64decode(data, validate=True))
+            return found[()] if tag == "s" and isinstance(found, np.ndarray) else found
         if tag == "i":
             return int(content)
         if tag == "f":
             return _FLOATS[content]
         if tag == "b":
             return base64.b64decode(content, validate=True)
+    except DTypeError:  # there is no torch
+        raise
     except (LookupError, TypeError, ValueError) as exc:
         raise StructureError(f"{tag!r} of {str(content)[:80]!r}") from exc
     raise StructureError(f"an unknown kind {tag!r}")
@@ -363,25 +445,27 @@ def _opened(node: Any, depth: int) -> tuple[str, Any]:
     return next(iter(node.items()))
 
 
-def _filled(tag: str, content: Any, convert: Callable[[Any, int], Any], depth: int) -> Any:
-    """A container of this kind."""
+def _filled(
+    tag: str, content: Any, fill: Callable[[Any, int], Any], depth: int, convert: _Convert
+) -> Any:
+    """A container of this kind. fill: from the content of a child to it. convert: see `_told`."""
     if not isinstance(content, list) or tag not in (*_MAPPINGS, *_SEQUENCES):
         raise StructureError(f"an unknown kind {tag!r}")
     if tag in _SEQUENCES:
-        return _SEQUENCES[tag](convert(child, depth + 1) for child in content)
+        return _SEQUENCES[tag](fill(child, depth + 1) for child in content)
     filled = _MAPPINGS[tag]()
     alike: Counter[int] = Counter()
     for item in content:
         if not isinstance(item, list) or len(item) != 2:
             raise StructureError("a mapping's item is no pair")
-        key = _told(item[0], depth)
+        key = _told(item[0], depth, convert)
         if type(key) is int and key.bit_length() > HASH_BITS:
             alike[hash(key)] += 1
             if alike[hash(key)] > MAX_ALIKE:
                 raise StructureError(f"more than {MAX_ALIKE} keys with the same hash")
-        if key.__hash__ is None or isinstance(key, tuple) or key in filled:
+        if type(key) not in _KEYS or key in filled:
             raise StructureError("a key that is no scalar, or there twice")
-        filled[key] = convert(item[1], depth + 1)
+        filled[key] = fill(item[1], depth + 1)
     return filled
 
 

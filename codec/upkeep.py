@@ -260,6 +260,6 @@ def _check(chain: Chain, entries: list[Entry], progress: Progress | None) -> Non
             record = chain.read(entry)
             if not walk.is_past(entry):
                 for _ in walk.advance(entry, record, every=True):
-                    pass
+                    walk.check_values(entry.name)
         if progress:
             progress(done, len(entries))

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from . import record as records
-from .errors import ParentError
+from .errors import MalformedRecordError, ParentError
 from .merged import merged_of
 from .record import Record
 from .source import Entry
 from .state import Arrays, Layout, from_arrays
 from .tables import CodeTable
 from .track import Step
-from .tree import Parts, put_together
+from .tree import Parts, StructureError, put_together
+from .untrusted import short
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,14 @@ class Position:
     def whole(self) -> dict[Any, Any]:
         """The state as it was saved: nested, in its own libraries and dtypes; all of it fresh.
 
-        Raises DTypeError if a tensor came from torch and torch is not installed.
+        Raises DTypeError if a tensor came from torch and torch is not installed,
+        MalformedRecordError if edits led to what is no value.
         """
-        return whole(self.layout, self.state, self.values)
+        try:
+            return whole(self.layout, self.state, self.values)
+        except StructureError as exc:
+            expected = "values after their edits"
+            raise MalformedRecordError(self.entry.name, expected, short(exc)) from exc
 
 
 class Walk:
@@ -61,6 +68,7 @@ class Walk:
         self.sums: dict[str, int] = {}
         self.tables: dict[str, CodeTable] = {}
         self.values: tuple[str, ...] = ()
+        self._checked: tuple[str, ...] = ()
         self.run: str | None = None
         self.identity: str | None = None
 
@@ -114,6 +122,13 @@ class Walk:
         self.layout, self.run, self.identity = layout, record.run, record.identity
         self.tables, self.step = sent, parts[-1][0] if parts else record.step
         yield self._position(self.step, entry, record, layout, delta)
+
+    def check_values(self, where: str) -> None:
+        """Raise MalformedRecordError if an edit made since the last check led to what is no
+        value. where: the record."""
+        pairs = zip_longest(self.values, self._checked)
+        records.check_values(where, (v for v, old in pairs if v is not None and v != old))
+        self._checked = self.values
 
     def _position(
         self, step: int, entry: Entry, record: Record, layout: Layout, delta: Step | None

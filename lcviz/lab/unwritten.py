@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from codec import edits
 from codec import record as records
 from codec.metadata import DIGEST
 from codec.record import RUN, Place
@@ -69,8 +70,7 @@ class Unwritten:
 
         values: as many as the base's.
         """
-        pairs = zip(values, self._values, strict=True)
-        changed = {i: new for i, (new, old) in enumerate(pairs) if new != old}
+        changed = edits.changes(self._values, values)
         delta = self._tracker.prepare_arrays(arrays, lambda exact: self._header_nbytes(step, exact))
         return replace(delta, values=changed)
 

@@ -217,7 +217,7 @@ def random_states() -> Callable[..., list[Arrays]]:
         states = []
         for _ in range(n):
             state = {
-                k: (a + rng.normal(size=a.shape) * 0.01).astype(a.dtype)
+                k: np.asarray((a + rng.normal(size=a.shape) * 0.01).astype(a.dtype))
                 if a.dtype.kind == "f"
                 else a
                 for k, a in state.items()
@@ -254,7 +254,7 @@ def sparse_states() -> Callable[..., list[Arrays]]:
                 jump = (rng.random(shape) < jumps) & may
                 delta = rng.normal(size=shape) * np.where(jump, 0.1, 1e-6)
                 moved[name] = state[name] + delta.astype(np.float32)
-            state = moved | {"n": state["n"] + 1}
+            state = moved | {"n": np.array(state["n"] + 1)}
             states.append(state)
         return states
 

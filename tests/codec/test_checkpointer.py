@@ -276,7 +276,7 @@ def test_resume_of_a_chain_whose_base_is_damaged(tmp_path: Path) -> None:
 
 def test_a_newer_format_is_not_set_aside(run: Path, golden: Path) -> None:
     (run / "00000030.delta.safetensors").write_bytes(
-        (golden / "bad" / "version.safetensors").read_bytes()
+        (golden / "bad" / "version-3.safetensors").read_bytes()
     )
     with pytest.raises(codec.VersionError):
         codec.Checkpointer(run, resume=True)
@@ -634,7 +634,7 @@ def walk() -> list[Arrays]:
             k: state[k] + (rng.standard_t(2, size=s) * 1e-4).astype(np.float32)
             for k, s in shapes.items()
         }
-        state = state | moved | {"n": state["n"] + 1}
+        state = state | moved | {"n": np.array(state["n"] + 1)}
         states.append(state)
     return states
 

@@ -6,6 +6,7 @@ import base64
 import json
 import math
 import re
+import runpy
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -24,10 +25,10 @@ from hypothesis import strategies as st
 import codec
 from codec import coded as coded_of
 from codec import container as container_of
-from codec import errors, huffman, merged, runlength, untrusted
+from codec import edits, errors, huffman, merged, runlength, tree, untrusted
 from codec import record as records
 from codec.kernels import MAX_CLASSES, MAX_STREAM, UNIT
-from codec.metadata import DIGEST, FORMAT
+from codec.metadata import DIGEST, FORMAT, NEWEST
 from codec.record import Place
 from codec.state import CARRIER
 from codec.tables import CODERS as CODERS_OF_CODEC
@@ -71,6 +72,9 @@ def container(data: bytes) -> tuple[dict[str, Any], dict[str, tuple[str, list[in
         assert size > 2
         assert not set(more) & set(metadata)
         metadata |= more
+    texts = [array[2] for name, array in arrays.items() if name.startswith("values")]
+    newer = any(re.search(rb'(?m)^\d+ =|\{"[sat]":', text) for text in texts)
+    assert metadata["format"] == ("2" if newer else "1")
     return metadata, arrays
 
 
@@ -81,7 +85,7 @@ def said(line: str) -> dict[str, Any]:
     if words[1] != "base":
         names += ["keep", "scope", "coder"]
     metadata: dict[str, Any] = dict(zip([*names, "digest"], words, strict=True))
-    assert metadata["format"] == "1"
+    assert metadata["format"] in ("1", "2")
     assert str(int(metadata["step"])) == metadata["step"]
     metadata["step"] = int(metadata["step"])
     keep = metadata.get("keep", "all")
@@ -125,6 +129,22 @@ def lines(array: tuple[str, list[int], bytes]) -> dict[int, str]:
     found = [line.partition(" ") for line in text[:-1].split("\n")]
     assert [int(n) for n, *_ in found] == sorted({int(n) for n, *_ in found})
     return {int(n): told for n, _, told in found}
+
+
+def edited(text: str, edit: str) -> str:
+    """The text of a value after an edit, without its first character."""
+    done = ""
+    while edit or not done:
+        *numbers, edit = edit.split(" ", 3)
+        assert all(n == str(int(n)) and len(n) < 10 for n in numbers)
+        skip, drop, length = map(int, numbers)
+        assert skip + drop <= len(text)
+        assert length <= len(edit)
+        done, text = done + text[:skip] + edit[:length], text[skip + drop :]
+        edit = edit[length:]
+        if not edit:
+            break
+    return done + text
 
 
 def code_lengths(table: bytes, n: int) -> list[int] | None:
@@ -343,7 +363,10 @@ class Reader:
                 self.track[name.removeprefix(prefix)][:] = array[2]
                 self.met["exact"] += 1
         if values in arrays:
-            self.values |= lines(arrays[values])
+            for i, text in lines(arrays[values]).items():
+                is_edit = text.startswith("=")
+                self.values[i] = edited(self.values[i], text[1:]) if is_edit else text
+                self.met["edits"] += is_edit
             self.met["values"] += 1
 
     def check(self, track: str) -> None:
@@ -543,6 +566,36 @@ def test_independent_decoder_on_golden_chains(golden: Path, name: str) -> None:
         assert min(reader.met[what] for what in ("one symbol", "escape", "open", "plain")) > 0
 
 
+def test_independent_decoder_on_the_golden_edits(golden: Path) -> None:
+    path = golden / "edits.lcc"
+    first, *others = sorted(path.iterdir())
+    reader = Reader(first.read_bytes())
+    formats = []
+    for step, record in enumerate(others, 1):
+        reader.advance(record.read_bytes())
+        formats.append(container(record.read_bytes())[0]["format"])
+        tensors = [bytes(reader.track[name]) for name, *_ in reader.layout]
+        state = told(json.loads(reader.structure), reader, tensors)
+        assert state == plainly(codec.restore(path, step))
+    make = runpy.run_path(str(golden / "make_golden.py"))
+    assert plainly(make["growing_states"]()[-1])["log"] == state["log"]
+    assert formats == ["2", "2", "2", "1"]
+    assert reader.met["edits"] > 2
+
+
+def test_examples_of_edits_and_numbers() -> None:
+    shown = re.findall(r"^    3 =(.*?)  +(\{.*)$", TEXT, re.MULTILINE)
+    assert len(shown) == 2
+    for edit, after in shown:
+        assert edited('{"l":[0.5,0.25]}', edit) == after
+        assert edits.applied('{"l":[0.5,0.25]}', f"={edit}", 99) == after
+    ((shown_text, _),) = re.findall(r'^    (\{"l":\[\{"s".*?)  +(\[.*)$', TEXT, re.MULTILINE)
+    parts = tree.take_apart(
+        {"x": [np.float32(0.5), torch.tensor(1.0, dtype=torch.bfloat16)]}, lambda _: False
+    )
+    assert parts.values == (shown_text,)
+
+
 def agreement_on_disk(path: Path) -> Counter[str]:
     """Every step that codec restores, read by the decoder above."""
     met: Counter[str] = Counter()
@@ -672,6 +725,10 @@ def value_of(value: Any) -> Any:
         return {value_of(k): value_of(v) for k, v in content}
     if kind in "lp":
         return [value_of(v) for v in content]
+    if kind in "sat":
+        dtype, data = content
+        assert dtype in DTYPES.split()
+        return base64.b64decode(data)
     return {"i": int, "f": float, "b": base64.b64decode}[kind](content)
 
 
@@ -684,7 +741,7 @@ def plainly(state: Any) -> Any:
     if isinstance(state, torch.Tensor):
         state = state.view(torch.int16) if state.dtype == torch.bfloat16 else state
         return state.numpy().tobytes()
-    return state.tobytes() if isinstance(state, np.ndarray) else state
+    return state.tobytes() if isinstance(state, np.ndarray | np.generic) else state
 
 
 @pytest.mark.parametrize("scope", ["model", "tensor"])
@@ -847,7 +904,8 @@ def test_errors_and_caps_are_described() -> None:
                  "CodeTableError", "StreamError"):  # fmt: skip
         assert name in TEXT
         assert hasattr(errors, name)
-    assert f"version {FORMAT}\n" in TEXT
+    assert TEXT.startswith(f"# The record format, versions {FORMAT} and {NEWEST}\n")
+    assert f"{edits.MAX_SPLICES:,} splices an edit" in TEXT
     assert f"header 16 MiB, `more` {untrusted.MAX_JSON // 2**20} MiB" in TEXT
     assert f"{untrusted.MAX_TENSORS:,} header entries" in TEXT
     marks = ", ".join(f"{most:,} `{mark}`" for mark, most in untrusted.MAX_MARKS.items())

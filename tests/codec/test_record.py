@@ -71,14 +71,14 @@ def test_exact_bytes(base: bytes, delta: bytes, paper: np.ndarray) -> None:
     assert records.dump_delta(Place(1, first[:16], first), track, step) == delta
 
 
-@pytest.mark.parametrize("name", ["run", "tokens"])
+@pytest.mark.parametrize("name", ["run", "tokens", "edits"])
 def test_golden_chains_are_written_again(name: str, golden: Path, tmp_path: Path) -> None:
     """All of their bytes, from the states in make_golden.py."""
     make = runpy.run_path(str(golden / "make_golden.py"))
     make[f"write_{name}"](tmp_path / "again")
     stored = {p.name: p.read_bytes() for p in (golden / f"{name}.lcc").iterdir()} | {".lock": b""}
     assert {p.name: p.read_bytes() for p in (tmp_path / "again").iterdir()} == stored
-    assert len(stored) == {"run": 3, "tokens": 6}[name]
+    assert len(stored) == {"run": 3, "tokens": 6, "edits": 6}[name]
 
 
 def test_load(base: bytes, delta: bytes) -> None:
@@ -129,6 +129,7 @@ def test_state_of_a_base_is_fresh(base: bytes) -> None:
 
 GOLDEN = ["run.lcc/00000000.base", "run.lcc/00000001.delta"]
 GOLDEN += ["tokens.lcc/00000000.base"] + [f"tokens.lcc/0000000{i}.delta" for i in (1, 2, 3, 4)]
+GOLDEN += ["edits.lcc/00000000.base"] + [f"edits.lcc/0000000{i}.delta" for i in (1, 2, 3, 4)]
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -176,7 +177,12 @@ BAD = {
     "truncated": (TRUNCATED, r"324 bytes", r"323"),
     "truncated-header": (TRUNCATED, r"288 bytes for the header", r"100"),
     "longer": (TRUNCATED, r"324 bytes", r"325"),
-    "version": (codec.VersionError, r"format 1", r"format 2; update this package"),
+    "version": (MALFORMED, r"format 1, .*", r"format 2"),
+    "version-3": (codec.VersionError, r"format 1 or 2", r"format 3; update this package"),
+    "version-1-edit": (MALFORMED, r"format 2, .*", r"format 1"),
+    "edit-number": (MALFORMED, DECODE, r"value 0: an edit with '0 00 1 1' where .*"),
+    "edit-early": (MALFORMED, DECODE, r"value 0: an edit .* ends within splice 1"),
+    "edit-base": (MALFORMED, r"a structure and its values", r".* an edit is among them"),
     "digest": (codec.DigestError, r"content of BLAKE3 b5d03a39da42\w{20}", r"\w{32}"),
     "malformed-kind": (MALFORMED, r"kind base, delta or merged", r"'diff'"),
     "malformed-step": (MALFORMED, r"a step in decimal", r"'-1'"),
@@ -216,6 +222,7 @@ CAUSES = {
     "table-none-sent": codec.PayloadError, "stream-sizes": codec.PayloadError,
     "stream-units": codec.PayloadError, "malformed-coded-empty": codec.PayloadError,
     "coded-left": codec.PayloadError, "coded-padding": codec.PayloadError,
+    "edit-number": codec.PayloadError, "edit-early": codec.PayloadError,
 }  # fmt: skip
 
 
@@ -397,9 +404,10 @@ LINES = [
       for first in ("", "x", "01", "1.0", "-1", "+1", "1_0", "True", "[]", "9" * 21, "delta")),
     (f" {LINE}", FOREIGN, "metadata that begins with a format, found ''"),
     *((f"{version} {LINE[2:]}", codec.VersionError,
-       f"format 1, found format {version}; update this package$")
-      for version in (0, 2, 10, 99999999999999999999)),
-    (f"2 {'0' * 32}", codec.VersionError, "format 1, found format 2;"),
+       f"format 1 or 2, found format {version}; update this package$")
+      for version in (0, 3, 10, 99999999999999999999)),
+    (f"3 {'0' * 32}", codec.VersionError, "format 1 or 2, found format 3;"),
+    (f"2 {LINE[2:]}", MALFORMED, "format 1, by what its values hold, found format 2$"),
     (f"1 {'0' * 32}", MALFORMED, "10 words, format kind step run parent track keep .*, found 2$"),
     (LINE.replace(" 2 ", "  2 "), MALFORMED, "10 words, .*, found 11$"),
     (LINE.replace(" 2 ", " "), MALFORMED, "10 words, .*, found 9$"),
@@ -1075,7 +1083,7 @@ def test_any_names(tmp_path: Path) -> None:
     state |= {f"{name}!": np.array(i) for i, name in enumerate(NAMES)}
     with codec.Checkpointer(tmp_path / "run.lcc", bits=None, scope="tensor") as checkpoints:
         checkpoints.save(0, state)
-        moved = {k: a * 2 for k, a in state.items()}
+        moved = {k: np.asarray(a * 2) for k, a in state.items()}
         moved["\0"] = np.full(8, np.nan, np.float32)
         checkpoints.save(1, moved)
     back = codec.restore(tmp_path / "run.lcc")

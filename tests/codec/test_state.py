@@ -102,6 +102,8 @@ def test_half_beyond_its_range_is_infinite_without_a_warning() -> None:
         ({"x": np.zeros(1, np.longdouble)}, codec.DTypeError, "float128, which is not supported"),
         ({"x": np.array(["a"])}, codec.DTypeError, "dtype <U1, which is not supported"),
         ({"x": np.zeros(1, object)}, codec.DTypeError, "dtype object"),
+        ({"x": np.ma.masked_array([1.0], [True])}, codec.DTypeError, "'x' is a MaskedArray"),
+        ({"x": np.ones((1, 1)).view(np.matrix)}, codec.DTypeError, "'x' is a matrix"),
         ({"x": np.zeros(1, "i4,f4")}, codec.DTypeError, "which is not supported"),
         ({"x": torch.zeros(1, dtype=torch.float4_e2m1fn_x2)}, codec.DTypeError, "torch.float4"),
         ({"x": torch.zeros(9).to_sparse()}, codec.DTypeError, "'x' is sparse or has no data"),

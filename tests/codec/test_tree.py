@@ -32,6 +32,7 @@ scalars = st.one_of(
 )  # fmt: skip
 keys = scalars.filter(lambda k: not isinstance(k, bytes) and k == k)
 tensors = st.integers(0, 5).map(lambda n: np.arange(float(n)))
+numbers = st.integers(0, 99).map(np.float32) | st.integers(0, 99).map(np.array)
 
 
 def containers(child: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -42,7 +43,7 @@ def containers(child: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     )  # fmt: skip
 
 
-trees = st.recursive(st.one_of(scalars, tensors), containers, max_leaves=30)
+trees = st.recursive(st.one_of(scalars, tensors, numbers), containers, max_leaves=30)
 
 
 def never(_name: str) -> bool:
@@ -53,8 +54,10 @@ def same(a: Any, b: Any) -> bool:
     """Types and bits too."""
     if type(a) is not type(b):
         return False
-    if isinstance(a, np.ndarray):
-        return a.tobytes() == b.tobytes()
+    if isinstance(a, np.ndarray | np.generic):
+        return (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
+    if isinstance(a, torch.Tensor):
+        return a.dtype == b.dtype and torch.equal(bits_of(a), bits_of(b))
     if isinstance(a, dict):
         pairs = zip(a.items(), b.items())
         return len(a) == len(b) and all(same(k, m) and same(v, w) for (k, v), (m, w) in pairs)
@@ -63,6 +66,22 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, float):
         return math.copysign(1, a) == math.copysign(1, b) and (a == b or a != a)
     return bool(a == b)
+
+
+def is_element(state: Any, name: str) -> bool:
+    """Whether what has this name stands in a list or tuple."""
+    *path, _ = name.split("/")
+    for part in path:
+        part = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(state, list | tuple):
+            state = state[int(part)]
+        else:
+            (state,) = (child for key, child in state.items() if str(key) == part)
+    return isinstance(state, list | tuple)
+
+
+def bits_of(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().reshape(-1).view(torch.uint8)
 
 
 def distinct(state: Any) -> bool:
@@ -80,7 +99,11 @@ def test_there_and_back(state: dict[Any, Any]) -> None:
         assert "\n" not in text
     assert same(put_together(parts), state)
     assert take_apart(put_together(parts), never).structure == parts.structure
-    assert [n for n, v in leaves(state) if isinstance(v, np.ndarray)] == list(parts.tensors)
+    assert list(parts.tensors) == [
+        name
+        for name, value in leaves(state)
+        if isinstance(value, np.ndarray) and (value.ndim or not is_element(state, name))
+    ]
 
 
 @given(st.dictionaries(keys, trees, max_size=4).filter(distinct), st.randoms())
@@ -102,13 +125,16 @@ def test_a_template_takes_apart_what_looks_alike(state: dict[Any, Any], random: 
         found, expected = template.take_apart(other), take_apart(other, skipped.__contains__)
         if found is not None:
             assert (found.structure, found.values) == (expected.structure, expected.values)
+            assert all(a is b for a, b in zip(found.tensors.values(), expected.tensors.values()))
             assert list(found.tensors) == list(expected.tensors)
 
 
 def changed(state: Any, random: Any) -> Any:
     """Something else at a random place."""
     if random.random() < 0.15:
-        return random.choice([1, True, 1.0, "x", None, np.ones(2), [], {}, (np.ones(1),)])
+        return random.choice([
+            1, True, 1.0, "x", None, np.ones(2), [], {}, (np.ones(1),), np.array(2), np.float32(3),
+        ])  # fmt: skip
     if isinstance(state, dict):
         keys = list(state)
         if keys and random.random() < 0.1:
@@ -211,7 +237,7 @@ def test_kinds_of_containers() -> None:
     back = put_together(take_apart(state, never))
     expected = {
         "default": {"a": 1}, "view": {"w": np.ones(1)}, "size": (2, 3), "counter": Counter("aab"),
-        "array": b"x", "f": 0.1,
+        "array": b"x", "f": np.float64(0.1),
     }  # fmt: skip
     assert same(back, expected)
 
@@ -279,7 +305,13 @@ def test_hostile_structures(structure: str) -> None:
     "value",
     [
         "", "nan", "[1]", "{}", '{"i":"x"}', '{"i":[]}', '{"f":"one"}', '{"f":1}', '{"f":[]}',
-        '{"b":"?"}', '{"b":3}', '{"d":[1]}', '{"l":3}', '{"t":0}', '{"l":[{"v":0}]}', "[" * 5000,
+        '{"s":["F32","AAAAPw=="],"d":[]}', '{"s":["F32","AAAA"]}', '{"s":["BF16","gD8="]}',
+        '{"s":["F33","AAAAPw=="]}', '{"s":"F32"}', '{"a":["F8_E4M3","AA=="]}', '{"t":["F32","?"]}',
+        '{"t":["F32",5]}', '{"t":[[],"AA=="]}', '{"t":["BOOL","AA==",1]}',
+        '{"t":["BOOL",["AA=="]]}',
+        '{"s":{"BOOL":0,"AA==":1}}', '{"d":[[{"s":["BOOL","AA=="]},1]]}',
+        '{"d":[[{"t":["BOOL","AA=="]},1]]}', '{"b":"?"}', '{"b":3}',
+        '{"d":[1]}', '{"l":3}', '{"t":0}', '{"l":[{"v":0}]}', "[" * 5000,
         '{"l":[' * 200 + "1" + "]}" * 200, '{"d":[[{"d":[]},1]]}',
         '{"d":[' + ",".join(f"[{i * (2**61 - 1)},0]" for i in range(104)) + "]}",
     ],
@@ -301,7 +333,7 @@ def test_integers_that_cannot_be_read_again() -> None:
 
 @given(st.text(max_size=40), st.recursive(
     st.one_of(st.none(), st.integers(), st.text(max_size=3)),
-    lambda x: st.one_of(st.lists(x, max_size=3), st.dictionaries(st.sampled_from("donlptvifb"), x)),
+    lambda x: st.one_of(st.lists(x, max_size=3), st.dictionaries(st.sampled_from("dlptvifbsa"), x)),
 ))  # fmt: skip
 def test_any_text(text: str, value: Any) -> None:
     """It is read, or refused by name."""

@@ -28,10 +28,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 from common import resealed
 
 import codec
-from codec import container, tree
+from codec import container, edits, tree
 from codec import record as records
 from codec.kernels import UNIT
 from codec.metadata import OWN, written
@@ -42,7 +43,10 @@ from codec.walk import whole as whole_state
 STUCK = 60.0  # seconds for one input
 GUARD = 4096  # float32 on each side of a track
 # Of 100 inputs, so many are of this target; the slow ones are fewer.
-SHARES = {"anywhere": 10, "parts": 10, "decode": 25, "table": 30, "values": 15, "structure": 10}
+SHARES = {
+    "anywhere": 10, "parts": 10, "decode": 25, "table": 25, "values": 15, "structure": 10,
+    "edit": 5,
+}  # fmt: skip
 INTERESTING = [
     0, 1, 2, 3, 31, 32, 33, 84, 85, 127, 128, 255, 256, 511, 512, 4095, 4096, UNIT - 1,
     UNIT, UNIT + 1, 2**21, 2**21 + 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63, 2**64 - 1,
@@ -178,13 +182,20 @@ class Samples:
                     self._add(rng, coder, size, share, scope)
         self.packed = [e.table for e in self.encoded if e.table]
         self.texts += ['0 {"d":[["a",{"b":"AAEC"}],[1.5,{"f":"nan"}]]}\n3 [1]\n', "5 null\n9 {}\n"]
+        self.texts += [
+            '0 {"l":[{"s":["F32","AAAAPw=="]},{"a":["I64","AAAAAAAAAAA="]}]}\n',
+            '0 {"p":[{"t":["BF16","gD8="]}]}\n1 =6 1 2 0.3 0 1 x\n2 =0 0 1 1\n',
+        ]
 
     def _add(
         self, rng: np.random.Generator, coder: str, size: int, share: float, scope: str
     ) -> None:
         w = rng.normal(size=size).astype(np.float32)
         v = rng.normal(size=(5, 4)).astype(np.float32)
-        layout_state = {"model": {"w": w, "v": v, "n": np.array(0)}, "lr": [0.1, {"b": b"\0"}]}
+        layout_state = {
+            "model": {"w": w, "v": v, "n": np.array(0)}, "lr": [0.1, {"b": b"\0"}],
+            "log": [np.float32(0.5), np.array(2), torch.tensor(0.5)] * 3,
+        }  # fmt: skip
         parts = tree.take_apart(layout_state, lambda name: False)
         layout = dataclasses.replace(layout_of(parts.tensors), structure=parts.structure)
         tracker = codec.Tracker(parts.tensors, 3, scope, coder)
@@ -199,9 +210,13 @@ class Samples:
             moved = w + (rng.normal(size=size) * (rng.random(size) < share)).astype(np.float32)
             state = parts.tensors | {"model/w": moved, "model/n": np.array(step)}
             delta = tracker.prepare_arrays(to_arrays(state, layout))
-            delta = dataclasses.replace(delta, values={0: "0.2"})
+            longer = parts.values[1].removesuffix("]}") + ',{"s":["F16","AAA="]},null]}'
+            changes = {0: "0.2", 1: edits.change_of(parts.values[1], longer)}
+            assert edits.is_edit(changes[1])
+            delta = dataclasses.replace(delta, values=changes)
+            texts = records.after_changes(parts.values, changes)
             track = records.track_digest(
-                layout, tracker.state | delta.exact, delta.sums or {}, ("0.2", *parts.values[1:])
+                layout, tracker.state | delta.exact, delta.sums or {}, texts
             )
             data = records.dump_delta(records.Place(step, digest[:16], digest), track, delta)
             before = (layout, {k: a.copy() for k, a in tracker.state.items()}, dict(tracker.sums),
@@ -349,6 +364,20 @@ class Samples:
         text = changed_text(rng.choice(self.texts).encode(), rng)
         records.read_values(np.frombuffer(text, np.uint8))
 
+    def edit(self, rng: random.Random) -> None:
+        """An edit, of the text that it is of or another; what is cut and put is never more than
+        there is."""
+        text = rng.choice(self.texts)
+        other = changed_text(text.encode(), rng).decode("latin-1").replace("\n", " ")
+        other = other.lstrip(edits.MARK)  # no value begins with it
+        edit = edits.change_of(text, other)
+        if text != other:
+            assert edits.applied(text, edit, 10**6) == other
+        damaged = changed_text(edit.encode("latin-1"), rng).decode("latin-1").replace("\n", " ")
+        if edits.is_edit(damaged):
+            edits.check_edit(damaged)
+            assert len(edits.applied(text, damaged, 10**6)) <= len(text) + len(damaged)
+
     def structure(self, rng: random.Random) -> None:
         """The text of a structure, or values that stand in it."""
         parts = rng.choice(self.structures)
@@ -408,6 +437,7 @@ def reshaped(array: np.ndarray, rng: random.Random) -> np.ndarray:
 PIECES = [
     b'{"l":[', b"]}", b'{"d":[', b'["a",', b'{"t":0}', b'{"v":0}', b'{"i":"9"}', b'{"f":"inf"}',
     b'{"b":"AA=="}', b"null", b"-1", b"1e999", b"\n", b" ", b"0 ", b"\\u0000", b'"', b"NaN",
+    b"=", b" 0 ", b"0 0 1 x", b"=0 1 1 1", b'{"s":["F32",', b'"AAAAPw=="', b'{"a":["I8","AA=="]}',
     b"\xff", b"9" * 30, b'{"n":[]}', b'{"o":[]}', b'{"p":[]}', b"[", b"]", b"true",
 ]  # fmt: skip
 

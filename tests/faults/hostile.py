@@ -342,6 +342,26 @@ def places(coded: np.ndarray) -> tuple[int, slice, slice]:
     return bits, slice(bits + 1, bits + k), slice(bits + k, None)
 
 
+def edits_of(text: bytes, name: str) -> None:
+    """A case of a delta with these values."""
+
+    def lie(metadata: Any, arrays: Any) -> None:
+        metadata["format"] = 2
+        arrays["values"] = np.frombuffer(text, np.uint8)
+
+    lies(name, lie)
+
+
+edits_of(b"0 =999999999 0 1 1\n", "an edit far beyond its text")
+edits_of(b"0 =0 999999999 1 1\n", "an edit that drops a gigabyte")
+edits_of(b"0 =0 0 999999999 1\n", "an edit that inserts a gigabyte it has not")
+edits_of(b'0 =0 1 6 {"l":[\n', "an edit that leads to no value")
+edits_of(b"0 =" + b"0 0 0 " * 60_000 + b"\n", "an edit of 60000 empty splices")
+edits_of(b"0 =" + b"0 0 0 " * 70_000 + b"\n", "an edit of 70000 splices")
+edits_of(b"0 =" + b"9" * 10_000 + b" 0 1 1\n", "an edit with a number of 10000 digits")
+edits_of(b'0 {"l":[{"s":["F32","' + b"A" * 9000 + b'"]}]}\n', "a number of 6750 bytes")
+edits_of(b'0 {"t":["F64","' + b"=" * 9000 + b'"]}\n', "a number of no bytes")
+
 for at, size, what in ((0, 2, "levels"), (2, 1, "classes"), (3, 1, "units"), (4, 2, "table bytes")):
     for number in sorted({0, 1, 33, 85, 2 ** (8 * size - 1), 2 ** (8 * size) - 1}):
 

@@ -8,6 +8,7 @@ a new version number.
 
 run.lcc/                       a tiny chain: the worked example of the paper as one delta
 tokens.lcc/                    runs of zeros: a table, twice the one sent last, a budget
+edits.lcc/                     values that grow: edits, single numbers, and one record of version 1
 bad/*.safetensors              one broken record per fault, named after it
 bad/*.lcc.zip, bad/*.lcc/      broken archives and chains
 """
@@ -40,12 +41,14 @@ PAPER = [0.76, -0.48, 0.2, 0.07, 0.18, 0.49, 0.14, 0.39, 0.82, 0.09]
 def main() -> None:
     """Write everything anew."""
     run, tokens, bad = HERE / "run.lcc", HERE / "tokens.lcc", HERE / "bad"
-    for folder in (run, tokens, bad):
+    edits = HERE / "edits.lcc"
+    for folder in (run, tokens, edits, bad):
         shutil.rmtree(folder, ignore_errors=True)
     bad.mkdir()
     write_run(run)
     write_tokens(tokens)
-    for path in (run, tokens):
+    write_edits(edits)
+    for path in (run, tokens, edits):
         (path / ".lock").unlink()
     base_path, delta_path = sorted(run.iterdir())
     base, delta = base_path.read_bytes(), delta_path.read_bytes()
@@ -58,7 +61,12 @@ def main() -> None:
     put("truncated", delta[:-1])
     put("truncated-header", delta[:100])
     put("longer", delta + b"\0")
-    put("version", forge(delta, {"format": 2}))
+    put("version", forge(delta, {"format": 2}))  # without need
+    put("version-3", forge(delta, {"format": 3}))
+    put("version-1-edit", forge(delta, arrays={"values": text("0 =0 0 1 1\n")}))
+    put("edit-number", forge(delta, {"format": 2}, {"values": text("0 =0 00 1 1\n")}))
+    put("edit-early", forge(delta, {"format": 2}, {"values": text("0 =0 0 2 1\n")}))
+    put("edit-base", forge(base, {"format": 2}, {"values": text("0 =0 0 1 1\n")}))
     put("digest", delta[:-1] + bytes([delta[-1] ^ 1]))
     put("malformed-kind", forge(delta, {"kind": "diff"}))
     put("malformed-step", forge(delta, {"step": -1}))
@@ -122,6 +130,31 @@ def write_tokens(path: Path) -> None:
             checkpoints.save(step, state)
     with codec.Checkpointer(path, coder="huffman", budget=0.95, resume=True) as checkpoints:
         checkpoints.save(len(first), last)
+
+
+def write_edits(path: Path) -> None:
+    """Lists that grow, or of which the oldest goes, and numpy's numbers."""
+    with codec.Checkpointer(path) as checkpoints:
+        for step, state in enumerate(growing_states()):
+            checkpoints.save(step, state)
+
+
+def growing_states() -> list[dict[str, Any]]:
+    """The last one is as the one before, but for a number."""
+    losses = [8 / n for n in range(1, 20)]
+    found = []
+    for step in range(4):
+        log = {
+            "loss": losses[: 8 + 2 * step],
+            "newest": losses[step : 6 + step],
+            "single": [np.float32(x) for x in losses[: 3 + step]],
+        }
+        found.append({
+            "w": np.arange(10, dtype=np.float32) + np.float32(step / 4), "log": log,
+            "best": losses[step], "scores": [np.array(True), np.array(step)],
+            "step": step, "n": np.int64(step),
+        })  # fmt: skip
+    return [*found, found[-1] | {"step": 4}]
 
 
 def states() -> list[dict[str, Any]]:

@@ -1,0 +1,434 @@
+"""Numbers in a state come back as what they were, and logs that grow cost what is new."""
+
+from __future__ import annotations
+
+import enum
+import logging
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import codec
+from codec import record as records
+from codec import tree
+from codec.merged import Layer, Moment
+from codec.rewinding import rewind
+from codec.state import CARRIER, Layout, layout_of
+
+Forge = Callable[[Any, Any], bytes]
+Parts = Callable[[bytes], tuple[dict[str, Any], Any]]
+
+NUMPY = [
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
+    "float32", "float64", "complex64", "complex128",
+]  # fmt: skip
+TORCH = [*NUMPY, "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",
+         "float8_e8m0fnu", "complex32"]  # fmt: skip
+
+
+class Color(enum.IntEnum):
+    RED = 1
+
+
+class Level(float):
+    pass
+
+
+class Word(str):
+    pass
+
+
+class Own(np.ndarray):
+    pass
+
+
+def again(path: Path, value: Any, **settings: Any) -> Any:
+    """What a value comes back as, saved twice beside a tensor."""
+    with codec.Checkpointer(path, resume=True, **settings) as checkpoints:
+        for step in (checkpoints.step or 0, (checkpoints.step or 0) + 1):
+            checkpoints.save(step + 1, {"w": np.ones(20, np.float32), "x": value})
+    return codec.restore(path)
+
+
+def same(a: Any, b: Any) -> bool:
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, torch.Tensor):
+        return a.dtype == b.dtype and a.shape == b.shape and same_bits(a, b)
+    if isinstance(a, np.ndarray | np.generic):
+        return bool(a.dtype == b.dtype) and a.shape == b.shape and a.tobytes() == b.tobytes()
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(same(a[k], b[k]) for k in a)
+    return bool(a == b)
+
+
+def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return torch.equal(*(t.detach().reshape(-1).view(torch.uint8) for t in (a, b)))
+
+
+@pytest.mark.parametrize("dtype", NUMPY)
+def test_numpy_scalars_keep_their_type(tmp_path: Path, dtype: str) -> None:
+    kind = np.dtype(dtype).type
+    values = [kind(0), kind(1), np.array(100 / 3).astype(kind)[()]]
+    if dtype[0] in "fc":
+        values += [kind("nan"), kind("-inf"), -kind(0)]
+    for value in ({"a": values, "b": values[-1]}, tuple(values), values[1]):
+        assert same(again(tmp_path / "run.lcc", value)["x"], value)
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+@pytest.mark.parametrize("dtype", TORCH)
+def test_tensors_without_dimensions_in_lists(tmp_path: Path, dtype: str) -> None:
+    values = [torch.tensor(v).to(getattr(torch, dtype)) for v in (0.0, 1.0, 3.3)]
+    back = again(
+        tmp_path / "run.lcc", {"list": values, "mapping": values[1], "tuple": (values[2],)}
+    )
+    assert same(back["x"], {"list": values, "mapping": values[1], "tuple": (values[2],)})
+
+
+def test_kinds_of_memory_of_numbers(tmp_path: Path) -> None:
+    number = torch.tensor(2 + 3j)
+    values = [
+        torch.nn.Parameter(torch.tensor(0.5)), torch.tensor(0.5, requires_grad=True) * 2,
+        number.conj(), number.conj().imag, torch.arange(5.0)[3], np.arange(5.0)[3:4].reshape(()),
+        np.array(7, np.uint16),
+    ]  # fmt: skip
+    back = again(tmp_path / "run.lcc", values)["x"]
+    assert [v.tolist() for v in back] == [0.5, 1.0, 2 - 3j, -3.0, 3.0, 3.0, 7]
+    assert not any(v.requires_grad for v in back[:5])
+    back[0].add_(1)  # a tensor of its own
+    back[5][...] = 4
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_numbers_are_copied_when_saved(tmp_path: Path, asynchronous: bool, device: str) -> None:
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    value = torch.tensor(1.5, device=device)
+    path = tmp_path / "run.lcc"
+    with codec.Checkpointer(path, asynchronous=asynchronous) as checkpoints:
+        checkpoints.save(0, {"w": np.ones(20, np.float32), "x": [value]})
+        value.add_(1)
+    assert same(codec.restore(path)["x"], [torch.tensor(1.5)])
+
+
+REFUSED: dict[str, Any] = {
+    "MaskedArray": np.ma.masked_array([1.0, 2.0], [True, False]),
+    "matrix": np.ones((1, 1)).view(np.matrix),
+    "recarray": np.zeros(2).view(np.recarray), "Own": np.zeros(3).view(Own),
+    "str_": np.str_("a"), "bytes_": np.bytes_(b"a"), "datetime64": np.datetime64("2020-01-01"),
+    "timedelta64": np.timedelta64(3, "s"), "longdouble": np.longdouble(1),
+    "clongdouble": np.clongdouble(1), "void": np.zeros(1, "i4,f4")[0], "complex": 1j,
+    "Color": Color.RED, "Level": Level(0.5), "Word": Word("a"),
+    "MaskedConstant": np.ma.masked, "object": np.array([None]), ">f4": np.zeros(3, ">f4"),
+    "<U1": np.array(["a"]), "|S1": np.array([b"a"]), "datetime64[s]": np.zeros(2, "M8[s]"),
+    "longdouble array": np.zeros(9, np.longdouble), ">i8": np.array(3, ">i8"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("where", ["mapping", "list"])
+def test_what_would_change_is_refused_by_name(tmp_path: Path, name: str, where: str) -> None:
+    value = REFUSED[name]
+    expected = f"{value.dtype}" if name.endswith(" array") or name[0] in "<>|" else name
+    path, place = tmp_path / "run.lcc", "x/a" if where == "mapping" else "x/0"
+    held = {"a": value} if where == "mapping" else [value]
+    expected = expected.replace("longdouble", type(np.longdouble(1)).__name__)
+    with pytest.raises(codec.DTypeError) as caught:
+        again(path, held)
+    assert f"'{place}'" in str(caught.value)
+    assert expected.split("[")[0].removeprefix("c") in str(caught.value)
+    assert f"{{'{place}': 'skip'}}" in str(caught.value)
+    back = again(path, held, policy={place: "skip"})["x"]
+    assert back == ({} if where == "mapping" else [None])
+
+
+def test_an_array_that_becomes_a_masked_one_is_refused_too() -> None:
+    """It lies where the one before did: nothing else tells."""
+    array = np.arange(9.0)
+    state = {"x": array}
+    template = tree.Template(state, tree.take_apart(state, lambda _: False), lambda _: False)
+    assert template.take_apart(state) is not None
+    assert template.take_apart({"x": np.ma.masked_array(array, array > 3, copy=False)}) is None
+
+
+def test_a_memory_map_comes_back_as_an_array(tmp_path: Path) -> None:
+    array = np.memmap(tmp_path / "data", np.float32, "w+", shape=(9,))
+    array[:] = np.arange(9)
+    assert same(again(tmp_path / "run.lcc", array)["x"], np.arange(9, dtype=np.float32))
+
+
+def test_a_number_in_a_list_is_stored_by_itself(tmp_path: Path) -> None:
+    """Whoever else has its memory: a log does not change with what it was appended from."""
+    best = torch.tensor(0.5)
+    state = {"best": best, "also": best, "log": [best, best]}
+    back = again(tmp_path / "run.lcc", state)["x"]
+    assert back["best"] is back["also"]
+    assert back["log"] == [best, best]
+    assert back["log"][0] is not back["log"][1]
+    assert back["log"][0] is not back["best"]
+
+
+def test_policies_of_numbers_in_lists(tmp_path: Path) -> None:
+    value = [torch.tensor(0.5), np.float32(2), np.arange(9.0)]
+    policy = {"x/0": "skip", "x/1": "exact", "x/*": "lossy"}
+    assert same(again(tmp_path / "run.lcc", value, policy=policy)["x"], [None, *value[1:]])
+
+
+def test_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "run.lcc"
+    again(path, [torch.tensor(0.5)])
+    monkeypatch.setitem(sys.modules, "torch", None)
+    report = codec.verify(path)
+    assert (report.ok, len(report.steps)) == (True, 2)
+    with pytest.raises(codec.DTypeError, match="install torch"):
+        codec.restore(path)
+
+
+def log_of(n: int) -> dict[str, Any]:
+    """What a loop collects in n steps, three numbers a step; and the newest eight of one."""
+    x = [float(v) for v in np.random.default_rng(0).random(n)]
+    losses = [torch.tensor(v, requires_grad=True).detach() for v in x]
+    return {
+        "loss": x, "single": [np.float32(v) for v in x], "tensors": losses, "best": min(x),
+        "newest": losses[-8:],
+    }  # fmt: skip
+
+
+def state_of(n: int) -> dict[str, Any]:
+    w = np.linspace(0, 1, 50, dtype=np.float32) * np.float32(1 + n / 1000)
+    return {"model": {"w": w}, "log": log_of(n), "adam": {0: {"step": torch.tensor(float(n))}}}
+
+
+def values_in(path: Path) -> list[int]:
+    """Bytes of the values in each record."""
+    chain = codec.Chain(path)
+    arrays = [chain.read(entry).arrays for entry in chain.entries]
+    return [sum(a.size for k, a in own.items() if k.startswith("values")) for own in arrays]
+
+
+def save_logs(path: Path, steps: range, **settings: Any) -> None:
+    with codec.Checkpointer(path, base_every=None, **settings) as checkpoints:
+        for n in steps:
+            saved = checkpoints.save(n, state_of(n))
+            if n == steps[0]:
+                assert saved.kind == ("delta" if settings.get("resume") else "base")
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_logs_that_grow(tmp_path: Path, asynchronous: bool) -> None:
+    path, n = tmp_path / "run.lcc", 120
+    save_logs(path, range(1, n), asynchronous=asynchronous)
+    assert [e.kind for e in codec.Chain(path).entries] == ["base"] + ["delta"] * (n - 2)
+    sizes = values_in(path)[1:]
+    assert max(sizes) < 400  # whole, the last ones would be of 8,000
+    assert sum(sizes[-20:]) < 1.2 * sum(sizes[20:40])
+    for step in (1, 2, 50, n - 1):
+        assert same(codec.restore(path, step)["log"], log_of(step))
+    assert codec.verify(path).ok
+
+
+def test_logs_that_grow_through_the_life_of_a_chain(tmp_path: Path) -> None:
+    path, archive = tmp_path / "run.lcc", tmp_path / "run.lcc.zip"
+    save_logs(path, range(1, 30))
+    save_logs(path, range(30, 40), resume=True)
+    expected = {n: log_of(n) for n in range(1, 45)}
+
+    def check(source: Path, steps: range) -> None:
+        report = codec.verify(source)
+        assert report.ok, report
+        assert set(report.steps) == set(steps)
+        for step in steps:
+            assert same(codec.restore(source, step)["log"], expected[step])
+        for position in codec.Chain(source).replay():
+            assert same(position.whole()["log"], expected[position.step])
+
+    codec.merge(path, 6)
+    assert {e.kind for e in codec.Chain(path).entries} == {"base", "merged", "delta"}
+    check(path, range(1, 40))
+    codec.Chain(path).pack(archive)
+    check(archive, range(1, 40))
+    with warnings.catch_warnings(action="ignore"):
+        rewind(path, 37)
+    check(path, range(1, 38))
+    save_logs(path, range(38, 45), resume=True)
+    codec.merge(path, 7)
+    codec.compact(path)
+    check(path, range(1, 45))
+
+
+def test_bytes_without_need_of_edits_are_of_version_1(tmp_path: Path) -> None:
+    path = tmp_path / "run.lcc"
+    with codec.Checkpointer(path) as checkpoints:
+        for step, x in enumerate((0, [0.5] * 9, [0.5] * 10, [np.float32(0.5)], 3)):
+            checkpoints.save(step, {"w": np.ones(9, np.float32), "x": x, "text": '{"s":["F32"'})
+    words = [p.read_bytes()[8:].split(b'"')[5][:2] for p in sorted(path.glob("*.safetensors"))]
+    assert words == [b"1 ", b"1 ", b"2 ", b"2 ", b"1 "]
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [r.getMessage() for r in caplog.records if "base" in r.getMessage()]
+
+
+def test_what_forces_a_base_is_said_once_by_name(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    w = np.ones(9, np.float32)
+    first: dict[str, Any] = {"model": {"w": w}, "optimizer": {"state": {}}, "epoch": 1}
+    moments = {0: {"exp_avg": np.ones(9, np.float32)}}
+    with codec.Checkpointer(tmp_path / "run.lcc", base_every=2) as checkpoints:
+        for step in range(4):  # the third delta is a base, which nothing but its time asks for
+            checkpoints.save(step, first)
+        assert logged(caplog) == []
+        second = first | {"optimizer": {"state": moments}}
+        assert checkpoints.save(4, second).kind == "base"
+        (said,) = logged(caplog)
+        assert "tensor 'optimizer/state/0/exp_avg' appeared" in said
+        assert "step 4" in said
+        for step in range(5, 9):
+            checkpoints.save(step, (first, second)[step % 2])
+        assert ["disappeared" in text for text in logged(caplog)] == [False, True]
+        for step in range(9, 13):  # as long as it does, each step is a base: said once
+            checkpoints.save(step, second | {"log": [w] * step + [np.ones(step)]})
+        assert len(logged(caplog)) == 3
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "words"),
+    [
+        ({"x": np.ones(9)}, {"x": np.ones(8)}, ["'x'", "[8]", "[9]"]),
+        ({"x": np.ones(9)}, {"x": torch.ones(9).double()}, ["'x'", "torch", "numpy"]),
+        ({"x": np.ones(9)}, {"x": np.ones(9, np.float32)}, ["'x'", "F64", "F32"]),
+        ({"x": np.ones(9), "a/b": 1}, {"x": np.ones(9), "c": [1]}, ["value 'c' appeared"]),
+        ({"x": np.ones(9), "a": 1}, {"x": np.ones(9)}, ["value 'a' disappeared"]),
+        ({"x": [np.ones(9)]}, {"x": (np.ones(9),)}, ["another kind"]),
+        ({"x": np.ones(9), "y": 1}, {"y": 1, "x": np.ones(9)}, ["order"]),
+    ],
+)  # fmt: skip
+def test_what_a_base_is_forced_by(
+    before: Any, now: Any, words: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        checkpoints.save(0, before)
+    with codec.Checkpointer(tmp_path / "run.lcc", resume=True) as checkpoints:
+        assert checkpoints.save(1, now).kind == "base"
+    (said,) = logged(caplog)
+    assert all(word in said for word in words), said
+
+
+def test_the_process_that_saves_says_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL)
+    with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True) as checkpoints:
+        for step in range(4):
+            checkpoints.save(step, {"w": np.ones(9 + step % 2, np.float32)})
+    said = capfd.readouterr().err
+    assert said.count("tensor 'w' is F32 [10]") == 1
+
+
+def forged_edit(path: Path, edit: str, forge: Forge, parts_of: Parts) -> None:
+    """A chain whose newest delta has this edit, with every digest to match."""
+    with codec.Checkpointer(path) as checkpoints:
+        for step in range(2):
+            checkpoints.save(step, {"w": np.ones(9, np.float32), "x": [0.5] * (20 + step)})
+    *_, position = codec.Chain(path).replay(0)
+    file = path / "00000001.delta.safetensors"
+    metadata, arrays = parts_of(file.read_bytes())
+    text = records.after_changes(position.values, {0: edit})
+    track = records.track_digest(position.layout, position.state, position.sums, text)
+    arrays["values"] = np.frombuffer(f"0 {edit}\n".encode(), np.uint8)
+    file.write_bytes(forge(metadata | {"track": track}, arrays))
+
+
+@pytest.mark.parametrize("edit", ["=0 1 0 ", '=0 0 7 {"l":3}', "=7 1 0 ", "=0 5 1 {", '=4 0 1 "'])
+def test_an_edit_that_leads_to_no_value_is_refused(
+    edit: str, tmp_path: Path, forge: Forge, parts_of: Parts
+) -> None:
+    """Though every digest is right."""
+    path = tmp_path / "run.lcc"
+    forged_edit(path, edit, forge, parts_of)
+    for read in (
+        lambda: codec.restore(path, 1),
+        lambda: [p.whole() for p in codec.Chain(path).replay()],
+        lambda: codec.Checkpointer(path, resume=True),
+        lambda: codec.compact(path),
+    ):
+        with pytest.raises(codec.MalformedRecordError, match=r"00000001.*after their edits"):
+            read()
+    report = codec.verify(path)
+    assert (report.ok, report.steps) == (False, (0,))
+
+
+def test_an_edit_that_does_not_fit_is_refused(
+    tmp_path: Path, forge: Forge, parts_of: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run.lcc"
+    forged_edit(path, "=0 1 1 {", forge, parts_of)
+    assert codec.restore(path, 1)["x"] == [0.5] * 20
+    file = path / "00000001.delta.safetensors"
+    metadata, arrays = parts_of(file.read_bytes())
+    arrays["values"] = np.frombuffer(b"0 =900 1 1 {\n", np.uint8)
+    file.write_bytes(forge(metadata, arrays))
+    with pytest.raises(codec.MalformedRecordError, match="up to character 901"):
+        codec.restore(path, 1)
+    monkeypatch.setattr(records, "MAX_TEXT", 100)
+    arrays["values"] = np.frombuffer(b"0 =0 0 20 " + b"9" * 20 + b"\n", np.uint8)
+    file.write_bytes(forge(metadata, arrays))
+    with pytest.raises(codec.MalformedRecordError, match="not to 100"):
+        codec.restore(path, 1)
+
+
+def test_a_budget_pays_for_edits_as_they_are(tmp_path: Path) -> None:
+    """Not for the whole log: as many levels are kept, however long it is."""
+    levels = {}
+    rng = np.random.default_rng(0)
+    moved = rng.normal(size=4000).astype(np.float32)
+    for length in (10, 3000):
+        x = list(np.linspace(0, 1, length))
+        with codec.Checkpointer(tmp_path / str(length), budget=0.05) as checkpoints:
+            w = np.zeros(4000, np.float32)
+            checkpoints.save(0, {"model": {"w": w}, "log": [float(v) for v in x]})
+            saved = checkpoints.save(1, {"model": {"w": moved}, "log": [*map(float, x), 0.5]})
+        assert saved.kind == "delta"
+        assert saved.nbytes <= 0.05 * saved.full_nbytes
+        levels[length] = saved.levels
+    assert levels[10] == levels[3000] > 1
+
+
+def test_every_dtype_of_a_tensor_has_its_test() -> None:
+    assert {t.dtype for t in layout_of({
+        **{name: np.zeros(1, name) for name in NUMPY},
+        **{"t" + name: torch.zeros(1).to(getattr(torch, name)) for name in TORCH},
+    }).tensors} == set(CARRIER)  # fmt: skip
+
+
+def test_a_step_without_edits_is_as_it_was() -> None:
+    """What is read and written again has the same bytes."""
+    step = codec.Step((), {}, (), 2, "model", "huffman", values={0: '"x"', 2: "=1 0 1 y"})
+    data = records.dump_delta(records.Place(1, "0" * 16, "0" * 32), "0" * 32, step)
+    record = records.load(data, "r")
+    read = records.delta_of(record, Layout(()), {})
+    assert read.values == step.values
+    assert records.dump_delta(records.Place(1, "0" * 16, "0" * 32), "0" * 32, replace(read)) == data
+
+
+def test_edits_of_a_layer_are_made_one_after_another() -> None:
+    texts = ["[1]", "[1,2]", "[1,2,3333]", "[2,3333]", "[2,3333,4]"]
+    changes = ["=2 0 2 ,2", "=4 0 5 ,3333", "=1 2 0 ", "=7 0 2 ,4"]
+    moments = tuple(Moment(i, "", {}, {0: change}) for i, change in enumerate(changes))
+    settings = codec.Step((), {}, (), 2, "model", "huffman")
+    for begin in range(4):
+        for end in range(begin + 1, 5):
+            part = Layer((), moments, ()).part(begin, end, settings)
+            assert records.after_changes([texts[begin]], part.values) == (texts[end],)
