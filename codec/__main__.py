@@ -18,9 +18,11 @@ from . import commands
 from .bench import command as bench
 from .commands import BAD_DATA, OK, WRONG_USE, Command
 from .errors import LccError, SettingsError, StepNotFoundError, StepOrderError
+from .location import local_path
 from .tables import CODERS
 from .track import SCOPES
 
+_file = bench.checked(local_path)  # to write
 MISUSE = (SettingsError, StepNotFoundError, StepOrderError)
 INTERRUPTED = 130
 
@@ -69,9 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     own = _with_run(sub, commands.pack)
     own.add_argument("-o", "--output", type=_file, required=True, help="the .lcc.zip to write")
     own = _with_run(sub, commands.unpack)
-    own.add_argument(
-        "-o", "--output", type=_place, required=True, help="a directory without records"
-    )
+    own.add_argument("-o", "--output", required=True, help="a directory without records")
 
     _compress(_command(sub, commands.compress))
     own = _command(sub, bench.run)
@@ -85,7 +85,7 @@ def _compress(own: argparse.ArgumentParser) -> None:
         help="a .safetensors or .pt (read with weights_only) each; steps are the last numbers of "
         "their names if no two are the same, else 0, 1, 2…",
     )  # fmt: skip
-    own.add_argument("-o", "--output", type=_place, required=True, metavar="RUN", help="run.lcc")
+    own.add_argument("-o", "--output", required=True, metavar="RUN", help="run.lcc")
     own.add_argument("--json", action="store_true", help="answer as one JSON object")
     own.add_argument("--bits", type=_bits, default=2, help="1 to 8, or all (default: 2)")
     own.add_argument("--budget", type=float, help="instead of bits: a share of the float32 size")
@@ -112,9 +112,7 @@ def _with_run(
     sub: argparse._SubParsersAction[argparse.ArgumentParser], command: Command
 ) -> argparse.ArgumentParser:
     own = _command(sub, command)
-    own.add_argument(
-        "run", type=_place, metavar="RUN", help="run.lcc directory or .lcc.zip, or its URL"
-    )
+    own.add_argument("run", metavar="RUN", help="run.lcc directory or .lcc.zip, or its URL")
     own.add_argument("--json", action="store_true", help="answer as one JSON object")
     return own
 
@@ -122,18 +120,6 @@ def _with_run(
 def _step_and_output(own: argparse.ArgumentParser, what: str) -> None:
     own.add_argument("--step", type=int, help="the step (default: the newest)")
     own.add_argument("-o", "--output", type=_file, required=True, help=what)
-
-
-def _place(text: str) -> str | Path:
-    """A path, or a URL, of which a Path would drop a slash."""
-    return text if "://" in text else Path(text)
-
-
-def _file(text: str) -> Path:
-    """A file or folder to write here."""
-    if "://" in text:
-        raise argparse.ArgumentTypeError("is a URL; write a local file, and copy that")
-    return Path(text)
 
 
 def _bits(text: str) -> int | None:

@@ -105,7 +105,7 @@ class ChainWriter(FileSystemWriter):
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
         """The next save of this thread goes to this directory: another one may be saving, and DCP
         asks the state for its content before it begins. Raises SettingsError."""
-        if checkpoint_id:
+        if checkpoint_id is not None:
             try:
                 self._asked.step = directory(checkpoint_id)
             except SettingsError:
