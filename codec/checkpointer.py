@@ -182,7 +182,7 @@ class Front:
             parts = replace(whole, looks=tuple(map(look, whole.tensors.values())))
             self._template = Template(state, parts, self._policy.is_skipped)
         if self._signatures is None or parts.looks != self._looks:
-            signatures = list(map(signature, parts.looks))
+            signatures = list(map(signature, parts.tensors.values(), parts.looks))
             if signatures != self._signatures:
                 self._signatures = None
                 specs = (
