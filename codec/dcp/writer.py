@@ -28,7 +28,7 @@ from ..recorder import check_history
 from ..storage import TEMPORARY
 from ..track import check_settings
 from .bundles import Coding
-from .chunks import Rules
+from .chunks import Rules, tied_as
 from .files import directory, fsync_directory, is_name, is_of, is_there, make_directory, marks
 from .reader import resumed_from
 from .saving import Kept, Part, Saving, check_written
@@ -85,7 +85,7 @@ class ChainWriter(FileSystemWriter):
         """A copy of the state for `async_save`, once the save before is done: two at once would
         follow the same step. Raises LockedError if that one never began."""
         self._turns.wait()
-        copied: STATE_DICT_TYPE = super().stage(state_dict)
+        copied: STATE_DICT_TYPE = tied_as(state_dict, super().stage(state_dict), {})
         self._turns.stage()
         return copied
 
