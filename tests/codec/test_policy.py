@@ -160,6 +160,14 @@ def test_names_that_come_and_go_during_a_training(tmp_path: Path) -> None:
                 assert torch.equal(back["model"]["w"], shared) == tied
 
 
+def test_tied_tensors_that_grow_stay_exact(tmp_path: Path) -> None:
+    with codec.Checkpointer(tmp_path / "run.lcc", 1, policy={"copy/*": "exact"}) as checkpoints:
+        for step in range(6):
+            w = torch.randn(40 + step // 3, generator=torch.Generator().manual_seed(step))
+            checkpoints.save(step, {"model": {"w": w}, "copy": {"w": w}})
+            assert torch.equal(codec.restore(tmp_path / "run.lcc")["model"]["w"], w)
+
+
 def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [r.getMessage() for r in caplog.records if r.name.startswith("codec")]
 
