@@ -21,9 +21,11 @@ from .bench.tasks import RoundTripError
 from .commands import Command
 from .console import BAD_DATA, WRONG_USE, Parser
 from .errors import LccError, SettingsError, StepNotFoundError, StepOrderError
+from .location import local_path
 from .tables import CODERS
 from .track import SCOPES
 
+_file = bench.checked(local_path)  # to write
 EXIT_CODES = {
     SettingsError: WRONG_USE, StepNotFoundError: WRONG_USE, StepOrderError: WRONG_USE,
     LccError: BAD_DATA, RoundTripError: BAD_DATA, ChildError: BAD_DATA,
@@ -68,9 +70,7 @@ def _parser() -> Parser:
     own = _with_run(sub, commands.pack)
     own.add_argument("-o", "--output", type=_file, required=True, help="the .lcc.zip to write")
     own = _with_run(sub, commands.unpack)
-    own.add_argument(
-        "-o", "--output", type=_place, required=True, help="a directory without records"
-    )
+    own.add_argument("-o", "--output", required=True, help="a directory without records")
 
     _compress(_command(sub, commands.compress))
     own = _command(sub, bench.run)
@@ -88,7 +88,7 @@ def _compress(own: Parser) -> None:
         "--steps", type=_steps, metavar="N,N,…",
         help="the steps of the files, in their order, instead; or order, for 0, 1, 2…",
     )  # fmt: skip
-    own.add_argument("-o", "--output", type=_place, required=True, metavar="RUN", help="run.lcc")
+    own.add_argument("-o", "--output", required=True, metavar="RUN", help="run.lcc")
     own.add_argument("--json", action="store_true", help="answer as one JSON object")
     own.add_argument("--bits", type=_bits, default=2, help="1 to 8, or all (default: 2)")
     own.add_argument("--budget", type=float, help="instead of bits: a share of the float32 size")
@@ -114,9 +114,7 @@ def _command(sub: argparse._SubParsersAction[Parser], command: Command) -> Parse
 
 def _with_run(sub: argparse._SubParsersAction[Parser], command: Command) -> Parser:
     own = _command(sub, command)
-    own.add_argument(
-        "run", type=_place, metavar="RUN", help="run.lcc directory or .lcc.zip, or its URL"
-    )
+    own.add_argument("run", metavar="RUN", help="run.lcc directory or .lcc.zip, or its URL")
     own.add_argument("--json", action="store_true", help="answer as one JSON object")
     return own
 
@@ -124,18 +122,6 @@ def _with_run(sub: argparse._SubParsersAction[Parser], command: Command) -> Pars
 def _step_and_output(own: Parser, what: str) -> None:
     own.add_argument("--step", type=int, help="the step (default: the newest)")
     own.add_argument("-o", "--output", type=_file, required=True, help=what)
-
-
-def _place(text: str) -> str | Path:
-    """A path, or a URL, of which a Path would drop a slash."""
-    return text if "://" in text else Path(text)
-
-
-def _file(text: str) -> Path:
-    """A file or folder to write here."""
-    if "://" in text:
-        raise argparse.ArgumentTypeError("is a URL; write a local file, and copy that")
-    return Path(text)
 
 
 def _steps(text: str) -> list[int] | str:

@@ -13,13 +13,13 @@ merged).
 
 from __future__ import annotations
 
+import os
 import traceback
 import zipfile
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -35,7 +35,7 @@ from .errors import (
     StepNotFoundError,
     VanishedError,
 )
-from .location import Location, source_of
+from .location import Location, local_path, source_of
 from .merged import steps_of
 from .record import Record
 from .skipped import warn
@@ -76,7 +76,7 @@ class Chain:
 
     def __init__(
         self,
-        source: str | Path | IO[bytes] | Location,
+        source: str | os.PathLike[str] | IO[bytes] | Location,
         *,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
@@ -399,13 +399,13 @@ class Chain:
             return entry
         return None
 
-    def pack(self, path: str | Path) -> int:
+    def pack(self, path: str | os.PathLike[str]) -> int:
         """Write all records into one archive of stored members; returns its bytes.
 
-        The same records give the same bytes, on every system and at any time. Raises WriteError,
-        ChainError.
+        The same records give the same bytes, on every system and at any time. Raises SettingsError
+        for what is no local path, WriteError, ChainError.
         """
-
+        target = local_path(path)
         nbytes = 0
 
         def write(file: IO[bytes]) -> None:
@@ -420,7 +420,7 @@ class Chain:
 
         for retries in range(RETRIES, 0, -1):
             try:
-                publish(Path(path), write, overwrite=True)
+                publish(target, write, overwrite=True)
                 break
             except VanishedError:
                 if retries == 1:
@@ -446,7 +446,7 @@ def _bare(exc: Exception) -> Exception:
 
 
 def restore(
-    source: str | Path | IO[bytes],
+    source: str | os.PathLike[str] | IO[bytes],
     step: int | None = None,
     *,
     storage_options: Mapping[str, Any] | None = None,
@@ -463,7 +463,7 @@ def restore(
 
 
 def verify(
-    source: str | Path | IO[bytes],
+    source: str | os.PathLike[str] | IO[bytes],
     progress: Callable[[int, int], None] | None = None,
     *,
     storage_options: Mapping[str, Any] | None = None,

@@ -10,9 +10,9 @@ another one beside the training (background).
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -37,8 +37,9 @@ class Checkpointer:
 
     path: the directory, made if it is missing, or its URL: see below. bits, scope, coder, budget:
     as for `Tracker`; a budget is for the whole record. policy: pattern of names -> "lossy", "exact"
-    or "skip", see `Policy`. resume: continue the chain that is there, its track rebuilt from disk;
-    without it a directory that already holds records is refused.
+    or "skip", see `Policy`; the first save logs what may be a model but is exact because of its
+    name. resume: continue the chain that is there, its track rebuilt from disk; without it a
+    directory that already holds records is refused.
 
     base_every: how many deltas are followed by a base, the state itself, so that a restore never
     takes long. It comes earlier once the deltas are together 4 times as large as the base before
@@ -63,7 +64,7 @@ class Checkpointer:
 
     def __init__(
         self,
-        path: str | Path,
+        path: str | os.PathLike[str],
         bits: int | None = 2,
         scope: str = "model",
         coder: str = "runlength",
@@ -83,10 +84,10 @@ class Checkpointer:
             raise SettingsError(
                 f"when_busy must be one of {', '.join(WHEN_BUSY)}; got {when_busy!r}"
             )
-        self._front = Front(Policy(policy))
+        self._policy = Policy(policy)
+        self._front, self._is_first = Front(self._policy), True
         location = Location(path, storage_options).absolute()
-        self.path = location.path
-        self._where, self._closed = str(location), False
+        self.path, self._location, self._closed = location.path, location, False
         self._turn = Turn(location)
         self.scope, self.coder = scope, coder
         settings = Settings(
@@ -127,10 +128,22 @@ class Checkpointer:
             self._check_open()
             step = check_step(step, self.step)
             parts, layout = self._front.look_at(state)
+            if self._is_first:
+                self._is_first = False
+                self._say_unknown_models(layout)
             if isinstance(self._recorder, Background):
                 return self._recorder.save(step, layout, parts)
             arrays = to_arrays(parts.tensors, layout)
             return self._recorder.save(step, layout, arrays, parts.values)
+
+    def _say_unknown_models(self, layout: Layout) -> None:
+        """Log which exact entries may be weights under an unknown name."""
+        if patterns := self._policy.unknown_models(layout.tensors):
+            _log.warning(
+                "%s: %s: stored exactly, at full size. If these are weights, pass policy={%s}, or "
+                "save them below 'model'; with 'exact' there, this is not said again",
+                self._location, ", ".join(patterns), ", ".join(f"{p!r}: 'lossy'" for p in patterns),
+            )  # fmt: skip
 
     def restore(self) -> dict[Any, Any] | None:
         """The state that a training loop goes on from: that of the newest step, None before the
@@ -156,8 +169,8 @@ class Checkpointer:
     def _check_open(self) -> None:
         if self._closed:
             raise WriteError(
-                f"{self._where}: nothing is saved any more, for this Checkpointer is closed; make "
-                "a new one with resume=True to go on, or read what is there with codec.restore"
+                f"{self._location}: this Checkpointer is closed; make a new one with resume=True "
+                "to go on, or read what is there with codec.restore"
             )
 
     def __enter__(self) -> Checkpointer:
@@ -198,13 +211,16 @@ class Front:
             parts = replace(whole, looks=tuple(map(look, whole.tensors.values())))
             self._template = Template(state, parts, self._policy.is_skipped)
         if self._signatures is None or parts.looks != self._looks:
-            signatures = list(map(signature, parts.looks))
+            signatures = list(map(signature, parts.tensors.values(), parts.looks))
             if signatures != self._signatures:
                 self._signatures = None
                 specs = (
-                    spec_of(name, tensor, self._policy.is_lossy(name), family(name))
+                    spec_of(
+                        name, tensor, self._policy.is_lossy(name, parts.ties.get(name, ())),
+                        family(name),
+                    )
                     for name, tensor in parts.tensors.items()
-                )
+                )  # fmt: skip
                 self._layout = Layout(tuple(specs), parts.structure)
             self._looks, self._signatures = parts.looks, signatures
         return parts, self._layout

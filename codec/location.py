@@ -11,6 +11,7 @@ Not done here: reading and writing (source, storage, remote, fencing).
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,15 +37,17 @@ class Location:
 
     path: a local path, or a URL as text. storage_options: what the URL's filesystem is to be told
     (fsspec's word for it); a local path needs none, and ignores them. Nothing is connected to yet.
-    Raises SettingsError for what is neither, and for a Path made of a URL.
+    Raises SettingsError for what is neither, see `path_text`, and for a Path made of a URL.
     """
 
-    def __init__(self, path: str | Path, storage_options: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
+    ) -> None:
         options = {} if storage_options is None else storage_options
         if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
             raise SettingsError("storage_options are a mapping from names to values")
         self.remote: Remote | None = None
-        self.path: Path | str = _local(str(path))
+        self.path: Path | str = _local(path_text(path))
         if isinstance(self.path, str):
             self.remote = Remote(self.path, dict(options))
         self._options = options
@@ -82,14 +85,39 @@ class Location:
 
 
 def source_of(
-    source: str | Path | IO[bytes] | Location, storage_options: Mapping[str, Any] | None = None
+    source: str | os.PathLike[str] | IO[bytes] | Location,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Source:
     """A Source for all that a chain may be read from. Raises what `Location` and `source` do."""
     if isinstance(source, Location):
         return source.source()
-    if not isinstance(source, str | Path) and hasattr(source, "read"):
+    if not isinstance(source, str | os.PathLike) and hasattr(source, "read"):
         return opened(source)
     return Location(source, storage_options).source()  # type: ignore[arg-type]
+
+
+def path_text(path: str | os.PathLike[str]) -> str:
+    """A path or URL as text. Raises SettingsError for anything but a str or an os.PathLike of one,
+    for an empty text, and for one that no file can have as its name."""
+    if not isinstance(path, str | os.PathLike):
+        raise SettingsError(f"a path is a str or an os.PathLike; got a {type(path).__name__}")
+    text = os.fspath(path)
+    if not isinstance(text, str):
+        raise SettingsError(f"a path is text; got {text!r}: decode it with os.fsdecode")
+    if not text:
+        raise SettingsError('a path is empty; the current directory is "."')
+    if "\0" in text or not _is_encodable(text):
+        raise SettingsError(f"{text!r}: no file can have that name; rename it")
+    return text
+
+
+def local_path(path: str | os.PathLike[str]) -> Path:
+    """A path on this machine. Raises SettingsError for a URL that leads elsewhere, and what
+    `path_text` does."""
+    location = Location(path)
+    if not isinstance(location.path, Path):
+        raise SettingsError(f"{location}: is a URL; this needs a path on this machine")
+    return location.path
 
 
 def fit_to_show(text: str) -> str:
@@ -126,3 +154,13 @@ def _local(text: str) -> Path | str:
             f"{fit_to_show(text)}: a file of another machine; file:///… is one of this machine"
         )
     return Path(url2pathname(slash + path))
+
+
+def _is_encodable(text: str) -> bool:
+    """Whether it can be a name of a file. One that is not UTF-8 has surrogates from U+DC80 on, as
+    os.fsdecode gives them; others stand for nothing."""
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -15,24 +15,27 @@ Not done here: when to go back (trainers.run), bringing the track to what is lef
 from __future__ import annotations
 
 import itertools
+import os
 from pathlib import Path
 
 from .chain import Chain
 from .errors import ChainNotFoundError, RewoundWarning
+from .location import local_path
 from .skipped import warn
 from .storage import Directory
 
 
-def rewind(path: str | Path, step: int | None) -> Path | None:
+def rewind(path: str | os.PathLike[str], step: int | None) -> Path | None:
     """Let a chain end at ``step``, or at the newest one before that it has; None: before the first.
 
     path: the chain's directory; nobody else may write there. Returns where the chain as it was is
     now, with RewoundWarning; None if nothing comes after the step. A merged record that goes past
     the step goes as a whole, and the chain then ends before it.
 
-    Raises LockedError, WriteError; whatever happens, every step restores from one of the two.
+    Raises SettingsError for what is no local path, LockedError, WriteError; whatever happens,
+    every step restores from one of the two.
     """
-    path = Path(path)
+    path = local_path(path)
     try:
         Chain(path)
     except ChainNotFoundError:

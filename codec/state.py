@@ -138,11 +138,13 @@ def look(value: Any) -> tuple[Any, ...]:
     if isinstance(value, np.ndarray):
         address = value.__array_interface__["data"][0]
         return (address, value.shape, value.strides, value.dtype)
-    try:
-        address, strides = value.data_ptr(), value.stride()
-    except RuntimeError:  # sparse: spec_of says so
+    if (own := _plain(value)) is None:  # spec_of says why
         return (None, object())
-    return (address, value.shape, strides, value.dtype, value.is_conj(), value.is_neg())
+    try:
+        address, strides = own.data_ptr(), own.stride()
+        return (address, own.shape, strides, own.dtype, own.is_conj(), own.is_neg())
+    except RuntimeError:  # sparse, nested, inside a transform: spec_of says which
+        return (None, object())
 
 
 def shares(seen: tuple[Any, ...]) -> bool:
@@ -150,9 +152,10 @@ def shares(seen: tuple[Any, ...]) -> bool:
     return bool(seen[0]) and 0 not in seen[1]
 
 
-def signature(seen: tuple[Any, ...]) -> Hashable:
-    """What `spec_of` depends on, but for the name: shape and dtype of a dense tensor."""
-    return seen[1] if len(seen) == 2 else (seen[1], seen[3])
+def signature(value: Any, seen: tuple[Any, ...]) -> Hashable:
+    """What `spec_of` depends on, but for the name: of a dense tensor shape, dtype, and whether it
+    has memory. seen: its `look`."""
+    return seen[1] if len(seen) == 2 else (seen[1], seen[3], _has_memory(value))
 
 
 def spec_of(
@@ -161,13 +164,14 @@ def spec_of(
     """Describe a tensor. lossy: if it can be, see above. swapped: numbers of the other byte order
     are taken too, which a description does not tell.
 
-    Raises DTypeError for what is no tensor, for dtypes that are not supported, and for sparse and
-    meta tensors.
+    Raises DTypeError for what is no tensor, for dtypes that are not supported, and for torch
+    tensors that are not one dense block of memory, see `refusal`.
     """
     if is_torch(value):
         library = "torch"
-        if not _is_dense(value):
-            raise DTypeError(f"tensor {name!r} is sparse or has no data")
+        if reason := refusal(value):
+            raise DTypeError(f"tensor {name!r} {reason}")
+        value = _plain(value)
         dtype = _NAME_OF_TORCH.get(str(value.dtype).removeprefix("torch."))
     elif is_tensor(value) or isinstance(value, np.generic):
         library = "numpy"
@@ -239,7 +243,8 @@ class Stage:
     def fill(self, value: Any) -> None:
         """Copy one, from any device and memory layout."""
         if self._tensor is not None:
-            self._tensor.copy_(value.detach() if value.requires_grad else value)
+            own = _plain(value)
+            self._tensor.copy_(own.detach() if own.requires_grad else own)
         else:
             self._array[...] = _to_array(value, self._spec)
 
@@ -306,15 +311,70 @@ def is_torch(value: object) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def _is_dense(value: Any) -> bool:
-    return value.layout is sys.modules["torch"].strided and not value.is_meta
+def refusal(value: Any) -> str:
+    """Why a torch tensor cannot be stored, and what can; "" where it can be.
+
+    One dense block of memory can be stored. A subclass is stored as the tensor below it, unless it
+    implements its operations itself (__torch_dispatch__): its values are then elsewhere.
+    """
+    torch, kind = sys.modules["torch"], type(value)
+    if issubclass(kind, (torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer)):
+        return "is not initialized; run its lazy module once before you save it"
+    if (own := _plain(value)) is None:
+        distributed = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", ())
+        if issubclass(kind, distributed) or hasattr(kind, "local_shards"):
+            return (
+                f"is a {kind.__name__}, spread over processes; save it with codec.dcp.ChainWriter, "
+                "where each rank saves its own part"
+            )
+        return (
+            f"is a {kind.__name__}, a subclass of torch.Tensor that keeps its values elsewhere; "
+            "store the plain tensors that it is made of"
+        )
+    if own.is_nested:
+        return "is a nested tensor; store the list of its parts, tensor.unbind()"
+    if own.layout is not torch.strided:
+        return f"is not dense (its layout is {own.layout}); store tensor.to_dense()"
+    if own.is_meta:
+        return "is on the meta device and has no data; move its module with to_empty() and fill it"
+    if own.is_quantized:
+        return (
+            f"is quantized ({own.dtype}); store tensor.int_repr() with its scales and zero points, "
+            "or tensor.dequantize()"
+        )
+    if own.device.type not in ("cpu", "cuda"):
+        return ""  # others need not say where their memory is
+    try:
+        has_memory = own.numel() == 0 or _has_memory(own)
+    except RuntimeError:
+        return "stands for values inside torch.func or torch.vmap; save outside of the transform"
+    return "" if has_memory else "has no memory of its own; save before it is freed"
+
+
+def _has_memory(value: Any) -> bool:
+    """Whether it was not freed, as FSDP frees what it has gathered; numpy frees none."""
+    own = _plain(value) if is_torch(value) else None
+    return own is None or bool(own.data_ptr() and own.untyped_storage().data_ptr())
+
+
+def _plain(value: Any) -> Any:
+    """A torch tensor without the subclass around it, whose __torch_function__ may do anything; None
+    if the subclass keeps its values elsewhere or has none yet."""
+    torch, kind = sys.modules["torch"], type(value)
+    if kind is torch.Tensor or kind is torch.nn.Parameter:
+        return value
+    if kind.__torch_dispatch__ != torch.Tensor.__torch_dispatch__ or issubclass(
+        kind, (torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer)
+    ):
+        return None
+    return torch.Tensor.__torch_function__(torch.Tensor.as_subclass, (), (value, torch.Tensor))
 
 
 def _to_array(value: Any, spec: TensorSpec) -> NDArray[Any]:
     if is_torch(value):
         import torch
 
-        value = value.detach()
+        value = _plain(value).detach()
         if spec.lossy:
             value = value.to(torch.float32)
         elif spec.dtype in _BITS:

@@ -61,13 +61,15 @@ class Parts:
 
     structure: JSON, "" for a dict of the tensors by their names. tensors: name -> numpy array
     or torch tensor; what shares memory, shape and strides stands there once. values: JSON of
-    everything else. looks: `state.look` of each tensor, () where nobody looked.
+    everything else. looks: `state.look` of each tensor, () where nobody looked. ties: name -> the
+    other names of a tensor that stands in several places.
     """
 
     structure: str
     tensors: dict[str, Any]
     values: tuple[str, ...]
     looks: tuple[tuple[Any, ...], ...] = field(default=(), compare=False)
+    ties: Mapping[str, Sequence[str]] = field(default_factory=dict, compare=False)
 
 
 class Template:
@@ -106,6 +108,7 @@ class Template:
             dict(zip(self._parts.tensors, tensors)),
             tuple(self._values),
             tuple([looks[i] for i in self._firsts]),
+            self._parts.ties,
         )
 
     def _planned(self, value: Any, name: str | None, depth: int, listed: bool) -> tuple[Any, ...]:
@@ -175,7 +178,7 @@ def take_apart(state: Mapping[Any, Any], is_skipped: Callable[[str], bool]) -> P
     structure = parting.container(state, None, 0)
     plain = {"d": [[name, {"t": i}] for i, name in enumerate(parting.tensors)]}
     text = "" if structure == plain else _dumped(structure)
-    return Parts(text, parting.tensors, tuple(parting.values))
+    return Parts(text, parting.tensors, tuple(parting.values), ties=parting.ties)
 
 
 def put_together(parts: Parts) -> dict[Any, Any]:
@@ -240,7 +243,8 @@ class _Parting:
         self.is_skipped = is_skipped
         self.tensors: dict[str, Any] = {}
         self.values: list[str] = []
-        self._known: dict[Hashable, int] = {}
+        self.ties: dict[str, list[str]] = {}
+        self._known: dict[Hashable, tuple[int, str]] = {}
 
     def node(self, value: Any, name: str | None, depth: int, listed: bool) -> dict[str, Any]:
         if _in_layout(value, listed):
@@ -311,12 +315,13 @@ class _Parting:
 
     def number(self, value: Any, name: str | None) -> int:
         """Of a tensor: a new one, or that of the one it shares its memory with."""
+        assert name is not None, "the outermost one is a mapping"
         seen = look(value)
         if shares(seen):
-            if seen in self._known:
-                return self._known[seen]
-            self._known[seen] = len(self.tensors)
-        assert name is not None, "the outermost one is a mapping"
+            number, first = self._known.setdefault(seen, (len(self.tensors), name))
+            if number < len(self.tensors):
+                self.ties.setdefault(first, []).append(name)
+                return number
         self.tensors[name] = value
         return len(self.tensors) - 1
 

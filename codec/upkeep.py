@@ -9,12 +9,12 @@ Not done here: which deltas are merged (gathering) and how (merging), when a bas
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any
 
 from . import merged
@@ -66,7 +66,7 @@ class Change:
 
 
 def merge(
-    path: str | Path,
+    path: str | os.PathLike[str],
     steps: int = 8,
     progress: Progress | None = None,
     *,
@@ -118,7 +118,7 @@ def merge(
 
 
 def compact(
-    path: str | Path,
+    path: str | os.PathLike[str],
     keep: int = KEEP,
     progress: Progress | None = None,
     *,
@@ -154,8 +154,8 @@ def compact(
 
 
 def unpack(
-    source: str | Path | IO[bytes],
-    path: str | Path,
+    source: str | os.PathLike[str] | IO[bytes],
+    path: str | os.PathLike[str],
     progress: Progress | None = None,
     *,
     storage_options: Mapping[str, Any] | None = None,

@@ -19,6 +19,7 @@ from typing import Any
 
 from ..console import OK, say
 from ..errors import SettingsError
+from ..location import local_path
 from ..storage import publish
 from ..tables import CODERS
 from ..warmup import warm_up
@@ -35,11 +36,11 @@ PACKAGES = ("numpy", "numba", "llvmlite", "xxhash")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     parser.add_argument(
-        "--sizes", type=_checked(parse_sizes), default=SIZES, metavar="N,N,…",
+        "--sizes", type=checked(parse_sizes), default=SIZES, metavar="N,N,…",
         help=f"parameters; k and M are powers of two (default: {SIZES})",
     )  # fmt: skip
     parser.add_argument(
-        "--data", type=_checked(parse_data), default=DATA, metavar="NAME:BITS,…",
+        "--data", type=checked(parse_data), default=DATA, metavar="NAME:BITS,…",
         help=f"mlp, lap or gauss, and how many bits (default: {DATA})",
     )  # fmt: skip
     parser.add_argument(
@@ -52,12 +53,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--peers", action="store_true", help="beside other packages; only in the repository"
     )
     parser.add_argument(
-        "--growth", type=_checked(parse_sizes), nargs="?", metavar="N,N,…",
+        "--growth", type=checked(parse_sizes), nargs="?", metavar="N,N,…",
         const=parse_sizes(scaling.SIZES),
         help=f"also growth (at {scaling.SIZES}), peak memory and a cold start",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="answer as one JSON object")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the answer there")
+    parser.add_argument(
+        "-o", "--output", type=checked(local_path), metavar="FILE", help="write the answer there"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -161,7 +164,9 @@ def _memory(
         tell(f"memory for {name}:{bits}")
 
 
-def _checked(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+def checked(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """For argparse, which shows the text of no other error than its own."""
+
     def parsed(text: str) -> Any:
         try:
             return parse(text)

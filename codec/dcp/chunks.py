@@ -7,27 +7,24 @@ Not done here: which chunks share a record (bundles), when they are written (wri
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch.distributed.checkpoint.metadata import MetadataIndex
 from torch.distributed.checkpoint.planner import SavePlanner, WriteItem, WriteItemType
+from torch.distributed.tensor import DTensor
 
 from ..errors import SettingsError, StateMismatchError
-from ..policy import LOSSY, MODELS, SKIP, STATISTICS, Policy
-from ..state import TensorSpec, is_unicode, spec_of
+from ..policy import EXACT, LOSSY, MODELS, MOMENTS, SKIP, STATISTICS, Policy
+from ..state import LOSSY_DTYPES, TensorSpec, is_unicode, look, shares, spec_of
 
 BYTES = "bytes"  # in the place of offsets, of what is no tensor
 MAX_NBYTES = 2**28  # of the track of one record: a reader rebuilds one at a time
 MAX_CHUNKS = 10_000  # of one record: a tenth of what its reader takes
-# First and last words of names that a flattened optimizer's state has, where nothing else tells.
+# First words of names that a flattened optimizer's state has, where nothing else tells.
 STATES = ("state", "param_groups", "opt")
-MOMENTS = (
-    "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "exp_inf", "momentum_buffer", "square_avg",
-    "grad_avg", "acc_delta", "sum", "prev", "mu", "nu", "master_weight",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -59,6 +56,10 @@ class Rules:
             raise SettingsError(
                 "what is left out here DCP would miss when it loads; leave it out of the state"
             )
+
+    def is_exact(self, fqn: str) -> bool:
+        """Whether a pattern says so."""
+        return self._policy.asked(fqn) == EXACT
 
     def is_lossy(self, fqn: str, path: Sequence[Any]) -> bool:
         """fqn: fully qualified name. path: the keys that lead to it in the nested state."""
@@ -118,6 +119,50 @@ def value_of(chunk: Chunk, planner: SavePlanner) -> Any:
             f"planner gives {found.dtype} {found.shape}"
         )
     return value
+
+
+def with_ties(chunks: Sequence[Chunk], rules: Rules, planner: SavePlanner) -> list[Chunk]:
+    """The same; one that shares its memory with a chunk for which a pattern says exact is exact."""
+
+    def memory(chunk: Chunk) -> Hashable:
+        value = planner.resolve_data(chunk.item)
+        seen = look(value) if isinstance(value, torch.Tensor) else ()
+        return seen if seen and shares(seen) else None
+
+    def kind(chunk: Chunk) -> Hashable:
+        return chunk.spec and (chunk.spec.dtype, chunk.spec.shape)
+
+    exact = [
+        c for c in chunks
+        if c.spec and c.spec.dtype in LOSSY_DTYPES and rules.is_exact(c.item.index.fqn)
+    ]  # fmt: skip
+    kinds = set(map(kind, exact))
+    alike = [c for c in chunks if c.is_lossy and kind(c) in kinds]
+    if not alike:
+        return list(chunks)
+    known = set(map(memory, exact)) - {None}
+    tied = {c.name for c in alike if memory(c) in known}
+    return [
+        replace(c, spec=replace(c.spec, lossy=False, family="")) if c.spec and c.name in tied else c
+        for c in chunks
+    ]
+
+
+def tied_as(state: Any, copied: Any, firsts: dict[Hashable, Any]) -> Any:
+    """A copy of a nested state, in which tensors that are one in the state are one again.
+
+    firsts: copies of the tensors met until now, by their memory.
+    """
+    if isinstance(state, torch.Tensor):
+        local = state.to_local() if isinstance(state, DTensor) else state
+        seen = look(local)
+        spread = getattr(state, "placements", None)
+        return firsts.setdefault((seen, state.shape, spread), copied) if shares(seen) else copied
+    if isinstance(state, Mapping):
+        return {key: tied_as(value, copied[key], firsts) for key, value in state.items()}
+    if isinstance(state, list | tuple) and type(copied) in (list, tuple):
+        return type(copied)(tied_as(v, c, firsts) for v, c in zip(state, copied, strict=True))
+    return copied
 
 
 def grouped(sizes: Iterable[tuple[Any, int]]) -> Iterator[list[Any]]:

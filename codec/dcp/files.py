@@ -20,6 +20,7 @@ from typing import Any
 
 from .. import record as records
 from ..errors import ChainError, DigestError, MalformedRecordError, ParentError, SettingsError
+from ..location import path_text
 from ..record import Place, Record
 from ..source import Entry
 from ..storage import publish
@@ -56,8 +57,9 @@ class BesidePlace(Place):
 
 def directory(path: str | os.PathLike[str]) -> Path:
     """Of a step, links followed: records name the directories beside theirs, and a link like
-    run/latest will be another step's tomorrow. Raises SettingsError for a URL."""
-    text = os.fspath(path)
+    run/latest will be another step's tomorrow. Raises SettingsError for a URL, and for what is no
+    path."""
+    text = path_text(path)
     if _URL.match(text):
         raise SettingsError(
             f"{text}: distributed checkpoints go to directories, and this looks like a URL; give "

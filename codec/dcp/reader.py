@@ -54,7 +54,7 @@ class ChainReader(FileSystemReader):
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
         """The next load is from this directory. Raises SettingsError."""
-        super().reset(directory(checkpoint_id) if checkpoint_id else None)
+        super().reset(None if checkpoint_id is None else directory(checkpoint_id))
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
         """As DCP keeps it. Raises ChainNotFoundError, ChainError for one that is damaged.

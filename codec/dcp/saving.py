@@ -19,7 +19,7 @@ from ..errors import SourceError, WriteError
 from ..record import Record
 from ..state import Layout, TensorSpec, to_arrays
 from .bundles import Bundle, Coding, Held, Moved, based, content, stored, whole_spec
-from .chunks import Chunk, Rules, grouped, value_of
+from .chunks import Chunk, Rules, grouped, value_of, with_ties
 from .files import At, is_name, is_of, is_there, missing, write
 
 
@@ -70,6 +70,7 @@ class Saving:
         """Raises what the codec does about tensors, RecordError, WriteError."""
         paths: Any = getattr(planner, "mappings", None) or {}
         chunks = [self._rules.chunk(item, paths.get(item.index.fqn)) for item in plan.items]
+        chunks = with_ties(chunks, self._rules, planner)
         self._lossy([c for c in chunks if c.is_lossy], planner)
         rest = [c for c in chunks if not c.is_lossy]
         for group in grouped((c, c.spec.track_nbytes if c.spec else 0) for c in rest):

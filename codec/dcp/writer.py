@@ -29,7 +29,7 @@ from ..recorder import check_history
 from ..storage import TEMPORARY
 from ..track import check_settings
 from .bundles import Coding
-from .chunks import Rules
+from .chunks import Rules, tied_as
 from .files import directory, fsync_directory, is_name, is_of, is_there, make_directory, marks
 from .reader import resumed_from
 from .retention import Retention
@@ -102,7 +102,7 @@ class ChainWriter(FileSystemWriter):
         """A copy of the state for `async_save`, once the save before is done: two at once would
         follow the same step. Raises LockedError if that one never began."""
         self._turns.wait()
-        copied: STATE_DICT_TYPE = super().stage(state_dict)
+        copied: STATE_DICT_TYPE = tied_as(state_dict, super().stage(state_dict), {})
         self._turns.stage()
         return copied
 
@@ -122,7 +122,7 @@ class ChainWriter(FileSystemWriter):
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
         """The next save of this thread goes to this directory: another one may be saving, and DCP
         asks the state for its content before it begins. Raises SettingsError."""
-        if checkpoint_id:
+        if checkpoint_id is not None:
             try:
                 self._asked.step = directory(checkpoint_id)
             except SettingsError:

@@ -15,6 +15,7 @@ Not done here: FSDP, DeepSpeed and Megatron-LM (codec.dcp).
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -63,7 +64,7 @@ class ChainHook:
     def __init__(
         self,
         accelerator: accelerate.Accelerator,
-        path: str | Path,
+        path: str | os.PathLike[str],
         *,
         step: Callable[[], int] | None = None,
         more: Callable[[], Mapping[str, Any]] | None = None,

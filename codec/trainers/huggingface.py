@@ -13,7 +13,7 @@ Not done here: FSDP and DeepSpeed (codec.dcp).
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import Any
 
 from ..errors import SettingsError
@@ -47,7 +47,7 @@ class ChainCallback(TrainerCallback):
 
     def __init__(
         self,
-        path: str | Path,
+        path: str | os.PathLike[str],
         *,
         every: int | None = None,
         optimizer: bool = False,

@@ -14,12 +14,14 @@ without asking a plugin (load the state_dict that `load_checkpoint` gives instea
 
 from __future__ import annotations
 
+import os
 import secrets
 import sys
 from pathlib import Path
 from typing import Any
 
 from ..errors import SettingsError, StepNotFoundError
+from ..location import path_text
 from . import pointer
 from .models import refuse_parts, refuse_shards, sharded, state_of
 from .pointer import TOKEN, Pointer
@@ -69,7 +71,7 @@ class ChainCallback(Callback):
 
     def __init__(
         self,
-        path: str | Path,
+        path: str | os.PathLike[str],
         *,
         every: int | None = None,
         optimizer: bool = False,
@@ -148,14 +150,14 @@ class ChainCheckpointIO(CheckpointIO):
     Raises SettingsError and TypeError for settings.
     """
 
-    def __init__(self, path: str | Path, **settings: Any) -> None:
+    def __init__(self, path: str | os.PathLike[str], **settings: Any) -> None:
         for name, reason in REFUSED.items():
             if settings.get(name):
                 raise SettingsError(f"{name} is not for ChainCheckpointIO: {reason}")
         self._run = Run(path, True, settings)
 
     def save_checkpoint(
-        self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
+        self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: Any = None
     ) -> None:
         """One record, and then the file that names it. Raises SettingsError for storage_options
         and for a path that is a URL, ShardedError, LockedError, and what `Checkpointer` does."""
@@ -172,7 +174,10 @@ class ChainCheckpointIO(CheckpointIO):
         pointer.write(path, Pointer(self._run.name, step, token))
 
     def load_checkpoint(
-        self, path: str | Path, map_location: Any = None, weights_only: bool | None = None
+        self,
+        path: str | os.PathLike[str],
+        map_location: Any = None,
+        weights_only: bool | None = None,
     ) -> dict[str, Any]:
         """The checkpoint that a file names, on the CPU; a file of Lightning's own as Lightning
         loads it. weights_only: of those; a chain holds nothing that is unpickled.
@@ -198,10 +203,11 @@ class ChainCheckpointIO(CheckpointIO):
             )
         return _converted(found, as_tensors)
 
-    def remove_checkpoint(self, path: str | Path) -> None:
+    def remove_checkpoint(self, path: str | os.PathLike[str]) -> None:
         """Remove the file; the chain keeps the record, which others may need."""
-        if Path(path).is_file():  # whatever is in it
-            Path(path).unlink()
+        place = Path(path_text(path))
+        if place.is_file():  # whatever is in it
+            place.unlink()
         else:
             TorchCheckpointIO().remove_checkpoint(path)
 

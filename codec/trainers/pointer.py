@@ -12,12 +12,14 @@ Not done here: the chain (run).
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ..errors import SettingsError, TruncatedRecordError, VersionError, WriteError
+from ..location import path_text
 from ..storage import publish
 
 KEY = "lcc checkpoint"
@@ -37,19 +39,20 @@ class Pointer:
     token: str = ""
 
 
-def check_place(path: str | Path) -> None:
-    """Raise SettingsError for a URL: such files lie in local directories, wherever the chain is."""
-    if URL.match(str(path)):
+def check_place(path: str | os.PathLike[str]) -> None:
+    """Raise SettingsError for a URL: such files lie in local directories, wherever the chain is;
+    and for what is no path."""
+    if URL.match(path_text(path)):
         raise SettingsError(
             f"{path}: what names a step of a chain is written to a local directory; give the "
             "trainer's checkpoints one (the chain itself may be behind a URL)"
         )
 
 
-def write(path: str | Path, pointer: Pointer) -> None:
+def write(path: str | os.PathLike[str], pointer: Pointer) -> None:
     """Write the file, whole or not at all, in the place of one that is there. Raises WriteError."""
     text = json.dumps({KEY: FORMAT} | asdict(pointer))
-    place = Path(path)
+    place = Path(path_text(path))
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
@@ -57,13 +60,13 @@ def write(path: str | Path, pointer: Pointer) -> None:
     publish(place, lambda file: file.write(text.encode()), overwrite=True)
 
 
-def read(path: str | Path) -> Pointer | None:
+def read(path: str | os.PathLike[str]) -> Pointer | None:
     """What the file tells; None if it is no such file, or none is there.
 
     Raises VersionError for one of another format, TruncatedRecordError for an empty file, which
     is neither a pointer nor a checkpoint of a trainer's own.
     """
-    place = Path(path)
+    place = Path(path_text(path))
     if not place.is_file():
         return None
     with place.open("rb") as file:

@@ -44,7 +44,9 @@ class Run:
     has not, SettingsError for what is no place.
     """
 
-    def __init__(self, path: str | Path, resume: bool, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], resume: bool, settings: Mapping[str, Any]
+    ) -> None:
         inspect.signature(Checkpointer).bind(path, resume=resume, **settings)
         self._location = Location(path, settings.get("storage_options")).absolute()
         self.path = self._location.path

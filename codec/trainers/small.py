@@ -13,7 +13,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from ..state import TINY_ELEMENTS, is_torch
+from ..state import TINY_ELEMENTS, is_torch, refusal
 
 TENSOR = "codec.trainers.tensor"  # key of what takes the place of one
 
@@ -24,8 +24,8 @@ def as_values(state: Any) -> Any:
     def convert(value: Any) -> Any:
         import torch
 
-        if not is_torch(value) or value.numel() >= TINY_ELEMENTS or value.layout != torch.strided:
-            return None
+        if not is_torch(value) or refusal(value) or value.numel() >= TINY_ELEMENTS:
+            return None  # what is refused, saving it says
         data = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
         dtype = str(value.dtype).removeprefix("torch.")
         return {TENSOR: (dtype, tuple(value.shape), data.numpy().tobytes())}

@@ -101,7 +101,7 @@ def test_verify_reports_progress(run: Path) -> None:
     assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
-@pytest.mark.parametrize("what", ["missing", "x" * 5000, "nul\0"])
+@pytest.mark.parametrize("what", ["missing", "x" * 5000])
 def test_nothing_there(tmp_path: Path, what: str) -> None:
     with pytest.raises(
         codec.ChainNotFoundError, match=r"there is no chain directory or \.lcc\.zip"

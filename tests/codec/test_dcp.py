@@ -954,3 +954,33 @@ def test_keep_that_cannot_remove(
         assert ("earlier steps stay" in caplog.text) == (step >= 3)
         assert len(whole_steps(tmp_path)) == (step if step < 4 else 2)
     load_all(tmp_path)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_of_tied_tensors_the_strictest_rule_counts(asynchronous: bool, tmp_path: Path) -> None:
+    """Exact under one name is exact under all, while they are one; as `codec.Checkpointer` does."""
+    policy = {"copy.*": "exact", "copies.*": "exact"}
+    writer, shared, own = ChainWriter(bits=1, policy=policy), torch.zeros(40), torch.zeros(40)
+    for step, tied in enumerate([True, True, True, False, False, True, True]):
+        generator = torch.Generator().manual_seed(step)
+        for tensor in (shared, own):
+            tensor += torch.randn(40, generator=generator).exp()
+        state = {
+            "model": {"w": shared, "free": own + 1},
+            "copy": {"w": shared if tied else own}, "copies": [shared if tied else own],
+        }  # fmt: skip
+        path = tmp_path / str(step)
+        if asynchronous:
+            dcp.async_save(state, storage_writer=writer, checkpoint_id=path).result()
+        else:
+            dcp.save(state, storage_writer=writer, checkpoint_id=path)
+        found = {
+            "model": {"w": torch.zeros(40), "free": torch.zeros(40)},
+            "copy": {"w": torch.zeros(40)}, "copies": [torch.zeros(40)],
+        }  # fmt: skip
+        dcp.load(found, storage_reader=ChainReader(path))
+        assert torch.equal(found["copy"]["w"], state["copy"]["w"])
+        assert torch.equal(found["copies"][0], state["copy"]["w"])
+        if step not in (0, 3):  # where it was exact until then, a track begins with a base
+            assert torch.equal(found["model"]["w"], shared) == tied
+            assert not torch.equal(found["model"]["free"], own + 1)

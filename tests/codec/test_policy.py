@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,11 +64,216 @@ def test_patterns(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("policy", [{"a": "x"}, {"a": None}, {1: "lossy"}, {"a": "LOSSY"}])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"a": "x"}, {"a": None}, {1: "lossy"}, {"a": "LOSSY"}, {"a": ["lossy"]},
+        {"a": np.array(["lossy", "exact"])}, {b"a": "lossy"}, "exact", "", b"", 3, 0, False, ["a"],
+        [("a", "exact")], {"exact"}, object(),
+    ],
+    ids=repr,
+)  # fmt: skip
 def test_what_is_no_policy(tmp_path: Path, policy: Any) -> None:
+    from codec.dcp import ChainWriter
+
     with pytest.raises(codec.SettingsError, match="a policy maps patterns of names to"):
         codec.Checkpointer(tmp_path / "run.lcc", policy=policy)
-    assert not (tmp_path / "run.lcc").exists()
+    with pytest.raises(codec.SettingsError, match="a policy maps patterns of names to"):
+        ChainWriter(tmp_path / "run", policy=policy)
+    assert not list(tmp_path.iterdir())
+
+
+def one(*names: str) -> dict[str, Any]:
+    """A state in which a tensor stands in several places: {"model": {"w": t}, "copy": {"w": t}}."""
+    shared = torch.arange(40) / 7
+    return {name: {"w": shared} for name in names}
+
+
+def walked(path: Path, names: list[list[str]], policy: dict[str, str], **more: Any) -> list[bool]:
+    """Whether each state in turn, of a tensor under these names, comes back to the last bit."""
+    exactly = []
+    with codec.Checkpointer(path, 1, policy=policy, **more) as checkpoints:
+        for step, own in enumerate(names):
+            state = one(*own)
+            generator = torch.Generator().manual_seed(step)
+            state[own[0]]["w"] += torch.randn(40, generator=generator)
+            checkpoints.save(step, state)
+            back = checkpoints.restore()
+            assert back is not None
+            assert len({id(back[name]["w"]) for name in own}) == 1, "still one tensor"
+            exactly.append(torch.equal(back[own[0]]["w"], state[own[0]]["w"]))
+    return exactly
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize(
+    ("names", "policy", "exact"),
+    [
+        (["model", "copy"], {"copy/*": "exact"}, True),
+        (["copy", "model"], {"copy/*": "exact"}, True),
+        (["model", "copy"], {"model/*": "lossy", "*": "exact"}, True),
+        (["model", "copy", "net"], {"net/w": "exact", "*": "lossy"}, True),
+        (["net", "model"], {"model/*": "exact", "net/*": "lossy"}, True),
+        (["model", "copy"], {"copy/*": "lossy"}, False),
+        (["model", "copy"], {"other/*": "exact"}, False),
+        (["model", "copy"], {"copy/v": "exact", "copy/*": "lossy"}, False),
+    ],
+)
+def test_of_a_tensor_with_several_names_the_strictest_rule_counts(
+    names: list[str], policy: dict[str, str], exact: bool, asynchronous: bool, tmp_path: Path
+) -> None:
+    found = walked(tmp_path / "run.lcc", [names] * 4, policy, asynchronous=asynchronous)
+    assert found[1:] == [exact] * 3
+
+
+def test_a_tensor_left_out_under_one_name_stays_under_the_others(tmp_path: Path) -> None:
+    for names in (["model", "copy", "net"], ["copy", "model", "net"]):
+        path = tmp_path / f"{names[0]}.lcc"
+        with codec.Checkpointer(path, policy={"copy/*": "skip", "net/*": "exact"}) as checkpoints:
+            for step in range(3):
+                state = one(*names)
+                state["model"]["w"] += 0.1 * step
+                checkpoints.save(step, state)
+        back = codec.restore(path)
+        assert back["copy"] == {}
+        assert torch.equal(back["model"]["w"], state["model"]["w"])
+        assert back["net"]["w"] is back["model"]["w"]
+
+
+def test_names_that_come_and_go_during_a_training(tmp_path: Path) -> None:
+    names = [["model"], ["model"], ["model", "copy"], ["model", "copy"], ["model"], ["model"]]
+    exactly = walked(tmp_path / "1.lcc", names, {"copy/*": "exact"})
+    assert exactly[2:4] == [True, True]
+    assert not exactly[1]
+    assert not exactly[5]
+
+    shared, own = torch.zeros(40), torch.zeros(40)
+    with codec.Checkpointer(tmp_path / "2.lcc", 1, policy={"copy/*": "exact"}) as checkpoints:
+        for step, tied in enumerate([False, False, True, True, False, False]):
+            for tensor in (shared, own):
+                tensor += torch.randn(40, generator=torch.Generator().manual_seed(step)).exp()
+            state = {"model": {"w": shared}, "copy": {"w": shared if tied else own}}
+            checkpoints.save(step, state)
+            back = codec.restore(tmp_path / "2.lcc", step)
+            assert torch.equal(back["copy"]["w"], state["copy"]["w"])
+            if step % 2:  # a delta: those before are bases
+                assert torch.equal(back["model"]["w"], shared) == tied
+
+
+def test_tied_tensors_that_grow_stay_exact(tmp_path: Path) -> None:
+    with codec.Checkpointer(tmp_path / "run.lcc", 1, policy={"copy/*": "exact"}) as checkpoints:
+        for step in range(6):
+            w = torch.randn(40 + step // 3, generator=torch.Generator().manual_seed(step))
+            checkpoints.save(step, {"model": {"w": w}, "copy": {"w": w}})
+            assert torch.equal(codec.restore(tmp_path / "run.lcc")["model"]["w"], w)
+
+
+def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [r.getMessage() for r in caplog.records if r.name.startswith("codec")]
+
+
+def gan() -> dict[str, Any]:
+    def network() -> Any:
+        return torch.nn.Sequential(torch.nn.Linear(30, 20), torch.nn.BatchNorm1d(20))
+
+    state: dict[str, Any] = {"epoch": 3}
+    for name, letter in (("generator", "g"), ("discriminator", "d")):
+        model = network()
+        optimizer = torch.optim.Adam(model.parameters())
+        model(torch.randn(4, 30)).sum().backward()
+        optimizer.step()
+        state |= {name: model.state_dict(), f"optimizer_{letter}": optimizer.state_dict()}
+    return state
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_models_of_unknown_names_are_told_once(
+    asynchronous: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With a policy that, taken as it is, makes them lossy and the message go."""
+    state = gan()
+    with codec.Checkpointer(tmp_path / "1.lcc", asynchronous=asynchronous) as checkpoints:
+        for step in range(3):
+            checkpoints.save(step, state)
+        (message,) = messages(caplog)
+    assert "optim" not in message
+    (policy,) = re.findall(r"policy=(\{.*?\})", message)
+    policy = ast.literal_eval(policy)
+    assert policy == {"generator/*": "lossy", "discriminator/*": "lossy"}
+    assert lossy(tmp_path / "2.lcc", state) == set(), "nothing has changed"
+    caplog.clear()
+    names = {name.partition("/")[0] for name in lossy(tmp_path / "3.lcc", state, policy)}
+    assert names == {"generator", "discriminator"}
+    assert lossy(tmp_path / "4.lcc", state, dict.fromkeys(policy, "exact")) == set()
+    assert messages(caplog) == []
+
+
+WIDE = torch.ones(100, 100)
+
+
+@pytest.mark.parametrize(
+    ("state", "patterns"),
+    [
+        ({"model": {"w": WIDE}, "ema": {"w": WIDE + 1, "n": 3}}, ["ema/*"]),
+        ({"actor": {"w": WIDE}, "critic": {"w": WIDE + 1}}, ["actor/*", "critic/*"]),
+        ({"nets": [{"w": WIDE}, {"w": WIDE + 1}]}, ["nets/*"]),
+        ({f"net{i}": {"w": WIDE + i} for i in range(30)}, [f"net{i}/*" for i in range(30)]),
+        ({"odd[1]*": {"w": WIDE}}, ["odd[[]1][*]/*"]),
+        (
+            {"gan": {"net": {"w": WIDE}, "optG": {"state": {0: {"m": WIDE + 1}}}, "v": WIDE + 2}},
+            ["gan/net/*", "gan/v"],
+        ),
+    ],
+)  # fmt: skip
+def test_what_may_be_a_model(
+    state: Any, patterns: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lossy(tmp_path / "1.lcc", state)
+    (message,) = messages(caplog)
+    found = ast.literal_eval(re.findall(r"policy=(\{.*?\})", message)[0])
+    assert list(found) == patterns
+    caplog.clear()
+    lossy(tmp_path / "2.lcc", state, found)
+    assert messages(caplog) == []
+
+
+def ordinary() -> dict[str, Any]:
+    """A training state with all that usually goes with a model."""
+    model = torch.nn.Sequential(torch.nn.Linear(30, 20), torch.nn.BatchNorm1d(20))
+    optimizer = torch.optim.AdamW(model.parameters(), amsgrad=True)
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=9)
+    model(torch.randn(4, 30)).sum().backward()
+    optimizer.step()
+    scheduler.step()
+    return {
+        "model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3,
+        "scheduler": scheduler.state_dict(), "scaler": {"scale": torch.tensor(65536.0)},
+        "rng": {"torch": torch.get_rng_state(), "numpy": np.arange(624, dtype=np.uint32)},
+        "criterion": {"class_weights": torch.ones(10)}, "best": {"loss": 0.1, "step": 3},
+        "losses": [torch.tensor(0.1)] * 20,
+    }  # fmt: skip
+
+
+def renamed(names: dict[str, str], **more: Any) -> dict[str, Any]:
+    return {names.get(key, key): value for key, value in ordinary().items()} | more
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        ordinary(), ordinary()["model"], renamed({"model": "state_dict"}),
+        renamed({"optimizer": "opt"}), renamed({"optimizer": "optG"}),
+        renamed({"optimizer": "optimizer_states"}), renamed({"optimizer": "adam"}),
+        renamed({"optimizer": "d_optim"}, optimizer_g={"momentum": {"w": WIDE}}),
+        {"optimizer": ordinary()["optimizer"], "scheduler": ordinary()["scheduler"]},
+        {"model": {"w": WIDE}, "opt_state": [{"mu": {"w": WIDE + 1}, "nu": {"w": WIDE + 2}}]},
+        {"model": {"w": WIDE}, "other": {"w": WIDE}}, {"epoch": 1}, {},
+    ],
+)  # fmt: skip
+def test_no_false_alarms(state: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Nor of what is a second name of the model's own tensors."""
+    lossy(tmp_path / "run.lcc", state)
+    assert messages(caplog) == []
 
 
 def test_families() -> None:

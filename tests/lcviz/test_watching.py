@@ -109,7 +109,8 @@ def test_one_chain_that_comes_grows_and_goes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["x\0y", "n" * 999, "~nobody-here/run.lcc", "a\udcff.lcc"])
 def test_names_that_are_none(name: str, tmp_path: Path) -> None:
     (run,) = Watch([f"{tmp_path}/{name}" if name[0] != "~" else name]).runs()
-    assert (run.account, run.problem) == (None, "")
+    assert run.account is None
+    assert not run.problem or "Unicode" in run.problem
     assert run.name.encode()  # it can be shown
 
 

@@ -289,3 +289,26 @@ def test_the_extra_is_what_is_pinned() -> None:
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     lines = (root / "requirements-trainers.txt").read_text().split("\n")
     assert lines == ["-r requirements.txt", *project["optional-dependencies"]["trainers"], ""]
+
+
+@pytest.mark.parametrize("path", [None, 3, b"x", "", "a\0b", Path("a\ud800")], ids=repr)
+def test_what_is_no_path(path: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for asked in (
+        lambda: Run(path, False, {}),
+        lambda: pointer.check_place(path),
+        lambda: pointer.read(path),
+        lambda: pointer.write(path, pointer.Pointer("run.lcc", 1)),
+    ):
+        with pytest.raises(codec.SettingsError, match="a path is"):
+            asked()
+    assert not list(tmp_path.iterdir())
+
+
+def test_small_tensors_that_cannot_be_stored_are_left_to_the_save(tmp_path: Path) -> None:
+    state = {"model": {"w": torch.ones(9)}, "odd": torch.nn.UninitializedParameter()}
+    with (
+        codec.Checkpointer(tmp_path / "run.lcc") as checkpoints,
+        pytest.raises(codec.DTypeError, match="'odd'"),
+    ):
+        checkpoints.save(0, small.as_values(state))
