@@ -107,7 +107,7 @@ def path_text(path: str | os.PathLike[str]) -> str:
     if not text:
         raise SettingsError('a path is empty; the current directory is "."')
     if "\0" in text or not _is_encodable(text):
-        raise SettingsError(f"{text!r}: no file can have that name; rename it")
+        raise SettingsError(f"{text!r}: a path is text that a file can have as its name; rename it")
     return text
 
 
