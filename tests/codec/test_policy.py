@@ -69,7 +69,7 @@ def test_patterns(tmp_path: Path) -> None:
     [
         {"a": "x"}, {"a": None}, {1: "lossy"}, {"a": "LOSSY"}, {"a": ["lossy"]},
         {"a": np.array(["lossy", "exact"])}, {b"a": "lossy"}, "exact", "", b"", 3, 0, False, ["a"],
-        [("a", "exact")], {"exact"}, object(),
+        [("a", "exact")], {"exact"}, 1j,
     ],
     ids=repr,
 )  # fmt: skip
