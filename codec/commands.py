@@ -20,13 +20,16 @@ from . import upkeep
 from .chain import Chain
 from .checkpointer import Checkpointer
 from .console import BAD_DATA, OK, say
-from .errors import SettingsError, StepOrderError, WriteError
+from .errors import ChainError, RecordError, SettingsError, StepOrderError, WriteError
 from .files import kind_of, read_state, write_state
 from .location import Location
 from .policy import rules
+from .record import PREFIX
 from .recorder import check_step
+from .source import Entry
 from .steps import numbered, steps_of
 from .storage import remove_unused
+from .untrusted import names_of
 from .upkeep import Change
 
 Series = Sequence[tuple[int, Path]]
@@ -53,14 +56,44 @@ def info(options: argparse.Namespace) -> int:
         {"step": e.step, "first": e.first, "kind": e.kind, "bytes": e.nbytes, "file": e.name}
         for e in chain.entries
     ]
+    newest = next((e for e in reversed(chain.entries) if e.kind != "base"), None)
+    exact, sentence = _exact_part(chain, newest) if newest else ({}, "")
     if options.json:
-        return _tell(options, {"run": chain.where, "bytes": chain.nbytes, "records": rows})
+        answer = {"run": chain.where, "bytes": chain.nbytes, "records": rows, "newest_delta": exact}
+        return _tell(options, answer)
     print(f"{'step':>17}  {'kind':<6}  {'bytes':>12}  file")
     for e in chain.entries:
         steps = str(e.step) if e.first == e.step else f"{e.first}-{e.step}"
         print(f"{steps:>17}  {e.kind:<6}  {e.nbytes:>12,}  {e.name}")
     print(f"{len(rows)} records, {chain.nbytes:,} bytes")
+    if sentence:
+        print(sentence)
     return OK
+
+
+def _exact_part(chain: Chain, entry: Entry) -> tuple[dict[str, Any], str]:
+    """What of a delta is stored exactly, which no setting makes smaller: for machines, and as a
+    sentence."""
+    try:
+        record = chain.read(entry)
+    except (RecordError, ChainError) as exc:  # to say what is wrong is for verify
+        return {"step": entry.step, "problem": str(exc)}, f"The newest delta: {exc}"
+    tensors = {
+        name.removeprefix(PREFIX): array.nbytes
+        for name, array in record.arrays.items()
+        if name.startswith(PREFIX)
+    }
+    answer = {
+        "step": entry.step, "bytes": record.nbytes, "exact_bytes": record.exact_nbytes,
+        "exact_tensors": tensors,
+    }  # fmt: skip
+    largest = sorted(tensors, key=lambda name: -tensors[name])
+    names = f": {names_of(largest)}" if tensors else ""
+    share = 100 * record.exact_nbytes / record.nbytes
+    return answer, (
+        f"of the newest delta, {record.exact_nbytes:,} bytes ({share:.0f} %) are stored exactly, "
+        f"outside any budget{names}"
+    )
 
 
 def verify(options: argparse.Namespace) -> int:

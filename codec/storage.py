@@ -303,6 +303,9 @@ def _refuse(path: Path, exc: BaseException, linked: bool, nameless: int | None) 
             raise WriteError(text) from _LeftError(*left.args)
     if isinstance(exc, FileExistsError):
         raise StepOrderError(f"{path}: exists already, and records are never overwritten") from exc
+    if isinstance(exc, OSError) and not is_there and nameless is None:
+        text = f"{path}: could not be written: there is no directory {path.parent}"
+        raise WriteError(text) from exc
     if isinstance(exc, OSError) and not is_there:
         raise WriteError(_gone(path.parent)) from exc
     if isinstance(exc, OSError):

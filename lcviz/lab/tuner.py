@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codec.errors import SettingsError
 
@@ -57,7 +57,18 @@ def tune(
     Raises what they raise, SettingsError before anything is tried.
     """
     _check_target(target, most, knows_loss=next(iter(series)).loss_of is not None)
-    return choose(try_out(series, settings() if tried is None else tried, progress), target, most)
+    tried = settings() if tried is None else tried
+    found = try_out(series, tried, progress)
+    tuned = choose(found, target, most)
+    return replace(tuned, because=tuned.because + left_out(len(tried) - len(found)))
+
+
+def left_out(n: int) -> str:
+    """A sentence about so many settings that could not be tried out, "" if there are none."""
+    if not n:
+        return ""
+    settings_are = "1 setting is" if n == 1 else f"{n} settings are"
+    return f" {settings_are} left out: the budget is too small for a checkpoint of this series."
 
 
 def choose(candidates: Sequence[Candidate], target: str, most: float) -> Tuned:

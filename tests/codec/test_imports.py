@@ -25,13 +25,13 @@ TRAINERS = {  # what is optional, each in its own module; and torch in those tha
 COMPILER = {"numba", "llvmlite"}
 
 PUBLIC = """
-ArchiveError Bucket Buckets Chain ChainError ChainNotFoundError Change Checkpointer CodeTableError
-DTypeError DigestError Encoded ForeignRecordError Full Group InputError LccError LockedError
-MalformedRecordError NonFiniteError ParentError PayloadError Quantized RecordError Replacement
-Report RewoundWarning Saved Scar SettingsError ShardedError SkippedRecordWarning SourceError
-StateMismatchError Step StepNotFoundError StepOrderError StreamError TopN TrackDigestError Tracker
-TruncatedRecordError VanishedError VersionError WriteError apply compact decode dequantize encode
-merge quantize restore set_threads threads verify warm_up
+ArchiveError Bucket Buckets BudgetError Chain ChainError ChainNotFoundError Change Checkpointer
+CodeTableError DTypeError DigestError Encoded ForeignRecordError Full Group InputError LccError
+LockedError MalformedRecordError NonFiniteError ParentError PayloadError Quantized RecordError
+Replacement Report RewoundWarning Saved Scar SettingsError ShardedError SkippedRecordWarning
+SourceError StateMismatchError Step StepNotFoundError StepOrderError StreamError TopN
+TrackDigestError Tracker TruncatedRecordError VanishedError VersionError WriteError apply compact
+decode dequantize encode merge quantize restore set_threads threads verify warm_up
 """
 
 

@@ -87,8 +87,8 @@ def test_what_is_no_path(
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["info", "@"], ["verify", "@"], ["restore", "@", "-o", "x.pt"], ["restore", "run", "-o", "@"],
-        ["export", "@", "-o", "x.pt"], ["export", "run", "-o", "@"],
+        ["info", "@"], ["verify", "@"], ["restore", "@", "-o", "x.pt"],
+        ["restore", "run", "-o", "@"], ["export", "@", "-o", "x.pt"], ["export", "run", "-o", "@"],
         ["export", "run", "--all", "pt", "-o", "@"], ["merge", "@"], ["compact", "@"],
         ["pack", "@", "-o", "x"], ["pack", "run", "-o", "@"], ["unpack", "@", "-o", "x"],
         ["unpack", "run", "-o", "@"], ["compress", "x.safetensors", "-o", "@"],

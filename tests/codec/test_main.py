@@ -41,6 +41,30 @@ def test_info(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ]  # fmt: skip
 
 
+def test_info_says_what_is_stored_exactly(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    with codec.Checkpointer(tmp_path / "run.lcc", budget=0.2) as checkpoints:
+        for step in range(3):
+            w = rng.normal(size=(100, 30)).astype(np.float32)
+            state = {"model": {"w": w}, "optimizer": {"m": 2 * w, "n": np.full(9, step)}}
+            saved = checkpoints.save(step, state)
+    assert main(["info", str(tmp_path / "run.lcc"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["newest_delta"] == {
+        "step": 2, "bytes": saved.nbytes, "exact_bytes": saved.exact_nbytes,
+        "exact_tensors": {"optimizer/m": 12_000, "optimizer/n": 72},
+    }  # fmt: skip
+    assert main(["info", str(tmp_path / "run.lcc")]) == 0
+    text = capsys.readouterr().out
+    assert f"{saved.exact_nbytes:,} bytes" in text
+    assert "'optimizer/m', 'optimizer/n'" in text
+    damage(tmp_path / "run.lcc" / "00000002.delta.safetensors")
+    assert main(["info", str(tmp_path / "run.lcc")]) == 0
+    assert "3 records" in (text := capsys.readouterr().out)
+    assert "00000002.delta.safetensors: expected" in text
+
+
 def test_verify(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nbytes = codec.Chain(run).nbytes
     assert main(["verify", str(run)]) == 0

@@ -281,3 +281,37 @@ def test_the_fewest_bits_that_keep_a_bucket(make_case: MakeCase, scope: str) -> 
         assert k == min(first for first in firsts if first)
     assert first_to_keep(alphabets, (99, 0)) is None
     assert rank(alphabets, (99, 0)) is None
+
+
+def test_a_bucket_that_a_budget_kept_in_part() -> None:
+    """Its largest values and the rest of it are two rows; together they are the whole delta."""
+    rng = np.random.default_rng(0)
+    n = 20_000
+    delta = (rng.uniform(1.1, 1.9, n) * rng.choice([-1, 1], n)).astype(np.float32)
+    delta[:50] = 2.0**-9
+    tracker = codec.Tracker({"w": np.zeros(n, np.float32)}, budget=0.02)
+    step = tracker.step({"w": delta})
+    sent = codec.decode(step.groups[0].encoded)
+    (alphabet,), (codes,) = dissect({"w": delta}, step)
+    least = np.abs(delta[sent.codes > 0]).min()
+    assert 1.1 < least < 1.9
+    rows = [(b.exponent, b.sign, b.count, b.level) for b in alphabet.buckets]
+    large = np.abs(delta) >= least
+    assert [(exponent, level) for exponent, _, _, level in rows] == [
+        (0, 1), (0, 2), (0, 0), (0, 0), (-9, 0),
+    ]  # fmt: skip
+    assert {(sign, count) for _, sign, count, level in rows if level} == {
+        (0, (large & (delta > 0)).sum()), (1, (large & (delta < 0)).sum()),
+    }  # fmt: skip
+    assert sum(b.count for b in alphabet.buckets) == n
+    assert np.where(codes <= alphabet.kept, codes, 0).tolist() == sent.codes.tolist()
+    assert alphabet.counts(alphabet.kept).tolist() == sent.counts.tolist()
+    for code, (energy, bucket) in enumerate(zip(alphabet.energy, alphabet.buckets), 1):
+        own = delta[codes == code].astype(np.float64)
+        assert (own.min(), own.max()) == (bucket.min, bucket.max)
+        assert energy == pytest.approx(np.square(own).sum())
+    found = choices((alphabet,), (codes,), 0.02)
+    assert found[-1].buckets_kept == 2
+    assert found[-1].sizes.of("runlength") == nbytes_of(step.groups[0].encoded)
+    assert {t.kept + t.dropped for t in totals((alphabet,))} >= {50}
+    assert sum(t.kept for t in totals((alphabet,))) == large.sum()

@@ -282,6 +282,15 @@ def test_a_series_that_is_not_finite(own: Found) -> None:
         tune(own, "distance", 0.5, FEW[:1])
 
 
+def test_budgets_that_are_too_small_are_left_out(own: Found) -> None:
+    few = settings((2,), (1e-4, 0.1), ("model",), ("runlength",), (1,))
+    found = tune(own, "distance", 0.9, few)
+    assert [c.setting.budget for c in found.candidates] == [None, 0.1]
+    assert "1 setting is left out" in found.because
+    with pytest.raises(codec.BudgetError, match="header"):
+        tune(own, "distance", 0.9, few[1:2])
+
+
 def test_where_a_run_fails() -> None:
     points = failure_points(160)
     assert points[0] == 40

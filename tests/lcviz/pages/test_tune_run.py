@@ -325,7 +325,7 @@ def test_a_step_that_changed_nothing(tuning: Tuning, create: Create) -> None:
 
 
 def test_a_delta_without_codes(tuning: Tuning, create: Create) -> None:
-    """Every value became NaN: all is stored whole."""
+    """Every value became NaN: all is stored whole, and comes back as it was."""
     run = create()
     run.step()
     run.wait(SECONDS)
@@ -334,6 +334,6 @@ def test_a_delta_without_codes(tuning: Tuning, create: Create) -> None:
     for array in states.live.values():
         array[...] = np.nan
     assert "nothing to take apart" in tuning("buckets", run).texts("info")[0]
-    assert "has no number" in "".join(tuning("ab", run).texts("markdown"))
+    assert "0.00 % with B" in "".join(tuning("ab", run).texts("markdown"))
     tuning("all", run)
     tuning("tensors", run)
