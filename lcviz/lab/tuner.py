@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from codec.errors import SettingsError
 
@@ -59,21 +59,15 @@ def tune(
     _check_target(target, most, knows_loss=next(iter(series)).loss_of is not None)
     tried = settings() if tried is None else tried
     found = try_out(series, tried, progress)
-    tuned = choose(found, target, most)
-    return replace(tuned, because=tuned.because + left_out(len(tried) - len(found)))
+    return choose(found, target, most, len(tried))
 
 
-def left_out(n: int) -> str:
-    """A sentence about so many settings that could not be tried out, "" if there are none."""
-    if not n:
-        return ""
-    settings_are = "1 setting is" if n == 1 else f"{n} settings are"
-    return f" {settings_are} left out: the budget is too small for a checkpoint of this series."
-
-
-def choose(candidates: Sequence[Candidate], target: str, most: float) -> Tuned:
+def choose(
+    candidates: Sequence[Candidate], target: str, most: float, n_tried: int | None = None
+) -> Tuned:
     """The best of what was tried out.
 
+    n_tried: settings, if more than there are candidates: the others' budgets were too small.
     target: one of TARGETS. most: for "size" the share of the float32 bytes that a checkpoint may
     take on disk, nearly always; then the setting with the least rework (distance, where no loss is
     known) is recommended. For "distance" and "rework" what `Candidate` says, at most; then the one
@@ -95,7 +89,8 @@ def choose(candidates: Sequence[Candidate], target: str, most: float) -> Tuned:
             f"No setting of {len(candidates)} keeps {_words(target, most)}; the nearest is "
             f"{nearest.setting.text(unit)}, with {_amount(target, nearest.reached(target))}."
         )
-        return Tuned(tuple(candidates), frontier, None, because + _exact(nearest))
+        because += _exact(nearest) + _left_out(candidates, n_tried)
+        return Tuned(tuple(candidates), frontier, None, because)
     if target == "size":
         best = min(meeting, key=lambda c: (c.rework_bound or 0.0, c.distance.value, c.rate))
         why = "comes nearest to what was trained"
@@ -116,7 +111,8 @@ def choose(candidates: Sequence[Candidate], target: str, most: float) -> Tuned:
         f"{why}: {_percent(best.rate)} of float32 for every {unit}, distance "
         f"{best.distance.value:.3f}{rework}."
     )
-    return Tuned(tuple(candidates), frontier, best, because + _exact(best))
+    because += _exact(best) + _left_out(candidates, n_tried)
+    return Tuned(tuple(candidates), frontier, best, because)
 
 
 def _check_target(target: str, most: float, *, knows_loss: bool) -> None:
@@ -146,6 +142,14 @@ def _exact(candidate: Candidate) -> str:
         f"{_percent(candidate.exact_share)} are tensors stored exactly, as an optimizer's are "
         "unless a policy says otherwise."
     )
+
+
+def _left_out(candidates: Sequence[Candidate], n_tried: int | None) -> str:
+    n = 0 if n_tried is None else n_tried - len(candidates)
+    if not n:
+        return ""
+    settings_are = "1 setting is" if n == 1 else f"{n} settings are"
+    return f" {settings_are} left out: the budget is too small for a checkpoint of this series."
 
 
 def _words(target: str, most: float) -> str:

@@ -12,7 +12,7 @@ from ..glossary import explained
 from ..jobs import View
 from ..lab.replayed import FAILURES
 from ..lab.sweep import ITERATIONS, Sweep, stamped
-from ..lab.tuner import Candidate, Setting, choose, left_out
+from ..lab.tuner import Candidate, Setting, choose
 from ..lab.workload import workload
 from . import live
 from .asking import Asking, Words
@@ -116,14 +116,13 @@ def _answer(sweep: Sweep, candidates: Candidates) -> None:
             "recommended; of those that fit into a size, the one that loses least.",
         )  # fmt: skip
         most = _most(str(target))
-        tuned = choose(candidates, str(target), most)
-        because = tuned.because + left_out(len(sweep.tried) - len(candidates))
+        tuned = choose(candidates, str(target), most, len(sweep.tried))
         if tuned.recommended:
-            st.success(because, icon=":material/recommend:")
+            st.success(tuned.because, icon=":material/recommend:")
             _to_live(sweep, tuned.recommended.setting)
             own_training(tuned.recommended.setting)
         else:
-            st.warning(because, icon=":material/search_off:")
+            st.warning(tuned.because, icon=":material/search_off:")
     measure = "rework" if knows_loss and target != "distance" else "distance"
     panel = frontier_panel(tuned, measure, sweep.unit)
     with st.container(border=True, key="tune-frontier"):

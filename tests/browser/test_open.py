@@ -63,7 +63,7 @@ def test_a_series_is_uploaded_compressed_and_taken_along(
     evil.write_bytes(b"no checkpoint at all")
     upload(visitor, *sorted(series.iterdir(), reverse=True), evil)
     visitor.expecting(page.get_by_text("4 checkpoints", exact=True)).to_be_visible()
-    visitor.expecting(page.get_by_text("step-9.pt: is not in the format")).to_be_visible()
+    visitor.expecting(page.get_by_text("step-9.pt: not a torch.save file")).to_be_visible()
     visitor.expecting(page.get_by_text("The weights were found under model")).to_be_visible()
     page.get_by_text("each tensor").click()
     visitor.expecting(page).to_have_url(re.compile("export_scope=each"))

@@ -509,7 +509,7 @@ def test_closing_twice_and_saving_afterwards(tmp_path: Path) -> None:
     checkpoints.close()
     checkpoints.close()
     assert saved.kind == "base"
-    with pytest.raises(codec.WriteError, match="nothing is saved any more"):
+    with pytest.raises(codec.WriteError, match="is closed"):
         checkpoints.save(1, {"n": np.array(1)})
 
 

@@ -249,7 +249,7 @@ class Samples:
     def parts(self, rng: random.Random) -> None:
         """A record of which fields, arrays or texts were changed."""
         data, before = rng.choice(self.records)
-        metadata, arrays, _ = container.unseal(data, "sample")
+        metadata, arrays, *_ = container.unseal(data, "sample")
         arrays = {name: array.copy() for name, array in arrays.items()}
         for _ in range(rng.randrange(1, 3)):
             how = rng.randrange(9)

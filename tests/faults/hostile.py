@@ -197,7 +197,7 @@ def filled(unit: bytes, before: bytes, after: bytes, nbytes: int) -> bytes:
 
 def changed(path: Path, name: str, change: Change) -> None:
     """Forge a record of a real chain: metadata and arrays, the digest right."""
-    metadata, arrays, _ = container.unseal((path / name).read_bytes(), name)
+    metadata, arrays, *_ = container.unseal((path / name).read_bytes(), name)
     arrays = {name: array.copy() for name, array in arrays.items()}
     change(metadata, arrays)
     metadata.pop("digest")

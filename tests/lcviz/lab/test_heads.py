@@ -31,7 +31,7 @@ def write(path: Path, first: int, last: int, **settings: Any) -> Path:
         for i in range(first, last + 1):
             chain.save(3 * i, state)
             state["w"] = state["w"] + 0.1 * rng.normal(size=(40, 50)).astype(np.float32) ** 3
-            state["n"] = state["n"] + 1
+            state["n"] = np.array(state["n"] + 1)
     return path
 
 

@@ -33,7 +33,7 @@ def write(path: Path, steps: int, seed: int = 0, first: int = 0, **settings: Any
             change = rng.normal(size=(40, 50)) * np.exp(2 * rng.normal(size=(40, 50)))
             state["w"] = (state["w"] + 0.01 * change).astype(np.float32)
             state["b"] = (state["b"] + 0.1).astype(np.float32)
-            state["n"] = state["n"] + 1
+            state["n"] = np.array(state["n"] + 1)
     return path
 
 

@@ -37,7 +37,7 @@ def write(path: Path, state: dict[str, np.ndarray], **settings: object) -> Path:
             change = 0.01 * rng.normal(size=(60, 50)) * (rng.random((60, 50)) < 0.3)
             state["w"] = (state["w"] + change).astype(np.float32)
             state["half"] = (state["half"] + 0.5).astype(np.float16)
-            state["n"] = state["n"] + 1
+            state["n"] = np.array(state["n"] + 1)
     return path
 
 
