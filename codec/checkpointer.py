@@ -17,7 +17,8 @@ from types import TracebackType
 from typing import Any
 
 from .background import Background
-from .errors import LccError, SettingsError, WriteError
+from .chain import Chain
+from .errors import ChainNotFoundError, LccError, SettingsError, WriteError
 from .location import Location
 from .policy import Policy, family
 from .recorder import Recorder, Saved, Settings, check_history, check_step
@@ -36,10 +37,10 @@ class Checkpointer:
     """Writes a chain.
 
     path: the directory, made if it is missing, or its URL: see below. bits, scope, coder, budget:
-    as for `Tracker`; a budget is for the whole record. policy: pattern of names -> "lossy", "exact"
-    or "skip", see `Policy`; the first save logs what may be a model but is exact because of its
-    name. resume: continue the chain that is there, its track rebuilt from disk; without it a
-    directory that already holds records is refused.
+    as for `Tracker`; a budget also pays for the record's header. policy: pattern of names ->
+    "lossy", "exact" or "skip", see `Policy`; the first save logs what may be a model but is exact
+    because of its name. resume: continue the chain that is there, its track rebuilt from disk;
+    without it a directory that already holds records is refused.
 
     base_every: how many deltas are followed by a base, the state itself, so that a restore never
     takes long. It comes earlier once the deltas are together 4 times as large as the base before
@@ -141,7 +142,7 @@ class Checkpointer:
         if patterns := self._policy.unknown_models(layout.tensors):
             _log.warning(
                 "%s: %s: stored exactly, at full size. If these are weights, pass policy={%s}, or "
-                "save them below 'model'; with 'exact' there, this is not said again",
+                "save them below 'model'. Set them to 'exact' to silence this",
                 self._location, ", ".join(patterns), ", ".join(f"{p!r}: 'lossy'" for p in patterns),
             )  # fmt: skip
 
@@ -149,12 +150,14 @@ class Checkpointer:
         """The state that a training loop goes on from: that of the newest step, None before the
         first. It is what `codec.restore` gives, without reading the chain once more.
 
-        Raises WriteError once this is closed, for others may have gone on since; DTypeError for
-        torch tensors without torch; if asynchronous, what the save before did, and what
-        `codec.restore` does.
+        Once this is closed, it reads the chain: others may have gone on since.
+
+        Raises DTypeError for torch tensors without torch; if asynchronous, what the save before
+        did, and what `codec.restore` does.
         """
         with self._turn.taken():
-            self._check_open()
+            if self._closed:
+                return self._restore_from_disk()
             return None if self.step is None else self._recorder.restore(self.step)
 
     def close(self) -> None:
@@ -165,6 +168,12 @@ class Checkpointer:
             with self._turn.taken():
                 self._closed = True
                 self._recorder.close()
+
+    def _restore_from_disk(self) -> dict[Any, Any] | None:
+        try:
+            return Chain(self._location).restore()
+        except ChainNotFoundError:
+            return None
 
     def _check_open(self) -> None:
         if self._closed:

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from itertools import pairwise
 
 from .errors import SettingsError
 from .state import LOSSY_DTYPES, TINY_ELEMENTS, TensorSpec
@@ -105,7 +106,7 @@ def _is_of_optimizer(name: str) -> bool:
     words = (word.lower() for key in keys for word in _WORD.findall(key))
     return (
         last in MOMENTS
-        or "state" in keys[1:-1]
+        or any(key == "state" and after.isdigit() for key, after in pairwise(keys))
         or any(word == "opt" or word.startswith("optim") for word in words)
     )
 

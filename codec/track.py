@@ -101,8 +101,8 @@ class Tracker:
     state: the first one, name -> numpy array or torch tensor; it is copied and becomes the
     track exactly. bits: 1..8, or None for the exponent stage alone. scope: "model" for one
     alphabet over all parameters (the paper), "tensor" for one a tensor. coder: "runlength", or
-    "huffman" for the paper's. budget: instead of bits, a share of the float32 size: every step
-    keeps as many buckets as fit into it.
+    "huffman" for the paper's. budget: instead of bits, a share of the lossy tensors' float32
+    size: every step keeps as many buckets as fit into it.
 
     Raises SettingsError for settings out of range, DTypeError for what is no tensor.
     """

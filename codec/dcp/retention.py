@@ -1,5 +1,8 @@
 """Which steps stay on disk: the newest few that are whole, what they build on, and nothing else.
 
+The steps of each run, which are directories beside each other, are counted for themselves: a
+writer that goes on in another place leaves what it has saved before.
+
 Only steps of the writer's own training are removed: those it has saved, and the step it resumed
 from with those before it. Each step's directory lists these, in EARLIER. Whatever else lies beside
 them stays, with all that it builds on. A step of which only some records are needed loses its
@@ -79,16 +82,16 @@ class Retention:
     def _superseded(self, ranks: int) -> tuple[list[Path], list[Path]]:
         """Steps to remove, and all that cannot be loaded without these, oldest first. Raises
         ChainError where nobody can tell what a step that stays builds on, OSError."""
-        whole = [step for step in self._steps if _is_whole(step, ranks)]
+        steps = [step for step in self._steps if step.parent == self._steps[-1].parent]
+        whole = [step for step in steps if _is_whole(step, ranks)]
         if len(whole) < self._keep:
             return [], []
-        oldest = self._steps.index(whole[-self._keep])
-        old, newest = self._steps[:oldest], self._steps[oldest:]
+        oldest = steps.index(whole[-self._keep])
+        old, newest = steps[:oldest], steps[oldest:]
         stay = self._needs_of(newest)
         if stay.issuperset(old):
             return [], []
-        beside = {path for run in {step.parent for step in old} for path in _directories(run)}
-        stay |= self._needs_of(beside - set(self._steps))
+        stay |= self._needs_of({*_directories(old[0].parent)} - set(steps))
         gone = [step for step in old if step not in stay]
         return gone, [s for s in old if s in gone or not self._needs_of([s]).isdisjoint(gone)]
 

@@ -956,6 +956,23 @@ def test_keep_that_cannot_remove(
     load_all(tmp_path)
 
 
+def test_keep_counts_the_steps_of_each_run(tmp_path: Path) -> None:
+    """A writer that goes on elsewhere leaves what it has saved before."""
+    writer = ChainWriter(keep=2, base_every=1)
+    for run, steps in (("first", range(1, 6)), ("second", range(1, 4)), ("first", range(6, 8))):
+        for step in steps:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # its first save there is a base
+                path = tmp_path / run / f"{step}"
+                dcp.save(state_of(step), storage_writer=writer, checkpoint_id=path)
+        if run == "second":
+            assert whole_steps(tmp_path / "first") >= {4, 5}
+    assert whole_steps(tmp_path / "second") >= {2, 3}
+    assert whole_steps(tmp_path / "first") == {6, 7}
+    for run in ("first", "second"):
+        load_all(tmp_path / run)
+
+
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_of_tied_tensors_the_strictest_rule_counts(asynchronous: bool, tmp_path: Path) -> None:
     """Exact under one name is exact under all, while they are one; as `codec.Checkpointer` does."""

@@ -219,6 +219,7 @@ WIDE = torch.ones(100, 100)
         ({"nets": [{"w": WIDE}, {"w": WIDE + 1}]}, ["nets/*"]),
         ({f"net{i}": {"w": WIDE + i} for i in range(30)}, [f"net{i}/*" for i in range(30)]),
         ({"odd[1]*": {"w": WIDE}}, ["odd[[]1][*]/*"]),
+        ({"checkpoint": {"state": {"net": {"w": WIDE}}}}, ["checkpoint/*"]),
         (
             {"gan": {"net": {"w": WIDE}, "optG": {"state": {0: {"m": WIDE + 1}}}, "v": WIDE + 2}},
             ["gan/net/*", "gan/v"],
