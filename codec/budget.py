@@ -5,8 +5,8 @@ that are stored exactly come on top of it, since no setting could make them smal
 
 How many bytes a number of buckets takes at most is known once their tokens are counted, and
 roughly from the histogram: Shannon's bound, which runs of zeros may undercut. So the search begins
-with too many buckets and goes down until the size fits. Where the largest bucket alone is too
-much, its largest members are kept.
+with too many buckets and goes down until the size fits. Where that leaves much of the budget
+unused, the next bucket is kept in part, its largest values first.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ from .untrusted import names_of
 
 BEST = 0.1  # of the estimate: no coder is hoped to need less
 HOPE = 0.8  # fewer buckets may leave longer runs, and need less than the ratio just seen
-LEAST = 24  # bytes that a few values of one level take: level, table, one short stream
-FULL = 0.9  # of the room: a part of a bucket that fills so much of it is large enough
-EXPONENT = 0x7F800000  # of a float32's magnitude
+FULL = 0.75  # of the room: what fills so much of it is large enough
+PASSES = 12  # at most, to find a part of a bucket that does
 
 
 @dataclass(frozen=True)
@@ -57,8 +56,8 @@ class Budget:
     """What one record may take, shared out among its alphabets as they are coded.
 
     share: of the float32 bytes of all lossy tensors. header: bytes of the record's header.
-    Small alphabets come first (`order`), and each may take what a few values need: by its share
-    alone, a bias would never get a level. What they leave goes to the larger ones.
+    Small alphabets come first (`order`). Each has its share of what is left, and may take more if
+    its smallest change needs it: a bias would never get a level otherwise.
     """
 
     share: float
@@ -84,12 +83,11 @@ class Budget:
         """Sort key: alphabets outside the model, whose buckets are all kept, then small ones."""
         return not tensors[0].family, sum(t.size for t in tensors)
 
-    def room(self, tensors: Sequence[TensorSpec]) -> float:
-        """Bytes that an alphabet of the model may take."""
+    def room(self, tensors: Sequence[TensorSpec]) -> tuple[float, float]:
+        """Bytes that are an alphabet's share, and bytes that are there at all."""
         left = max(self.nbytes - self._spent, 0.0)
         n = sum(t.size for t in tensors)
-        least = LEAST + (n / 8 if self.coder == "huffman" else 0)  # which takes a bit a value
-        return min(left, max(left * n / max(self._elements, 1), least))
+        return left * n / max(self._elements, n), left
 
     def spend(self, tensors: Sequence[TensorSpec], nbytes: int) -> None:
         """An alphabet has taken so many bytes."""
@@ -104,17 +102,19 @@ class Budget:
         self._lacking |= {t.name: 0 for t in tensors} | {tensors[0].name: nbytes}
 
     def check(self) -> None:
-        """Raise BudgetError if tensors that have changed would get nothing."""
-        if not self._lacking:
+        """Raise BudgetError if tensors that have changed would get nothing, or those outside the
+        model take more than there is."""
+        too_much = self._outside and self._spent > self.nbytes
+        if not self._lacking and not too_much:
             return
         needed = self._spent + sum(self._lacking.values())
         parts = [f"the header takes {self.header:,}"]
         if self._outside:
             taken = f"{sum(self._outside.values()):,}"
             parts.append(f"the lossy tensors outside the model ({names_of(self._outside)}) {taken}")
-        parts.append(
-            f"the smallest change of {names_of(self._lacking)} would take {needed - self._spent:,}"
-        )
+        if self._lacking:
+            least = sum(self._lacking.values())
+            parts.append(f"the smallest change of {names_of(self._lacking)} would take {least:,}")
         raise BudgetError(
             f"a budget of {100 * self.share:g} % of the lossy tensors' "
             f"{self.layout.lossy_nbytes:,} bytes is {int(self.nbytes):,} bytes, which is too "
@@ -122,10 +122,10 @@ class Budget:
         )
 
     def _advice(self, needed: int) -> str:
-        share = needed / max(self.layout.lossy_nbytes, 1)
+        share = 1.25 * needed / max(self.layout.lossy_nbytes, 1)  # other steps need more
         digits = 2 - math.ceil(math.log10(share))
         enough = math.ceil(share * 10**digits) / 10**digits  # two digits, rounded up
-        ways = [f"pass a budget well above {enough:g}"] if enough < 1 else []
+        ways = [f"pass budget={enough:g} or more"] if enough < 1 else []
         ways.append("pass bits instead of a budget")
         if self.coder == "huffman":
             ways.append("pass coder='runlength', for plain Huffman takes at least a bit a value")
@@ -137,23 +137,63 @@ class Budget:
 
 def check_budget(budget: float) -> float:
     """The budget as a float. Raises SettingsError unless it lies above 0 and at most at 1."""
-    number = isinstance(budget, int | float | np.number) and not isinstance(budget, bool)
+    numbers = int | float | np.integer | np.floating
+    number = isinstance(budget, numbers) and not isinstance(budget, bool)
     if not number or not 0 < budget <= 1:
         raise SettingsError(
-            f"budget is a share of the float32 size above 0 and at most 1; got {budget!r}"
+            "budget is a share of the lossy tensors' float32 size, above 0 and at most 1; got "
+            f"{budget!r}"
         )
     return float(budget)
 
 
-def fit(found: Collected, coder: str, previous: CodeTable | None, room: float) -> Fitted:
-    """Keep as many buckets as `room` bytes hold; if not even one, the largest values of it.
+def fit(
+    found: Collected, coder: str, previous: CodeTable | None, room: float, most: float
+) -> Fitted:
+    """Keep as many buckets as `room` bytes hold, and the largest values of the next one.
 
-    found: all bins of a delta. previous: the table sent last.
+    found: all bins of a delta. previous: the table sent last. most: bytes that the fewest values
+    may take if the room holds none.
     """
-    fitted = _buckets(found.survivors, found.histogram, coder, previous, room)
-    if len(fitted.buckets) or not found.histogram.count.any():
-        return fitted
-    return _largest_values(found, coder, previous, room)
+
+    def settled(room: float, magnitude: int = 1, n: int | None = None) -> tuple[Fitted, bool]:
+        part = found.at_least(magnitude, n)
+        fitted = _buckets(part.survivors, part.histogram, coder, previous, room)
+        return fitted, len(fitted.buckets) == len(part.histogram.buckets())
+
+    every = found.histogram.buckets()
+    whole = _buckets(found.survivors, found.histogram, coder, previous, room)
+    kept = len(whole.buckets)
+    if kept == len(every) or whole.nbytes >= FULL * room > 0:
+        return whole
+    ends = np.abs(np.array([every[kept].min, every[kept].max], np.float32)).view(np.uint32)
+    part, magnitude = None, 0
+    # From which magnitude on? By bisection, with a pass over the delta each. Seldom many, for whole
+    # buckets nearly use up most budgets.
+    low, high = int(ends.min()), int(ends.max())
+    for _ in range(PASSES):
+        middle = (low + high) // 2
+        fitted, fits = settled(room, middle)
+        if fits:
+            part, magnitude, high = fitted, middle, middle
+        else:
+            low = middle + 1
+        if low >= high + (not fits) or (fits and fitted.nbytes >= FULL * room):
+            break
+    if part and part.nbytes > whole.nbytes:
+        return settled(room, magnitude)[0]
+    if kept:
+        return settled(room)[0]
+    # Too many have the largest magnitude of all: the first of them.
+    largest = int(found.histogram.high.max())
+    least = settled(math.inf, largest, 1)[0].nbytes
+    if least > most:
+        return replace(settled(0.0, largest, 1)[0], nbytes=least)
+    n, end = 1, int(found.at_least(largest).histogram.count.sum())
+    while n < end:
+        middle = (n + end + 1) // 2
+        n, end = (middle, end) if settled(room, largest, middle)[1] else (n, middle - 1)
+    return settled(max(room, least), largest, n)[0]
 
 
 def _buckets(
@@ -181,37 +221,6 @@ def _buckets(
         ratio = max(ratio, HOPE * exact / estimates[keep])
         keep -= 1
         final = np.arange(final.size, dtype=np.uint16)  # the survivors' codes are levels now
-
-
-def _largest_values(
-    found: Collected, coder: str, previous: CodeTable | None, room: float
-) -> Fitted:
-    """The members of the largest bucket from some magnitude on: as many as fit, or nearly.
-
-    Found by bisection, with a pass over the delta each: seldom needed, where one bucket holds much
-    of the delta and the budget is small.
-    """
-    largest = int(found.histogram.high.max())
-    low, high, fits = largest & EXPONENT, largest + 1, 0
-
-    def settled(magnitude: int, room: float) -> tuple[Fitted, bool]:
-        part = found.at_least(magnitude)
-        fitted = _buckets(part.survivors, part.histogram, coder, previous, room)
-        return fitted, len(fitted.buckets) == len(part.histogram.buckets())
-
-    while low < high:
-        magnitude = (low + high) // 2
-        fitted, whole = settled(magnitude, room)
-        if whole:
-            high = fits = magnitude
-            if fitted.nbytes >= FULL * room:
-                return fitted
-        else:
-            low = magnitude + 1
-    if fits:
-        return settled(fits, room)[0]
-    least = settled(largest, math.inf)[0].nbytes
-    return replace(settled(largest, 0.0)[0], nbytes=least)
 
 
 def _estimate(every: Buckets, keep: int, n: int) -> float:

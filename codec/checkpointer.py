@@ -116,7 +116,7 @@ class Checkpointer:
         step: larger than every step before. state: mappings, lists and tuples of torch tensors,
         numpy arrays, numbers, texts and None, nested as one likes.
 
-        Raises SettingsError for what is no step, StepOrderError, DTypeError,
+        Raises SettingsError for what is no step, BudgetError, StepOrderError, DTypeError,
         StateMismatchError for names, WriteError (also once this is closed), LockedError if the
         chain is another writer's by now, and RecordError if the record could not be
         read again (its header is too long, say); the chain is then as it was.

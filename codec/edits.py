@@ -22,6 +22,7 @@ from .untrusted import short
 
 MARK = "="  # before every edit; no JSON begins with it
 MAX_SPLICES = 2**16  # of an edit: each takes a reader far longer than its few bytes
+MAX_COMPARED = 2**22  # characters that are compared in pieces, which takes a second or two
 _SPLICE = re.compile(" ".join(["(0|[1-9][0-9]{0,8})"] * 3) + " ")
 _TOKEN = re.compile("[^,]*,|[^,]+")
 
@@ -103,6 +104,9 @@ def _splices(old: str, new: str) -> list[Splice]:
     """What leads from one text to the other: patience diff over what stands between commas."""
     begin = _common(old, 0, new, 0)
     end = _common(old[begin:][::-1], 0, new[begin:][::-1], 0)
+    dropped, inserted = len(old) - begin - end, new[begin : len(new) - end]
+    if dropped + len(inserted) > MAX_COMPARED:
+        return [(begin, dropped, inserted)]
     a = _TOKEN.findall(old, begin, len(old) - end)
     b = _TOKEN.findall(new, begin, len(new) - end)
     splices: list[Splice] = []

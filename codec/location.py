@@ -101,7 +101,10 @@ def path_text(path: str | os.PathLike[str]) -> str:
     for an empty text, and for one that no file can have as its name."""
     if not isinstance(path, str | os.PathLike):
         raise SettingsError(f"a path is a str or an os.PathLike; got a {type(path).__name__}")
-    text = os.fspath(path)
+    try:
+        text = os.fspath(path)
+    except TypeError as exc:  # of an os.PathLike that gives neither
+        raise SettingsError(f"a path is text; {exc}") from exc
     if not isinstance(text, str):
         raise SettingsError(f"a path is text; got {text!r}: decode it with os.fsdecode")
     if not text:

@@ -26,8 +26,10 @@ from . import record as records
 from .chain import Chain
 from .doubt import changed, examined
 from .errors import (
+    BudgetError,
     ChainError,
     ChainNotFoundError,
+    DTypeError,
     SettingsError,
     StepOrderError,
     TrackDigestError,
@@ -173,6 +175,7 @@ class Recorder:
         arrays: of the layout's tensors, as `state.to_arrays` makes them. values: see tree.
         """
         started = time.perf_counter()
+        _check_length(step, layout, values)
         self._take_back()
         before, end = (tracker := self.tracker), self._end
         place = Place(step, end.run, end.identity) if end else Place(step)
@@ -298,7 +301,10 @@ class Recorder:
         def header(exact: Arrays) -> int:
             return self._header_nbytes(step, tracker.layout, exact)
 
-        return replace(tracker.prepare_arrays(arrays, header), values=changes)
+        try:
+            return replace(tracker.prepare_arrays(arrays, header), values=changes)
+        except BudgetError as exc:
+            raise BudgetError(f"step {step}: {exc}") from exc
 
     def _header_nbytes(self, step: int, layout: Layout, exact: Arrays) -> int:
         """Bytes of a delta's header that a budget has to pay for."""
@@ -390,6 +396,20 @@ def difference(before: Layout, now: Layout) -> str:
 def _described(t: TensorSpec) -> str:
     kind = "lossy" if t.lossy else "exact"
     return f"{t.dtype} {list(t.shape)} of {t.library}, {kind}{t.family and f' as {t.family!r}'}"
+
+
+def _check_length(step: int, layout: Layout, values: Sequence[str]) -> None:
+    """Raise DTypeError for values that no base can hold: deltas to them would lead nowhere."""
+    nbytes = sum(map(len, values))
+    if nbytes + 12 * len(values) > records.MAX_TEXT:
+        name, longest = max(
+            zip(tree.value_names(layout.structure), values), key=lambda pair: len(pair[1])
+        )
+        raise DTypeError(
+            f"step {step}: what is no tensor takes {nbytes:,} bytes as text, and a record holds "
+            f"{records.MAX_TEXT:,}; {name!r} alone takes {len(longest):,}. Store it as an array, "
+            f"or leave it out: policy={{{name!r}: 'skip'}}"
+        )
 
 
 def check_history(base_every: Any, keep_bases: Any) -> None:

@@ -147,11 +147,13 @@ class Collected:
     survivors: Survivors
     histogram: Histogram
 
-    def at_least(self, magnitude: int) -> Collected:
-        """The elements of at least this magnitude, given as bits, and no others. They take the
-        place of these survivors, whose memory they use."""
+    def at_least(self, magnitude: int, most: int | None = None) -> Collected:
+        """The elements of at least this magnitude, given as bits, and no others; of these the first
+        ``most``, if it is given. They take the place of these survivors, whose memory they use."""
         s, noted = self.survivors, self.histogram.noted
         histogram, _ = _collect(self.segments, N_BINS, magnitude, noted, s)
+        if most is not None:
+            histogram = replace(histogram, count=_cut(s, most, histogram))
         return replace(self, histogram=histogram)
 
 
@@ -223,6 +225,25 @@ def _collect(
 
     workers.spread(work, len(pieces))
     return found.together(noted), int(reached.max(initial=least))
+
+
+def _cut(s: Survivors, most: int, histogram: Histogram) -> NDArray[np.int64]:
+    """Keep the first survivors only; returns how many of them each bin has."""
+    ends = np.cumsum(s.numbers)
+    unit = int(np.searchsorted(ends, most))
+    left = most - int(ends[unit] - s.numbers[unit])
+    words = UNIT // kernels.WORD
+    marks = s.marks[unit * words : (unit + 1) * words]
+    bits = np.unpackbits(marks.view(np.uint8), bitorder="little")
+    bits[np.flatnonzero(bits)[left:]] = 0
+    marks[:] = np.packbits(bits, bitorder="little").view(np.uint64)
+    s.marks[(unit + 1) * words :] = 0
+    s.numbers[unit], s.numbers[unit + 1 :] = left, 0
+    found = np.zeros(N_BINS, np.int64)
+    for i in range(unit + 1):
+        codes = s.codes[i * UNIT : i * UNIT + s.numbers[i]]
+        found += np.bincount(codes, minlength=N_BINS)
+    return np.where(histogram.count > 0, found[histogram.noted], 0)
 
 
 def _most(numbers: NDArray[np.int32]) -> bool:

@@ -285,7 +285,7 @@ class Tracker:
         n, bits = survivors.n, family_bits(tensors, self.bits)
         shape = tensors[0].shape if len(tensors) == 1 else (n,)
         if budget and not tensors[0].family:
-            fitted = fit(found, self.coder, previous, budget.room(tensors))
+            fitted = fit(found, self.coder, previous, *budget.room(tensors))
             if not len(fitted.buckets) and histogram.count.any():
                 budget.lacks(tensors, fitted.nbytes)
             return fitted.message(shape), fitted.buckets

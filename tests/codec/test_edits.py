@@ -118,3 +118,12 @@ def test_a_text_that_becomes_too_long() -> None:
     assert edits.applied("text", "=4 0 3 abc", 7) == "textabc"
     with pytest.raises(codec.PayloadError, match="8 characters"):
         edits.applied("text", "=4 0 4 abcd", 7)
+
+
+def test_long_texts_are_not_compared_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = ",".join(map(str, range(1000))), ",".join(map(str, range(0, 2000, 2)))
+    pieces = edits.change_of(old, new)
+    monkeypatch.setattr(edits, "MAX_COMPARED", 100)
+    monkeypatch.setattr(edits, "_matches", lambda *_: 1 / 0)
+    for change in (edits.change_of(old, new), pieces):
+        assert edits.applied(old, change, 10**6) == new

@@ -39,7 +39,7 @@ NONE: dict[str, Any] = {
     "None": None, "number": 3, "float": 0.5, "bool": True, "bytes": b"run.lcc", "list": ["run.lcc"],
     "empty": "", "bytes of a PathLike": Own(b"run.lcc"), "empty PathLike": Own(""), "NUL": "a\0b",
     "NUL in a Path": Path("a\0b"), "NUL in a URL": "memory://a\0b", "surrogate": "a\ud800b",
-    "surrogate in a Path": Path("a\ud800b"), "class": str,
+    "surrogate in a Path": Path("a\ud800b"), "class": str, "number of a PathLike": Own(3),
 }  # fmt: skip
 
 ENTRIES: dict[str, Callable[[Any, Path], Any]] = {

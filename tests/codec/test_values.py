@@ -432,3 +432,22 @@ def test_edits_of_a_layer_are_made_one_after_another() -> None:
         for end in range(begin + 1, 5):
             part = Layer((), moments, ()).part(begin, end, settings)
             assert records.after_changes([texts[begin]], part.values) == (texts[end],)
+
+
+def test_values_that_no_base_can_hold_are_refused_in_a_delta(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the chain would grow past what its next base, or a compaction, can write."""
+    monkeypatch.setattr(records, "MAX_TEXT", 1000)
+    log: list[int] = []
+    state = {"w": np.ones(9, np.float32), "log": log, "note": "x" * 100}
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        for step in range(20):
+            log += range(10)
+            checkpoints.save(step, state)
+        log += range(400)
+        with pytest.raises(codec.DTypeError, match="'log' alone"):
+            checkpoints.save(20, state)
+    assert codec.Chain(tmp_path / "run.lcc").steps == tuple(range(20))
+    codec.compact(tmp_path / "run.lcc")
+    assert codec.verify(tmp_path / "run.lcc").ok
