@@ -91,7 +91,10 @@ def _compress(own: Parser) -> None:
     own.add_argument("-o", "--output", required=True, metavar="RUN", help="run.lcc")
     own.add_argument("--json", action="store_true", help="answer as one JSON object")
     own.add_argument("--bits", type=_bits, default=2, help="1 to 8, or all (default: 2)")
-    own.add_argument("--budget", type=float, help="instead of bits: a share of the float32 size")
+    own.add_argument(
+        "--budget", type=float,
+        help="instead of bits: the largest delta, as a share of the lossy tensors' float32 size",
+    )  # fmt: skip
     own.add_argument("--scope", choices=SCOPES, default="model", help="of one alphabet")
     own.add_argument("--coder", choices=CODERS, default="runlength")
     own.add_argument(
@@ -100,14 +103,15 @@ def _compress(own: Parser) -> None:
     )  # fmt: skip
     own.add_argument(
         "--resume", action="store_true",
-        help="continue the chain that is there; files whose steps it has are skipped",
+        help="continue the chain that is there; files that it has at their steps are skipped, "
+        "others must come after its newest step",
     )  # fmt: skip
 
 
 def _command(sub: argparse._SubParsersAction[Parser], command: Command) -> Parser:
-    about = command.__doc__
+    about = command.__doc__ or ""
     name = "bench" if command is bench.run else command.__name__
-    own = sub.add_parser(name, help=about, description=about)
+    own = sub.add_parser(name, help=about.partition("\n")[0], description=about)
     own.set_defaults(command=command)
     return own
 

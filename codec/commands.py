@@ -21,18 +21,17 @@ from .chain import Chain
 from .checkpointer import Checkpointer
 from .console import BAD_DATA, OK, say
 from .errors import ChainError, RecordError, SettingsError, StepOrderError, WriteError
-from .files import kind_of, read_state, write_state
+from .files import kind_of, naming, read_state, write_state
 from .location import Location
-from .policy import rules
+from .policy import Policy, rules
 from .record import PREFIX
 from .recorder import check_step
+from .resuming import Plan, mapping_of, plan
 from .source import Entry
-from .steps import numbered, steps_of
+from .steps import Series, mappings, numbered, whole_numbers
 from .storage import remove_unused
 from .untrusted import names_of
 from .upkeep import Change
-
-Series = Sequence[tuple[int, Path]]
 
 
 class Progress:
@@ -140,20 +139,33 @@ def export(options: argparse.Namespace) -> int:
 
 
 def compress(options: argparse.Namespace) -> int:
-    """Make a chain of a series of .safetensors or .pt files: one step each."""
+    """Make a chain of a series of .safetensors or .pt files: one step each.
+
+    With --resume, a file is skipped if the chain has its step and the file is what the chain has
+    there: files at a base are compared bit by bit, the newest skipped one in all that is stored
+    exactly; others are not read. Every other file must come after the chain's newest step; only
+    those before the oldest one are skipped too, if history was compacted away. Before anything is
+    written, a file that differs is an error, and so is one that the chain has under another step.
+    """
     settings = {"bits": options.bits, "scope": options.scope, "coder": options.coder}
     if options.budget is not None:
         settings["budget"] = options.budget
     policy = rules(options.policy)
     place = Location(options.output)
-    series, where = _series(options), str(place)
-    _show(series)
+    mappings, where = _mappings(options), str(place)
     rows: list[dict[str, Any]] = []
     with _unused_removed(place.path), _opened(options, policy, settings) as chain:
-        new, progress = _after(series, chain, where), Progress("compressing", "file")
+        there = Chain(chain.path) if chain.step is not None else None
+        series = _series(mappings, there)
+        _show(series, guessed=options.steps is None)
+        planned = plan(series, there, Policy(policy)) if there else Plan([], [], series)
+        _show_skipped(planned, where)
+        new, progress = planned.new, Progress("compressing", "file")
         try:
             for step, path in new:
-                saved = chain.save(step, read_state(path))
+                state = read_state(path)
+                with naming(path):
+                    saved = chain.save(step, state)
                 rows.append(
                     {"step": step, "source": str(path), "kind": saved.kind, "bytes": saved.nbytes,
                      "full_bytes": saved.full_nbytes}
@@ -167,7 +179,7 @@ def compress(options: argparse.Namespace) -> int:
     answer = {
         "output": where, "records": rows,
         "steps": [{"step": step, "source": str(path)} for step, path in series],
-        "skipped": [step for step, _ in series[: len(series) - len(new)]],
+        "skipped": [step for step, _ in sorted(planned.stored + planned.removed)],
     }  # fmt: skip
     lines = [
         f"step {row['step']:>8}  {row['kind']:<5}  {row['bytes']:>12,} bytes  "
@@ -175,7 +187,7 @@ def compress(options: argparse.Namespace) -> int:
         for row in rows
     ]
     if not rows:
-        lines = [f"nothing to do: {where} is at step {newest}, and no file is after that"]
+        lines = [f"nothing to do: {where} is at step {newest} and has every file"]
     return _tell(options, answer, *lines)
 
 
@@ -204,25 +216,41 @@ def unpack(options: argparse.Namespace) -> int:
     return _tell(options, answer, f"{chain.where}: {n} records, {nbytes:,} bytes")
 
 
-def _series(options: argparse.Namespace) -> Series:
-    """The files to compress by rising step. Raises SettingsError."""
+def _mappings(options: argparse.Namespace) -> list[Series]:
+    """The files to compress by rising step: every way to number them, the usual one first.
+
+    Raises SettingsError.
+    """
     for path in options.files:
+        if path.is_dir():
+            raise SettingsError(f"{path}: is a directory; name its files")
         kind_of(path)
     if options.steps is not None:
-        series = numbered(options.files, None if options.steps == "order" else options.steps)
+        found = [numbered(options.files, None if options.steps == "order" else options.steps)]
     else:
         try:
-            series = steps_of(options.files)
+            found = mappings(options.files)
         except SettingsError as exc:
             exc.add_note("give the steps of the files in their order: --steps 0,10,20 or, for "
                          "0, 1, 2…, --steps order")  # fmt: skip
             raise
+    for step, _ in found[0]:
+        check_step(step, None)
+    return found
+
+
+def _series(mappings: Sequence[Series], chain: Chain | None) -> Series:
+    """The mapping that agrees with the chain; says so if it is not the usual one."""
+    series = mapping_of(mappings, chain.steps if chain else ())
+    if chain and series is not mappings[0]:
+        say(f"the last whole number of the names does not fit the steps of {chain.where}: another "
+            "one does, and is taken for the step")  # fmt: skip
     for step, _ in series:
         check_step(step, None)
     return series
 
 
-def _show(series: Series) -> None:
+def _show(series: Series, guessed: bool) -> None:
     """Say which file is which step; of many files the first few and the last."""
     shown = series if len(series) <= 6 else [*series[:4], series[-1]]
     for i, (step, path) in enumerate(shown):
@@ -230,38 +258,24 @@ def _show(series: Series) -> None:
             say(f"{'…':>13}  {len(series) - len(shown)} more")
         say(f"step {step:>8}  {path}")
     say(f"{len(series)} file{'s' * (len(series) != 1)}")
+    if guessed and len(series) == 1:
+        step, path = series[0]
+        numbers = whole_numbers(path.stem)
+        if not numbers:
+            say(f"its name has no whole number: it is step {step}; --steps gives another one")
+        elif len(numbers) > 1:
+            say(f"its name has {len(numbers)} whole numbers: {step} is taken for the step; --steps "
+                "gives another one")  # fmt: skip
 
 
-def _after(series: Series, chain: Checkpointer, where: str) -> Series:
-    """The files after the newest step of a chain; says which are skipped.
-
-    Raises StepOrderError if files would be added, but others are neither in the chain nor after
-    its newest step: then these are hardly the files that it was made of.
-    """
-    newest = chain.step
-    if newest is None:
-        return series
-    there = Chain(chain.path).steps
-    new = [(step, path) for step, path in series if step > newest]
-    before = series[: len(series) - len(new)]
-    lacking = [(step, path) for step, path in before if step not in there]
-    gaps = [(step, path) for step, path in lacking if step > there[0]]  # others were removed
-    if new and gaps:
-        step, path = gaps[0]
-        raise StepOrderError(
-            f"{path}: is step {step}, which {where} lacks, and lies before its newest step, "
-            f"{newest}; a chain only grows: leave such files out ({len(gaps)} here), or compress "
-            "all of them into another directory"
-        )
-    if before:
-        say(f"{len(before) - len(lacking)} of {len(series)} files skipped: {where} has their steps")
-    if lacking:
-        step, path = lacking[0]
-        say(
-            f"{len(lacking)} of {len(series)} files skipped: {where} lacks their steps, but is at "
-            f"step {newest} already: {path} (step {step}){' …' * (len(lacking) > 1)}"
-        )
-    return new
+def _show_skipped(planned: Plan, where: str) -> None:
+    n = sum(map(len, (planned.stored, planned.removed, planned.new)))
+    if planned.stored:
+        say(f"{len(planned.stored)} of {n} files skipped: {where} has them")
+    if planned.removed:
+        step, path = planned.removed[-1]
+        say(f"{len(planned.removed)} of {n} files skipped: {where} has no history before its "
+            f"oldest step any more: up to {path} (step {step})")  # fmt: skip
 
 
 def _opened(

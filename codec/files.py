@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import pickletools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .errors import DTypeError, SettingsError, SourceError
+from .errors import DTypeError, InputError, LccError, SettingsError, SourceError
 from .state import is_tensor, is_torch, layout_of
 from .storage import publish
 from .tree import leaves
@@ -46,6 +47,8 @@ def read_state(path: Path) -> Mapping[Any, Any]:
         found = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as exc:
         raise SourceError(f"{path}: is not there") from exc
+    except IsADirectoryError as exc:
+        raise SourceError(f"{path}: is a directory; name its files") from exc
     except SourceError as exc:
         raise SourceError(f"{path}: {exc}") from exc
     except Exception as exc:  # torch and pickle raise whatever a damaged file leads them to
@@ -53,6 +56,19 @@ def read_state(path: Path) -> Mapping[Any, Any]:
     if not isinstance(found, Mapping):
         raise SourceError(f"{path}: holds a {type(found).__name__}; a state is a mapping")
     return found
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name a file in errors about its state: first in those of the state itself, else in a note."""
+    try:
+        yield
+    except InputError as exc:
+        exc.args = (f"{path}: {exc}",)
+        raise
+    except LccError as exc:
+        exc.add_note(f"the file is {path}")
+        raise
 
 
 def check_torch_file(head: bytes) -> None:

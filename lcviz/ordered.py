@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from codec import steps
 from codec.errors import SettingsError, SourceError
 from codec.record import MAX_STEP
-from codec.steps import by_numbers, steps_of
 
 from .brought import OwnFile
 from .figures.panel import plural
 
-_PART = re.compile("[0-9]+-of-[0-9]+$")  # of a checkpoint that was saved in several files
-
 
 def in_order(files: Sequence[OwnFile]) -> tuple[tuple[OwnFile, ...], str]:
     """By the steps in their names, else by their names; and which of it, a sentence."""
-    by_name = {file.name: file for file in sorted(files, key=lambda f: by_numbers(f.name))}
+    by_name = {file.name: file for file in sorted(files, key=lambda f: steps.by_numbers(f.name))}
     names = [Path(name) for name in by_name]
     order = "Ordered by the last number that all names share, which is taken for the step."
     try:
-        found = steps_of(names)
+        found = steps.steps_of(names)
     except SettingsError as exc:
         found = list(enumerate(names))
         order = f"Ordered by name, and counted from 0: {exc}."
@@ -38,8 +35,8 @@ def in_order(files: Sequence[OwnFile]) -> tuple[tuple[OwnFile, ...], str]:
 
 def parts_of_one(files: Sequence[OwnFile]) -> tuple[str, ...]:
     """Whether the files look like parts of one checkpoint: a sentence."""
-    parts = [file.name for file in files if _PART.search(Path(file.name).stem)]
-    if len(parts) < 2:
+    parts = steps.parts_of_one([Path(file.name) for file in files])
+    if not parts:
         return ()
     return (
         f"{parts[0]} and {plural(len(parts) - 1, 'other')} look like parts of one checkpoint, by "

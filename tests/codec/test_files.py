@@ -125,3 +125,17 @@ def test_other_files(tmp_path: Path) -> None:
     torch.save([torch.ones(2)], tmp_path / "list.pt")
     with pytest.raises(codec.SourceError, match="holds a list; a state is a mapping"):
         files.read_state(tmp_path / "list.pt")
+
+
+def test_a_directory_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "x.pt").mkdir()
+    with pytest.raises(codec.SourceError, match=r"x\.pt: is a directory"):
+        files.read_state(tmp_path / "x.pt")
+
+
+def test_errors_name_the_file() -> None:
+    with pytest.raises(codec.DTypeError, match=r"^x\.pt: odd$"), files.naming(Path("x.pt")):
+        raise codec.DTypeError("odd")
+    with pytest.raises(codec.WriteError) as caught, files.naming(Path("x.pt")):
+        raise codec.WriteError("disk full")
+    assert "x.pt" in caught.value.__notes__[0]

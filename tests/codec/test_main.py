@@ -348,7 +348,7 @@ def test_the_steps_of_files(
     [
         (["c-1.pt", "c-2.pt", "best.pt"], [], ["best.pt", "--steps"]),
         (["a-1.pt", "b-1.pt"], [], ["a-1.pt and ", "b-1.pt", "--steps"]),
-        (["c-1.pt", "c-2.pt"], ["--steps", "1"], ["1 steps", "2 files"]),
+        (["c-1.pt", "c-2.pt"], ["--steps", "1"], ["1 step was", "2 files"]),
         (["c-1.pt", "c-2.pt"], ["--steps", "1,1"], ["c-1.pt and ", "c-2.pt"]),
         (["c-1.pt"], ["--steps", "-1"], ["-1"]),
         ([f"c-{2**63}.pt"], [], [str(2**63)]),
@@ -402,22 +402,181 @@ def test_the_same_files_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert {p.name: p.read_bytes() for p in run.iterdir()} == before
 
 
+def records_of(run: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in run.iterdir()}
+
+
 def test_other_files_than_those_of_the_chain(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Those before its newest step cannot be added; those before its first were removed."""
+    """Those before its newest step cannot be added, and are not skipped either."""
     run, files = tmp_path / "run.lcc", saved_as(tmp_path, *(f"c-{i}.pt" for i in range(6)))
     assert main(["compress", files[1], files[3], "-o", str(run)]) == 0
-    assert main(["compress", *files, "-o", str(run), "--resume"]) == 2
-    assert f"{files[2]}: is step 2" in capsys.readouterr().err
-    assert main(["compress", files[2], "-o", str(run), "--resume"]) == 0
-    captured = capsys.readouterr()
-    assert "nothing to do" in captured.out
-    assert files[2] in captured.err.splitlines()[-1]
-    del files[2]
-    assert main(["compress", *files, "-o", str(run), "--resume", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["skipped"] == [0, 1, 3]
+    before = records_of(run)
+    for wrong, blamed in (
+        (files, 0), (files[1:], 2), ([files[2]], 2), ([files[0]], 0), ([files[0], files[4]], 0),
+    ):  # fmt: skip
+        capsys.readouterr()
+        assert main(["compress", *wrong, "-o", str(run), "--resume"]) == 2
+        assert f"{files[blamed]}: is step {blamed}" in capsys.readouterr().err
+        assert records_of(run) == before
+    assert main(["compress", *files[3:], "-o", str(run), "--resume", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["skipped"] == [3]
     assert codec.Chain(run).steps == (1, 3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "arguments", "blamed"),
+    [
+        (["a.pt"], ["b.pt"], [], ["b.pt", "step 0"]),
+        (["a.pt", "b.pt"], ["c.pt", "d.pt"], ["--steps", "order"], ["c.pt", "step 0"]),
+        (["c-1.pt", "c-2.pt"], ["final.pt"], [], ["final.pt", "step 0"]),
+        (["c-1.pt", "c-2.pt"], ["c-1.pt", "x/c-2.pt"], ["--steps", "1,2"], ["c-2.pt", "step 2"]),
+        (
+            ["step1000_acc91.pt", "step2000_acc93.pt"],
+            ["step1000_acc91.pt", "step2000_acc93.pt", "step3000_acc93.pt"],
+            [],
+            ["step1000_acc91.pt", "step 91", "--steps"],
+        ),
+    ],
+)
+def test_resuming_with_files_that_do_not_fit(
+    first: list[str], second: list[str], arguments: list[str], blamed: list[str],
+    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """None is dropped or stored twice: an error, and the chain is as it was."""
+    saved_as(tmp_path, *dict.fromkeys(first + second))
+    run = tmp_path / "run.lcc"
+    paths, others = ([str(tmp_path / name) for name in names] for names in (first, second))
+    assert main(["compress", *paths, "-o", str(run), *arguments]) == 0
+    before = records_of(run)
+    capsys.readouterr()
+    assert main(["compress", *others, "-o", str(run), "--resume", *arguments]) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("error: ")
+    assert all(word in error for word in blamed)
+    assert records_of(run) == before
+
+
+def test_numbers_in_the_names_of_formats(tmp_path: Path) -> None:
+    run, files = tmp_path / "run.lcc", saved_as(tmp_path, "c-5_fp16.pt", "c-10_fp16.pt")
+    for path in files:
+        assert main(["compress", path, "-o", str(run), "--resume"]) == 0
+    assert names_by_step(run) == {5: "c-5_fp16.pt", 10: "c-10_fp16.pt"}
+
+
+def weights(path: Path, seed: int, **exact: Any) -> str:
+    w = torch.randn(500, generator=torch.Generator().manual_seed(seed))
+    torch.save({"model": {"w": w}, **exact}, path)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("which", "others"),
+    [
+        (0, [{"seed": 9}]),  # a base: all of it
+        (2, [{"seed": 9, "new": 1}]),  # the base in the middle
+        (3, [{"n": torch.arange(2)}, {"epoch": 1}, {"more": torch.ones(3)}, {"new": 2}]),
+    ],
+)
+def test_files_are_compared_with_the_chain(
+    which: int, others: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, n = tmp_path / "run.lcc", torch.zeros(2, dtype=torch.int64)
+    known: list[dict[str, Any]] = [
+        {"seed": i, "n": n, "epoch": 0} | ({"new": 1} if i > 1 else {}) for i in range(4)
+    ]  # "new" makes a base of step 2
+    files = [weights(tmp_path / f"c-{i}.pt", **own) for i, own in enumerate(known)]
+    assert main(["compress", *files, "-o", str(run)]) == 0
+    assert [e.kind for e in codec.Chain(run).entries] == ["base", "delta", "base", "delta"]
+    files.append(weights(tmp_path / "c-4.pt", **known[3] | {"seed": 4}))
+    before = records_of(run)
+    for other in others:
+        weights(Path(files[which]), **known[which] | other)
+        capsys.readouterr()
+        assert main(["compress", *files, "-o", str(run), "--resume"]) == 2
+        error = capsys.readouterr().err.splitlines()[-1]
+        assert f"{files[which]}: " in error
+        assert f"step {which}" in error
+        assert records_of(run) == before
+    weights(Path(files[which]), **known[which])
+    assert main(["compress", *files, "-o", str(run), "--resume", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["skipped"] == [0, 1, 2, 3]
+
+
+def test_a_place_in_the_names_that_fits_the_chain(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [f"step{1000 * i}_acc{90 + i}.pt" for i in (1, 2, 3)]
+    run, files = tmp_path / "run.lcc", saved_as(tmp_path, *names)
+    assert main(["compress", *files[:2], "-o", str(run), "--steps", "1000,2000"]) == 0
+    assert main(["compress", *files, "-o", str(run), "--resume"]) == 0
+    assert "another" in capsys.readouterr().err
+    assert names_by_step(run) == {1000: names[0], 2000: names[1], 3000: names[2]}
+
+
+def test_history_that_was_compacted_away(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its files are skipped beside others that the chain has; a base of deltas is not the file."""
+    run = tmp_path / "run.lcc"
+    files = [weights(tmp_path / f"c-{i}.pt", i, epoch=i) for i in range(8)]
+    for n in (4, 6):
+        assert main(["compress", *files[:n], "-o", str(run), "--resume"]) == 0
+        assert main(["compact", str(run)]) == 0
+    assert codec.Chain(run).steps == (3, 4, 5)
+    capsys.readouterr()
+    assert main(["compress", *files[:3], "-o", str(run), "--resume"]) == 2
+    assert f"{files[0]}: " in capsys.readouterr().err
+    assert main(["compress", *files[:7], "-o", str(run), "--resume", "--json"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["skipped"] == [0, 1, 2, 3, 4, 5]
+    assert "3 of 7 files skipped" in captured.err
+    assert files[2] in captured.err.splitlines()[-1]
+    assert main(["compress", files[7], "-o", str(run), "--resume"]) == 0
+    assert codec.Chain(run).steps == (3, 4, 5, 6, 7)
+
+
+def test_a_guess_from_one_name_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["final_fp16.pt", "e3_step7.pt", "step7.pt"]
+    for i, path in enumerate(saved_as(tmp_path, *names)):
+        assert main(["compress", path, "-o", str(tmp_path / f"{i}.lcc")]) == 0
+    none, several, *one = (e for e in capsys.readouterr().err.split("1 file\n")[1:])
+    assert "no whole number" in none
+    assert "2 whole numbers" in several
+    assert one == [""]
+
+
+def test_parts_are_no_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = saved_as(tmp_path, "model_00001-of-00002.pt", "model_00002-of-00002.pt")
+    compress = ["compress", *files, "-o", str(tmp_path / "run.lcc")]
+    assert main(compress) == 2
+    assert "parts of one checkpoint" in capsys.readouterr().err
+    assert main([*compress, "--steps", "1,2"]) == 0
+
+
+def test_the_file_that_cannot_be_stored_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, files = tmp_path / "run.lcc", saved_as(tmp_path, "c-0.pt", "c-1.pt")
+    torch.save({"w": torch.eye(9).to_sparse()}, files[1])
+    assert main(["compress", *files, "-o", str(run)]) == 1
+    assert f"error: {files[1]}: tensor 'w'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["folder", "folder.pt"])
+def test_a_directory_instead_of_files(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).mkdir()
+    assert main(["compress", str(tmp_path / name), "-o", str(tmp_path / "run.lcc")]) == 2
+    assert f"{name}: is a directory" in capsys.readouterr().err
+
+
+def test_what_a_budget_is_a_share_of(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["compress", "--help"])
+    assert "lossy tensors' float32 size" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_failure_before_the_first_record_leaves_nothing(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import codec
-from codec.steps import by_numbers, numbered, steps_of
+from codec.steps import by_numbers, mappings, numbered, parts_of_one, steps_of
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,20 @@ from codec.steps import by_numbers, numbered, steps_of
         (["m_e2_l0.7.pt"], [2]),
         (["step=5-v1.pt"], [5]),
         (["final.pt"], [0]),
+        (["ckpt-5_fp16.pt"], [5]),
+        (["ckpt-5_bf16.pt", "ckpt-10_bf16.pt"], [5, 10]),
+        (["ckpt-5_FP8_e4m3.pt"], [5]),
+        (["final_fp16.pt"], [0]),
+        (["final_int8.pt"], [0]),
+        (["final_16bit.pt"], [0]),
+        (["final-v2.pt"], [0]),
+        (["w_1e3.pt"], [0]),
+        (["ep3.pt"], [3]),
+        (["step5.pt", "step6.pt"], [5, 6]),
+        (["model-00001-of-00002.pt"], [0]),
+        (["s10-00001-of-00002.pt", "s20-00001-of-00002.pt"], [10, 20]),
+        (["c-1/m-1-of-2.pt", "c-2/m-1-of-2.pt"], [1, 2]),
+        (["epoch_3_of_10.pt", "epoch_4_of_10.pt"], [3, 4]),
     ],
 )
 def test_steps_of_names(names: list[str], steps: list[int]) -> None:
@@ -49,6 +63,11 @@ def test_steps_of_names(names: list[str], steps: list[int]) -> None:
         (["step=5.pt", "step=5-v1.pt"], ["step=5.pt", "step=5-v1.pt", "step 5"]),
         (["x/c-1.pt", "y/c-1.pt"], ["x", "y", "step 1"]),
         (["1/a.pt", "2/b.pt"], ["a.pt", "no whole number"]),  # the names differ: they count
+        (["w_1e3.pt", "w_2e3.pt"], ["w_1e3.pt", "no whole number"]),
+        (["ckpt_900.pt", "ckpt_1k.pt"], ["ckpt_1k.pt", "no whole number"]),
+        (["a_fp16.pt", "a_fp32.pt"], ["a_fp16.pt", "no whole number"]),
+        (["m_00001-of-00002.pt", "m_00002-of-00002.pt"], ["m_00001-of-00002.pt", "parts"]),
+        (["c-1/m-1-of-2.pt", "c-1/m-2-of-2.pt", "c-2/m-1-of-2.pt"], ["c-1", "parts"]),
     ],
 )
 def test_names_that_do_not_tell(names: list[str], blamed: list[str]) -> None:
@@ -64,9 +83,27 @@ def test_steps_that_are_given() -> None:
     assert numbered(paths, None) == [(0, a), (1, b), (2, c)]
     with pytest.raises(codec.SettingsError, match=r"2 .* 3 files"):
         numbered(paths, [1, 2])
+    with pytest.raises(codec.SettingsError, match=r"^1 step was .* 3 files"):
+        numbered(paths, [1])
+    with pytest.raises(codec.SettingsError, match=r"^0 steps were .* 1 file$"):
+        numbered([a], [])
     with pytest.raises(codec.SettingsError, match=r"a-7\.pt and c\.pt: .*step 5"):
         numbered(paths, [5, 1, 5])
 
 
 def test_as_people_count() -> None:
     assert sorted(["c10", "c9", "c", "b11"], key=by_numbers) == ["b11", "c", "c9", "c10"]
+
+
+def test_every_way_to_read_the_steps() -> None:
+    paths = [Path("step10_acc91.pt"), Path("step20_acc93.pt")]
+    found = [[step for step, _ in series] for series in mappings(paths)]
+    assert found[0] == [91, 93]
+    assert [10, 20] in found
+    assert [[step for step, _ in own] for own in mappings(paths[:1])] == [[91], [10]]
+
+
+def test_parts_of_one_checkpoint() -> None:
+    a, b, c = map(Path, ("x-1-of-2.pt", "x-2-of-2.pt", "y-2-of-2.pt"))
+    assert parts_of_one([c, a, Path("x-1.pt"), b]) == [a, b]
+    assert parts_of_one([a, c]) == []
