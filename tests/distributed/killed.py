@@ -77,3 +77,4 @@ def main(run: Path, start: str) -> None:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2])
+    os._exit(0)  # as in scenarios.py
