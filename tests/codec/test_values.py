@@ -406,6 +406,7 @@ def test_a_budget_pays_for_edits_as_they_are(tmp_path: Path) -> None:
     assert levels[10] == levels[3000] > 1
 
 
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 def test_every_dtype_of_a_tensor_has_its_test() -> None:
     assert {t.dtype for t in layout_of({
         **{name: np.zeros(1, name) for name in NUMPY},
