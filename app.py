@@ -21,9 +21,11 @@ pages = [
     st.Page(export.page, title="Export", icon=":material/download:", url_path="export"),
     st.Page(
         lambda: glossary.page({page.url_path: page for page in pages}),
-        title="Glossary", icon=":material/menu_book:", url_path="glossary",
+        title="Glossary",
+        icon=":material/menu_book:",
+        url_path="glossary",
     ),
-]  # fmt: skip
+]
 page = st.navigation(pages, position="top")
 watched.land(page.url_path == "", pages[4])
 state.keep_run()

@@ -183,9 +183,12 @@ def trained(parameters: int) -> Iterator[Tensors]:
     torch.manual_seed(0)
     wide = int(parameters**0.5)
     net = torch.nn.Sequential(
-        torch.nn.Linear(64, wide), torch.nn.ReLU(), torch.nn.Linear(wide, wide), torch.nn.ReLU(),
+        torch.nn.Linear(64, wide),
+        torch.nn.ReLU(),
+        torch.nn.Linear(wide, wide),
+        torch.nn.ReLU(),
         torch.nn.Linear(wide, 10),
-    )  # fmt: skip
+    )
     optimizer = torch.optim.AdamW(net.parameters())
     for iteration in itertools.count():
         if iteration >= 100 and iteration % 10 == 0:

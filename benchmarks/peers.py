@@ -117,10 +117,14 @@ def _torch(sample: Sample, found: Tools) -> None:
         return loaded
 
     _Peer(
-        "torch.save", encode, decode,
+        "torch.save",
+        encode,
+        decode,
         lambda loaded: np.concatenate([t.numpy().reshape(-1) for t in loaded.values()]),
-        sample.state, sample.n, lambda file: file.getbuffer().nbytes,
-    ).add_to(found)  # fmt: skip
+        sample.state,
+        sample.n,
+        lambda file: file.getbuffer().nbytes,
+    ).add_to(found)
 
 
 def _safetensors(sample: Sample, found: Tools) -> None:
@@ -128,10 +132,13 @@ def _safetensors(sample: Sample, found: Tools) -> None:
 
     state = sample.tensors(sample.state)
     _Peer(
-        "safetensors", lambda: save(state), load,
+        "safetensors",
+        lambda: save(state),
+        load,
         lambda loaded: np.concatenate([loaded[name].reshape(-1) for name in state]),
-        sample.state, sample.n,
-    ).add_to(found)  # fmt: skip
+        sample.state,
+        sample.n,
+    ).add_to(found)
 
 
 def _zstandard(delta: Floats, symbols: NDArray[np.uint8], found: Tools) -> None:
@@ -139,10 +146,13 @@ def _zstandard(delta: Floats, symbols: NDArray[np.uint8], found: Tools) -> None:
     compressor = zstandard.ZstdCompressor(level=1, threads=threads() if threads() > 1 else 0)
     for what, array in (("the delta", delta), ("the symbols", symbols)):
         _Peer(
-            f"zstd-1 of {what}", partial(compressor.compress, array.view(np.uint8).data),
-            zstandard.ZstdDecompressor().decompress, partial(np.frombuffer, dtype=np.uint8),
-            array, delta.size,
-        ).add_to(found)  # fmt: skip
+            f"zstd-1 of {what}",
+            partial(compressor.compress, array.view(np.uint8).data),
+            zstandard.ZstdDecompressor().decompress,
+            partial(np.frombuffer, dtype=np.uint8),
+            array,
+            delta.size,
+        ).add_to(found)
 
 
 def _zipnn(state: Floats, delta: Floats, found: Tools) -> None:
@@ -153,10 +163,14 @@ def _zipnn(state: Floats, delta: Floats, found: Tools) -> None:
         coder = zipnn.ZipNN(input_format="byte", bytearray_dtype="float32")
         room = bytearray(array.nbytes)
         _Peer(
-            f"zipnn of {what}", partial(coder.compress, room), coder.decompress,
-            partial(np.frombuffer, dtype=np.float32), array, array.size,
+            f"zipnn of {what}",
+            partial(coder.compress, room),
+            coder.decompress,
+            partial(np.frombuffer, dtype=np.float32),
+            array,
+            array.size,
             reset=partial(np.copyto, np.frombuffer(room, np.float32), array),
-        ).add_to(found)  # fmt: skip
+        ).add_to(found)
     note = f"zipnn uses {coder.threads} threads, its default; its input is overwritten by it"
     found.notes.append(note)
 

@@ -84,10 +84,14 @@ def main() -> None:
             for scope in ("model", "tensor"):
                 row = measure(
                     Settings(
-                        data=name, folder=folder, bits=bits, budget=budget, scope=scope,
+                        data=name,
+                        folder=folder,
+                        bits=bits,
+                        budget=budget,
+                        scope=scope,
                         stop_after=options.iterations,
                     )
-                )  # fmt: skip
+                )
                 print(
                     f"lenet5  {name:<7} {kept:<5} {scope:<7} {row.records:<8} "
                     f"{row.mean['runlength']:<11.2%} {row.largest:<8.2%} "

@@ -125,10 +125,16 @@ def _sizes(cases: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
 
 
 def _growth(result: Mapping[str, Any]) -> Iterator[Verdict]:
-    extra = [(r["extra"], f"{samples.size_name(r['n'])} {r['data']}") for r in result["memory"]
-             if r["coder"] == CODER and r["n"] >= LARGE]  # fmt: skip
-    extra += [(r["extra"], f"{samples.size_name(r['n'])} lap:3") for r in result["growth"]
-              if r["n"] >= LARGE]  # fmt: skip
+    extra = [
+        (r["extra"], f"{samples.size_name(r['n'])} {r['data']}")
+        for r in result["memory"]
+        if r["coder"] == CODER and r["n"] >= LARGE
+    ]
+    extra += [
+        (r["extra"], f"{samples.size_name(r['n'])} lap:3")
+        for r in result["growth"]
+        if r["n"] >= LARGE
+    ]
     for found, where in extra:
         yield Verdict("extra bytes a parameter", where, EXTRA_GOAL, found, at_least=False)
     rows = result["growth"]
@@ -179,10 +185,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     begin = time.perf_counter()
     with command.using(options.threads or threads()):
         result = command.collect(
-            options.sizes, options.data, options.rounds, peers, options.growth,
+            options.sizes,
+            options.data,
+            options.rounds,
+            peers,
+            options.growth,
             shlex.join(["python", "benchmarks/speed.py", *given]),
             lambda line: print(f"{time.perf_counter() - begin:4.0f} s  {line}", flush=True),
-        )  # fmt: skip
+        )
     answer = json.dumps(result) + "\n" if options.json else text(result)
     options.output.write_text(answer, encoding="utf-8")
     print(options.output)

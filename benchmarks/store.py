@@ -93,9 +93,12 @@ def row(name: str, change: codec.Change, i: int, bases: int, unmerged: int) -> l
     """Cells of a table. bases: bytes that are not deltas. unmerged: all bytes before."""
     nbytes = change.nbytes[i] - bases
     return [
-        name, str(change.records[i]), f"{nbytes:,}", f"{nbytes / (unmerged - bases):.1%}",
+        name,
+        str(change.records[i]),
+        f"{nbytes:,}",
+        f"{nbytes / (unmerged - bases):.1%}",
         f"{1000 * change.restore_seconds[i]:.1f}",
-    ]  # fmt: skip
+    ]
 
 
 def digests(n: int) -> list[str]:

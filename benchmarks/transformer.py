@@ -220,9 +220,17 @@ def table(ways: list[Way], step: float) -> str:
             )
         )
     heads = (
-        "saved", "state, MB", "base, MB", "delta, MB", "state ÷ delta", "distance", "base, s",
-        "delta, s", "of a step", "extra memory, MB",
-    )  # fmt: skip
+        "saved",
+        "state, MB",
+        "base, MB",
+        "delta, MB",
+        "state ÷ delta",
+        "distance",
+        "base, s",
+        "delta, s",
+        "of a step",
+        "extra memory, MB",
+    )
     return markdown.table(heads, rows)
 
 

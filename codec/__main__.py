@@ -27,9 +27,13 @@ from .track import SCOPES
 
 _file = bench.checked(local_path)  # to write
 EXIT_CODES = {
-    SettingsError: WRONG_USE, StepNotFoundError: WRONG_USE, StepOrderError: WRONG_USE,
-    LccError: BAD_DATA, RoundTripError: BAD_DATA, ChildError: BAD_DATA,
-}  # fmt: skip
+    SettingsError: WRONG_USE,
+    StepNotFoundError: WRONG_USE,
+    StepOrderError: WRONG_USE,
+    LccError: BAD_DATA,
+    RoundTripError: BAD_DATA,
+    ChildError: BAD_DATA,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -80,32 +84,42 @@ def _parser() -> Parser:
 
 def _compress(own: Parser) -> None:
     own.add_argument(
-        "files", type=Path, nargs="+", metavar="FILE",
+        "files",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
         help="a .safetensors or .pt (read with weights_only) each; its step is the last whole "
         "number that all names have in the same place",
-    )  # fmt: skip
+    )
     own.add_argument(
-        "--steps", type=_steps, metavar="N,N,…",
+        "--steps",
+        type=_steps,
+        metavar="N,N,…",
         help="the steps of the files, in their order, instead; or order, for 0, 1, 2…",
-    )  # fmt: skip
+    )
     own.add_argument("-o", "--output", required=True, metavar="RUN", help="run.lcc")
     own.add_argument("--json", action="store_true", help="answer as one JSON object")
     own.add_argument("--bits", type=_bits, default=2, help="1 to 8, or all (default: 2)")
     own.add_argument(
-        "--budget", type=float,
+        "--budget",
+        type=float,
         help="instead of bits: the largest delta, as a share of the lossy tensors' float32 size",
-    )  # fmt: skip
+    )
     own.add_argument("--scope", choices=SCOPES, default="model", help="of one alphabet")
     own.add_argument("--coder", choices=CODERS, default="runlength")
     own.add_argument(
-        "--policy", action="append", default=[], metavar="PATTERN=HOW",
+        "--policy",
+        action="append",
+        default=[],
+        metavar="PATTERN=HOW",
         help="lossy, exact or skip for names like this; may be repeated",
-    )  # fmt: skip
+    )
     own.add_argument(
-        "--resume", action="store_true",
+        "--resume",
+        action="store_true",
         help="continue the chain that is there; files that it has at their steps are skipped, "
         "others must come after its newest step",
-    )  # fmt: skip
+    )
 
 
 def _command(sub: argparse._SubParsersAction[Parser], command: Command) -> Parser:

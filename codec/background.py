@@ -314,7 +314,7 @@ def _start(path: Location) -> tuple[subprocess.Popen[bytes], Line]:
             try:
                 process = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
-                )  # fmt: skip
+                )
             except BaseException:
                 ours.close()
                 raise

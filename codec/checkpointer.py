@@ -143,8 +143,10 @@ class Checkpointer:
             _log.warning(
                 "%s: %s: stored exactly, at full size. If these are weights, pass policy={%s}, or "
                 "save them below 'model'. Set them to 'exact' to silence this",
-                self._location, ", ".join(patterns), ", ".join(f"{p!r}: 'lossy'" for p in patterns),
-            )  # fmt: skip
+                self._location,
+                ", ".join(patterns),
+                ", ".join(f"{p!r}: 'lossy'" for p in patterns),
+            )
 
     def restore(self) -> dict[Any, Any] | None:
         """The state that a training loop goes on from: that of the newest step, None before the
@@ -225,11 +227,13 @@ class Front:
                 self._signatures = None
                 specs = (
                     spec_of(
-                        name, tensor, self._policy.is_lossy(name, parts.ties.get(name, ())),
+                        name,
+                        tensor,
+                        self._policy.is_lossy(name, parts.ties.get(name, ())),
                         family(name),
                     )
                     for name, tensor in parts.tensors.items()
-                )  # fmt: skip
+                )
                 self._layout = Layout(tuple(specs), parts.structure)
             self._looks, self._signatures = parts.looks, signatures
         return parts, self._layout

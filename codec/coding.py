@@ -202,9 +202,17 @@ def code(
     choice = tables.choose(m.counts, previous, -(-m.survivors.units // m.units))
     payload, streams, sums = _write(m, choice, segments, mode)
     e = Encoded(
-        payload, streams, m.units * UNIT, choice.table, choice.cached, choice.saved_bits,
-        m.levels, m.shape, m.bits, coder,
-    )  # fmt: skip
+        payload,
+        streams,
+        m.units * UNIT,
+        choice.table,
+        choice.cached,
+        choice.saved_bits,
+        m.levels,
+        m.shape,
+        m.bits,
+        coder,
+    )
     if e.payload_bits != choice.bits:
         raise StreamError(f"{m.survivors.n} codes made {e.payload_bits} bits, not {choice.bits}")
     return e, sums
@@ -364,9 +372,26 @@ def _write(
             coded = (last - first) * units * UNIT
         out = scratch.room(int(coded) * longest // 32 + 2 * (last - first) + 2)
         used = kernels.write(
-            first, last, units, s.n, s.marks, s.codes, words, near, escape, symbol_bits, out, sizes,
-            tracks, starts, all_levels, mode, sums[i], scratch.positions, scratch.moved,
-        )  # fmt: skip
+            first,
+            last,
+            units,
+            s.n,
+            s.marks,
+            s.codes,
+            words,
+            near,
+            escape,
+            symbol_bits,
+            out,
+            sizes,
+            tracks,
+            starts,
+            all_levels,
+            mode,
+            sums[i],
+            scratch.positions,
+            scratch.moved,
+        )
         payload.put(i, out[:used])
         s.leave(first * units, last * units)
 
@@ -397,11 +422,33 @@ def _read(
 
     def work(i: int, scratch: workers.Scratch) -> None:
         status[i] = kernels.read(
-            begins, sizes, *pieces[i], e.stream_elements, n, k, plain, one, many, two,
-            symbol_bits, runlength.FIRST_RUN, runlength.OPEN_BITS, scratch.states, scratch.listed,
-            scratch.positions, scratch.found, codes, sources, tracks, starts, levels, e.columns,
-            mode, sums[i], scratch.moved,
-        )  # fmt: skip
+            begins,
+            sizes,
+            *pieces[i],
+            e.stream_elements,
+            n,
+            k,
+            plain,
+            one,
+            many,
+            two,
+            symbol_bits,
+            runlength.FIRST_RUN,
+            runlength.OPEN_BITS,
+            scratch.states,
+            scratch.listed,
+            scratch.positions,
+            scratch.found,
+            codes,
+            sources,
+            tracks,
+            starts,
+            levels,
+            e.columns,
+            mode,
+            sums[i],
+            scratch.moved,
+        )
 
     workers.spread(work, len(pieces))
     if status.any():

@@ -83,9 +83,11 @@ def _exact_part(chain: Chain, entry: Entry) -> tuple[dict[str, Any], str]:
         if name.startswith(PREFIX)
     }
     answer = {
-        "step": entry.step, "bytes": record.nbytes, "exact_bytes": record.exact_nbytes,
+        "step": entry.step,
+        "bytes": record.nbytes,
+        "exact_bytes": record.exact_nbytes,
         "exact_tensors": tensors,
-    }  # fmt: skip
+    }
     largest = sorted(tensors, key=lambda name: -tensors[name])
     names = f": {names_of(largest)}" if tensors else ""
     share = 100 * record.exact_nbytes / record.nbytes
@@ -101,9 +103,11 @@ def verify(options: argparse.Namespace) -> int:
     report = chain.verify(Progress("checking"))
     if options.json:
         answer = {
-            "ok": report.ok, "bytes": report.nbytes,
-            "steps": report.steps, "problems": report.problems,
-        }  # fmt: skip
+            "ok": report.ok,
+            "bytes": report.nbytes,
+            "steps": report.steps,
+            "problems": report.problems,
+        }
         print(json.dumps(answer))
     else:
         for problem in report.problems:
@@ -167,9 +171,14 @@ def compress(options: argparse.Namespace) -> int:
                 with naming(path):
                     saved = chain.save(step, state)
                 rows.append(
-                    {"step": step, "source": str(path), "kind": saved.kind, "bytes": saved.nbytes,
-                     "full_bytes": saved.full_nbytes}
-                )  # fmt: skip
+                    {
+                        "step": step,
+                        "source": str(path),
+                        "kind": saved.kind,
+                        "bytes": saved.nbytes,
+                        "full_bytes": saved.full_nbytes,
+                    }
+                )
                 progress(len(rows), len(new))
         except BaseException as exc:
             if chain.step is not None:
@@ -177,10 +186,11 @@ def compress(options: argparse.Namespace) -> int:
             raise
         newest = chain.step
     answer = {
-        "output": where, "records": rows,
+        "output": where,
+        "records": rows,
         "steps": [{"step": step, "source": str(path)} for step, path in series],
         "skipped": [step for step, _ in sorted(planned.stored + planned.removed)],
-    }  # fmt: skip
+    }
     lines = [
         f"step {row['step']:>8}  {row['kind']:<5}  {row['bytes']:>12,} bytes  "
         f"{row['full_bytes'] / row['bytes']:>7.1f} x smaller  {row['source']}"
@@ -231,8 +241,10 @@ def _mappings(options: argparse.Namespace) -> list[Series]:
         try:
             found = mappings(options.files)
         except SettingsError as exc:
-            exc.add_note("give the steps of the files in their order: --steps 0,10,20 or, for "
-                         "0, 1, 2…, --steps order")  # fmt: skip
+            exc.add_note(
+                "give the steps of the files in their order: --steps 0,10,20 or, for "
+                "0, 1, 2…, --steps order"
+            )
             raise
     for step, _ in found[0]:
         check_step(step, None)
@@ -243,8 +255,10 @@ def _series(mappings: Sequence[Series], chain: Chain | None) -> Series:
     """The mapping that agrees with the chain; says so if it is not the usual one."""
     series = mapping_of(mappings, chain.steps if chain else ())
     if chain and series is not mappings[0]:
-        say(f"the last whole number of the names does not fit the steps of {chain.where}: another "
-            "one does, and is taken for the step")  # fmt: skip
+        say(
+            f"the last whole number of the names does not fit the steps of {chain.where}: another "
+            "one does, and is taken for the step"
+        )
     for step, _ in series:
         check_step(step, None)
     return series
@@ -264,8 +278,10 @@ def _show(series: Series, guessed: bool) -> None:
         if not numbers:
             say(f"its name has no whole number: it is step {step}; --steps gives another one")
         elif len(numbers) > 1:
-            say(f"its name has {len(numbers)} whole numbers: {step} is taken for the step; --steps "
-                "gives another one")  # fmt: skip
+            say(
+                f"its name has {len(numbers)} whole numbers: {step} is taken for the step; --steps "
+                "gives another one"
+            )
 
 
 def _show_skipped(planned: Plan, where: str) -> None:
@@ -274,8 +290,10 @@ def _show_skipped(planned: Plan, where: str) -> None:
         say(f"{len(planned.stored)} of {n} files skipped: {where} has them")
     if planned.removed:
         step, path = planned.removed[-1]
-        say(f"{len(planned.removed)} of {n} files skipped: {where} has no history before its "
-            f"oldest step any more: up to {path} (step {step})")  # fmt: skip
+        say(
+            f"{len(planned.removed)} of {n} files skipped: {where} has no history before its "
+            f"oldest step any more: up to {path} (step {step})"
+        )
 
 
 def _opened(
@@ -320,17 +338,19 @@ def _told(options: argparse.Namespace, change: Change) -> int:
     answer = {
         key: {"before": before, "after": after}
         for key, (before, after) in (
-            ("records", change.records), ("bytes", change.nbytes),
+            ("records", change.records),
+            ("bytes", change.nbytes),
             ("restore_seconds", change.restore_seconds),
         )
-    }  # fmt: skip
+    }
     was, now = ([f"{n:,}" for n in pair] for pair in zip(change.records, change.nbytes))
     seconds = [f"{1000 * s:.1f} ms" for s in change.restore_seconds]
     return _tell(
-        options, answer,
+        options,
+        answer,
         f"before: {was[0]} records, {was[1]} bytes, newest step restored in {seconds[0]}",
         f"after:  {now[0]} records, {now[1]} bytes, newest step restored in {seconds[1]}",
-    )  # fmt: skip
+    )
 
 
 def _tell(options: argparse.Namespace, answer: dict[str, Any], *lines: str) -> int:

@@ -319,9 +319,22 @@ def probe(sources, tracks, starts, keep, delta, count):
 
 @_compiled
 def collect(
-    sources, tracks, starts, first, last, keep, threshold, code_of_bin,
-    delta, marks, codes, numbers, count, low, high,
-):  # fmt: skip
+    sources,
+    tracks,
+    starts,
+    first,
+    last,
+    keep,
+    threshold,
+    code_of_bin,
+    delta,
+    marks,
+    codes,
+    numbers,
+    count,
+    low,
+    high,
+):
     """Find what the ``keep`` largest bins of u - track hold in the units first..last.
 
     threshold: uint32, at least 1: smaller magnitudes cannot be among them. It rises as more
@@ -524,9 +537,26 @@ def near_words(words, near):
 
 @_compiled
 def write(
-    first, last, units, n, marks, codes, words, near, escape, symbol_bits, out, sizes,
-    tracks, starts, levels, mode, sums, positions, scratch,
-):  # fmt: skip
+    first,
+    last,
+    units,
+    n,
+    marks,
+    codes,
+    words,
+    near,
+    escape,
+    symbol_bits,
+    out,
+    sizes,
+    tracks,
+    starts,
+    levels,
+    mode,
+    sums,
+    positions,
+    scratch,
+):
     """Code the streams first..last, and advance the track by what they say.
 
     units: of a stream. n: elements. words: uint32 (k,) for a plain code of the codes, or
@@ -610,15 +640,35 @@ def write(
                 if read - advanced >= np.uint64(BATCH):
                     if mode != 0:
                         segment = _advance(
-                            tracks, starts, segment, base, positions, codes[advanced:read],
-                            np.int64(read - advanced), levels, 0, mode, sums, scratch,
-                        )  # fmt: skip
+                            tracks,
+                            starts,
+                            segment,
+                            base,
+                            positions,
+                            codes[advanced:read],
+                            np.int64(read - advanced),
+                            levels,
+                            0,
+                            mode,
+                            sums,
+                            scratch,
+                        )
                     advanced = read
             if mode != 0:
                 segment = _advance(
-                    tracks, starts, segment, base, positions, codes[advanced:read],
-                    np.int64(read - advanced), levels, 0, mode, sums, scratch,
-                )  # fmt: skip
+                    tracks,
+                    starts,
+                    segment,
+                    base,
+                    positions,
+                    codes[advanced:read],
+                    np.int64(read - advanced),
+                    levels,
+                    0,
+                    mode,
+                    sums,
+                    scratch,
+                )
         if plain:
             run = np.uint64(min(units * UNIT, n - base)) - after
             if run != 0:
@@ -1250,10 +1300,34 @@ def _become(sources, tracks, starts, begin, end, changes):
 
 @_compiled
 def read(
-    begins, sizes, first, last, elements, n, n_levels, plain, one, many, two, symbol_bits,
-    first_run, open_bits, states, listed, positions, found, codes, sources, tracks, starts,
-    levels, columns, mode, sums, scratch,
-):  # fmt: skip
+    begins,
+    sizes,
+    first,
+    last,
+    elements,
+    n,
+    n_levels,
+    plain,
+    one,
+    many,
+    two,
+    symbol_bits,
+    first_run,
+    open_bits,
+    states,
+    listed,
+    positions,
+    found,
+    codes,
+    sources,
+    tracks,
+    starts,
+    levels,
+    columns,
+    mode,
+    sums,
+    scratch,
+):
     """Decode the streams first..last, and advance the track by them or write their codes.
 
     begins: int64, 8 x the address of each stream; 16 bytes behind its end can be read too.
@@ -1287,9 +1361,7 @@ def read(
                 following += 1
                 free -= 1
             states[k, 3] = 0
-        _fill(
-            states, reach, one, many, two, np.uint64(symbol_bits), first_run, open_bits, listed
-        )  # fmt: skip
+        _fill(states, reach, one, many, two, np.uint64(symbol_bits), first_run, open_bits, listed)
         for k in range(LANES):
             if states[k, 4] < 0:
                 continue
@@ -1324,9 +1396,19 @@ def read(
             elif m > 0:
                 segment = _segment_of(starts, before + positions[0])
                 _advance(
-                    tracks, starts, segment, before, positions, found, m, levels, columns, mode,
-                    sums, scratch,
-                )  # fmt: skip
+                    tracks,
+                    starts,
+                    segment,
+                    before,
+                    positions,
+                    found,
+                    m,
+                    levels,
+                    columns,
+                    mode,
+                    sums,
+                    scratch,
+                )
             if states[k, 0] == states[k, 1]:
                 if plain and states[k, 2] != limit:
                     return STREAM_ENDS_EARLY

@@ -21,9 +21,20 @@ MODELS = ("model", "model_state_dict", "state_dict", "module", "net", "network",
 STATISTICS = ("running_mean", "running_var")
 # Names that optimizers give to what they keep of each parameter.
 MOMENTS = (
-    "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "exp_inf", "momentum_buffer", "square_avg",
-    "grad_avg", "acc_delta", "sum", "prev", "mu", "nu", "master_weight",
-)  # fmt: skip
+    "exp_avg",
+    "exp_avg_sq",
+    "max_exp_avg_sq",
+    "exp_inf",
+    "momentum_buffer",
+    "square_avg",
+    "grad_avg",
+    "acc_delta",
+    "sum",
+    "prev",
+    "mu",
+    "nu",
+    "master_weight",
+)
 SUBSTANTIAL = 0.05  # of all floats that are not an optimizer's
 _WORD = re.compile("[A-Z]?[a-z]+|[A-Z]+")  # of optimizer_g, optG, OPT
 

@@ -128,9 +128,13 @@ class Buckets:
     def first(self, n: int) -> Buckets:
         """The n largest buckets alone."""
         return Buckets(
-            self.exponent[:n], self.sign[:n], self.min[:n], self.max[:n],
-            self.count[:n], self.level[:n],
-        )  # fmt: skip
+            self.exponent[:n],
+            self.sign[:n],
+            self.min[:n],
+            self.max[:n],
+            self.count[:n],
+            self.level[:n],
+        )
 
     @property
     def levels(self) -> NDArray[np.float32]:

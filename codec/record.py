@@ -194,9 +194,19 @@ def load(data: bytes, where: str) -> Record:
         expected = f"format {format_of(arrays)}, by what its values hold"
         raise MalformedRecordError(where, expected, found)
     return Record(
-        where, step, kind, digest, run or digest[:RUN], parent, track, len(data), metadata,
-        arrays, header, replaces,
-    )  # fmt: skip
+        where,
+        step,
+        kind,
+        digest,
+        run or digest[:RUN],
+        parent,
+        track,
+        len(data),
+        metadata,
+        arrays,
+        header,
+        replaces,
+    )
 
 
 def base_of(record: Record) -> tuple[Layout, Arrays, dict[str, int], tuple[str, ...]]:
@@ -225,9 +235,10 @@ def base_of(record: Record) -> tuple[Layout, Arrays, dict[str, int], tuple[str, 
     more = {"structure", "values", SENT} & set(record.arrays)
     if len(names) != len(tensors) or names | more != set(record.arrays):
         raise MalformedRecordError(
-            where, f"one array for each of {len(tensors)} tensors: {_some(names)}",
+            where,
+            f"one array for each of {len(tensors)} tensors: {_some(names)}",
             _some(record.arrays),
-        )  # fmt: skip
+        )
     for t in tensors:
         if not is_storable(t):
             found = f"{t.dtype!r} of {t.library!r}, lossy: {t.lossy}, family {t.family!r}"

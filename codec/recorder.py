@@ -281,9 +281,14 @@ class Recorder:
             if entry.step <= position.step:
                 self._since = self._since.and_then(entry.kind, entry.nbytes)
         self.tracker = Tracker.resume(
-            position.layout, position.state, position.tables,
-            self.bits, self.scope, self.coder, self.budget,
-        )  # fmt: skip
+            position.layout,
+            position.state,
+            position.tables,
+            self.bits,
+            self.scope,
+            self.coder,
+            self.budget,
+        )
 
     def _forget(self) -> None:
         """Remove what lies before the bases that are kept; where that fails, it stays."""
@@ -340,14 +345,23 @@ class Recorder:
         step = records.delta_of(record, tracker.layout, tracker.tables)
         try:
             records.apply_checked(
-                record, tracker.layout, step, tracker.state, tracker.sums, self._values,
-                change=False, meant=delta.sums,
-            )  # fmt: skip
+                record,
+                tracker.layout,
+                step,
+                tracker.state,
+                tracker.sums,
+                self._values,
+                change=False,
+                meant=delta.sums,
+            )
         except TrackDigestError as exc:
             error = examined(
-                exc, tracker, delta, step,
+                exc,
+                tracker,
+                delta,
+                step,
                 lambda: self._delta(tracker, record.step, arrays, values),
-            )  # fmt: skip
+            )
             if changed(tracker):
                 self.tracker = None  # the next save is a base
             raise error from exc
@@ -443,7 +457,18 @@ def _told(
         )
     stages = {name: end - begin for name, begin, end in zip(STAGES, ends, ends[1:])}
     return Saved(
-        record.step, record.kind, record.nbytes, layout.nbytes, ends[-1] - ends[0],
-        sum(e.levels.size - 1 for e in coded), (tables.count(False), tables.count(True)),
-        non_finite, delta, stages, commit, ends[0], record.exact_nbytes, layout.lossy_nbytes,
-    )  # fmt: skip
+        record.step,
+        record.kind,
+        record.nbytes,
+        layout.nbytes,
+        ends[-1] - ends[0],
+        sum(e.levels.size - 1 for e in coded),
+        (tables.count(False), tables.count(True)),
+        non_finite,
+        delta,
+        stages,
+        commit,
+        ends[0],
+        record.exact_nbytes,
+        layout.lossy_nbytes,
+    )

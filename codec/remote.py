@@ -36,10 +36,11 @@ WITHOUT_DIRECTORIES = (
     *("oss", "oci", "tos", "memory"),
 )
 PACKAGES = {
-    **dict.fromkeys(("s3", "s3a"), "fsspec s3fs"), **dict.fromkeys(("gs", "gcs"), "fsspec gcsfs"),
+    **dict.fromkeys(("s3", "s3a"), "fsspec s3fs"),
+    **dict.fromkeys(("gs", "gcs"), "fsspec gcsfs"),
     **dict.fromkeys(("az", "abfs", "abfss"), "fsspec adlfs"),
     **dict.fromkeys(READ_ONLY, "fsspec aiohttp requests"),
-}  # fmt: skip
+}
 
 
 class Remote:

@@ -28,9 +28,7 @@ RETRIES = 100  # of a reader, while somebody else merges or compacts
 
 # What zipfile raises on damaged or forged archives: encrypted members are RuntimeErrors,
 # newer zip versions NotImplementedErrors, offsets beyond the file any of the others.
-_ZIP_ERRORS = (
-    zipfile.BadZipFile, EOFError, OverflowError, RuntimeError, ValueError, struct.error
-)  # fmt: skip
+_ZIP_ERRORS = (zipfile.BadZipFile, EOFError, OverflowError, RuntimeError, ValueError, struct.error)
 
 
 @dataclass(frozen=True)

@@ -30,25 +30,56 @@ Arrays = dict[str, NDArray[Any]]
 
 # Name in a record -> dtype of the array that carries its bits.
 CARRIER = {
-    "F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16,
-    "F8_E4M3": np.uint8, "F8_E5M2": np.uint8, "F8_E4M3FNUZ": np.uint8, "F8_E5M2FNUZ": np.uint8,
-    "F8_E8M0": np.uint8, "C128": np.float64, "C64": np.complex64, "C32": np.uint32,
-    "BOOL": np.bool_, "I64": np.int64, "I32": np.int32, "I16": np.int16, "I8": np.int8,
-    "U64": np.uint64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8,
-}  # fmt: skip
+    "F64": np.float64,
+    "F32": np.float32,
+    "F16": np.float16,
+    "BF16": np.uint16,
+    "F8_E4M3": np.uint8,
+    "F8_E5M2": np.uint8,
+    "F8_E4M3FNUZ": np.uint8,
+    "F8_E5M2FNUZ": np.uint8,
+    "F8_E8M0": np.uint8,
+    "C128": np.float64,
+    "C64": np.complex64,
+    "C32": np.uint32,
+    "BOOL": np.bool_,
+    "I64": np.int64,
+    "I32": np.int32,
+    "I16": np.int16,
+    "I8": np.int8,
+    "U64": np.uint64,
+    "U32": np.uint32,
+    "U16": np.uint16,
+    "U8": np.uint8,
+}
 _BITS = {"BF16": "int16", "C32": "int32"}  # torch's dtype of as many bits, for numpy
 _BITS |= {name: "uint8" for name in CARRIER if name.startswith("F8")}
 _NAME_OF_NUMPY: dict[np.dtype[Any], str] = {
     np.dtype(v): k for k, v in CARRIER.items() if k not in (*_BITS, "C128")
 } | {np.dtype(np.complex128): "C128"}
 _NAME_OF_TORCH = {
-    "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16",
-    "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "float8_e4m3fnuz": "F8_E4M3FNUZ",
-    "float8_e5m2fnuz": "F8_E5M2FNUZ", "float8_e8m0fnu": "F8_E8M0", "complex128": "C128",
-    "complex64": "C64", "complex32": "C32", "bool": "BOOL",
-    "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8",
-    "uint64": "U64", "uint32": "U32", "uint16": "U16", "uint8": "U8",
-}  # fmt: skip
+    "float64": "F64",
+    "float32": "F32",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "float8_e4m3fnuz": "F8_E4M3FNUZ",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ",
+    "float8_e8m0fnu": "F8_E8M0",
+    "complex128": "C128",
+    "complex64": "C64",
+    "complex32": "C32",
+    "bool": "BOOL",
+    "int64": "I64",
+    "int32": "I32",
+    "int16": "I16",
+    "int8": "I8",
+    "uint64": "U64",
+    "uint32": "U32",
+    "uint16": "U16",
+    "uint8": "U8",
+}
 _NAMES: dict[str, Mapping[Any, str]] = {"numpy": _NAME_OF_NUMPY, "torch": _NAME_OF_TORCH}
 # Of other subclasses (masked arrays, matrices) an array would lose what makes them special.
 _ARRAYS = (np.ndarray, np.memmap)

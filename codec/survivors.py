@@ -216,9 +216,19 @@ def _collect(
     def work(i: int, scratch: workers.Scratch) -> None:
         nonlocal threshold
         reached[i] = kernels.collect(
-            segments.sources, segments.tracks, segments.starts, *pieces[i], keep, threshold,
-            noted, scratch.delta, s.marks, s.codes, s.numbers, *found.of(i),
-        )  # fmt: skip
+            segments.sources,
+            segments.tracks,
+            segments.starts,
+            *pieces[i],
+            keep,
+            threshold,
+            noted,
+            scratch.delta,
+            s.marks,
+            s.codes,
+            s.numbers,
+            *found.of(i),
+        )
         # Another piece may pass a lower one on: no matter, all of them are low enough. But what is
         # below the highest one was met in part only.
         threshold = max(threshold, reached[i])

@@ -232,8 +232,12 @@ class Tracker:
             tuple(groups[tensors] for tensors in shares if tensors in groups),
             {name: stored[name] for name in names if name in stored},
             tuple(name for name in names if name in non_finite),
-            self.bits, self.scope, self.coder, self.budget, sums,
-        )  # fmt: skip
+            self.bits,
+            self.scope,
+            self.coder,
+            self.budget,
+            sums,
+        )
 
     def _encode_group(
         self,

@@ -123,8 +123,10 @@ def train(folder: Path, arguments: list[str], kills: Sequence[tuple[int, float]]
         tuple(told(folder / "losses.csv")),
         torch.cat([tensor.flatten() for tensor in weights.values()]).double(),
         float(output.split()[-1]),
-        killed, nbytes, full,
-    )  # fmt: skip
+        killed,
+        nbytes,
+        full,
+    )
 
 
 def kill(folder: Path, arguments: list[str], step: int, after: float) -> bool:

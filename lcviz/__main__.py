@@ -154,16 +154,20 @@ def _parser() -> Parser:
         )
         shown.add_argument("--csv", action="store_true", help="all rows as CSV")
     check = sub.add_parser(
-        "receipt", help="check a receipt of the dashboard against its archive",
+        "receipt",
+        help="check a receipt of the dashboard against its archive",
         description="Hashes the archive and every record of it, rebuilds every step, and compares "
         "all that with the receipt.",
-    )  # fmt: skip
+    )
     check.set_defaults(experiment=None)
     check.add_argument("receipt", type=Path, metavar="FILE", help="the receipt, a .json")
     check.add_argument(
-        "archive", type=Path, nargs="?", metavar="ARCHIVE",
+        "archive",
+        type=Path,
+        nargs="?",
+        metavar="ARCHIVE",
         help="the .lcc.zip (default: the one it names, in the same folder)",
-    )  # fmt: skip
+    )
     check.add_argument("--json", action="store_true", help="answer as one JSON object")
     return parser
 

@@ -115,12 +115,17 @@ def _compress(
             file = files.get(step)
             found.append(
                 Compared(
-                    step, file.name if file else "", saved.kind, saved.nbytes, saved.full_nbytes,
+                    step,
+                    file.name if file else "",
+                    saved.kind,
+                    saved.nbytes,
+                    saved.full_nbytes,
                     file.nbytes if file else None,
                     zipped_nbytes(file.source) if file and deflates else None,
-                    *errors(now, track, live, first), digest_of(now, track),
+                    *errors(now, track, live, first),
+                    digest_of(now, track),
                 )
-            )  # fmt: skip
+            )
     place.take(taken)
     codec.Chain(path).pack(archive)
     data = archive.read_bytes()
@@ -140,10 +145,15 @@ def _compress(
 def _receipt(opened: Opened, how: How, package: Package, found: list[Compared]) -> Receipt:
     brought = [opened.archive] if opened.archive else opened.files
     files = [
-        {"name": f.name, "step": f.step, "bytes": f.nbytes, "sha256": f.sha256,
-         "under": list(f.under)}
+        {
+            "name": f.name,
+            "step": f.step,
+            "bytes": f.nbytes,
+            "sha256": f.sha256,
+            "under": list(f.under),
+        }
         for f in brought
-    ]  # fmt: skip
+    ]
     what = plural(len(files), "checkpoint file") if opened.files else "The states of a chain"
     more: Receipt = {"files": files, "full_bytes": sum(c.full_nbytes for c in found)}
     return of_files(package, what, asdict(how), more)

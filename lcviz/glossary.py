@@ -285,7 +285,7 @@ GROUPS: dict[str, tuple[Term, ...]] = {
             ("asynchronous",),
         ),
     ),
-}  # fmt: skip
+}
 
 TERMS = {term.name: term for group in GROUPS.values() for term in group}
 _FORMS = {

@@ -24,8 +24,13 @@ import demo_models
 from .lab.progress import Progress
 
 IDLE, WAITING, WORKING, DONE, STOPPED, FAILED = (
-    "idle", "waiting", "working", "done", "stopped", "failed",
-)  # fmt: skip
+    "idle",
+    "waiting",
+    "working",
+    "done",
+    "stopped",
+    "failed",
+)
 ACTIVE = (WAITING, WORKING)
 WATCH_SECONDS = 20.0
 MAX_WAITING = 6  # behind the one that is being done

@@ -69,7 +69,11 @@ def _training(task: Task, settings: Settings) -> demo_models.Training:
 def _checkpointer(settings: Settings, path: Path, *, resume: bool = False) -> codec.Checkpointer:
     s = settings
     return codec.Checkpointer(
-        path, s.bits, s.scope, s.coder, budget=s.budget,
+        path,
+        s.bits,
+        s.scope,
+        s.coder,
+        budget=s.budget,
         base_every=None,  # what is shown are deltas
         resume=resume,
-    )  # fmt: skip
+    )

@@ -57,10 +57,13 @@ def odd(files: Sequence[OwnFile]) -> tuple[str, ...]:
             other = {n for n in usual.keys() & file.tensors.keys() if usual[n] != file.tensors[n]}
             parts = [
                 f"{what} {', '.join(sorted(names)[:3])}" + (" and more" if len(names) > 3 else "")
-                for what, names in (("it lacks", lacks), ("it also has", more),
-                                    ("of another shape or dtype are", other))
+                for what, names in (
+                    ("it lacks", lacks),
+                    ("it also has", more),
+                    ("of another shape or dtype are", other),
+                )
                 if names
-            ]  # fmt: skip
+            ]
             found.append(
                 f"{file.name} has other tensors than {plural(kinds.most_common(1)[0][1], 'other')}"
                 f": {'; '.join(parts)}. A base is written there."

@@ -76,8 +76,10 @@ class Reader:
         script = Path(__file__).with_name("unpickle.py")
         self._process = subprocess.Popen(
             [sys.executable, "-I", str(script)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
 
     def _answer(self, seconds: float, look: Callable[[], None]) -> dict[str, Any] | None:
         """A line of the process; None if it has ended, or said nothing for so long."""

@@ -34,8 +34,20 @@ VERSION = 1
 MOST_BYTES = 16 * 2**20  # of a receipt that is read: 100,000 records take as much
 PACKAGES = ("numpy", "torch", "numba", "safetensors", "scikit-learn")
 SOURCES = (codec, demo_models)  # the code that decides the bytes
-_DECIDES = ("model", "data", "optimizer", "lr", "momentum", "batch_size", "seed", "interval",
-            "bits", "scope", "coder", "budget")  # fmt: skip
+_DECIDES = (
+    "model",
+    "data",
+    "optimizer",
+    "lr",
+    "momentum",
+    "batch_size",
+    "seed",
+    "interval",
+    "bits",
+    "scope",
+    "coder",
+    "budget",
+)
 
 # How people read what a receipt says in the code's own words.
 _OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
@@ -136,9 +148,7 @@ def _common(of: str, package: Package, full_nbytes: int) -> Receipt:
         "receipt": VERSION,
         "of": of,
         "made": told_at(datetime.now(UTC).timestamp()),
-        "archive": {
-            "file": package.file, "bytes": len(package.data), "sha256": package.sha256
-        },
+        "archive": {"file": package.file, "bytes": len(package.data), "sha256": package.sha256},
         "records": records,
         "tracks": {str(s): track for s, track in zip(package.steps, package.tracks, strict=True)},
         "sizes": {
@@ -152,14 +162,19 @@ def _common(of: str, package: Package, full_nbytes: int) -> Receipt:
             "and compared with the tracks that were saved.",
         },
         "machine": {
-            "cpu": on["cpu"], "cores": on["cores"], "system": on["system"],
-            "torch_threads": 1, "codec_threads": codec.threads(),
+            "cpu": on["cpu"],
+            "cores": on["cores"],
+            "system": on["system"],
+            "torch_threads": 1,
+            "codec_threads": codec.threads(),
         },
-        "versions": on["versions"] | {"format": FORMAT} | {
+        "versions": on["versions"]
+        | {"format": FORMAT}
+        | {
             f"{package.__name__} (SHA-256 of its source)": source_digest(package)
             for package in SOURCES
         },
-    }  # fmt: skip
+    }
 
 
 def told_at(seconds: float) -> str:
@@ -270,32 +285,53 @@ def rows(receipt: Receipt) -> list[tuple[str, str]]:
         data, k = receipt["data"], s["interval"]
         every = "every iteration" if k == 1 else f"every {k} iterations"
         found += [
-            ("Training", f"{_OPTIMIZERS.get(s['optimizer'], s['optimizer'])}, learning rate "
-             f"{s['lr']:g}{momentum}, batch size {s['batch_size']}, seed {s['seed']}, "
-             f"saved {every} up to {s['last_step']}"),
-            ("Data", f"{data['title']}: {data['examples'][0]:,} examples to train on, "
-             f"{data['examples'][1]:,} held out; SHA-256 {data['sha256']}"),
+            (
+                "Training",
+                f"{_OPTIMIZERS.get(s['optimizer'], s['optimizer'])}, learning rate "
+                f"{s['lr']:g}{momentum}, batch size {s['batch_size']}, seed {s['seed']}, "
+                f"saved {every} up to {s['last_step']}",
+            ),
+            (
+                "Data",
+                f"{data['title']}: {data['examples'][0]:,} examples to train on, "
+                f"{data['examples'][1]:,} held out; SHA-256 {data['sha256']}",
+            ),
             ("Model", f"{receipt['model']['parameters']:,} parameters"),
-        ]  # fmt: skip
+        ]
     elif receipt["of"] == "files":
         found += [("Files", f"{len(receipt['files'])}, the SHA-256 of each in the file")]
-    versions = ", ".join(f"{k} {v[:16] if 'SHA' in k else v}" for k, v in
-                         ((k, str(v)) for k, v in receipt["versions"].items()))  # fmt: skip
+    versions = ", ".join(
+        f"{k} {v[:16] if 'SHA' in k else v}"
+        for k, v in ((k, str(v)) for k, v in receipt["versions"].items())
+    )
     return [
         *found,
-        ("Kept", f"{kept}, buckets over {_SCOPES.get(s['scope'], s['scope'])}, "
-         f"{_CODERS.get(s['coder'], s['coder'])}"),
+        (
+            "Kept",
+            f"{kept}, buckets over {_SCOPES.get(s['scope'], s['scope'])}, "
+            f"{_CODERS.get(s['coder'], s['coder'])}",
+        ),
         ("Archive", f"{sizes['archive']:,} bytes, SHA-256 {receipt['archive']['sha256']}"),
-        ("Records", f"{len(receipt['records'])}, {sizes['records']:,} bytes; the SHA-256 of each "
-         "in the file"),
-        ("Steps", f"{len(receipt['tracks'])}, the track digest of each in the file; "
-         f"{sizes['float32']:,} bytes in float32"),
+        (
+            "Records",
+            f"{len(receipt['records'])}, {sizes['records']:,} bytes; the SHA-256 of each "
+            "in the file",
+        ),
+        (
+            "Steps",
+            f"{len(receipt['tracks'])}, the track digest of each in the file; "
+            f"{sizes['float32']:,} bytes in float32",
+        ),
         ("Verified", f"{receipt['verified']['at']}: {receipt['verified']['what']}"),
         ("Reproducible", receipt["reproducible"]),
-        ("Machine", f"{on['cpu']}, {_plural(on['cores'], 'core')}, {on['system']}; "
-         f"{_plural(on['torch_threads'], 'thread')} of torch, {on['codec_threads']} of the codec"),
+        (
+            "Machine",
+            f"{on['cpu']}, {_plural(on['cores'], 'core')}, {on['system']}; "
+            f"{_plural(on['torch_threads'], 'thread')} of torch, "
+            f"{on['codec_threads']} of the codec",
+        ),
         ("Versions", versions),
-    ]  # fmt: skip
+    ]
 
 
 def _plural(n: int, noun: str) -> str:

@@ -240,11 +240,25 @@ if __name__ == "__main__":
 def reproducing(receipt: Receipt) -> str:
     """The script that makes the chain of a receipt again."""
     s, of_run = receipt["settings"], receipt["of"] == "run"
-    constants = {"BITS": s["bits"], "SCOPE": s["scope"], "CODER": s["coder"],
-                 "BUDGET": s["budget"], "BASE_EVERY": s["base_every"]}  # fmt: skip
+    constants = {
+        "BITS": s["bits"],
+        "SCOPE": s["scope"],
+        "CODER": s["coder"],
+        "BUDGET": s["budget"],
+        "BASE_EVERY": s["base_every"],
+    }
     if of_run:
-        names = ("model", "data", "optimizer", "lr", "momentum", "batch_size", "seed", "interval",
-                 "last_step")  # fmt: skip
+        names = (
+            "model",
+            "data",
+            "optimizer",
+            "lr",
+            "momentum",
+            "batch_size",
+            "seed",
+            "interval",
+            "last_step",
+        )
         constants |= {name.upper(): s[name] for name in names}
         constants |= {"RESTARTED_AT": s["resumed_at"], "DATA_SHA256": receipt["data"]["sha256"]}
         folder = receipt["data"]["from_folder"]
@@ -274,9 +288,13 @@ def reproducing(receipt: Receipt) -> str:
         stated += "SOURCES = (codec,)"
     text = _HEAD + (_TRAINING if of_run else _COMPRESSING) + _TAIL
     for mark, value in (
-        ("@IMPORTS@", imports), ("@USAGE@", usage), ("@RECEIPT@", RECEIPT),
-        ("@ARGUMENT@", argument), ("@WHAT@", what), ("@CONSTANTS@", stated),
-    ):  # fmt: skip
+        ("@IMPORTS@", imports),
+        ("@USAGE@", usage),
+        ("@RECEIPT@", RECEIPT),
+        ("@ARGUMENT@", argument),
+        ("@WHAT@", what),
+        ("@CONSTANTS@", stated),
+    ):
         text = text.replace(mark, value)
     return text
 

@@ -384,9 +384,13 @@ class Run:
     def _save(self, train_loss: float) -> None:
         """Save through the codec, take the delta apart, and measure if there is time."""
         taken = take(
-            self.task, self._checkpointer, self._start, self._iteration, train_loss,
+            self.task,
+            self._checkpointer,
+            self._start,
+            self._iteration,
+            train_loss,
             self._train_seconds - self._train_seconds_saved,
-        )  # fmt: skip
+        )
         self._live, self._track = taken.states.live, taken.track
         checkpoint = taken.checkpoint
         with self._condition:

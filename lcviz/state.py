@@ -284,6 +284,10 @@ def scrolling(table: pd.DataFrame, key: str, height: int | Literal["auto"] = "au
     """A table that scrolls where it is long, its whole numbers grouped. height: in pixels."""
     grouped = st.column_config.NumberColumn(format="localized")
     st.dataframe(
-        table, key=key, hide_index=True, height=height, placeholder="–",
+        table,
+        key=key,
+        hide_index=True,
+        height=height,
+        placeholder="–",
         column_config=dict.fromkeys(table.select_dtypes("integer"), grouped),
-    )  # fmt: skip
+    )

@@ -33,9 +33,13 @@ class Taken:
 
 
 def take(
-    task: Task, checkpointer: codec.Checkpointer, start: Arrays, iteration: int,
-    train_loss: float, train_seconds: float,
-) -> Taken:  # fmt: skip
+    task: Task,
+    checkpointer: codec.Checkpointer,
+    start: Arrays,
+    iteration: int,
+    train_loss: float,
+    train_seconds: float,
+) -> Taken:
     """Save the task's model through the codec.
 
     start: u₀, see `living.Living`. train_loss, train_seconds: see `Checkpoint`. Raises what

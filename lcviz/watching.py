@@ -244,9 +244,7 @@ class Watch:
         found, problem = {}, ""
         try:
             noticed = time.time_ns() if afar and now.reached else 0
-            found = heads(
-                self.chain(now), now.folder, known.heads, noticed, hear if afar else None
-            )  # fmt: skip
+            found = heads(self.chain(now), now.folder, known.heads, noticed, hear if afar else None)
         except codec.ChainNotFoundError:
             pass  # not yet
         except codec.LccError as exc:

@@ -71,29 +71,35 @@ def _number(page: Page, i: int) -> None:
 
 CONTROLS: dict[str, tuple[str, str, Act]] = {  # name -> page and view, what changes, what is done
     "Live, step looked into": (
-        "", ".st-key-panel-buckets .stEChartsChart svg",
+        "",
+        ".st-key-panel-buckets .stEChartsChart svg",
         _slider("[data-testid=stMain]", "ArrowLeft"),
     ),
     "Live, paper's code": (
-        "", ".st-key-panel-huffman .stEChartsChart svg", _switch("Show the paper's code"),
+        "",
+        ".st-key-panel-huffman .stEChartsChart svg",
+        _switch("Show the paper's code"),
     ),
     "Live, data tables": ("", ".st-key-inside", _switch("Show data tables")),
     "Live, a bucket highlighted": ("", ".st-key-panel-bits .stEChartsChart svg", _bucket),
     "Learn, bits": (
-        "learn?everything=true", ".st-key-promotion",
+        "learn?everything=true",
+        ".st-key-promotion",
         _slider(".st-key-learn_bits", "ArrowRight", "ArrowLeft"),
     ),
     "Learn, a number": ("learn?everything=true", ".st-key-delta", _number),
     "Tune, bits of B": (
-        "tune|A against B", ".st-key-tune-ab",
+        "tune|A against B",
+        ".st-key-tune-ab",
         _slider(".st-key-tune_b_bits", "ArrowRight", "ArrowLeft"),
     ),
     "Tune, coder of B": ("tune|A against B", ".st-key-tune-ab", _radio(".st-key-tune_b_coder")),
     "Tune, buckets kept": (
-        "tune|Bucket by bucket", ".st-key-tune-kept-numbers",
+        "tune|Bucket by bucket",
+        ".st-key-tune-kept-numbers",
         _slider("[data-testid=stMain]", "ArrowRight", "ArrowLeft"),
     ),
-}  # fmt: skip
+}
 
 
 def seconds(browser: Browser, url: str, name: str, times: int) -> Iterator[float]:

@@ -147,9 +147,19 @@ class Visitor:
             action: Callable[[], None] = self.start
         else:
             action = self._random.choice(
-                [self.pause_or_play, self.pause_or_play, self.step, self.start, self.reload,
-                 self.visit, self.visit, self.follow, self.leave, self.come_back]
-            )  # fmt: skip
+                [
+                    self.pause_or_play,
+                    self.pause_or_play,
+                    self.step,
+                    self.start,
+                    self.reload,
+                    self.visit,
+                    self.visit,
+                    self.follow,
+                    self.leave,
+                    self.come_back,
+                ]
+            )
             if self.run is None and action in (self.pause_or_play, self.step):
                 action = self.visit
         self._said[action.__name__] += 1

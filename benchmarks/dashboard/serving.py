@@ -80,9 +80,12 @@ def server(script: str) -> Iterator[Server]:
     command += ["--server.port", str(port), "--server.fileWatcherType", "none"]
     with tempfile.TemporaryDirectory() as folder, (Path(folder) / "log").open("wb") as log:
         process = subprocess.Popen(
-            command, cwd=ROOT, env=os.environ | {"TMPDIR": folder},
-            stdout=log, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            command,
+            cwd=ROOT,
+            env=os.environ | {"TMPDIR": folder},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
         try:
             for _ in range(600):
                 with contextlib.suppress(OSError):

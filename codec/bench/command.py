@@ -36,13 +36,19 @@ PACKAGES = ("numpy", "numba", "llvmlite", "xxhash")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     parser.add_argument(
-        "--sizes", type=checked(parse_sizes), default=SIZES, metavar="N,N,…",
+        "--sizes",
+        type=checked(parse_sizes),
+        default=SIZES,
+        metavar="N,N,…",
         help=f"parameters; k and M are powers of two (default: {SIZES})",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--data", type=checked(parse_data), default=DATA, metavar="NAME:BITS,…",
+        "--data",
+        type=checked(parse_data),
+        default=DATA,
+        metavar="NAME:BITS,…",
         help=f"mlp, lap or gauss, and how many bits (default: {DATA})",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--threads", type=_positive, metavar="N", help="default: one for each processor"
     )
@@ -53,10 +59,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--peers", action="store_true", help="beside other packages; only in the repository"
     )
     parser.add_argument(
-        "--growth", type=checked(parse_sizes), nargs="?", metavar="N,N,…",
+        "--growth",
+        type=checked(parse_sizes),
+        nargs="?",
+        metavar="N,N,…",
         const=parse_sizes(scaling.SIZES),
         help=f"also growth (at {scaling.SIZES}), peak memory and a cold start",
-    )  # fmt: skip
+    )
     parser.add_argument("--json", action="store_true", help="answer as one JSON object")
     parser.add_argument(
         "-o", "--output", type=checked(local_path), metavar="FILE", help="write the answer there"
@@ -75,9 +84,14 @@ def run(options: argparse.Namespace) -> int:
             raise SettingsError(f"--peers works only in the root of the repository: {exc}") from exc
     with using(options.threads or threads()):
         result = collect(
-            options.sizes, options.data, options.rounds, peers, options.growth,
-            shlex.join(["python", "-m", "codec", *sys.argv[1:]]), say,
-        )  # fmt: skip
+            options.sizes,
+            options.data,
+            options.rounds,
+            peers,
+            options.growth,
+            shlex.join(["python", "-m", "codec", *sys.argv[1:]]),
+            say,
+        )
     answer = json.dumps(result) + "\n" if options.json else markdown.report(result)
     if options.output:
         publish(options.output, lambda file: file.write(answer.encode()), overwrite=True)
@@ -111,11 +125,11 @@ def collect(
         "rounds": rounds,
         "machine": machine(packages),
         "lc_checkpoint": peers.lc_checkpoint() if peers else None,
-        "cases": list(
-            cases.run(sizes, data, rounds, peers.tools if peers else None, tell)
-        ),
-        "growth": [], "memory": [], "cold_start": [],
-    }  # fmt: skip
+        "cases": list(cases.run(sizes, data, rounds, peers.tools if peers else None, tell)),
+        "growth": [],
+        "memory": [],
+        "cold_start": [],
+    }
     if growth:
         result["growth"] = scaling.growth(growth, rounds, tell)
         result["memory"] = list(_memory(data, min(MEMORY, max(growth)), tell))
@@ -138,9 +152,12 @@ def machine(packages: Iterable[str] = PACKAGES) -> dict[str, Any]:
             versions[name] = importlib.metadata.version(name)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
-        "cpu": cpu, "cores": cores, "memory": memory,
-        "system": platform.platform(terse=True), "versions": versions,
-    }  # fmt: skip
+        "cpu": cpu,
+        "cores": cores,
+        "memory": memory,
+        "system": platform.platform(terse=True),
+        "versions": versions,
+    }
 
 
 @contextmanager

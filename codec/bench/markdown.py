@@ -74,12 +74,15 @@ def lc_checkpoint(found: Mapping[str, Any]) -> str:
     text = f"## The package lc_checkpoint, {found['n']:,} elements of lap:3\n\n"
     rows = [
         [
-            name, bits(f["bits"]), f"{1e3 * f['encode']:.1f}", f"{1e3 * f['decode']:.1f}",
+            name,
+            bits(f["bits"]),
+            f"{1e3 * f['encode']:.1f}",
+            f"{1e3 * f['decode']:.1f}",
             f"{100 * f['error']:.2f} %",
         ]
         for name, f in (("ours", found["ours"]), ("lc_checkpoint", found["theirs"]))
         if f
-    ]  # fmt: skip
+    ]
     head = ["", "bits a parameter", "encode, ms", "decode, ms", "lost, of the delta's norm"]
     problem = f"\nlc_checkpoint gave no result: {found['problem']}\n" if found["problem"] else ""
     return text + table(head, rows) + problem

@@ -105,12 +105,14 @@ def copies(sample: Sample, out: Floats, copy: Copier) -> Tools:
     return Tools(
         [
             Task(
-                name, "copy", partial(move, out, sample.state),
+                name,
+                "copy",
+                partial(move, out, sample.state),
                 partial(lambda _, name: same(out, sample.state, name), name=name),
             )
             for name, move in kinds
         ]
-    )  # fmt: skip
+    )
 
 
 def ours(

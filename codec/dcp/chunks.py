@@ -133,9 +133,10 @@ def with_ties(chunks: Sequence[Chunk], rules: Rules, planner: SavePlanner) -> li
         return chunk.spec and (chunk.spec.dtype, chunk.spec.shape)
 
     exact = [
-        c for c in chunks
+        c
+        for c in chunks
         if c.spec and c.spec.dtype in LOSSY_DTYPES and rules.is_exact(c.item.index.fqn)
-    ]  # fmt: skip
+    ]
     kinds = set(map(kind, exact))
     alike = [c for c in chunks if c.is_lossy and kind(c) in kinds]
     if not alike:

@@ -7,7 +7,12 @@ from .stages import Breakdown, RemovedBucket
 from .tuning import Tune
 
 EXPERIMENTS: tuple[Experiment, ...] = (
-    Breakdown(), RemovedBucket(), Recovery(), Repeated(), Overhead(), Tune(),
-)  # fmt: skip
+    Breakdown(),
+    RemovedBucket(),
+    Recovery(),
+    Repeated(),
+    Overhead(),
+    Tune(),
+)
 
 __all__ = ["EXPERIMENTS", "Experiment"]

@@ -57,10 +57,12 @@ def workload_arguments(parser: argparse.ArgumentParser, seeds: int = 5) -> None:
         help=f"of {', '.join(MODELS)} (default: all)",
     )
     parser.add_argument(
-        "--data", choices=list(DATASETS), metavar="NAME",
+        "--data",
+        choices=list(DATASETS),
+        metavar="NAME",
         help=f"of {', '.join(DATASETS)}, for the models that can take it (default: mnist for image "
         "models if --folder is given, else what is built in)",
-    )  # fmt: skip
+    )
     parser.add_argument("--folder", help="where MNIST, MovieLens or Jester files are")
     parser.add_argument("--seed", type=int, default=0, help="the first one (default: 0)")
     parser.add_argument(
@@ -72,25 +74,36 @@ def series_arguments(parser: argparse.ArgumentParser, iterations: int = 100) -> 
     """A training of one seed, or checkpoints of the user's own."""
     workload_arguments(parser, seeds=1)
     parser.add_argument(
-        "--own", type=Path, nargs="+", metavar="PATH",
+        "--own",
+        type=Path,
+        nargs="+",
+        metavar="PATH",
         help="instead of a training: a folder of your checkpoints, files, or a chain",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--policy", action="append", default=[], metavar="PATTERN=HOW",
+        "--policy",
+        action="append",
+        default=[],
+        metavar="PATTERN=HOW",
         help="lossy, exact or skip for names like this in your checkpoints; may be repeated",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--iterations", type=whole(1), default=iterations,
+        "--iterations",
+        type=whole(1),
+        default=iterations,
         help=f"of a training (default: {iterations})",
-    )  # fmt: skip
+    )
 
 
 def choice_arguments(parser: argparse.ArgumentParser) -> None:
     """What is chosen in advance, where an experiment does not try every setting."""
     parser.add_argument(
-        "--interval", type=whole(1), default=1, metavar="K",
+        "--interval",
+        type=whole(1),
+        default=1,
+        metavar="K",
         help="iterations between checkpoints (default: 1)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--scope", choices=SCOPES, default="model", help="of one alphabet (default: model)"
     )

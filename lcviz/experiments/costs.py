@@ -41,9 +41,12 @@ class Overhead:
             "--bits", type=bits, default=2, metavar="X", help="1 to 8, or all (default: 2)"
         )
         parser.add_argument(
-            "--fail-at", type=whole(1), default=7, metavar="T",
+            "--fail-at",
+            type=whole(1),
+            default=7,
+            metavar="T",
             help="of the sum below the table (default: 7, the paper's)",
-        )  # fmt: skip
+        )
 
     def trials(self, options: argparse.Namespace) -> list[list[Any]]:
         """See `Experiment`."""
@@ -64,20 +67,38 @@ class Overhead:
 
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
         """See `Experiment`."""
-        head = ["saved every iteration", "", "ms an iteration", "above it", "ms in save",
-                *(f"{stage}, ms" for stage in STAGES), "bytes", "saved"]  # fmt: skip
+        head = [
+            "saved every iteration",
+            "",
+            "ms an iteration",
+            "above it",
+            "ms in save",
+            *(f"{stage}, ms" for stage in STAGES),
+            "bytes",
+            "saved",
+        ]
         lines, sums = [], []
         medians: dict[tuple[str, str], dict[str, float]] = {}
         for (model, mode), own in grouped(rows, "model", "mode"):
-            keys = ("iteration", "above", "call", "nbytes", "saved",
-                    *(f"{stage}_seconds" for stage in STAGES))  # fmt: skip
+            keys = (
+                "iteration",
+                "above",
+                "call",
+                "nbytes",
+                "saved",
+                *(f"{stage}_seconds" for stage in STAGES),
+            )
             m = {key: statistics.median(r[key] for r in own) for key in keys}
             medians[model, mode] = m
             cells = ["–"] * (3 + len(STAGES))
             if mode != NONE:
                 stages = [f"{1e3 * m[f'{stage}_seconds']:.2f}" for stage in STAGES]
-                cells = [f"{1e3 * m['call']:.2f}", *stages, f"{m['nbytes']:,.0f}",
-                         f"{m['saved']:.0%}"]  # fmt: skip
+                cells = [
+                    f"{1e3 * m['call']:.2f}",
+                    *stages,
+                    f"{m['nbytes']:,.0f}",
+                    f"{m['saved']:.0%}",
+                ]
             lines.append(
                 [TITLES[model], mode, f"{1e3 * m['iteration']:.2f}", f"{m['above']:+.1%}", *cells]
             )

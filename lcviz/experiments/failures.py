@@ -86,9 +86,11 @@ class Recovery:
         methods = [Method("full")]
         for most in options.shares:
             methods += [
-                Method("scar", most), Method("topn", most),
-                Method("lc", most, coder="huffman"), Method("lc", most),
-            ]  # fmt: skip
+                Method("scar", most),
+                Method("topn", most),
+                Method("lc", most, coder="huffman"),
+                Method("lc", most),
+            ]
         methods += [Method("lc", bits=bits) for bits in (2, 3)]
         outcomes = fail_and_recover(workload_of(options, model), seed, methods, failure, tell)
         told = about(options, model, seed) | {"cap": options.cap}
@@ -111,9 +113,12 @@ class Repeated:
         """See `Experiment`."""
         workload_arguments(parser)
         parser.add_argument(
-            "--share", type=share, default=0.05, metavar="S",
+            "--share",
+            type=share,
+            default=0.05,
+            metavar="S",
             help="of float32 that a checkpoint may take (default: 0.05)",
-        )  # fmt: skip
+        )
         parser.add_argument(
             "--failures", type=whole(1), default=10, help="of a training (default: 10)"
         )
@@ -129,9 +134,12 @@ class Repeated:
         """See `Experiment`."""
         model, seed = trial
         methods = [
-            Method("full"), Method("scar", options.share), Method("topn", options.share),
-            Method("lc", options.share, coder="huffman"), Method("lc", options.share),
-        ]  # fmt: skip
+            Method("full"),
+            Method("scar", options.share),
+            Method("topn", options.share),
+            Method("lc", options.share, coder="huffman"),
+            Method("lc", options.share),
+        ]
         of = workload_of(options, model)
         found = fail_repeatedly(of, seed, methods, options.failures, options.iterations, tell)
         return [about(options, model, seed) | _row(endured) for endured in found]
@@ -208,10 +216,11 @@ def compared(rows: Sequence[Row]) -> str:
         for key, words in (("rework", "on the trend"), ("rework_raw", "without smoothing")):
             capped = {r["name"] for r in own if r[key] >= r["cap"]}
             means = {
-                name: mean([mean([r[key] for r in mine]).value
-                            for _, mine in grouped(same, "model")]).value
+                name: mean(
+                    [mean([r[key] for r in mine]).value for _, mine in grouped(same, "model")]
+                ).value
                 for (name,), same in grouped(own, "name")
-            }  # fmt: skip
+            }
             least = means[OURS]
             told = {}
             for name, value in means.items():

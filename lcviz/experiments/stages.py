@@ -77,8 +77,16 @@ class Breakdown:
 
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
         """See `Experiment`."""
-        head = ["float32 bytes saved by", "x", "symbols", "E", "E+P", "E+P+H", "run-length",
-                "entropy of H"]  # fmt: skip
+        head = [
+            "float32 bytes saved by",
+            "x",
+            "symbols",
+            "E",
+            "E+P",
+            "E+P+H",
+            "run-length",
+            "entropy of H",
+        ]
         lines = []
         of_models: dict[Any, list[list[float]]] = {}
         for (model, x), own in grouped(rows, "model", "bits"):
@@ -128,19 +136,29 @@ class RemovedBucket:
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
         """See `Experiment`."""
         parts = []
-        head = ["without bucket", "members", "kept", "loss", "distance", "loss, and smaller",
-                "distance, and smaller"]  # fmt: skip
+        head = [
+            "without bucket",
+            "members",
+            "kept",
+            "loss",
+            "distance",
+            "loss, and smaller",
+            "distance, and smaller",
+        ]
         for (model, seed), own in grouped(rows, "model", "seed"):
             first = own[0]
             lines = [
                 [
-                    f"{'-' if r['sign'] else '+'}2^{r['exponent']}", f"{r['count']:,}",
-                    "yes" if r["kept"] else "no", _relative(r["loss"], first["loss_whole"]),
-                    f"{r['distance']:.4f}", _relative(r["loss_below"], first["loss_whole"]),
+                    f"{'-' if r['sign'] else '+'}2^{r['exponent']}",
+                    f"{r['count']:,}",
+                    "yes" if r["kept"] else "no",
+                    _relative(r["loss"], first["loss_whole"]),
+                    f"{r['distance']:.4f}",
+                    _relative(r["loss_below"], first["loss_whole"]),
                     f"{r['distance_below']:.4f}",
                 ]
                 for r in own
-            ]  # fmt: skip
+            ]
             far = f"{first['distance_whole']:.4f}"
             nothing = [_relative(first["loss_whole"], first["loss_whole"]), far] * 2
             shown = 1 + max((i for i, line in enumerate(lines) if line[3:] != nothing), default=0)

@@ -68,34 +68,54 @@ class Tune:
         """See `Experiment`."""
         series_arguments(parser, iterations=160)
         parser.add_argument(
-            "--target", type=_target, metavar="WHAT=MOST",
+            "--target",
+            type=_target,
+            metavar="WHAT=MOST",
             help="size=.05: share of float32 that a checkpoint may take; distance=.1: relative "
             "distance; rework=3: iterations (default: rework=3; with --own distance=.1)",
-        )  # fmt: skip
+        )
         parser.add_argument(
-            "--bits", type=listed(bits), default=list(BITS), metavar="X,…",
+            "--bits",
+            type=listed(bits),
+            default=list(BITS),
+            metavar="X,…",
             help="that are tried (default: 1 to 8, and all)",
-        )  # fmt: skip
+        )
         parser.add_argument(
-            "--budgets", type=listed(share), default=list(SHARES), metavar="S,…",
+            "--budgets",
+            type=listed(share),
+            default=list(SHARES),
+            metavar="S,…",
             help="of float32, that are tried (default: .01,.02,.05,.1)",
-        )  # fmt: skip
+        )
         parser.add_argument(
-            "--scopes", type=some_of(SCOPES), default=list(SCOPES), metavar="S,…",
+            "--scopes",
+            type=some_of(SCOPES),
+            default=list(SCOPES),
+            metavar="S,…",
             help=f"of one alphabet, that are tried (default: {','.join(SCOPES)})",
-        )  # fmt: skip
+        )
         parser.add_argument(
-            "--coders", type=some_of(CODERS), default=list(CODERS), metavar="C,…",
+            "--coders",
+            type=some_of(CODERS),
+            default=list(CODERS),
+            metavar="C,…",
             help=f"that are tried (default: {','.join(CODERS)})",
-        )  # fmt: skip
+        )
         parser.add_argument(
-            "--intervals", type=listed(whole(1)), default=list(INTERVALS), metavar="K,…",
+            "--intervals",
+            type=listed(whole(1)),
+            default=list(INTERVALS),
+            metavar="K,…",
             help="between checkpoints, that are tried (default: 1,2,5,10)",
-        )  # fmt: skip
+        )
         parser.add_argument(
-            "--check", type=whole(0), default=0, metavar="N",
+            "--check",
+            type=whole(0),
+            default=0,
+            metavar="N",
             help="let N trainings of fresh seeds fail with the recommended setting (default: 0)",
-        )  # fmt: skip
+        )
 
     def trials(self, options: argparse.Namespace) -> list[list[Any]]:
         """See `Experiment`."""
@@ -114,10 +134,12 @@ class Tune:
         found = tune(series, target, most, tried, part(tell, 0, parts))
         told = about(options, model, seed) | {"because": found.because}
         rows = [
-            told | {"kind": "candidate"} | _row(c, unit)
+            told
+            | {"kind": "candidate"}
+            | _row(c, unit)
             | {"on_frontier": c in found.frontier, "recommended": c is found.recommended}
             for c in found.candidates
-        ]  # fmt: skip
+        ]
         if found.recommended and not options.own:
             rows += _checked(options, model, seed, found.recommended.setting, tell)
         return rows
@@ -130,19 +152,23 @@ class Tune:
             head = ["", f"bytes for every {unit}", "of a saved one", "95 %", "distance", "95 %"]
             head += [] if model == OWN else ["rework, iterations", "95 %"]
             shown = [
-                r for r in own
+                r
+                for r in own
                 if r["kind"] == "candidate" and (r["on_frontier"] or r["recommended"])
-            ]  # fmt: skip
+            ]
             lines = [
                 [
-                    "→" if r["recommended"] else "", f"{r['rate']:.3%}", f"{r['share']:.2%}",
+                    "→" if r["recommended"] else "",
+                    f"{r['rate']:.3%}",
+                    f"{r['share']:.2%}",
                     f"{r['share_bound']:.2%}",
-                    f"{r['distance']:.3f}", f"{r['distance_bound']:.3f}",
+                    f"{r['distance']:.3f}",
+                    f"{r['distance_bound']:.3f}",
                     *([] if model == OWN else map(_number, (r["rework"], r["rework_bound"]))),
                     r["setting"],
                 ]
                 for r in sorted(shown, key=lambda r: r["rate"])
-            ]  # fmt: skip
+            ]
             parts.append(f"{titled(model, seed)}\n\n{table([*head, 'setting'], lines)}")
             parts.append(f"→ {own[0]['because']}\n")
             if checks := [r for r in own if r["kind"] == "check"]:
@@ -175,8 +201,10 @@ def _checked(
             part(tell, 1 + i, 1 + options.check),
         )
         reached = {
-            "size": outcome.share, "distance": outcome.distance, "rework": outcome.rework,
-        }[target]  # fmt: skip
+            "size": outcome.share,
+            "distance": outcome.distance,
+            "rework": outcome.rework,
+        }[target]
         told = {"kind": "check", "fresh_seed": outcome.seed, "fail_at": fail_at}
         told |= {"reached": reached, "met": reached <= most}
         rows.append(about(options, model, seed) | told)
@@ -185,13 +213,17 @@ def _checked(
 
 def _row(c: Candidate, unit: str) -> Row:
     return asdict(c.setting) | {
-        "setting": c.setting.text(unit), "share": c.share, "rate": c.rate,
+        "setting": c.setting.text(unit),
+        "share": c.share,
+        "rate": c.rate,
         "share_bound": c.share_bound,
         "exact_share": c.exact_share,
-        "distance": c.distance.value, "distance_bound": c.distance_bound,
+        "distance": c.distance.value,
+        "distance_bound": c.distance_bound,
         "rework": c.rework.value if c.rework else None,
-        "rework_half": c.rework.half if c.rework else None, "rework_bound": c.rework_bound,
-    }  # fmt: skip
+        "rework_half": c.rework.half if c.rework else None,
+        "rework_bound": c.rework_bound,
+    }
 
 
 def _number(value: float | None) -> str:

@@ -30,23 +30,47 @@ def ab_table(a: Side, b: Side, live_loss: float) -> pd.DataFrame:
     steps = plural(len(a.every), "checkpoint")
     both = a.newest, b.newest
     rows = [
-        ("newest record, bytes on disk", *(_bytes(s.newest.nbytes, s) for s in (a, b)),
-         _more(both[0].nbytes, both[1].nbytes)),
-        (f"mean of {steps}, bytes", *(_bytes(s.mean_nbytes, s) for s in (a, b)),
-         _more(a.mean_nbytes, b.mean_nbytes)),
-        ("bits a parameter, newest record", *(f"{s.bits:.3f}" for s in (a, b)),
-         f"{_signed(b.bits - a.bits, '.3f')} bits"),
-        ("distance, % of the way trained", *(percent_text(s.distance) for s in both),
-         _points(both[0].distance, both[1].distance)),
-        (f"loss, restored (live {loss_text(live_loss, 4)})", *(loss_text(s.loss) for s in (a, b)),
-         _loss(a.loss, b.loss)),
-        ("buckets kept", *(f"{s.newest.kept} of {s.buckets}" for s in (a, b)),
-         _buckets(both[1].kept - both[0].kept)),
-        ("code tables written, bytes", *(_tables(s) for s in both),
-         _more(both[0].table_nbytes, both[1].table_nbytes)),
-        (f"time to encode, median of {steps}", *(f"{1000 * s.seconds:.2f} ms" for s in (a, b)),
-         f"{_signed(1000 * (b.seconds - a.seconds), '.2f')} ms{_share(a.seconds, b.seconds)}"),
-    ]  # fmt: skip
+        (
+            "newest record, bytes on disk",
+            *(_bytes(s.newest.nbytes, s) for s in (a, b)),
+            _more(both[0].nbytes, both[1].nbytes),
+        ),
+        (
+            f"mean of {steps}, bytes",
+            *(_bytes(s.mean_nbytes, s) for s in (a, b)),
+            _more(a.mean_nbytes, b.mean_nbytes),
+        ),
+        (
+            "bits a parameter, newest record",
+            *(f"{s.bits:.3f}" for s in (a, b)),
+            f"{_signed(b.bits - a.bits, '.3f')} bits",
+        ),
+        (
+            "distance, % of the way trained",
+            *(percent_text(s.distance) for s in both),
+            _points(both[0].distance, both[1].distance),
+        ),
+        (
+            f"loss, restored (live {loss_text(live_loss, 4)})",
+            *(loss_text(s.loss) for s in (a, b)),
+            _loss(a.loss, b.loss),
+        ),
+        (
+            "buckets kept",
+            *(f"{s.newest.kept} of {s.buckets}" for s in (a, b)),
+            _buckets(both[1].kept - both[0].kept),
+        ),
+        (
+            "code tables written, bytes",
+            *(_tables(s) for s in both),
+            _more(both[0].table_nbytes, both[1].table_nbytes),
+        ),
+        (
+            f"time to encode, median of {steps}",
+            *(f"{1000 * s.seconds:.2f} ms" for s in (a, b)),
+            f"{_signed(1000 * (b.seconds - a.seconds), '.2f')} ms{_share(a.seconds, b.seconds)}",
+        ),
+    ]
     return pd.DataFrame(rows, columns=["", "A", "B", AGAINST])
 
 
@@ -73,12 +97,15 @@ def ab_sentence(a: Side, b: Side) -> str:
 def ab_sizes(a: Side, b: Side) -> Panel:
     """The record of every checkpoint, with both."""
     return _both(
-        a, b, lambda side, s: 100 * s.nbytes / side.full_nbytes, "record, % of float32",
+        a,
+        b,
+        lambda side, s: 100 * s.nbytes / side.full_nbytes,
+        "record, % of float32",
         "Size of each checkpoint, A and B",
         f"On average A writes {nbytes_text(a.mean_nbytes)} and B {nbytes_text(b.mean_nbytes)} for "
         f"a checkpoint of {nbytes_text(a.full_nbytes)} in float32.",
         "Size of each record with A and with B, in percent of float32, by step.",
-    )  # fmt: skip
+    )
 
 
 def ab_distances(a: Side, b: Side) -> Panel:
@@ -91,32 +118,53 @@ def ab_distances(a: Side, b: Side) -> Panel:
     else:
         sentence += "so far from the live one that it has no number."
     return _both(
-        a, b, lambda _, s: 100 * s.distance, "distance, % of the way trained",
-        "Distance of what is restored to what was trained, A and B", sentence,
+        a,
+        b,
+        lambda _, s: 100 * s.distance,
+        "distance, % of the way trained",
+        "Distance of what is restored to what was trained, A and B",
+        sentence,
         "Relative distance of the restored to the live model with A and with B, by step.",
-    )  # fmt: skip
+    )
 
 
 def _both(
-    a: Side, b: Side, value: Callable[[Side, Saved], float], name: str, title: str, sentence: str,
+    a: Side,
+    b: Side,
+    value: Callable[[Side, Saved], float],
+    name: str,
+    title: str,
+    sentence: str,
     alt: str,
-) -> Panel:  # fmt: skip
+) -> Panel:
     sides = {"A": (a, BLUE, "solid", "circle"), "B": (b, VERMILION, "dashed", "diamond")}
     steps = [s.step for s in a.every]
     option: Option = base_option() | {
         "tooltip": {"trigger": "axis", "confine": True},
         "grid": [{"left": 64, "right": 24, "top": 40, "bottom": 48}],
         "xAxis": {
-            "type": "value", "name": "step (iterations)", "nameLocation": "middle", "nameGap": 28,
-            "min": steps[0], "max": max(steps[-1], steps[0] + 1), "minInterval": 1,
+            "type": "value",
+            "name": "step (iterations)",
+            "nameLocation": "middle",
+            "nameGap": 28,
+            "min": steps[0],
+            "max": max(steps[-1], steps[0] + 1),
+            "minInterval": 1,
             "axisLabel": {"hideOverlap": True},
         },
         "yAxis": {
-            "type": "value", "name": name, "nameLocation": "middle", "nameGap": 46, "min": 0,
+            "type": "value",
+            "name": name,
+            "nameLocation": "middle",
+            "nameGap": 46,
+            "min": 0,
         },
         "series": [
             {
-                "name": who, "type": "line", "symbol": symbol, "symbolSize": 7,
+                "name": who,
+                "type": "line",
+                "symbol": symbol,
+                "symbolSize": 7,
                 "showSymbol": len(steps) < 30,
                 "lineStyle": {"color": colour, "type": dash, "width": 2},
                 "itemStyle": {"color": colour},
@@ -124,7 +172,7 @@ def _both(
             }
             for who, (side, colour, dash, symbol) in sides.items()
         ],
-    }  # fmt: skip
+    }
     table = pd.DataFrame(
         {"step": steps}
         | {

@@ -133,9 +133,12 @@ def bit_choices(
         sentence += f" Highlighted: {exponent_text(*marked)} is kept {from_on}."
     alt = "Size with both coders and kept energy for x from 1 to 8 bits, and for all buckets."
     return Panel(
-        "Priority promotion: what x bits keep and cost", sentence, option, alt,
+        "Priority promotion: what x bits keep and cost",
+        sentence,
+        option,
+        alt,
         partial(_table, choices, names),
-    )  # fmt: skip
+    )
 
 
 def _keeping(marked: BucketKey | None, keeps: int | None, names: Sequence[str]) -> dict[str, Any]:

@@ -40,27 +40,45 @@ def by_tensor_panel(found: ByTensor, own: Variant, measure: str, who: str, top: 
         "tooltip": {"trigger": "item", "confine": True, "formatter": "{b}"},
         "grid": [{"left": 150, "right": 12, "top": 8, "bottom": 46}],
         "xAxis": {
-            "type": "category", "data": columns, "name": _x_name(own), "nameLocation": "middle",
-            "nameGap": 28, "splitArea": {"show": False}, "axisTick": {"show": False},
+            "type": "category",
+            "data": columns,
+            "name": _x_name(own),
+            "nameLocation": "middle",
+            "nameGap": 28,
+            "splitArea": {"show": False},
+            "axisTick": {"show": False},
         },
         "yAxis": {
-            "type": "category", "data": [_short(name) for name in names], "inverse": True,
+            "type": "category",
+            "data": [_short(name) for name in names],
+            "inverse": True,
             "axisTick": {"show": False},
         },
         "visualMap": {
-            "show": False, "min": 0, "max": top or 1, "dimension": 2,
+            "show": False,
+            "min": 0,
+            "max": top or 1,
+            "dimension": 2,
             "inRange": {"color": list(CIVIDIS)},
         },
         "series": [
-            {"type": "heatmap", "name": MEASURES[measure], "data": cells,
-             "label": {"show": True, "fontSize": 11}, "emphasis": {"disabled": True}}
+            {
+                "type": "heatmap",
+                "name": MEASURES[measure],
+                "data": cells,
+                "label": {"show": True, "fontSize": 11},
+                "emphasis": {"disabled": True},
+            }
         ],
-    }  # fmt: skip
+    }
     return Panel(
-        f"{who}, step {found.step}: {MEASURES[measure]}", _sentence(found, own, measure, names),
-        option, "Heat map: a row for each tensor, a column for each number of bits.",
-        _table(found, columns, measure), 64 + 28 * len(names),
-    )  # fmt: skip
+        f"{who}, step {found.step}: {MEASURES[measure]}",
+        _sentence(found, own, measure, names),
+        option,
+        "Heat map: a row for each tensor, a column for each number of bits.",
+        _table(found, columns, measure),
+        64 + 28 * len(names),
+    )
 
 
 def value(cell: Cell, measure: str) -> float:
@@ -99,9 +117,10 @@ def _drawn(x: int, y: int, number: float, measure: str, top: float, *, framed: b
     text = _text(number, measure)
     shown = round(number, 5) if math.isfinite(number) else 0
     cell: Option = {
-        "value": [x, y, shown], "name": text,
+        "value": [x, y, shown],
+        "name": text,
         "label": {"formatter": text, "color": ink_on(shown / top if top else 0.0)},
-    }  # fmt: skip
+    }
     if framed:
         cell["itemStyle"] = {"borderColor": "#d55e00", "borderWidth": 3}
     return cell

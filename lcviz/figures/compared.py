@@ -23,7 +23,7 @@ from .panel import (
     percent_text,
     plotted,
     plural,
-)  # fmt: skip
+)
 
 MOST_BARS = 16  # tensors in one picture; all of them stand in the table
 _GRID = {"left": 76, "right": 24, "top": 48, "bottom": 48}
@@ -118,7 +118,9 @@ def tensors_of_step(one: Compared) -> Panel:
         "grid": [{"left": 180, "right": 90, "top": 8, "bottom": 46}],
         "xAxis": _axis("relative distance", gap=28, min=0),
         "yAxis": {
-            "type": "category", "inverse": True, "data": [_short(t.name) for t in bars],
+            "type": "category",
+            "inverse": True,
+            "data": [_short(t.name) for t in bars],
             "axisLabel": {"width": 165, "overflow": "truncate"},
         },
         "series": [
@@ -130,13 +132,15 @@ def tensors_of_step(one: Compared) -> Panel:
                 "label": {"show": True, "position": "right"},
                 "itemStyle": {"color": GREEN},
                 "data": [
-                    {"value": plotted(t.distance) if math.isfinite(t.distance) else 0,
-                     "label": {"formatter": _number_text(t.distance)}}
+                    {
+                        "value": plotted(t.distance) if math.isfinite(t.distance) else 0,
+                        "label": {"formatter": _number_text(t.distance)},
+                    }
                     for t in bars
                 ],
             }
         ],
-    }  # fmt: skip
+    }
     if not one.tensors:
         sentence = "None of its tensors is delta-coded: all are stored exactly."
     elif one.kind == "base" or all(t.distance == 0 for t in one.tensors):
@@ -159,9 +163,13 @@ def tensors_of_step(one: Compared) -> Panel:
     )
     height = max(150, 70 + 26 * len(bars))
     return Panel(
-        f"Tensors of step {one.step}", sentence, option,
-        "Relative distance of each tensor of a step from its original, as bars.", table, height,
-    )  # fmt: skip
+        f"Tensors of step {one.step}",
+        sentence,
+        option,
+        "Relative distance of each tensor of a step from its original, as bars.",
+        table,
+        height,
+    )
 
 
 def _line(name: str, colour: str, dash: str, symbol: str, points: list[list[Any]]) -> Option:

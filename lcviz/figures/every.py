@@ -58,25 +58,44 @@ def every_panel(tried: Tried, full_nbytes: int, marked: Mapping[str, Variant]) -
         ],
         "xAxis": [
             axis | {"gridIndex": 0, "name": "", "axisLabel": {"margin": 18}},
-            axis | {"gridIndex": 1, "name": "x bits for priority promotion (all: every bucket)",
-                    "nameLocation": "middle", "nameGap": 28},
+            axis
+            | {
+                "gridIndex": 1,
+                "name": "x bits for priority promotion (all: every bucket)",
+                "nameLocation": "middle",
+                "nameGap": 28,
+            },
         ],
         "yAxis": [
-            {"type": "value", "gridIndex": 0, "name": "record, % of float32", "min": 0,
-             "nameLocation": "middle", "nameGap": 44},
-            {"type": "value", "gridIndex": 1, "name": "distance, %", "min": 0,
-             "nameLocation": "middle", "nameGap": 44},
+            {
+                "type": "value",
+                "gridIndex": 0,
+                "name": "record, % of float32",
+                "min": 0,
+                "nameLocation": "middle",
+                "nameGap": 44,
+            },
+            {
+                "type": "value",
+                "gridIndex": 1,
+                "name": "distance, %",
+                "min": 0,
+                "nameLocation": "middle",
+                "nameGap": 44,
+            },
         ],
         "series": series,
-    }  # fmt: skip
+    }
     step = next(iter(tried.values())).step
     return Panel(
         f"Step {step} with every setting: bytes, and distance to what was trained",
-        _sentence(tried, full_nbytes, marked), option,
+        _sentence(tried, full_nbytes, marked),
+        option,
         "Lines over the bits x: size of the record by scope and coder above, relative distance by "
         "scope below.",
-        every_table(tried, full_nbytes), 470,
-    )  # fmt: skip
+        every_table(tried, full_nbytes),
+        470,
+    )
 
 
 def every_table(tried: Tried, full_nbytes: int) -> pd.DataFrame:
@@ -104,9 +123,13 @@ def picked(series_index: int, data_index: int) -> Variant:
 
 
 def _line(
-    tried: Tried, which: tuple[str, str], style: tuple[str, str, str, str], grid: int,
-    full_nbytes: int, marked: Mapping[str, Variant],
-) -> Option:  # fmt: skip
+    tried: Tried,
+    which: tuple[str, str],
+    style: tuple[str, str, str, str],
+    grid: int,
+    full_nbytes: int,
+    marked: Mapping[str, Variant],
+) -> Option:
     name, colour, dash, symbol = style
     scope, coder = which
     data = []
@@ -115,20 +138,28 @@ def _line(
         share = 100 * (saved.distance if grid else saved.nbytes / full_nbytes)
         point: Option = {"value": plotted(share, 4)}
         here = [
-            who for who, v in marked.items()
+            who
+            for who, v in marked.items()
             if (v.bits, v.scope, v.budget) == (bits, scope, None) and (grid or v.coder == coder)
-        ]  # fmt: skip
+        ]
         if here:
             point |= {"symbolSize": 16, "label": {"show": True, "formatter": ", ".join(here)}}
         data.append(point)
     return {
-        "name": name, "type": "line", "xAxisIndex": grid, "yAxisIndex": grid, "symbol": symbol,
-        "symbolSize": 9, "showSymbol": True, "selectedMode": "single",
+        "name": name,
+        "type": "line",
+        "xAxisIndex": grid,
+        "yAxisIndex": grid,
+        "symbol": symbol,
+        "symbolSize": 9,
+        "showSymbol": True,
+        "selectedMode": "single",
         "select": {"itemStyle": {"borderColor": GREY, "borderWidth": 3}},
         "label": {"show": False, "position": "right", "fontWeight": "bold", "offset": [2, 9]},
-        "lineStyle": {"color": colour, "type": dash, "width": 2}, "itemStyle": {"color": colour},
+        "lineStyle": {"color": colour, "type": dash, "width": 2},
+        "itemStyle": {"color": colour},
         "data": data,
-    }  # fmt: skip
+    }
 
 
 def _sentence(tried: Tried, full_nbytes: int, marked: Mapping[str, Variant]) -> str:
@@ -139,8 +170,9 @@ def _sentence(tried: Tried, full_nbytes: int, marked: Mapping[str, Variant]) -> 
     )
     near = min(
         (v for v in tried if math.isfinite(tried[v].distance)),
-        key=lambda v: (tried[v].distance, tried[v].nbytes), default=None,
-    )  # fmt: skip
+        key=lambda v: (tried[v].distance, tried[v].nbytes),
+        default=None,
+    )
     if near is None:
         text += "; distances have no number here."
     else:

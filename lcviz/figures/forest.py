@@ -45,27 +45,47 @@ def forest_panel(
         }
 
     edges = [
-        {"coords": [[column[child], height[child]], [column[k + i], height[child]],
-                    [column[k + i], height[k + i]]]}
-        for i, m in enumerate(merges[:done]) for child in (m.rare, m.rarer)
-    ]  # fmt: skip
+        {
+            "coords": [
+                [column[child], height[child]],
+                [column[k + i], height[child]],
+                [column[k + i], height[k + i]],
+            ]
+        }
+        for i, m in enumerate(merges[:done])
+        for child in (m.rare, m.rarer)
+    ]
     nodes = [*leaves, *(k + i for i in range(done))]
     option = base_option() | {
         "legend": {"show": False},
         "tooltip": {"show": False},
         "grid": [{"left": 28, "right": 170, "top": 18, "bottom": 12}],
         "xAxis": {"show": False, "type": "value", "min": min(column.values()), "max": 0},
-        "yAxis": {"show": False, "type": "value", "min": -0.5, "max": max(len(leaves), 2) - 0.5,
-                  "inverse": True},
+        "yAxis": {
+            "show": False,
+            "type": "value",
+            "min": -0.5,
+            "max": max(len(leaves), 2) - 0.5,
+            "inverse": True,
+        },
         "series": [
-            {"type": "lines", "coordinateSystem": "cartesian2d", "polyline": True, "silent": True,
-             "lineStyle": {"color": GREY, "width": 1.4, "opacity": 1, "curveness": 0},
-             "data": edges},
-            {"type": "scatter", "silent": True, "itemStyle": {"opacity": 1},
-             "label": {"show": True, "fontSize": 12, "distance": 6},
-             "data": [dot(node) for node in nodes]},
+            {
+                "type": "lines",
+                "coordinateSystem": "cartesian2d",
+                "polyline": True,
+                "silent": True,
+                "lineStyle": {"color": GREY, "width": 1.4, "opacity": 1, "curveness": 0},
+                "data": edges,
+            },
+            {
+                "type": "scatter",
+                "silent": True,
+                "itemStyle": {"opacity": 1},
+                "label": {"show": True, "fontSize": 12, "distance": 6},
+                "data": [dot(node) for node in nodes],
+            },
         ],
-    }  # fmt: skip
+    }
     table = pd.DataFrame(
         [
             {
@@ -79,10 +99,13 @@ def forest_panel(
         columns=["merge", "of", "counts", "together"],
     )
     return Panel(
-        "Huffman's tree, from its leaves", _sentence(labels, total, merges, done), option,
+        "Huffman's tree, from its leaves",
+        _sentence(labels, total, merges, done),
+        option,
         "Symbols with their counts, joined into a binary tree by as many merges as were asked for.",
-        table, max(150, 30 + 26 * len(leaves)),
-    )  # fmt: skip
+        table,
+        max(150, 30 + 26 * len(leaves)),
+    )
 
 
 def _sentence(

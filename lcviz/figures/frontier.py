@@ -30,38 +30,55 @@ def frontier_panel(tuned: Tuned, measure: str, unit: str) -> Panel:
     lower = _unbeaten(drawn, value)
     series = [
         {
-            "name": "tried", "type": "scatter", "symbolSize": 6,
-            "itemStyle": {"color": GREY, "opacity": 0.6}, "data": [point(c) for c in drawn],
+            "name": "tried",
+            "type": "scatter",
+            "symbolSize": 6,
+            "itemStyle": {"color": GREY, "opacity": 0.6},
+            "data": [point(c) for c in drawn],
         },
         {
-            "name": "unbeaten", "type": "line", "step": "end", "symbol": "circle",
-            "symbolSize": 8, "lineStyle": {"color": BLUE, "width": 2}, "itemStyle": {"color": BLUE},
+            "name": "unbeaten",
+            "type": "line",
+            "step": "end",
+            "symbol": "circle",
+            "symbolSize": 8,
+            "lineStyle": {"color": BLUE, "width": 2},
+            "itemStyle": {"color": BLUE},
             "data": [point(c) for c in lower],
         },
-    ]  # fmt: skip
+    ]
     if best is not None and best in drawn:
         series.append(
             {
-                "name": "recommended", "type": "scatter", "symbol": "diamond", "symbolSize": 18,
-                "itemStyle": {"color": VERMILION}, "data": [point(best)],
+                "name": "recommended",
+                "type": "scatter",
+                "symbol": "diamond",
+                "symbolSize": 18,
+                "itemStyle": {"color": VERMILION},
+                "data": [point(best)],
             }
-        )  # fmt: skip
+        )
     y_axis: Option = {
-        "type": "value", "name": MEASURES[measure], "nameLocation": "middle", "nameGap": 46,
+        "type": "value",
+        "name": MEASURES[measure],
+        "nameLocation": "middle",
+        "nameGap": 46,
         "min": 0,
-    }  # fmt: skip
+    }
     if measure == "distance":
         y_axis |= {"type": "log", "min": 0.001}
     option = base_option() | {
         "tooltip": {"trigger": "item", "confine": True, "formatter": "{b}"},
         "grid": [{"left": 72, "right": 24, "top": 40, "bottom": 52}],
         "xAxis": {
-            "type": "log", "name": f"bytes written for every {unit}, % of float32",
-            "nameLocation": "middle", "nameGap": 30,
+            "type": "log",
+            "name": f"bytes written for every {unit}, % of float32",
+            "nameLocation": "middle",
+            "nameGap": 30,
         },
         "yAxis": y_axis,
         "series": series,
-    }  # fmt: skip
+    }
     more = len(tuned.candidates) - len(drawn)
     sentence = (
         f"{plural(len(tuned.candidates), 'setting')} tried; the line joins those that no other one "
@@ -73,11 +90,14 @@ def frontier_panel(tuned: Tuned, measure: str, unit: str) -> Panel:
             why = "restore what is not finite"
         sentence += f" {more} {why} and are not drawn."
     return Panel(
-        f"What is written, and what a crash loses: {MEASURES[measure]}", sentence, option,
+        f"What is written, and what a crash loses: {MEASURES[measure]}",
+        sentence,
+        option,
         "Each tried setting as a point, bytes to the right, what is lost upwards, with the line of "
         "those that no other one beats.",
-        frontier_table(tuned, unit), 380,
-    )  # fmt: skip
+        frontier_table(tuned, unit),
+        380,
+    )
 
 
 def frontier_table(tuned: Tuned, unit: str) -> pd.DataFrame:

@@ -79,28 +79,38 @@ def sizes_over_steps(every: Sequence[Facts]) -> Panel:
         if own:
             series.append(
                 {
-                    "name": kind, "type": "scatter", "symbol": symbol,
+                    "name": kind,
+                    "type": "scatter",
+                    "symbol": symbol,
                     "symbolSize": 8 if kind.startswith("delta") else 12,
-                    "itemStyle": {"color": colour}, "data": _thinned(own),
+                    "itemStyle": {"color": colour},
+                    "data": _thinned(own),
                 }
-            )  # fmt: skip
+            )
     sizes = [max(f.entry.nbytes, 1) for f in every]
     option: Option = base_option() | {
         "tooltip": {"trigger": "item", "confine": True},
         "grid": [{"left": 72, "right": 24, "top": 40, "bottom": 48}],
         "xAxis": {
-            "type": "value", "name": "step (iterations)", "nameLocation": "middle", "nameGap": 28,
+            "type": "value",
+            "name": "step (iterations)",
+            "nameLocation": "middle",
+            "nameGap": 28,
             "min": min(f.entry.first for f in every),
             "max": max(max(f.entry.step for f in every), min(f.entry.first for f in every) + 1),
-            "minInterval": 1, "axisLabel": {"hideOverlap": True},
+            "minInterval": 1,
+            "axisLabel": {"hideOverlap": True},
         },
         "yAxis": {
-            "type": "log", "name": "bytes on disk (log scale)", "nameLocation": "middle",
-            "nameGap": 54, "min": 10 ** math.floor(math.log10(min(sizes))),
+            "type": "log",
+            "name": "bytes on disk (log scale)",
+            "nameLocation": "middle",
+            "nameGap": 54,
+            "min": 10 ** math.floor(math.log10(min(sizes))),
             "max": 10 ** math.ceil(math.log10(max(sizes) + 1)),
         },
         "series": series,
-    }  # fmt: skip
+    }
     deltas = [f.entry.nbytes for f, kind in zip(every, kinds) if kind.startswith("delta")]
     sentence = f"{plural(len(every), 'record')}, {nbytes_text(sum(sizes))} in all."
     if deltas:
@@ -111,9 +121,13 @@ def sizes_over_steps(every: Sequence[Facts]) -> Panel:
     if max(map(kinds.count, MARKS)) > MAX_POINTS:
         sentence += f" Of each kind {MAX_POINTS} are drawn, evenly chosen."
     return Panel(
-        "Size of each record", sentence, option, "Bytes of each record, by step.",
-        records_table(every), 300,
-    )  # fmt: skip
+        "Size of each record",
+        sentence,
+        option,
+        "Bytes of each record, by step.",
+        records_table(every),
+        300,
+    )
 
 
 def _thinned(points: Sequence[T], most: int = MAX_POINTS) -> Sequence[T]:
@@ -207,8 +221,9 @@ def tensor_bars(facts: StepFacts) -> Panel:
     right = [None if t.bits is None else round(t.bits, 4) for t in shown]
     per = "bits a parameter" if facts.together == 1 else "bits a parameter and step"
     columns: list[tuple[str, str, Sequence[float | None]]] = [
-        ("values changed, %", BLUE, left), (per, GREEN, right)
-    ]  # fmt: skip
+        ("values changed, %", BLUE, left),
+        (per, GREEN, right),
+    ]
     height = 18 * len(shown) + 12
     grids, xs, ys, series = [], [], [], []
     for i, (name, colour, values) in enumerate(columns):
@@ -216,26 +231,47 @@ def tensor_bars(facts: StepFacts) -> Panel:
         across = {"left": 190, "right": "44%"} if i == 0 else {"left": "60%", "right": 40}
         grids.append(across | {"top": 8, "height": height})
         xs.append(
-            {"type": "value", "gridIndex": i, "name": name, "nameLocation": "middle", "nameGap": 28,
-             "min": 0, "axisLabel": {"hideOverlap": True}, "splitNumber": 3}
-        )  # fmt: skip
+            {
+                "type": "value",
+                "gridIndex": i,
+                "name": name,
+                "nameLocation": "middle",
+                "nameGap": 28,
+                "min": 0,
+                "axisLabel": {"hideOverlap": True},
+                "splitNumber": 3,
+            }
+        )
         ys.append(
             {"type": "category", "gridIndex": i, "inverse": True, "data": names, "show": i == 0}
         )
         series.append(
-            {"type": "bar", "name": name, "xAxisIndex": i, "yAxisIndex": i, "barWidth": "62%",
-             "itemStyle": {"color": colour}, "data": values}
-        )  # fmt: skip
+            {
+                "type": "bar",
+                "name": name,
+                "xAxisIndex": i,
+                "yAxisIndex": i,
+                "barWidth": "62%",
+                "itemStyle": {"color": colour},
+                "data": values,
+            }
+        )
     option: Option = base_option() | {
         "legend": {"show": False},
         "tooltip": {"trigger": "axis", "confine": True, "axisPointer": {"type": "shadow"}},
-        "grid": grids, "xAxis": xs, "yAxis": ys, "series": series,
-    }  # fmt: skip
+        "grid": grids,
+        "xAxis": xs,
+        "yAxis": ys,
+        "series": series,
+    }
     return Panel(
-        f"What step {facts.step} changes in each tensor", _changes(facts, coded), option,
+        f"What step {facts.step} changes in each tensor",
+        _changes(facts, coded),
+        option,
         "Bars for each tensor: the share of its values that changed, and bits a parameter.",
-        tensors_table(facts), height + 64,
-    )  # fmt: skip
+        tensors_table(facts),
+        height + 64,
+    )
 
 
 def _changes(facts: StepFacts, coded: Sequence[TensorFacts]) -> str:
@@ -281,17 +317,34 @@ def exponents_over_steps(every: Sequence[Moved], marked: BucketKey | None = None
     top, height = 12, HEATMAP_HEIGHT - 60
     grids: list[Option] = [
         # No values: grey, on black as on white.
-        place | {"top": top, "height": height, "show": True, "borderWidth": 0,
-                 "backgroundColor": "rgba(128,128,128,0.25)"}
-    ]  # fmt: skip
+        place
+        | {
+            "top": top,
+            "height": height,
+            "show": True,
+            "borderWidth": 0,
+            "backgroundColor": "rgba(128,128,128,0.25)",
+        }
+    ]
     xs: list[Option] = [
-        {"type": "category", "data": [m.step for m in drawn], "name": "step (iterations)",
-         "nameLocation": "middle", "nameGap": 28, "axisLabel": {"hideOverlap": True}}
-    ]  # fmt: skip
+        {
+            "type": "category",
+            "data": [m.step for m in drawn],
+            "name": "step (iterations)",
+            "nameLocation": "middle",
+            "nameGap": 28,
+            "axisLabel": {"hideOverlap": True},
+        }
+    ]
     ys: list[Option] = [
-        {"type": "category", "data": [minus(e) for e in exponents], "nameLocation": "middle",
-         "name": "exponent e of the level", "nameGap": 40}
-    ]  # fmt: skip
+        {
+            "type": "category",
+            "data": [minus(e) for e in exponents],
+            "nameLocation": "middle",
+            "name": "exponent e of the level",
+            "nameGap": 40,
+        }
+    ]
     if marked is not None and exponents[0] <= marked[0] <= exponents[-1]:
         # A rim around its row: a second grid, since a mark would end in the middle of a cell.
         row = height / len(exponents)
@@ -303,18 +356,34 @@ def exponents_over_steps(every: Sequence[Moved], marked: BucketKey | None = None
     option: Option = base_option() | {
         "legend": {"show": False},
         "tooltip": {"trigger": "item", "confine": True},
-        "grid": grids, "xAxis": xs, "yAxis": ys,
+        "grid": grids,
+        "xAxis": xs,
+        "yAxis": ys,
         "visualMap": {
-            "type": "continuous", "dimension": 2, "min": 0, "max": decades, "calculable": False,
-            "inRange": {"color": list(CIVIDIS)}, "right": 0, "top": top, "itemWidth": 14,
-            "itemHeight": height - 48, "text": [f"{10**decades:,}", "1 value"], "hoverLink": False,
+            "type": "continuous",
+            "dimension": 2,
+            "min": 0,
+            "max": decades,
+            "calculable": False,
+            "inRange": {"color": list(CIVIDIS)},
+            "right": 0,
+            "top": top,
+            "itemWidth": 14,
+            "itemHeight": height - 48,
+            "text": [f"{10**decades:,}", "1 value"],
+            "hoverLink": False,
         },
         "series": [
-            {"type": "heatmap", "dimensions": ["step", "exponent", "log₁₀", "values"],
-             "encode": {"x": 0, "y": 1, "value": 2, "tooltip": [0, 1, 3]}, "data": cells,
-             "emphasis": {"disabled": True}, "progressive": 0}
+            {
+                "type": "heatmap",
+                "dimensions": ["step", "exponent", "log₁₀", "values"],
+                "encode": {"x": 0, "y": 1, "value": 2, "tooltip": [0, 1, 3]},
+                "data": cells,
+                "emphasis": {"disabled": True},
+                "progressive": 0,
+            }
         ],
-    }  # fmt: skip
+    }
     first, last = every[0], every[-1]
     sentence = (
         f"Levels reach from {exponent_text(min(present))} to {exponent_text(max(present))}. At "
@@ -333,7 +402,11 @@ def exponents_over_steps(every: Sequence[Moved], marked: BucketKey | None = None
         }
     )
     return Panel(
-        "Values that change, by step and exponent of their level (log scale)", sentence, option,
-        "Heatmap of the number of changed values by step and exponent of the level.", table,
-        HEATMAP_HEIGHT, "canvas",
-    )  # fmt: skip
+        "Values that change, by step and exponent of their level (log scale)",
+        sentence,
+        option,
+        "Heatmap of the number of changed values by step and exponent of the level.",
+        table,
+        HEATMAP_HEIGHT,
+        "canvas",
+    )

@@ -47,40 +47,72 @@ def kept_panel(
     line = [[k, plotted(losses[k])] for k in known]
     bits = [
         {"value": [k, plotted(losses[k])], "label": {"formatter": f"x = {name}"}}
-        for k, name in marks.items() if k in losses
-    ]  # fmt: skip
+        for k, name in marks.items()
+        if k in losses
+    ]
     live = plotted(live_loss)
     option: Option = base_option() | {
         "tooltip": {"trigger": "item", "confine": True, "formatter": "{a}: {c}"},
         "grid": [{"left": 72, "right": 56, "top": 40, "bottom": 48}],
         "xAxis": {
-            "type": "value", "name": "largest buckets kept, k", "nameLocation": "middle",
-            "nameGap": 28, "min": 0, "max": max(most, 1), "minInterval": 1,
+            "type": "value",
+            "name": "largest buckets kept, k",
+            "nameLocation": "middle",
+            "nameGap": 28,
+            "min": 0,
+            "max": max(most, 1),
+            "minInterval": 1,
         },
         "yAxis": {
-            "type": "value", "name": "loss on held-out examples", "nameLocation": "middle",
-            "nameGap": 54, "scale": True,
+            "type": "value",
+            "name": "loss on held-out examples",
+            "nameLocation": "middle",
+            "nameGap": 54,
+            "scale": True,
         },
         "series": [
-            {"name": "rebuilt from k buckets", "type": "line", "showSymbol": len(known) < 2,
-             "lineStyle": {"color": BLUE, "width": 2}, "itemStyle": {"color": BLUE}, "data": line}
+            {
+                "name": "rebuilt from k buckets",
+                "type": "line",
+                "showSymbol": len(known) < 2,
+                "lineStyle": {"color": BLUE, "width": 2},
+                "itemStyle": {"color": BLUE},
+                "data": line,
+            }
             | _entering(marked),
-            {"name": "live model", "type": "line", "symbol": "none",
-             "lineStyle": {"color": GREY, "type": "dashed", "width": 2},
-             "itemStyle": {"color": GREY}, "data": [[0, live], [max(most, 1), live]]},
-            {"name": "bits x", "type": "scatter", "symbol": "rect", "symbolSize": 9,
-             "itemStyle": {"color": GREEN, "opacity": 1},
-             "label": {"show": True, "position": [11, -12], "fontSize": 11}, "data": bits,
-             "labelLayout": {"hideOverlap": True}},
-            {"name": "chosen", "type": "scatter", "symbol": "diamond", "symbolSize": 18,
-             "itemStyle": {"color": VERMILION, "opacity": 1},
-             "data": [[chosen, plotted(losses[chosen])]]},
+            {
+                "name": "live model",
+                "type": "line",
+                "symbol": "none",
+                "lineStyle": {"color": GREY, "type": "dashed", "width": 2},
+                "itemStyle": {"color": GREY},
+                "data": [[0, live], [max(most, 1), live]],
+            },
+            {
+                "name": "bits x",
+                "type": "scatter",
+                "symbol": "rect",
+                "symbolSize": 9,
+                "itemStyle": {"color": GREEN, "opacity": 1},
+                "label": {"show": True, "position": [11, -12], "fontSize": 11},
+                "data": bits,
+                "labelLayout": {"hideOverlap": True},
+            },
+            {
+                "name": "chosen",
+                "type": "scatter",
+                "symbol": "diamond",
+                "symbolSize": 18,
+                "itemStyle": {"color": VERMILION, "opacity": 1},
+                "data": [[chosen, plotted(losses[chosen])]],
+            },
         ],
-    }  # fmt: skip
+    }
     left = most + 1 - len(known)
     of = f"of each tensor, {most} at most" if each else f"of {most}"
-    sentence = kept_sentence(f"With the largest {plural(chosen, 'bucket')} {of}",
-                             losses[chosen], live_loss)  # fmt: skip
+    sentence = kept_sentence(
+        f"With the largest {plural(chosen, 'bucket')} {of}", losses[chosen], live_loss
+    )
     if left:
         sentence += f" {left} of {most + 1} points of the curve are still being measured."
     if marked is not None:
@@ -97,10 +129,13 @@ def kept_panel(
         }
     )
     return Panel(
-        f"Loss of step {step} rebuilt from its largest buckets", sentence, option,
+        f"Loss of step {step} rebuilt from its largest buckets",
+        sentence,
+        option,
         "Loss of the rebuilt model over the number of largest buckets kept, with the bits x on it.",
-        table, 360,
-    )  # fmt: skip
+        table,
+        360,
+    )
 
 
 def _entering(marked: tuple[int, BucketKey] | None) -> Option:
@@ -112,10 +147,12 @@ def _entering(marked: tuple[int, BucketKey] | None) -> Option:
     line = {"color": PURPLE, "width": 2}
     return {
         "markLine": {
-            "symbol": "none", "silent": True, "lineStyle": line,
+            "symbol": "none",
+            "silent": True,
+            "lineStyle": line,
             "data": [{"xAxis": k, "label": label}],
         }
-    }  # fmt: skip
+    }
 
 
 def kept_sentence(what: str, loss: float, live_loss: float) -> str:

@@ -19,10 +19,14 @@ def killed_panel(outcomes: Sequence[Outcome], killed_at: int, smooth: bool) -> P
     ways = ways_back(outcomes, smooth)
     names = {name: _told(name, end, ways.cap) for name, end in ways.ends.items()}
     panel = race_picture(
-        ways, Words("crash", "did not crash", "before the crash"), killed_at,
-        "The way back: loss around the crash", names, "back again",
+        ways,
+        Words("crash", "did not crash", "before the crash"),
+        killed_at,
+        "The way back: loss around the crash",
+        names,
+        "back again",
         "Loss before the crash, and of each method and of the undisturbed training after it.",
-    )  # fmt: skip
+    )
     return replace(panel, sentence=f"{panel.sentence} In brackets: iterations until then.")
 
 
@@ -70,9 +74,11 @@ def verdict(outcomes: Sequence[Outcome]) -> str:
             text += f"; {', '.join(told)}"
     times = full.nbytes / first.nbytes
     more = f"{times:,.0f} times the bytes" if times >= 1.5 else _bytes(full)
-    own = f"not back within {full.rework:.0f} iterations" if full.capped else (
-        f"back after {_iterations(full.rework)}" if full.rework else "back at once"
-    )  # fmt: skip
+    own = (
+        f"not back within {full.rework:.0f} iterations"
+        if full.capped
+        else (f"back after {_iterations(full.rework)}" if full.rework else "back at once")
+    )
     return f"{text}. Full, with {more}, is {own}."
 
 

@@ -19,8 +19,18 @@ SIGN_COLOURS = (BLUE, VERMILION)
 SIGN_NAMES = ("positive", "negative")
 CODER_NAMES = {"runlength": "Run-length Huffman", "huffman": "Huffman (paper)"}
 # Cividis, from dark blue to yellow: in the same order for those who see no red or no green.
-CIVIDIS = ("#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369",
-           "#e1cc55", "#fee838")  # fmt: skip
+CIVIDIS = (
+    "#00224e",
+    "#123570",
+    "#3b496c",
+    "#575d6d",
+    "#707173",
+    "#8a8678",
+    "#a59c74",
+    "#c3b369",
+    "#e1cc55",
+    "#fee838",
+)
 
 HATCH = {
     "symbol": "rect",

@@ -111,8 +111,12 @@ def race_picture(
     at: the iteration of the failure. names: of the methods in the legend. back: beside the line of
     the loss to come back to.
     """
-    mark = [{"yAxis": plotted(ways.level), "label": {"formatter": back, "position": "end",
-                                                     "lineHeight": 14}}]  # fmt: skip
+    mark = [
+        {
+            "yAxis": plotted(ways.level),
+            "label": {"formatter": back, "position": "end", "lineHeight": 14},
+        }
+    ]
     legend: list[Option] = [{"name": words.calm, "icon": _DOTS}]
     series = [_line(words.calm, (GREY, "none", "dotted"), ways.calm)]
     if words.before:
@@ -120,9 +124,11 @@ def race_picture(
         series.insert(0, _line(words.before, (GREY, "none", "solid"), ways.before))
         mark.append({"xAxis": 0, "label": {"formatter": words.event, "position": "end"}})
     series[0]["markLine"] = {
-        "symbol": "none", "silent": True, "lineStyle": {"color": GREY, "type": "dashed"},
+        "symbol": "none",
+        "silent": True,
+        "lineStyle": {"color": GREY, "type": "dashed"},
         "data": mark,
-    }  # fmt: skip
+    }
     series += [_line(names[name], STYLES[name], points) for name, points in ways.lines.items()]
     legend += [{"name": names[name]} for name in ways.lines]
     option = base_option() | {
@@ -130,20 +136,30 @@ def race_picture(
         "legend": base_option()["legend"] | {"data": legend},
         "grid": [{"left": 72, "right": 84, "top": 84 if words.before else 64, "bottom": 48}],
         "xAxis": {
-            "type": "value", "name": f"iterations after the {words.event} (at iteration {at})",
-            "nameLocation": "middle", "nameGap": 28,
-            "min": ways.before[0][0] if ways.before else 0, "max": ways.calm[-1][0],
+            "type": "value",
+            "name": f"iterations after the {words.event} (at iteration {at})",
+            "nameLocation": "middle",
+            "nameGap": 28,
+            "min": ways.before[0][0] if ways.before else 0,
+            "max": ways.calm[-1][0],
         },
         "yAxis": {
-            "type": "value", "name": "loss on held-out examples", "nameLocation": "middle",
-            "nameGap": 52, "scale": True,
+            "type": "value",
+            "name": "loss on held-out examples",
+            "nameLocation": "middle",
+            "nameGap": 52,
+            "scale": True,
         },
         "series": series,
-    }  # fmt: skip
+    }
     return Panel(
-        f"{title}, {'on the trend' if ways.smooth else 'as measured'}", race_sentence(ways, words),
-        option, alt, _table(ways, words), 420 if words.before else 380,
-    )  # fmt: skip
+        f"{title}, {'on the trend' if ways.smooth else 'as measured'}",
+        race_sentence(ways, words),
+        option,
+        alt,
+        _table(ways, words),
+        420 if words.before else 380,
+    )
 
 
 def race_panel(outcomes: Sequence[Outcome], fail_at: int, smooth: bool) -> Panel:
@@ -154,11 +170,14 @@ def race_panel(outcomes: Sequence[Outcome], fail_at: int, smooth: bool) -> Panel
     """
     ways = ways_back(outcomes, smooth)
     return race_picture(
-        ways, Words("failure", "did not fail"), fail_at,
-        "The race back: loss after the failure", {name: name for name in ways.lines},
+        ways,
+        Words("failure", "did not fail"),
+        fail_at,
+        "The race back: loss after the failure",
+        {name: name for name in ways.lines},
         "before\nthe failure",
         "Loss after the failure by iteration, of each method and of the undisturbed training.",
-    )  # fmt: skip
+    )
 
 
 def _line(name: str, style: tuple[str, str, str], points: Sequence[tuple[float, float]]) -> Option:
@@ -169,10 +188,15 @@ def _line(name: str, style: tuple[str, str, str], points: Sequence[tuple[float, 
         marked = i in (0, len(points) - 1)
         data.append({"value": [round(x, 4), plotted(y)], "symbolSize": 9 if marked else 0})
     return {
-        "name": name, "type": "line", "symbol": symbol, "showSymbol": symbol != "none",
-        "showAllSymbol": True, "itemStyle": {"color": colour},
-        "lineStyle": {"color": colour, "type": dash, "width": 2}, "data": data,
-    }  # fmt: skip
+        "name": name,
+        "type": "line",
+        "symbol": symbol,
+        "showSymbol": symbol != "none",
+        "showAllSymbol": True,
+        "itemStyle": {"color": colour},
+        "lineStyle": {"color": colour, "type": dash, "width": 2},
+        "data": data,
+    }
 
 
 def race_sentence(ways: Ways, words: Words) -> str:

@@ -47,34 +47,68 @@ def rework_panel(costs: Sequence[Cost]) -> Panel:
         "legend": base_option()["legend"] | {"data": ["one seed", "mean, 95 % interval"]},
         "grid": [{"left": 128, "right": 120, "top": 40, "bottom": 48}],
         "xAxis": {
-            "type": "value", "name": "rework (iterations)", "nameLocation": "middle",
-            "nameGap": 28, "min": 0, "max": _ceiling(most),
+            "type": "value",
+            "name": "rework (iterations)",
+            "nameLocation": "middle",
+            "nameGap": 28,
+            "min": 0,
+            "max": _ceiling(most),
         },
         "yAxis": {
-            "type": "category", "data": names, "inverse": True, "axisTick": {"show": False},
+            "type": "category",
+            "data": names,
+            "inverse": True,
+            "axisTick": {"show": False},
             "axisLabel": {"lineHeight": 16},
         },
         "series": [
-            {"name": "one seed", "type": "scatter", "symbolSize": 8, "itemStyle": grey,
-             "data": points},
-            {"name": "mean, 95 % interval", "type": "scatter", "symbol": "rect",
-             "symbolSize": [3, 12], "itemStyle": grey | {"opacity": 1}, "data": means,
-             "label": {"show": True, "position": "right", "distance": 10}},
-            {"type": "lines", "coordinateSystem": "cartesian2d", "silent": True,
-             "lineStyle": {"color": GREY, "width": 2, "opacity": 1, "curveness": 0},
-             "data": [{"coords": [[round(low, 4), row], [round(high, 4), row]]}
-                      for row, low, high, _ in bars]},
-            {"type": "scatter", "symbolSize": 1, "silent": True, "itemStyle": grey,
-             "label": {"show": True, "position": "right", "distance": 8},
-             "data": [{"value": [round(high, 4), row], "label": {"formatter": text}}
-                      for row, _, high, text in bars]},
+            {
+                "name": "one seed",
+                "type": "scatter",
+                "symbolSize": 8,
+                "itemStyle": grey,
+                "data": points,
+            },
+            {
+                "name": "mean, 95 % interval",
+                "type": "scatter",
+                "symbol": "rect",
+                "symbolSize": [3, 12],
+                "itemStyle": grey | {"opacity": 1},
+                "data": means,
+                "label": {"show": True, "position": "right", "distance": 10},
+            },
+            {
+                "type": "lines",
+                "coordinateSystem": "cartesian2d",
+                "silent": True,
+                "lineStyle": {"color": GREY, "width": 2, "opacity": 1, "curveness": 0},
+                "data": [
+                    {"coords": [[round(low, 4), row], [round(high, 4), row]]}
+                    for row, low, high, _ in bars
+                ],
+            },
+            {
+                "type": "scatter",
+                "symbolSize": 1,
+                "silent": True,
+                "itemStyle": grey,
+                "label": {"show": True, "position": "right", "distance": 8},
+                "data": [
+                    {"value": [round(high, 4), row], "label": {"formatter": text}}
+                    for row, _, high, text in bars
+                ],
+            },
         ],
-    }  # fmt: skip
+    }
     return Panel(
-        "Rework: iterations until the loss is back where it was", _sentence(costs), option,
+        "Rework: iterations until the loss is back where it was",
+        _sentence(costs),
+        option,
         "Rework of each method in iterations: a point for every seed, the mean and its interval.",
-        _table(costs), 60 * len(costs) + 90,
-    )  # fmt: skip
+        _table(costs),
+        60 * len(costs) + 90,
+    )
 
 
 def _point(value: float, row: int, capped: bool, i: int, n: int, name: str) -> Option:
@@ -111,9 +145,10 @@ def _ceiling(most: float) -> float:
 def _sentence(costs: Sequence[Cost]) -> str:
     n = costs[0].rework.n
     text = (
-        "One seed, so there is no interval yet." if n == 1
+        "One seed, so there is no interval yet."
+        if n == 1
         else f"{n} seeds; the bar is the mean's 95 % interval, not the spread of the seeds."
-    )  # fmt: skip
+    )
     if any(c.capped for c in costs):
         text += (
             " An arrow was not back when the cap was reached: its rework is that or more, and the "

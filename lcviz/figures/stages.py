@@ -25,7 +25,10 @@ def stages_panel(sizes: Sizes) -> Panel:
         "tooltip": {"show": False},
         "grid": [{"left": 190, "right": 150, "top": 8, "bottom": 46}],
         "xAxis": {
-            "type": "value", "name": "bits a number", "nameLocation": "middle", "nameGap": 28,
+            "type": "value",
+            "name": "bits a number",
+            "nameLocation": "middle",
+            "nameGap": 28,
         },
         "yAxis": {"type": "category", "inverse": True, "data": list(NAMES.values())},
         "series": [
@@ -51,7 +54,7 @@ def stages_panel(sizes: Sizes) -> Panel:
                 },
             }
         ],
-    }  # fmt: skip
+    }
     table = pd.DataFrame(
         {
             "after": list(NAMES.values()),
@@ -69,6 +72,10 @@ def stages_panel(sizes: Sizes) -> Panel:
         else f"{n:,} numbers, all with the same symbol: no bits are needed to tell them apart."
     )
     return Panel(
-        "Bits after each stage", minus(sentence), option,
-        "A bar for each stage, in bits a number, and the entropy as a dashed line.", table, 230,
-    )  # fmt: skip
+        "Bits after each stage",
+        minus(sentence),
+        option,
+        "A bar for each stage, in bits a number, and the entropy as a dashed line.",
+        table,
+        230,
+    )

@@ -77,22 +77,39 @@ def timelines_panel(
         ]
         for at in (i, i + 1):
             times.append(
-                {"type": "value", "gridIndex": at, "min": low, "max": high,
-                 "axisLabel": {"show": line is found[-1] and at > i},
-                 "axisLine": {"onZero": False}}
-            )  # fmt: skip
+                {
+                    "type": "value",
+                    "gridIndex": at,
+                    "min": low,
+                    "max": high,
+                    "axisLabel": {"show": line is found[-1] and at > i},
+                    "axisLine": {"onZero": False},
+                }
+            )
         ups += [
-            {"type": "category", "gridIndex": i, "inverse": True, "axisTick": {"show": False},
-             "data": [f"{line.way}: training", "saving"]},
-            {"type": "value", "gridIndex": i + 1, "min": 0, "max": most, "interval": most,
-             "axisLabel": {"formatter": "a crash costs {value}"}},
-        ]  # fmt: skip
+            {
+                "type": "category",
+                "gridIndex": i,
+                "inverse": True,
+                "axisTick": {"show": False},
+                "data": [f"{line.way}: training", "saving"],
+            },
+            {
+                "type": "value",
+                "gridIndex": i + 1,
+                "min": 0,
+                "max": most,
+                "interval": most,
+                "axisLabel": {"formatter": "a crash costs {value}"},
+            },
+        ]
         series += [_bars(what, line, i, (low, high)) for what in there]
         series += [_lost(line, machine, end, i + 1), _mark(crash, i), _mark(crash, i + 1)]
     times[-1] |= {
-        "name": "ms since the first iteration shown began", "nameLocation": "middle",
+        "name": "ms since the first iteration shown began",
+        "nameLocation": "middle",
         "nameGap": 28,
-    }  # fmt: skip
+    }
     option = base_option() | {
         "tooltip": {"confine": True, "trigger": "item", "formatter": "{b}"},
         "legend": base_option()["legend"] | {"data": [*legend, {"name": _LOST, "icon": _STEPS}]},
@@ -125,41 +142,59 @@ def _bars(what: str, line: Timeline, axis: int, window: tuple[float, float]) -> 
     data = [
         {
             "name": f"{what} {_ms(s.seconds)}, {noun} {s.step}",
-            "coords": [[round(max(1e3 * s.begin, low), 3), lane],
-                       [round(min(1e3 * s.end, high), 3), lane]],
+            "coords": [
+                [round(max(1e3 * s.begin, low), 3), lane],
+                [round(min(1e3 * s.end, high), 3), lane],
+            ],
         }
-        for s in _spans(line, what) if 1e3 * s.begin < high and 1e3 * s.end > low
-    ]  # fmt: skip
+        for s in _spans(line, what)
+        if 1e3 * s.begin < high and 1e3 * s.end > low
+    ]
     return {
-        "name": what, "type": "lines", "coordinateSystem": "cartesian2d",
-        "xAxisIndex": axis, "yAxisIndex": axis, "itemStyle": {"color": colour},
-        "lineStyle": {"color": colour, "width": width, "opacity": 1, "curveness": 0,
-                      "cap": "butt"},
+        "name": what,
+        "type": "lines",
+        "coordinateSystem": "cartesian2d",
+        "xAxisIndex": axis,
+        "yAxisIndex": axis,
+        "itemStyle": {"color": colour},
+        "lineStyle": {"color": colour, "width": width, "opacity": 1, "curveness": 0, "cap": "butt"},
         "data": data,
-    }  # fmt: skip
+    }
 
 
 def _lost(line: Timeline, machine: bool, end: float, axis: int) -> Option:
     points = [*line.behind(machine), (end, line.lost(end, machine))]
     return {
-        "name": _LOST, "type": "line", "step": "end", "symbol": "none", "silent": True,
-        "xAxisIndex": axis, "yAxisIndex": axis, "itemStyle": {"color": GREY},
-        "lineStyle": {"color": GREY, "width": 1.5}, "areaStyle": {"color": GREY, "opacity": 0.35},
+        "name": _LOST,
+        "type": "line",
+        "step": "end",
+        "symbol": "none",
+        "silent": True,
+        "xAxisIndex": axis,
+        "yAxisIndex": axis,
+        "itemStyle": {"color": GREY},
+        "lineStyle": {"color": GREY, "width": 1.5},
+        "areaStyle": {"color": GREY, "opacity": 0.35},
         "data": [[round(1e3 * second, 3), lost] for second, lost in points],
-    }  # fmt: skip
+    }
 
 
 def _mark(crash: float, axis: int) -> Option:
     """A series of its own, for the others come and go."""
     label = {"formatter": "crash", "position": "start"} if axis == 0 else {"show": False}
     return {
-        "type": "line", "xAxisIndex": axis, "yAxisIndex": axis, "data": [], "silent": True,
+        "type": "line",
+        "xAxisIndex": axis,
+        "yAxisIndex": axis,
+        "data": [],
+        "silent": True,
         "markLine": {
-            "symbol": "none", "silent": True,
+            "symbol": "none",
+            "silent": True,
             "lineStyle": {"color": VERMILION, "type": "dashed", "width": 2},
             "data": [{"xAxis": round(1e3 * crash, 3), "label": label}],
         },
-    }  # fmt: skip
+    }
 
 
 def _sentence(found: Sequence[Timeline], machine: bool) -> str:
@@ -213,16 +248,18 @@ def _table(found: Sequence[Timeline]) -> pd.DataFrame:
 
 def ways_table(found: Sequence[Timeline]) -> pd.DataFrame:
     """What each way costs, a column for each: time in the loop, and bytes on disk."""
-    table = {"": [
-        "an iteration, median",
-        "the loop stands still for a checkpoint, median",
-        "which is, of an iteration",
-        "the loop stands still, of all time shown",
-        "a checkpoint is on disk after, median",
-        "all deltas on disk, those before included",
-        "in so many records",
-        "steps that can be restored",
-    ]}  # fmt: skip
+    table = {
+        "": [
+            "an iteration, median",
+            "the loop stands still for a checkpoint, median",
+            "which is, of an iteration",
+            "the loop stands still, of all time shown",
+            "a checkpoint is on disk after, median",
+            "all deltas on disk, those before included",
+            "in so many records",
+            "steps that can be restored",
+        ]
+    }
     for line in found:
         table[line.way] = [
             _ms(line.iteration),

@@ -67,14 +67,18 @@ def runs_over_steps(runs: Sequence[Watched], measure: str) -> Panel | None:
     few = max(len(line) for _, line in drawn) <= FEW
     series = [
         {
-            "name": name, "type": "line", "symbol": SYMBOLS[_style(run)], "symbolSize": 6,
-            "showSymbol": few, "data": _thinned(line, most),
+            "name": name,
+            "type": "line",
+            "symbol": SYMBOLS[_style(run)],
+            "symbolSize": 6,
+            "showSymbol": few,
+            "data": _thinned(line, most),
             "lineStyle": {"color": colour, "type": DASHES[_style(run)], "width": 2},
             "itemStyle": {"color": colour},
         }
         for name, (run, line) in zip(names, drawn)
         for colour in [COLOURS[run.number % len(COLOURS)]]
-    ]  # fmt: skip
+    ]
     steps = [x for _, line in drawn for x, _ in line]
     values = [y for _, line in drawn for _, y in line]
     axis: Option = {"type": "value", "min": 0}
@@ -87,17 +91,26 @@ def runs_over_steps(runs: Sequence[Watched], measure: str) -> Panel | None:
         "tooltip": {"trigger": "axis", "confine": True},
         "grid": [{"left": 84, "right": 24, "top": 44, "bottom": 48}],
         "xAxis": {
-            "type": "value", "name": "step (iterations)", "nameLocation": "middle", "nameGap": 28,
-            "min": min(steps), "max": max(max(steps), min(steps) + 1), "minInterval": 1,
+            "type": "value",
+            "name": "step (iterations)",
+            "nameLocation": "middle",
+            "nameGap": 28,
+            "min": min(steps),
+            "max": max(max(steps), min(steps) + 1),
+            "minInterval": 1,
             "axisLabel": {"hideOverlap": True},
         },
         "yAxis": axis | {"name": _AXES[measure], "nameLocation": "middle", "nameGap": 66},
         "series": series,
-    }  # fmt: skip
+    }
     return Panel(
-        MEASURES[measure], _sentence([run for run, _ in drawn], runs, measure), option,
-        "A line for each run, by step.", lambda: _table(drawn, measure), 340,
-    )  # fmt: skip
+        MEASURES[measure],
+        _sentence([run for run, _ in drawn], runs, measure),
+        option,
+        "A line for each run, by step.",
+        lambda: _table(drawn, measure),
+        340,
+    )
 
 
 def runs_table(runs: Sequence[Watched], now: float) -> pd.DataFrame:
@@ -171,9 +184,7 @@ def _names(runs: Sequence[Watched]) -> list[str]:
 def _sentence(drawn: Sequence[Watched], runs: Sequence[Watched], measure: str) -> str:
     told = [(run.name, run.account) for run in drawn if run.account is not None]
     if measure == "share":
-        least, most = (
-            pick(told, key=lambda one: one[1].share or 0.0) for pick in (min, max)
-        )  # fmt: skip
+        least, most = (pick(told, key=lambda one: one[1].share or 0.0) for pick in (min, max))
         text = f"On average a step takes {_share(least)} of float32 in {plain(least[0])}"
         if least[0] != most[0]:
             text += f" and {_share(most)} in {plain(most[0])}"
@@ -194,9 +205,7 @@ def _share(one: tuple[str, Account]) -> str:
     return percent_text(one[1].share or 0.0)
 
 
-def _table(
-    drawn: Sequence[tuple[Watched, list[tuple[int, float]]]], measure: str
-) -> pd.DataFrame:  # fmt: skip
+def _table(drawn: Sequence[tuple[Watched, list[tuple[int, float]]]], measure: str) -> pd.DataFrame:
     rows = [(run.name, step, value) for run, line in drawn for step, value in line]
     return pd.DataFrame(rows, columns=["run", "step", MEASURES[measure]])
 

@@ -145,10 +145,15 @@ class Follower:
         cached = [e.cached for e in coded if e.table is not None]
         off = distance(self.state, arrays)
         saved = Saved(
-            step, nbytes, sum(e.table_nbytes for e in coded), len(cached), sum(cached),
-            sum(e.levels.size - 1 for e in coded), off / moment.moved if moment.moved else 0.0,
+            step,
+            nbytes,
+            sum(e.table_nbytes for e in coded),
+            len(cached),
+            sum(cached),
+            sum(e.levels.size - 1 for e in coded),
+            off / moment.moved if moment.moved else 0.0,
             seconds,
-        )  # fmt: skip
+        )
         self.every.append(saved)
         self._side = None
         return saved
@@ -161,9 +166,13 @@ class Follower:
             alphabets, _ = dissect(changes(arrays, before, delta), delta)
             layout = self._chain.layout
             self._side = Side(
-                self.variant, tuple(self.every), sum(len(a.buckets) for a in alphabets),
-                loss_of(self.state), layout.nbytes, sum(t.size for t in layout.tensors),
-            )  # fmt: skip
+                self.variant,
+                tuple(self.every),
+                sum(len(a.buckets) for a in alphabets),
+                loss_of(self.state),
+                layout.nbytes,
+                sum(t.size for t in layout.tensors),
+            )
             self._last = None  # three times the model, for each variant that is kept
         return self._side
 

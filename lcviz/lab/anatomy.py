@@ -130,10 +130,19 @@ def dissect(deltas: Arrays, step: codec.Step) -> tuple[tuple[Alphabet, ...], lis
         names = tuple(t.name for t in group.tensors)
         alphabets.append(
             Alphabet(
-                names, delta.size, buckets, energy, residual, e.table, e.cached, e.saved_bits,
-                e.payload_bits, e.stream_elements, runlength,
+                names,
+                delta.size,
+                buckets,
+                energy,
+                residual,
+                e.table,
+                e.cached,
+                e.saved_bits,
+                e.payload_bits,
+                e.stream_elements,
+                runlength,
             )
-        )  # fmt: skip
+        )
         codes.append(own)
     return tuple(alphabets), codes
 
@@ -251,10 +260,14 @@ def choices(
             float(a.residual[:k].sum() + a.energy[k:].sum()) for a, k in zip(alphabets, keep)
         )
         return Choice(
-            bits, share, sum(keep), sum(len(a.buckets) for a in alphabets),
-            held / energy if energy else 1.0, float(np.sqrt(lost / energy)) if energy else 0.0,
+            bits,
+            share,
+            sum(keep),
+            sum(len(a.buckets) for a in alphabets),
+            held / energy if energy else 1.0,
+            float(np.sqrt(lost / energy)) if energy else 0.0,
             sizes,
-        )  # fmt: skip
+        )
 
     found = [choice(x, None, [n_kept(x, len(a.buckets)) for a in alphabets]) for x in EVERY_BITS]
     if budget is not None:

@@ -62,14 +62,16 @@ def breakdown(series: Series, bits: int | None, scope: str = "model") -> Iterato
                 for a, own in zip(alphabets, codes, strict=True)
             )
             yield Stages(
-                moment.step, bits, whole + sum(a.n for a in alphabets),
+                moment.step,
+                bits,
+                whole + sum(a.n for a in alphabets),
                 sum(_symbols(a, len(a.buckets)) for a in alphabets),
                 4 * whole + sum(_fixed(a, len(a.buckets), None) for a in alphabets),
                 4 * whole + sum(_fixed(a, a.kept, bits) for a in alphabets),
                 4 * whole + sum(huffman_nbytes(a.counts(a.kept)) for a in alphabets),
                 4 * whole + sum(runs),
                 4 * whole + sum(huffman.entropy(a.counts(a.kept)) for a in alphabets) / 8,
-            )  # fmt: skip
+            )
         tracker.commit(step)
     if not found:
         raise SettingsError("nothing here can be quantized: every change holds NaN or infinity")

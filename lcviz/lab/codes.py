@@ -94,12 +94,18 @@ def token_table(
         first, open_bits = int(runlength.FIRST_RUN[kind]), int(runlength.OPEN_BITS[kind])
         rows.append(
             TokenRow(
-                t + 1, symbol + 1, float(levels[symbol]) if here else None,
+                t + 1,
+                symbol + 1,
+                float(levels[symbol]) if here else None,
                 int(alphabet.buckets.exponent[symbol]) if here else None,
                 int(alphabet.buckets.sign[symbol]) if here else None,
-                first, first + 2**open_bits - 1, count, words[t + 1], open_bits,
+                first,
+                first + 2**open_bits - 1,
+                count,
+                words[t + 1],
+                open_bits,
             )
-        )  # fmt: skip
+        )
     escaped = None
     if counted is not None:
         escaped = int(counted.sum()) - sum(row.count or 0 for row in rows)

@@ -84,10 +84,12 @@ def errors(
         off = distance(track, live, [name])
         each.append(
             TensorError(
-                name, live[name].size, _share(off, distance(live, first, [name])),
+                name,
+                live[name].size,
+                _share(off, distance(live, first, [name])),
                 _largest(track[name], live[name]),
             )
-        )  # fmt: skip
+        )
     whole = _share(distance(track, live, lossy), distance(live, first, lossy))
     with np.errstate(invalid="ignore"):
         largest = float(np.max([e.largest for e in each], initial=0.0))

@@ -110,9 +110,19 @@ def follow(
         was = np.float32(weight.of(before)) if before else np.float32(0)
         value = float(u)
         return Followed(
-            step, weight, shape, float(was), value, float(u - was), None, True, value, None, value,
+            step,
+            weight,
+            shape,
+            float(was),
+            value,
+            float(u - was),
+            None,
+            True,
+            value,
+            None,
+            value,
             exact=True,
-        )  # fmt: skip
+        )
     alphabet = alphabets[at]
     was = np.float32(weight.of(before))
     delta = u - was
@@ -129,9 +139,18 @@ def follow(
             begin += live[name].size
         said = words_of(alphabet, codes[at], begin + weight.index)
     return Followed(
-        step, weight, shape, float(was), float(u), float(delta), bucket, kept, float(level), said,
+        step,
+        weight,
+        shape,
+        float(was),
+        float(u),
+        float(delta),
+        bucket,
+        kept,
+        float(level),
+        said,
         float(was + level),
-    )  # fmt: skip
+    )
 
 
 def words_of(alphabet: Alphabet, codes: Codes, at: int) -> Said | None:

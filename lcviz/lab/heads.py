@@ -102,9 +102,12 @@ class Account:
 
 
 def heads(
-    chain: codec.Chain, folder: Path | None, known: Mapping[Key, Head], noticed: int = 0,
+    chain: codec.Chain,
+    folder: Path | None,
+    known: Mapping[Key, Head],
+    noticed: int = 0,
     told: Callable[[dict[Key, Head], int], None] | None = None,
-) -> dict[Key, Head]:  # fmt: skip
+) -> dict[Key, Head]:
     """The heads of all records in the order of their reader; those that are known are not read,
     unless their problem may have passed.
 
@@ -211,7 +214,17 @@ def account(every: Sequence[Head]) -> Account:
         share = e.nbytes / of_it if of_it and e.kind != "base" else None
         points.append(Point(e.step, share, nbytes, whole))
     return Account(
-        len(steps), max(steps, default=0), len(every), max(h.stamp for h in every),
-        nbytes, whole, delta_nbytes, delta_full, delta_steps, tuple(keeps),
-        tuple(h.problem for h in every if h.problem), tuple(points), gap([h.stamp for h in every]),
-    )  # fmt: skip
+        len(steps),
+        max(steps, default=0),
+        len(every),
+        max(h.stamp for h in every),
+        nbytes,
+        whole,
+        delta_nbytes,
+        delta_full,
+        delta_steps,
+        tuple(keeps),
+        tuple(h.problem for h in every if h.problem),
+        tuple(points),
+        gap([h.stamp for h in every]),
+    )

@@ -207,9 +207,14 @@ def _look(chain: codec.Chain, entry: Entry, before: Place) -> tuple[Facts, Place
     try:
         record = chain.read(entry)
         facts = replace(
-            facts, digest=record.digest, parent=record.parent, identity=record.identity,
-            replaces=record.replaces, track=record.track, exact_nbytes=record.exact_nbytes,
-        )  # fmt: skip
+            facts,
+            digest=record.digest,
+            parent=record.parent,
+            identity=record.identity,
+            replaces=record.replaces,
+            track=record.track,
+            exact_nbytes=record.exact_nbytes,
+        )
         if record.kind == "merged":
             facts = replace(facts, steps=steps_of(record))
         if before.is_past(entry):
@@ -237,9 +242,10 @@ def _placed(record: Record, facts: Facts, before: Place) -> tuple[Facts, Place]:
         return replace(facts, full_nbytes=layout.nbytes, reached=True), here
     meta = record.metadata
     facts = replace(
-        facts, keep=Keep(meta["bits"], meta["budget"], meta["scope"], meta["coder"]),
+        facts,
+        keep=Keep(meta["bits"], meta["budget"], meta["scope"], meta["coder"]),
         full_nbytes=before.layout.nbytes if before.layout else 0,
-    )  # fmt: skip
+    )
     if before.layout is not None and record.parent == before.identity:
         encoded, tables = _alphabets(record, before.layout, before.tables)
         return replace(_counted(facts, encoded), reached=True), replace(here, tables=tables)

@@ -148,9 +148,12 @@ class Lesson:
 
 
 def lesson(
-    track: Sequence[float], live: Sequence[float], tensors: Sequence[str], bits: int | None,
+    track: Sequence[float],
+    live: Sequence[float],
+    tensors: Sequence[str],
+    bits: int | None,
     scope: str,
-) -> Lesson:  # fmt: skip
+) -> Lesson:
     """Numbers that are all there is.
 
     track, live: float32 values. tensors: whose they are, which matters with scope "tensor".
@@ -195,9 +198,11 @@ def lesson_of_run(
 
 
 def _numbers(
-    names: Sequence[str], parts: Sequence[Part], track: NDArray[np.float32],
+    names: Sequence[str],
+    parts: Sequence[Part],
+    track: NDArray[np.float32],
     live: NDArray[np.float32],
-) -> tuple[Number, ...]:  # fmt: skip
+) -> tuple[Number, ...]:
     found = []
     for name, part, before, after in zip(names, parts, track, live, strict=True):
         delta = after - before
@@ -206,11 +211,19 @@ def _numbers(
         level = part.levels[code]
         found.append(
             Number(
-                name, part, float(before), float(after), float(delta), i,
-                0.0 if i is None else part.buckets[i].representative, float(level), code,
-                part.words[code], float(before + level),
+                name,
+                part,
+                float(before),
+                float(after),
+                float(delta),
+                i,
+                0.0 if i is None else part.buckets[i].representative,
+                float(level),
+                code,
+                part.words[code],
+                float(before + level),
             )
-        )  # fmt: skip
+        )
     return tuple(found)
 
 

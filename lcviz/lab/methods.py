@@ -71,9 +71,14 @@ class _Chain:
     def __init__(self, method: Method, folder: Path) -> None:
         self._path = folder / "run.lcc"
         self._checkpointer = codec.Checkpointer(
-            self._path, method.bits, method.scope, method.coder, budget=method.share,
-            policy={"optimizer/*": "lossy"}, base_every=None,
-        )  # fmt: skip
+            self._path,
+            method.bits,
+            method.scope,
+            method.coder,
+            budget=method.share,
+            policy={"optimizer/*": "lossy"},
+            base_every=None,
+        )
 
     def save(self, step: int, state: Mapping[str, Any]) -> int:
         try:

@@ -21,8 +21,11 @@ from .progress import Progress
 from .workload import Workload
 
 NONE, SYNCHRONOUS, ASYNCHRONOUS, SKIPPING = MODES = (
-    "without saving", "in the loop", "asynchronous", "asynchronous, skip",
-)  # fmt: skip
+    "without saving",
+    "in the loop",
+    "asynchronous",
+    "asynchronous, skip",
+)
 SETTINGS: Mapping[str, dict[str, Any]] = {
     SYNCHRONOUS: {},
     ASYNCHRONOUS: {"asynchronous": True},
@@ -82,8 +85,9 @@ def round_of(
         share = 1 - kinds.count("skipped") / len(kinds)  # a base is a step that was saved, too
         stages = {
             name: statistics.median(saved.stages[name] for saved in deltas)
-            for name in STAGES if deltas
-        }  # fmt: skip
+            for name in STAGES
+            if deltas
+        }
         nbytes = statistics.fmean(saved.nbytes for saved in deltas) if deltas else 0.0
         above = iteration / plain - 1
         costs.append(Cost(mode, iteration, above, call, stages, nbytes, share))

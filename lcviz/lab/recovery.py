@@ -209,16 +209,26 @@ def fail_and_recover(
             race.append(training.task.probe_loss())
         raw = [r for r, loss in enumerate(race) if loss <= losses[p.fail_at]]
         outcome = Outcome(
-            method, seed, p.cap if rework is None else rework, rework is None,
-            raw[0] if raw else p.cap, losses[p.fail_at], race[0],
+            method,
+            seed,
+            p.cap if rework is None else rework,
+            rework is None,
+            raw[0] if raw else p.cap,
+            losses[p.fail_at],
+            race[0],
             distance(_model(saved), end) / moved if moved else 0.0,
-            float(np.mean(own)), float(np.mean(own)) / sum(4 * a.size for a in end.values()),
-            float(np.median(its)), float(np.median(seconds)),
+            float(np.mean(own)),
+            float(np.mean(own)) / sum(4 * a.size for a in end.values()),
+            float(np.median(its)),
+            float(np.median(seconds)),
             Race(
-                undisturbed, tuple(trend), tuple(race), tuple(losses[t] for t in told),
+                undisturbed,
+                tuple(trend),
+                tuple(race),
+                tuple(losses[t] for t in told),
                 tuple(whole[t - first] for t in told),
             ),
-        )  # fmt: skip
+        )
         found.append(outcome)
     progress(total, total)
     return found
@@ -288,10 +298,14 @@ def fail_repeatedly(
         n = sum(p.numel() for p in training.task.model.parameters())
         found.append(
             Endured(
-                method, seed, training.task.metric_name, metric, undisturbed,
+                method,
+                seed,
+                training.task.metric_name,
+                metric,
+                undisturbed,
                 float(np.mean(sizes)) / (4 * n),
             )
-        )  # fmt: skip
+        )
     return found
 
 

@@ -159,6 +159,12 @@ def removed_of(
     moved = distance(arrays, first, deltas)
     loss_of = moment.loss_of or (lambda _state: math.nan)
     return removed_buckets(
-        moment.step, before | step.exact, alphabets, codes, moved, loss_of,
-        part(progress, 1, 2), below=True,
-    )  # fmt: skip
+        moment.step,
+        before | step.exact,
+        alphabets,
+        codes,
+        moved,
+        loss_of,
+        part(progress, 1, 2),
+        below=True,
+    )

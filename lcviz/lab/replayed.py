@@ -186,8 +186,12 @@ def _candidate(one: _Try, layout: Layout, losses: Sequence[float]) -> Candidate:
     if one.setting.budget is not None:
         share_bound = min(share_bound, max(one.setting.budget, share))
     return Candidate(
-        one.setting, float(share), float(share_bound),
+        one.setting,
+        float(share),
+        float(share_bound),
         float(np.mean(one.exact_sizes)) / layout.nbytes,
-        mean(one.distances), upper_bound(one.distances),
-        mean(reworks) if reworks else None, upper_bound(reworks) if reworks else None,
-    )  # fmt: skip
+        mean(one.distances),
+        upper_bound(one.distances),
+        mean(reworks) if reworks else None,
+        upper_bound(reworks) if reworks else None,
+    )

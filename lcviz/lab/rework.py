@@ -31,9 +31,12 @@ class Experiment:
     def methods(self) -> tuple[Method, ...]:
         """Full, SCAR, TOPN, LC with the paper's coder, LC run-length: the last is ours."""
         return (
-            Method("full"), Method("scar", self.share), Method("topn", self.share),
-            Method("lc", self.share, coder="huffman"), Method("lc", self.share),
-        )  # fmt: skip
+            Method("full"),
+            Method("scar", self.share),
+            Method("topn", self.share),
+            Method("lc", self.share, coder="huffman"),
+            Method("lc", self.share),
+        )
 
     def fail(self, seed: int, progress: Progress) -> tuple[Outcome, ...]:
         """One seed, in the order of `methods`. Raises what `fail_and_recover` does."""
@@ -79,12 +82,18 @@ def costs(seeds: Sequence[Sequence[Outcome]]) -> list[Cost]:
             tuple((o.rework, o.capped) for o in own),
             *(
                 mean([getattr(o, name) for o in own]).value
-                for name in ("nbytes", "share", "loss_before", "loss_restored", "distance",
-                             "save_seconds")
+                for name in (
+                    "nbytes",
+                    "share",
+                    "loss_before",
+                    "loss_restored",
+                    "distance",
+                    "save_seconds",
+                )
             ),
         )
         for own in zip(*seeds, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def times(cost: Cost, ours: Cost) -> float | None:

@@ -38,8 +38,9 @@ class Sweep:
         """The settings."""
         if self.wide:
             return settings()
-        return settings((1, 2, 3, 4, None), (0.02, 0.05, 0.1), coders=("runlength",),
-                        intervals=(1, 2, 5))  # fmt: skip
+        return settings(
+            (1, 2, 3, 4, None), (0.02, 0.05, 0.1), coders=("runlength",), intervals=(1, 2, 5)
+        )
 
     @property
     def series(self) -> Series:

@@ -109,15 +109,28 @@ def _facts(position: Position) -> StepFacts:
         (stored, changed, bits, largest), summary = how, _summary(array, spec)
         tensors.append(
             TensorFacts(
-                spec.name, spec.shape, spec.dtype, spec.size, stored, changed, bits, largest,
+                spec.name,
+                spec.shape,
+                spec.dtype,
+                spec.size,
+                stored,
+                changed,
+                bits,
+                largest,
                 *summary,
             )
-        )  # fmt: skip
+        )
     state = {name: array.copy() for name, array in position.state.items()}
     return StepFacts(
-        position.step, position.entry.name, record.kind, together, tuple(tensors), groups, column,
+        position.step,
+        position.entry.name,
+        record.kind,
+        together,
+        tuple(tensors),
+        groups,
+        column,
         state,
-    )  # fmt: skip
+    )
 
 
 def _of_group(group: Group, column: int | None) -> dict[str, tuple[int, float, float | None]]:
@@ -208,6 +221,9 @@ def _summary(
         return None, None, None, None, odd
     with np.errstate(over="ignore"):  # float64 tensors may hold anything
         return (
-            float(finite.min()), float(finite.max()), float(finite.mean()), float(finite.std()),
+            float(finite.min()),
+            float(finite.max()),
+            float(finite.mean()),
+            float(finite.std()),
             odd,
-        )  # fmt: skip
+        )

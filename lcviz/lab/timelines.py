@@ -27,8 +27,13 @@ from .workload import Workload
 LOOP, BESIDE, MERGED = WAYS = "in the loop", "beside it", "merged"
 TRAINS, STANDS_STILL = "trains", "stands still"
 ENCODES, CHECKS, WRITES, COMMITS, MERGES, REOPENS = (
-    "encodes", "checks", "writes", "commits", "merges", "opens again",
-)  # fmt: skip
+    "encodes",
+    "checks",
+    "writes",
+    "commits",
+    "merges",
+    "opens again",
+)
 SHOWN = 16  # checkpoints
 MERGED_AT_ONCE = 8  # deltas
 WARM_UP = 20  # iterations at least, before the clock starts
@@ -210,9 +215,11 @@ class _Asked:
         """What the saver did, one after the other. zero: what is counted from."""
         saved, stages = self.saved, self.saved.stages
         seconds = (
-            stages["encode"], stages["check"], stages["write"] - saved.commit,
+            stages["encode"],
+            stages["check"],
+            stages["write"] - saved.commit,
             saved.commit + stages["advance"],
-        )  # fmt: skip
+        )
         end = saved.began - zero
         for what, took in zip((ENCODES, CHECKS, WRITES, COMMITS), seconds, strict=True):
             begin, end = end, end + took
@@ -254,9 +261,15 @@ class _Run:
     def _open(self) -> None:
         d = self._drill
         self._checkpoints = codec.Checkpointer(
-            self._path, d.bits, d.scope, d.coder, budget=d.budget, base_every=None, resume=True,
+            self._path,
+            d.bits,
+            d.scope,
+            d.coder,
+            budget=d.budget,
+            base_every=None,
+            resume=True,
             asynchronous=self._way == BESIDE,
-        )  # fmt: skip
+        )
 
     def _save(self, step: int, state: Mapping[str, Any]) -> None:
         assert self._checkpoints is not None, "it was opened"
@@ -278,17 +291,24 @@ class _Run:
         zero = next(began for step, began, _ in self._iterations if step == first)
         loop = [
             Span(TRAINS, step, began - zero, ended - zero)
-            for step, began, ended in self._iterations if step >= first
-        ]  # fmt: skip
+            for step, began, ended in self._iterations
+            if step >= first
+        ]
         asked = [one for one in self._asked if one.step >= first]
         loop += [Span(STANDS_STILL, one.step, one.at - zero, one.ended - zero) for one in asked]
         saver = [span for one in asked for span in one.work(zero)]
         chain = codec.Chain(self._path)
         base, *others = chain.entries
         return Timeline(
-            self._way, first, tuple(sorted(loop, key=lambda s: s.begin)), tuple(saver),
+            self._way,
+            first,
+            tuple(sorted(loop, key=lambda s: s.begin)),
+            tuple(saver),
             tuple((one.returned - zero, one.step) for one in self._asked),
             tuple((one.durable - zero, one.step) for one in self._asked),
-            base.nbytes, sum(e.nbytes for e in others), len(others), len(chain.steps),
+            base.nbytes,
+            sum(e.nbytes for e in others),
+            len(others),
+            len(chain.steps),
             chain.at().record.track,
-        )  # fmt: skip
+        )

@@ -88,15 +88,25 @@ class Asking(Generic[T]):
             horizontal=True, vertical_alignment="center", key=f"{self.name}-controls"
         ):
             if watching:
-                if st.button("Stop", icon=":material/stop:", key=f"{self.name}-stop",
-                             type=state.main_button(), help=words.stop_help):  # fmt: skip
+                if st.button(
+                    "Stop",
+                    icon=":material/stop:",
+                    key=f"{self.name}-stop",
+                    type=state.main_button(),
+                    help=words.stop_help,
+                ):
                     st.session_state[f"{self.name}-left"] = self.key
                     state.all_jobs().leave(self._who())
                     st.rerun()
                 st.markdown(_where(view, words.working), width="content")
             elif view.status != DONE:
-                if st.button(words.start, icon=words.icon, key=f"{self.name}-start",
-                             type=state.main_button(), help=words.help):  # fmt: skip
+                if st.button(
+                    words.start,
+                    icon=words.icon,
+                    key=f"{self.name}-start",
+                    type=state.main_button(),
+                    help=words.help,
+                ):
                     problem = self._ask()
             elif words.done:
                 st.markdown(words.done, width="content")

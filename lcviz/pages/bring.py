@@ -88,11 +88,15 @@ def own() -> None:
         return
     if found.archive is not None:
         use = state.choice(
-            "With this chain", list(USES), default="again", key="export_use",
-            format_func=USES.__getitem__, bind="query-params",
+            "With this chain",
+            list(USES),
+            default="again",
+            key="export_use",
+            format_func=USES.__getitem__,
+            bind="query-params",
             help="Compressed again, what is compared is what the chain restores: what it had left "
             "out before cannot be judged any more.",
-        )  # fmt: skip
+        )
         if use == "as_is":
             _exported(found)
             return
@@ -151,10 +155,15 @@ def _rest(found: Opened) -> str:
 
 def _row(file: OwnFile) -> dict[str, Any]:
     weights = sum(_size(shape) for _, shape in file.tensors.values())
-    return {"step": file.step, "file": file.name, "bytes": file.nbytes,
-            "tensors": len(file.tensors), "values": weights,
-            "dtypes": ", ".join(sorted({dtype for dtype, _ in file.tensors.values()})),
-            "SHA-256": file.sha256}  # fmt: skip
+    return {
+        "step": file.step,
+        "file": file.name,
+        "bytes": file.nbytes,
+        "tensors": len(file.tensors),
+        "values": weights,
+        "dtypes": ", ".join(sorted({dtype for dtype, _ in file.tensors.values()})),
+        "SHA-256": file.sha256,
+    }
 
 
 def _size(shape: tuple[int, ...]) -> int:
@@ -172,37 +181,68 @@ def _how() -> How:
         grid = st.grid(2, min_column_width=320, key="export-settings")
         with grid.cell():
             keep = state.choice(
-                "Keep", list(KEEP), default="bits", key="export_keep",
-                format_func=KEEP.__getitem__, bind="query-params",
+                "Keep",
+                list(KEEP),
+                default="bits",
+                key="export_keep",
+                format_func=KEEP.__getitem__,
+                bind="query-params",
                 help="Bits x: the 2ˣ − 1 buckets of largest magnitude. Budget: as many as fit into "
                 "so many bytes for each record.",
-            )  # fmt: skip
+            )
             if keep == "budget":
-                budget = st.number_input(
-                    "Budget, % of float32", 0.5, 50.0, 5.0, 0.5, format="%g", key="export_budget",
-                    bind="query-params", persist_state="session",
-                ) / 100  # fmt: skip
+                budget = (
+                    st.number_input(
+                        "Budget, % of float32",
+                        0.5,
+                        50.0,
+                        5.0,
+                        0.5,
+                        format="%g",
+                        key="export_budget",
+                        bind="query-params",
+                        persist_state="session",
+                    )
+                    / 100
+                )
                 bits = None
             else:
                 bits = st.select_slider(
-                    "Bits x for priority promotion", BITS, How.bits, format_func=bits_name,
-                    key="export_bits", bind="query-params", persist_state="session",
-                )  # fmt: skip
+                    "Bits x for priority promotion",
+                    BITS,
+                    How.bits,
+                    format_func=bits_name,
+                    key="export_bits",
+                    bind="query-params",
+                    persist_state="session",
+                )
         with grid.cell():
             coder = state.choice(
-                "Coder", list(CODERS), default=How.coder, key="export_coder",
-                format_func=CODERS.__getitem__, bind="query-params",
+                "Coder",
+                list(CODERS),
+                default=How.coder,
+                key="export_coder",
+                format_func=CODERS.__getitem__,
+                bind="query-params",
                 help="How what is kept becomes bits; both are without loss.",
-            )  # fmt: skip
+            )
             scope = state.choice(
-                "Buckets over", list(SCOPES), default=How.scope, key="export_scope",
-                format_func=SCOPES.__getitem__, bind="query-params",
-            )  # fmt: skip
+                "Buckets over",
+                list(SCOPES),
+                default=How.scope,
+                key="export_scope",
+                format_func=SCOPES.__getitem__,
+                bind="query-params",
+            )
             every = state.whole_number(
-                "A base after so many deltas", 1, 1000, 1000, key="export_base",
+                "A base after so many deltas",
+                1,
+                1000,
+                1000,
+                key="export_base",
                 text="A base stores its step exactly, and takes as much as float32. One comes "
                 "earlier where tensors change, and once the deltas outgrow the base before them.",
-            )  # fmt: skip
+            )
     return How(bits, budget, str(scope), str(coder), every)
 
 
@@ -285,7 +325,10 @@ def _checked(file: OwnFile, bar: DeltaGenerator) -> tuple[Package, Receipt]:
 
     package = export.check(export.safe_name(name), data, None, progress)
     keep = seen.keeps[-1] if seen.keeps else None
-    kept = {"bits": keep and keep.bits, "budget": keep and keep.budget,
-            "scope": keep.scope if keep else "model",
-            "coder": keep.coder if keep else "runlength"}  # fmt: skip
+    kept = {
+        "bits": keep and keep.bits,
+        "budget": keep and keep.budget,
+        "scope": keep.scope if keep else "model",
+        "coder": keep.coder if keep else "runlength",
+    }
     return package, of_archive(package, seen.full_nbytes, kept)

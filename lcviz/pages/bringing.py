@@ -34,28 +34,36 @@ def opened() -> Opened | None:
         with grid.cell():
             # A new widget for every upload: the server's copy of the one before is let go.
             st.file_uploader(
-                "Checkpoints of your own", type=[s[1:] for s in (*SUFFIXES, ".zip")],
-                accept_multiple_files=True, key=f"export_upload_{turn}", on_change=_received,
-                args=(turn,), max_upload_size=UPLOAD_MIB,
+                "Checkpoints of your own",
+                type=[s[1:] for s in (*SUFFIXES, ".zip")],
+                accept_multiple_files=True,
+                key=f"export_upload_{turn}",
+                on_change=_received,
+                args=(turn,),
+                max_upload_size=UPLOAD_MIB,
                 help="A series of .safetensors or .pt files, weights only, with numbers in their "
                 f"names; or one .lcc.zip. Up to {MOST_FILES} files, {MOST_MIB} MiB together. They "
                 "are kept for this browser tab alone, and deleted with it.",
-            )  # fmt: skip
+            )
         with grid.cell():
             path = st.text_input(
-                "Or a path on this machine", key="export_path", bind="query-params",
-                persist_state="session", placeholder="/path/to/checkpoints",
+                "Or a path on this machine",
+                key="export_path",
+                bind="query-params",
+                persist_state="session",
+                placeholder="/path/to/checkpoints",
                 on_change=_path_given,
                 help="A folder of .safetensors or .pt files, one such file, a chain's directory, "
                 "run.lcc, or an archive, .lcc.zip. Nothing is changed there.",
-            )  # fmt: skip
+            )
         upload = st.session_state.get(_UPLOAD)
         if isinstance(upload, str):
             st.error(upload, icon=":material/error:")
             upload = None
         elif upload is not None:
-            st.button("Close the upload", icon=":material/close:", on_click=_close,
-                      key="export-close")  # fmt: skip
+            st.button(
+                "Close the upload", icon=":material/close:", on_click=_close, key="export-close"
+            )
     if upload is not None:
         return _open(upload[1], upload[0], upload[0])
     if not path.strip():

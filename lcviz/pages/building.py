@@ -57,18 +57,31 @@ def _steps(counts: Sequence[int], labels: Sequence[str], place: str, ticking: bo
 
     with st.container(horizontal=True, vertical_alignment="center", key="building"):
         st.button(
-            "Back", icon=":material/undo:", key="tree-back", disabled=done == 0,
-            on_click=go, args=(done - 1,),
-        )  # fmt: skip
+            "Back",
+            icon=":material/undo:",
+            key="tree-back",
+            disabled=done == 0,
+            on_click=go,
+            args=(done - 1,),
+        )
         st.button(
-            "Merge the two rarest", icon=":material/merge:", type=state.main_button(),
-            key="tree-forward", disabled=done == len(every), on_click=go, args=(done + 1,),
-        )  # fmt: skip
+            "Merge the two rarest",
+            icon=":material/merge:",
+            type=state.main_button(),
+            key="tree-forward",
+            disabled=done == len(every),
+            on_click=go,
+            args=(done + 1,),
+        )
         again = 0 if done == len(every) else done
         st.button(
-            "Pause" if playing else "Play", key="tree-play", disabled=not every, on_click=go,
+            "Pause" if playing else "Play",
+            key="tree-play",
+            disabled=not every,
+            on_click=go,
             icon=f":material/{'pause' if playing else 'play_arrow'}:",
-            args=(done if playing else again,), kwargs={"play": not playing},
-        )  # fmt: skip
+            args=(done if playing else again,),
+            kwargs={"play": not playing},
+        )
         st.markdown(f"merge {done} of {len(every)}", width="content")
     state.show(forest_panel(labels, counts, every, done), "forest")

@@ -42,9 +42,14 @@ def tensors() -> None:
 
 def _tensors(run: Run, snapshot: Snapshot) -> None:
     measure = state.choice(
-        "Measure", list(MEASURES), default="bits", key="tune_measure",
-        format_func=MEASURES.__getitem__, bind="query-params", help=MEASURE_HELP,
-    )  # fmt: skip
+        "Measure",
+        list(MEASURES),
+        default="bits",
+        key="tune_measure",
+        format_func=MEASURES.__getitem__,
+        bind="query-params",
+        help=MEASURE_HELP,
+    )
     delta = held_delta(run, snapshot, "tune-tensors-delta")
     if delta is None:
         st.info(GONE)

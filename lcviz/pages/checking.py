@@ -40,11 +40,13 @@ def check_receipt(source: Source) -> None:
             "compared with it."
         )
         given: Any = st.file_uploader(
-            "The receipt, receipt.json", type=["json"], key="inspect_receipt",
+            "The receipt, receipt.json",
+            type=["json"],
+            key="inspect_receipt",
             max_upload_size=MOST_BYTES // 2**20,
             help="It is kept for this browser tab alone. On the command line: python -m lcviz "
             "receipt receipt.json ARCHIVE.",
-        )  # fmt: skip
+        )
         if given is None:
             st.session_state.pop(_CHECKED, None)
             return
@@ -61,8 +63,12 @@ def check_receipt(source: Source) -> None:
 def _asked(source: Source, receipt: Receipt, key: object) -> _Checked | None:
     """What was found, if that is known or wanted."""
     with st.container(horizontal=True, vertical_alignment="center", key="inspect-receipt-row"):
-        wanted = st.button("Check the receipt", type=state.main_button(), key="check-receipt",
-                           icon=":material/verified:")  # fmt: skip
+        wanted = st.button(
+            "Check the receipt",
+            type=state.main_button(),
+            key="check-receipt",
+            icon=":material/verified:",
+        )
         stop, bar = st.empty(), st.empty()
     held: _Checked | None = st.session_state.get(_CHECKED)
     if not wanted:

@@ -55,27 +55,52 @@ def _cards(made: Compressed) -> None:
     t = totals(made.steps)
     files = nbytes_text(t.files) if t.files is not None else None
     cards = [
-        ("The chain", nbytes_text(t.chain), f"{percent_text(t.chain / t.full)} of float32",
-         "All records, headers and exact bases included, against the same states in float32."),
-        ("In float32", nbytes_text(t.full), f"{plural(t.n, 'step')}",
-         "Every step in full, 4 bytes a weight; tensors that are stored exactly in their own "
-         "dtype."),
-        ("As files", files or "a chain", f"chain: {percent_text(t.chain / t.files)} of it"
-         if t.files else None, "The bytes of the files that were opened, and what share of them "
-         "the chain takes."),
-        ("As zipped files", nbytes_text(t.zipped) if t.zipped is not None else "not tried",
-         None, "Each file deflated as zip programs do, for comparison: weights hardly shrink. Only "
-         f"tried up to {nbytes_text(compressing.MOST_ZIPPED)} of files."),
-        ("Furthest step", percent_text(t.distance) if t.distance < 1e9 else "not finite",
-         f"step {t.worst}", "The largest relative distance of any step: how far what is restored "
-         "is from the original, as a share of the way from the first step."),
-        ("Largest error", f"{t.largest:.3g}" if t.largest < 1e30 else "not finite", "of a weight",
-         "max |restored − original| over all weights of all steps."),
-    ]  # fmt: skip
+        (
+            "The chain",
+            nbytes_text(t.chain),
+            f"{percent_text(t.chain / t.full)} of float32",
+            "All records, headers and exact bases included, against the same states in float32.",
+        ),
+        (
+            "In float32",
+            nbytes_text(t.full),
+            f"{plural(t.n, 'step')}",
+            "Every step in full, 4 bytes a weight; tensors that are stored exactly in their own "
+            "dtype.",
+        ),
+        (
+            "As files",
+            files or "a chain",
+            f"chain: {percent_text(t.chain / t.files)} of it" if t.files else None,
+            "The bytes of the files that were opened, and what share of them the chain takes.",
+        ),
+        (
+            "As zipped files",
+            nbytes_text(t.zipped) if t.zipped is not None else "not tried",
+            None,
+            "Each file deflated as zip programs do, for comparison: weights hardly shrink. Only "
+            f"tried up to {nbytes_text(compressing.MOST_ZIPPED)} of files.",
+        ),
+        (
+            "Furthest step",
+            percent_text(t.distance) if t.distance < 1e9 else "not finite",
+            f"step {t.worst}",
+            "The largest relative distance of any step: how far what is restored "
+            "is from the original, as a share of the way from the first step.",
+        ),
+        (
+            "Largest error",
+            f"{t.largest:.3g}" if t.largest < 1e30 else "not finite",
+            "of a weight",
+            "max |restored − original| over all weights of all steps.",
+        ),
+    ]
     state.cards(cards, "export-cards", 6)
-    kept = f"a budget of {percent_text(made.how.budget)}" if made.how.budget is not None else (
-        "all buckets" if made.how.bits is None else plural(made.how.bits, "bit")
-    )  # fmt: skip
+    kept = (
+        f"a budget of {percent_text(made.how.budget)}"
+        if made.how.budget is not None
+        else ("all buckets" if made.how.bits is None else plural(made.how.bits, "bit"))
+    )
     st.caption(
         f"{kept[0].upper()}{kept[1:]}, buckets over {over(made.how.scope)}, "
         f"{CODER_NAMES[made.how.coder]}."

@@ -57,9 +57,13 @@ def _every(run: Run, snapshot: Snapshot) -> None:
         panel = every_panel(found, full, marked)
         st.markdown(f"**{panel.title}**")
         st.echarts_chart(
-            inked(panel.chart, st.context.theme.type or "light"), key=_CHART,
-            height=panel.height, alt=panel.alt, renderer="svg", on_select=_clicked,
-        )  # fmt: skip
+            inked(panel.chart, st.context.theme.type or "light"),
+            key=_CHART,
+            height=panel.height,
+            alt=panel.alt,
+            renderer="svg",
+            on_select=_clicked,
+        )
         st.markdown(f":small[{panel.sentence}]")
         if st.session_state.get("tables"):
             state.show_table(panel.table, "every")
@@ -84,15 +88,22 @@ def _pick(found: dict[Variant, Saved], full_nbytes: int) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", key="tune-picked"):
         names = {v.text: v for v in every_variant()}
         name = st.selectbox(
-            "Setting", list(names), key=_PICK, bind="query-params", persist_state="session",
+            "Setting",
+            list(names),
+            key=_PICK,
+            bind="query-params",
+            persist_state="session",
             help="Or click on a point in the chart.",
-        )  # fmt: skip
+        )
         variant = names[name]
         for who in ("A", "B"):
             st.button(
-                f"Put into {who}", key=f"tune-put-{who}", on_click=put, args=(who, variant),
+                f"Put into {who}",
+                key=f"tune-put-{who}",
+                on_click=put,
+                args=(who, variant),
                 icon=":material/input:",
-            )  # fmt: skip
+            )
     saved = found[variant]
     st.caption(
         f"{saved.nbytes:,} B, {percent_text(saved.nbytes / full_nbytes)} of float32, "

@@ -22,11 +22,16 @@ def page() -> None:
     """The whole page."""
     st.title("Open and export", anchor=False)
     source = state.choice(
-        "What to take along", list(SOURCES), default="run", key="export_source",
-        format_func=SOURCES.__getitem__, bind="query-params", persist_state="session",
+        "What to take along",
+        list(SOURCES),
+        default="run",
+        key="export_source",
+        format_func=SOURCES.__getitem__,
+        bind="query-params",
+        persist_state="session",
         help="The run that the Live page shows, or checkpoints that you open here: they are "
         "compressed, compared with the originals, and exported.",
-    )  # fmt: skip
+    )
     if source == "own":
         bring.own()
     else:

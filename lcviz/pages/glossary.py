@@ -21,10 +21,17 @@ def page(pages: Mapping[str, StreamlitPage]) -> None:
     if asked in TERMS:
         with st.container(border=True, key="glossary-asked"):
             _show(TERMS[asked], pages, "asked")
-    words = st.text_input(
-        "Find a word", key="glossary_find", bind="query-params", placeholder="for instance: bucket",
-        icon=":material/search:",
-    ).casefold().split()  # fmt: skip
+    words = (
+        st.text_input(
+            "Find a word",
+            key="glossary_find",
+            bind="query-params",
+            placeholder="for instance: bucket",
+            icon=":material/search:",
+        )
+        .casefold()
+        .split()
+    )
     n = 0
     for title, terms in GROUPS.items():
         found = [t for t in terms if all(w in f"{t.name} {t.text}".casefold() for w in words)]

@@ -67,11 +67,13 @@ def page() -> None:
         st.markdown(f"This is {source.what}.", width="content")
         pace = _pace(source, held)
         follow = pace is not None and st.toggle(
-            "Follow the newest step", source.watched is not None, key="inspect_follow",
+            "Follow the newest step",
+            source.watched is not None,
+            key="inspect_follow",
             bind="query-params",
             help="New records show up above by themselves. With this, what is decoded below "
             "follows them too.",
-        )  # fmt: skip
+        )
         state.tables_toggle()
     known = len(held.catalogue.records)
     st.fragment(_records, run_every=pace)(source, pace, known, follow)
@@ -113,10 +115,15 @@ def _records(source: Source, pace: float | None, known: int, follow: bool) -> No
         st.markdown(f":small[{since_text(held.newest, usual, time.time())}]")
     _cards(seen)
     _problems(seen)
-    if more and not follow and st.button(
-        f"Go on below with the newest records, up to step {seen.steps[-1]}",
-        icon=":material/refresh:", key="inspect-newer",
-    ):  # fmt: skip
+    if (
+        more
+        and not follow
+        and st.button(
+            f"Go on below with the newest records, up to step {seen.steps[-1]}",
+            icon=":material/refresh:",
+            key="inspect-newer",
+        )
+    ):
         st.rerun()
     grid = st.grid(2, min_column_width=420, border=True, key="inspect-records")
     facts = held.catalogue.facts
@@ -141,33 +148,62 @@ def _cards(seen: Overview) -> None:
     one, problems = seen.one_full_nbytes, len(seen.problems)
     lost = len(seen.steps) - len(seen.reached)
     cards = [
-        ("Steps", f"{len(seen.steps):,}", f"{seen.steps[0]:,} to {seen.steps[-1]:,}",
-         "How many saved steps the records tell of."),
-        ("Records", f"{sum(seen.kinds.values()):,}", kinds,
-         "Files of the chain. A base holds the whole state, exactly; a delta one step; a merged "
-         "record several."),
-        ("On disk", nbytes_text(seen.nbytes), f"{nbytes_text(seen.base_nbytes)} in bases",
-         f"All records. As many full float32 checkpoints would take "
-         f"{nbytes_text(seen.full_nbytes)}."),
-        ("A step", nbytes_text(seen.step_nbytes) if deltas else "no delta",
-         f"{percent_text(seen.step_nbytes / one)} of float32" if deltas and one else None,
-         f"Bytes of delta and merged records, headers included, for each of their steps, against "
-         f"the state in float32, {nbytes_text(one)}."),
-        ("Kept", _kept(seen.keeps[-1]) if seen.keeps else "all",
-         _also(seen) if seen.keeps else "exactly", "How much of a change the newest record keeps: "
-         "its largest 2ˣ − 1 buckets with x bits, or as many as fit into a budget."),
-        ("Coder", CODER_NAMES[seen.keeps[-1].coder].split(" ")[0] if seen.keeps else "none",
-         f"buckets: {SCOPES[seen.keeps[-1].scope]}" if seen.keeps else None,
-         "What the newest record was written with, and whether all tensors share one set of "
-         "buckets."),
-        ("Tables used again", f"{seen.again:,} of {seen.tables:,}",
-         f"{seen.tables - seen.again:,} new", "Code tables that records need, and how many of "
-         "them an earlier record had sent already."),
-        ("Complete", "no" if problems or lost else "yes",
-         f"{plural(lost, 'step')} lost" if lost else "every record there",
-         "All files were read: each has the digest it gives, and names the record before it. "
-         "Nothing was decoded for that. Records missing at the very end cannot be noticed."),
-    ]  # fmt: skip
+        (
+            "Steps",
+            f"{len(seen.steps):,}",
+            f"{seen.steps[0]:,} to {seen.steps[-1]:,}",
+            "How many saved steps the records tell of.",
+        ),
+        (
+            "Records",
+            f"{sum(seen.kinds.values()):,}",
+            kinds,
+            "Files of the chain. A base holds the whole state, exactly; a delta one step; a merged "
+            "record several.",
+        ),
+        (
+            "On disk",
+            nbytes_text(seen.nbytes),
+            f"{nbytes_text(seen.base_nbytes)} in bases",
+            f"All records. As many full float32 checkpoints would take "
+            f"{nbytes_text(seen.full_nbytes)}.",
+        ),
+        (
+            "A step",
+            nbytes_text(seen.step_nbytes) if deltas else "no delta",
+            f"{percent_text(seen.step_nbytes / one)} of float32" if deltas and one else None,
+            f"Bytes of delta and merged records, headers included, for each of their steps, "
+            f"against the state in float32, {nbytes_text(one)}.",
+        ),
+        (
+            "Kept",
+            _kept(seen.keeps[-1]) if seen.keeps else "all",
+            _also(seen) if seen.keeps else "exactly",
+            "How much of a change the newest record keeps: "
+            "its largest 2ˣ − 1 buckets with x bits, or as many as fit into a budget.",
+        ),
+        (
+            "Coder",
+            CODER_NAMES[seen.keeps[-1].coder].split(" ")[0] if seen.keeps else "none",
+            f"buckets: {SCOPES[seen.keeps[-1].scope]}" if seen.keeps else None,
+            "What the newest record was written with, and whether all tensors share one set of "
+            "buckets.",
+        ),
+        (
+            "Tables used again",
+            f"{seen.again:,} of {seen.tables:,}",
+            f"{seen.tables - seen.again:,} new",
+            "Code tables that records need, and how many of "
+            "them an earlier record had sent already.",
+        ),
+        (
+            "Complete",
+            "no" if problems or lost else "yes",
+            f"{plural(lost, 'step')} lost" if lost else "every record there",
+            "All files were read: each has the digest it gives, and names the record before it. "
+            "Nothing was decoded for that. Records missing at the very end cannot be noticed.",
+        ),
+    ]
     state.cards(cards, "inspect-cards", 4)
 
 
@@ -289,10 +325,13 @@ def _exponents(source: Source, held: Held) -> None:
     left = [r for r in usable if r.key not in held.moved]
     if left:
         more.button(
-            f"Decode the other {len(left):,} of {len(usable):,} records", key="inspect-decode",
-            icon=":material/play_arrow:", on_click=st.session_state.update, args=({_ALL: True},),
+            f"Decode the other {len(left):,} of {len(usable):,} records",
+            key="inspect-decode",
+            icon=":material/play_arrow:",
+            on_click=st.session_state.update,
+            args=({_ALL: True},),
             help="Any click ends it; what is decoded until then is kept.",
-        )  # fmt: skip
+        )
     every = [one for r in usable for one in held.moved.get(r.key, ())]
     if not any(one.counts for one in every):
         st.info("There is no step yet in which any value changed.")

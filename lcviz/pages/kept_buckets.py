@@ -77,14 +77,22 @@ def _kept(run: Run, pace: float | None) -> None:
         return
     with st.container(horizontal=True, key="tune-kept-choices"):
         mode = state.choice(
-            "Do what", list(MODES), default="largest", key=_MODE,
-            format_func=MODES.__getitem__, bind="query-params",
-        )  # fmt: skip
+            "Do what",
+            list(MODES),
+            default="largest",
+            key=_MODE,
+            format_func=MODES.__getitem__,
+            bind="query-params",
+        )
         scope = state.choice(
-            "Buckets over", list(SCOPES), default="model", key="tune_scope",
-            format_func=SCOPES.__getitem__, bind="query-params",
+            "Buckets over",
+            list(SCOPES),
+            default="model",
+            key="tune_scope",
+            format_func=SCOPES.__getitem__,
+            bind="query-params",
             help="Of the whole model, or of each tensor: then the k largest of every one are kept.",
-        )  # fmt: skip
+        )
     try:
         held = _held(run, snapshot, str(scope))
     except codec.LccError as exc:
@@ -114,9 +122,11 @@ def _held(run: Run, snapshot: Snapshot, scope: str) -> Held | None:
         if snapshot.status == PLAYING:
             with st.container(horizontal=True, vertical_alignment="center", key="tune-newer"):
                 wanted = st.button(
-                    "Take the newest", icon=":material/skip_next:", key="tune-newest",
+                    "Take the newest",
+                    icon=":material/skip_next:",
+                    key="tune-newest",
                     help="The next delta has other buckets, and its curve is measured anew.",
-                )  # fmt: skip
+                )
                 st.markdown(f"Step {held.step} of a run that goes on.", width="content")
             if not wanted:
                 return held
@@ -133,9 +143,14 @@ def _largest(held: Held, run: Run) -> None:
     delta, most = held.curve.delta, held.curve.delta.most
     default = min(2 ** (run.settings.bits or 8) - 1, most)
     k = st.slider(
-        "Largest buckets kept, k", 0, most, default, key="tune_k", bind="query-params",
+        "Largest buckets kept, k",
+        0,
+        most,
+        default,
+        key="tune_k",
+        bind="query-params",
         help="With bits x, priority promotion keeps 2ˣ − 1. 0 leaves the track as it was.",
-    )  # fmt: skip
+    )
     loss = held.curve.loss(k)
     _numbers(held, delta.distance(delta.largest(k)), loss, delta.values(k))
     held.curve.go_on(SLICE)
@@ -143,9 +158,15 @@ def _largest(held: Held, run: Run) -> None:
     state.tables_toggle()
     with st.container(border=True, key="tune-kept"):
         panel = kept_panel(
-            held.step, held.curve.losses, most, marks(most), k, held.live_loss, _marked(held, run),
+            held.step,
+            held.curve.losses,
+            most,
+            marks(most),
+            k,
+            held.live_loss,
+            _marked(held, run),
             each=held.scope == "tensor",
-        )  # fmt: skip
+        )
         state.show(panel, "kept")
         if left:
             done = len(held.curve.losses) / held.curve.total
@@ -166,10 +187,14 @@ def _without(held: Held, run: Run) -> None:
     if any(name not in named for name in chosen):  # another delta has others
         st.session_state[_OUT] = [name for name in chosen if name in named]
     out = st.pills(
-        "Buckets left out", list(named), selection_mode="multi", key=_OUT, bind="query-params",
+        "Buckets left out",
+        list(named),
+        selection_mode="multi",
+        key=_OUT,
+        bind="query-params",
         help="By sign and exponent, the largest first; those of all alphabets at once. Click one "
         "to leave it out, again to have it back.",
-    )  # fmt: skip
+    )
     keys = {(named[name].exponent, named[name].sign) for name in out}
     rebuilt = delta.without(keys)
     loss = loss_of(run)(rebuilt)
@@ -187,14 +212,24 @@ def _numbers(held: Held, distance: float, loss: float, changed: int) -> None:
     n = sum(a.n for a in held.curve.delta.alphabets)
     off = loss - held.live_loss
     cards = (
-        ("Loss, rebuilt", loss_text(loss),
-         minus(f"{off:+.6f}") + " to live" if math.isfinite(off) else "no number",
-         "Of the rebuilt model, on up to 256 held-out examples."),
-        ("Loss, live", loss_text(held.live_loss), f"at step {held.step}",
-         "Of the model that was saved, on the same examples."),
-        ("Distance", percent_text(distance), "of the way trained",
-         "‖rebuilt − u‖ / ‖u − u₀‖."),
-        ("Values changed", f"{changed:,}", f"of {n:,}, {percent_text(changed / n)}",
-         "The others stay as the track has them."),
-    )  # fmt: skip
+        (
+            "Loss, rebuilt",
+            loss_text(loss),
+            minus(f"{off:+.6f}") + " to live" if math.isfinite(off) else "no number",
+            "Of the rebuilt model, on up to 256 held-out examples.",
+        ),
+        (
+            "Loss, live",
+            loss_text(held.live_loss),
+            f"at step {held.step}",
+            "Of the model that was saved, on the same examples.",
+        ),
+        ("Distance", percent_text(distance), "of the way trained", "‖rebuilt − u‖ / ‖u − u₀‖."),
+        (
+            "Values changed",
+            f"{changed:,}",
+            f"of {n:,}, {percent_text(changed / n)}",
+            "The others stay as the track has them.",
+        ),
+    )
     state.cards(cards, "tune-kept-numbers", 4, 150)

@@ -68,9 +68,11 @@ def killed(run: Run, snapshot: Snapshot) -> None:
     kill, dead = snapshot.kills[-1], snapshot.status in DEAD
     with st.container(border=True, key="killed"):
         st.subheader(
-            f"Killed at iteration {kill.iteration}" if dead
-            else f"The crash at iteration {kill.iteration}", anchor=False,
-        )  # fmt: skip
+            f"Killed at iteration {kill.iteration}"
+            if dead
+            else f"The crash at iteration {kill.iteration}",
+            anchor=False,
+        )
         if dead:
             st.markdown(_gone(snapshot, kill, run.settings))
             _go_on(run, snapshot, kill)
@@ -114,9 +116,11 @@ def _left_out(saved: Checkpoint) -> str:
     text = f": {percent_text(saved.distance)} of the way trained"
     if saved.live_loss is not None and saved.restored_loss is not None:
         live, restored = (loss_text(loss, 4) for loss in (saved.live_loss, saved.restored_loss))
-        text += f" (a loss of {restored} instead of {live})" if live != restored else (
-            f" (the loss is {live} with and without it)"
-        )  # fmt: skip
+        text += (
+            f" (a loss of {restored} instead of {live})"
+            if live != restored
+            else (f" (the loss is {live} with and without it)")
+        )
     return text
 
 
@@ -188,11 +192,17 @@ def _race(asking: Asking[Raced], kill: Kill) -> None:
     view: View[Raced] = asking.look(watching)
     if not view.found and not watching:
         st.markdown(_offer(crash, kill))
-    asking.controls(view, watching, Words(
-        start="Race back", icon=":material/sprint:", working=f"{crash.where(view.share)}.",
-        help="In the background: the run can go on meanwhile, and you can stop the race.",
-        stop_help="The race is given up; the run is not touched.",
-    ))  # fmt: skip
+    asking.controls(
+        view,
+        watching,
+        Words(
+            start="Race back",
+            icon=":material/sprint:",
+            working=f"{crash.where(view.share)}.",
+            help="In the background: the run can go on meanwhile, and you can stop the race.",
+            stop_help="The race is given up; the run is not touched.",
+        ),
+    )
     if view.found:
         _result(crash, view.found[0].value)
 
@@ -239,11 +249,15 @@ def _result(crash: Crash, raced: Raced) -> None:
             icon=":material/difference:",
         )
     losses = state.choice(
-        "Loss", list(LOSSES), default="trend", key="killed_loss",
-        format_func=LOSSES.__getitem__, bind="query-params",
+        "Loss",
+        list(LOSSES),
+        default="trend",
+        key="killed_loss",
+        format_func=LOSSES.__getitem__,
+        bind="query-params",
         help="Rework is counted on the trend, where jumps from batch to batch are averaged out; as "
         "measured, whole iterations until the loss itself is back. See Recover for the protocol.",
-    )  # fmt: skip
+    )
     state.show(killed_panel(raced.outcomes, crash.fail_at, losses == "trend"), "killed")
     st.table(rework_table(raced.outcomes), hide_index=True)
     same = "came to the same bits as the one that was killed, and " if raced.alike else ""

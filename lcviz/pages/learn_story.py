@@ -40,26 +40,39 @@ class Story:
 def choose_story() -> Story | None:
     with st.container(border=True, key="lesson"):
         source = state.choice(
-            "Carry through", list(SOURCES), default="ten", key="carry",
-            format_func=SOURCES.__getitem__, bind="query-params",
+            "Carry through",
+            list(SOURCES),
+            default="ten",
+            key="carry",
+            format_func=SOURCES.__getitem__,
+            bind="query-params",
             help="The ten numbers are the paper's example. The weights are those of the run on "
             "Live, with the buckets and code words that its whole model has.",
-        )  # fmt: skip
+        )
         grid = st.grid(2, min_column_width=320, key="choices")
         with grid.cell():
             bits: int | None = st.select_slider(
-                "Bits x for priority promotion", BITS, 2, format_func=bits_name, key="learn_bits",
-                bind="query-params", help="2ˣ − 1 buckets are kept; “all” keeps every one.",
-            )  # fmt: skip
+                "Bits x for priority promotion",
+                BITS,
+                2,
+                format_func=bits_name,
+                key="learn_bits",
+                bind="query-params",
+                help="2ˣ − 1 buckets are kept; “all” keeps every one.",
+            )
         run = state.current_run() if source == "run" else None
         with grid.cell():
             if run is None:
                 scope = state.choice(
-                    "Buckets over", list(SCOPES), default="model",
-                    key="learn_scope", format_func=SCOPES.__getitem__, bind="query-params",
+                    "Buckets over",
+                    list(SCOPES),
+                    default="model",
+                    key="learn_scope",
+                    format_func=SCOPES.__getitem__,
+                    bind="query-params",
                     help="With one set of buckets for each tensor, the first six numbers are taken "
                     "for one tensor, w, and the others for another one, b.",
-                )  # fmt: skip
+                )
             else:
                 st.markdown(f"**{run.task.title}**  \nBuckets over {SCOPES[run.settings.scope]}")
         if source == "run":
@@ -73,10 +86,15 @@ def choose_story() -> Story | None:
         names = [n.name for n in found.numbers]
         with st.container(horizontal=True, vertical_alignment="bottom", key="looking"):
             name = st.selectbox(
-                "Follow one number", names, min(2, len(names) - 1), key=f"learn_follow_{source}",
-                bind="query-params", persist_state="session", width=220,
+                "Follow one number",
+                names,
+                min(2, len(names) - 1),
+                key=f"learn_follow_{source}",
+                bind="query-params",
+                persist_state="session",
+                width=220,
                 help="Every step below shows what becomes of it.",
-            )  # fmt: skip
+            )
             st.toggle("Open all steps at once", key="everything", bind="query-params")
         followed = found.numbers[names.index(name)]
     return Story(found, source == "run", bits, followed)
@@ -84,13 +102,18 @@ def choose_story() -> Story | None:
 
 def _of_numbers(bits: int | None, scope: str) -> Lesson | None:
     trained = st.text_input(
-        "Trained weights u: what the model has now", TRAINED, key="u", bind="query-params",
-        help="Change them as you like; spaces between them. Everything below follows.",
-    )  # fmt: skip
-    track = st.text_input(
-        "Track ũ: what a restart from the last checkpoint would have", TRACK, key="track",
+        "Trained weights u: what the model has now",
+        TRAINED,
+        key="u",
         bind="query-params",
-    )  # fmt: skip
+        help="Change them as you like; spaces between them. Everything below follows.",
+    )
+    track = st.text_input(
+        "Track ũ: what a restart from the last checkpoint would have",
+        TRACK,
+        key="track",
+        bind="query-params",
+    )
     try:
         live, before = read_numbers(trained), read_numbers(track)
         if len(live) != len(before):

@@ -46,12 +46,13 @@ def huffman(story: Story, quiz: Quiz) -> bool:
                     "count": [f"{int(part.counts[i]):,}" for i in present],
                     "word": [part.words[i] or "(none)" for i in present],
                     "bits": [str(part.lengths[i]) for i in present],
-                    "count × bits": [f"{int(part.counts[i]) * int(part.lengths[i]):,}"
-                                     for i in present],
+                    "count × bits": [
+                        f"{int(part.counts[i]) * int(part.lengths[i]):,}" for i in present
+                    ],
                 }
             ),
             hide_index=True,
-        )  # fmt: skip
+        )
         st.caption(
             "The words are those of the canonical code: words of one length are consecutive "
             "binary numbers, so that a record only has to hold the lengths."
@@ -70,10 +71,11 @@ def restart(story: Story, quiz: Quiz) -> bool:
             "written": [text_of(m.after_p) for m in numbers],
             "new track": [text_of(m.rebuilt) for m in numbers],
             "u": [text_of(m.live) for m in numbers],
-            "still missing": [text_of(float(np.float32(m.live) - np.float32(m.rebuilt)), 3)
-                              for m in numbers],
+            "still missing": [
+                text_of(float(np.float32(m.live) - np.float32(m.rebuilt)), 3) for m in numbers
+            ],
         },
-    )  # fmt: skip
+    )
     state.show(stages_panel(story.lesson.sizes), "stages")
     dropped = next((m for m in numbers if m.delta and not m.code), None)
     if dropped is None:
@@ -106,10 +108,15 @@ def _stream(story: Story) -> None:
     """The words one after the other."""
     numbers = story.lesson.numbers
     n = st.slider(
-        "Numbers written", 0, len(numbers), len(numbers), key=f"learn_written_{len(numbers)}",
-        bind="query-params", persist_state="session",
+        "Numbers written",
+        0,
+        len(numbers),
+        len(numbers),
+        key=f"learn_written_{len(numbers)}",
+        bind="query-params",
+        persist_state="session",
         help="Move it to see the bit string grow.",
-    )  # fmt: skip
+    )
     words = [m.word for m in numbers[:n]]
     # Neighbours in two colours: there are no gaps between the words on disk.
     colours = ("blue", "orange")

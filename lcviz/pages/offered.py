@@ -32,9 +32,14 @@ def archive(package: Package, full: int, like: str) -> None:
     )
     st.download_button(
         f"Download {plain(package.file)} ({nbytes_text(len(package.data))})",
-        package.data, package.file, "application/zip", key="download-chain", on_click="ignore",
-        type=state.main_button(), icon=":material/download:",
-    )  # fmt: skip
+        package.data,
+        package.file,
+        "application/zip",
+        key="download-chain",
+        on_click="ignore",
+        type=state.main_button(),
+        icon=":material/download:",
+    )
     st.caption(f"The same checkpoints in full float32: {nbytes_text(full)}.")
     state.show(record_sizes(package.entries, package.tables), "records")
 
@@ -51,10 +56,14 @@ def choose_step(package: Package) -> int:
         del st.session_state[_STEP]
     return int(
         st.select_slider(
-            "Step", steps, steps[-1], key=_STEP, bind="query-params",
+            "Step",
+            steps,
+            steps[-1],
+            key=_STEP,
+            bind="query-params",
             persist_state="session",
         )
-    )  # fmt: skip
+    )
 
 
 def one_step(restored: Restored, loss: str = "") -> None:
@@ -71,9 +80,13 @@ def one_step(restored: Restored, loss: str = "") -> None:
     )
     st.download_button(
         f"Download {plain(restored.name)}.safetensors ({nbytes_text(len(restored.data))})",
-        restored.data, f"{restored.name}.safetensors", "application/octet-stream",
-        key="download-step", on_click="ignore", icon=":material/download:",
-    )  # fmt: skip
+        restored.data,
+        f"{restored.name}.safetensors",
+        "application/octet-stream",
+        key="download-step",
+        on_click="ignore",
+        icon=":material/download:",
+    )
 
 
 def papers(package: Package, receipt: Receipt) -> None:
@@ -88,24 +101,39 @@ def papers(package: Package, receipt: Receipt) -> None:
     st.info(receipt["reproducible"], icon=":material/replay:")
     with st.container(horizontal=True, key="export-papers"):
         st.download_button(
-            "Download everything", lambda: everything(package, receipt), f"{package.name}.zip",
-            "application/zip", key="download-all", on_click="ignore", type=state.main_button(),
+            "Download everything",
+            lambda: everything(package, receipt),
+            f"{package.name}.zip",
+            "application/zip",
+            key="download-all",
+            on_click="ignore",
+            type=state.main_button(),
             icon=":material/folder_zip:",
             help="One zip: the archive, its receipt, the script that makes it again, and the short "
             "one that restores a step.",
-        )  # fmt: skip
+        )
         st.download_button(
-            "Receipt", dumped(receipt), RECEIPT, "application/json", key="download-receipt",
-            on_click="ignore", icon=":material/receipt_long:",
+            "Receipt",
+            dumped(receipt),
+            RECEIPT,
+            "application/json",
+            key="download-receipt",
+            on_click="ignore",
+            icon=":material/receipt_long:",
             help="It is no signature: whoever changes the archive can write another receipt.",
-        )  # fmt: skip
+        )
         if receipt["of"] != "archive":
             st.download_button(
-                "Script", reproducing(receipt), NAME, "text/x-python", key="download-script",
-                on_click="ignore", icon=":material/code:",
+                "Script",
+                reproducing(receipt),
+                NAME,
+                "text/x-python",
+                key="download-script",
+                on_click="ignore",
+                icon=":material/code:",
                 help="Run it in the root of this project, beside the receipt. Exit code 0: the "
                 "same bytes. 1: others, and a sentence says what.",
-            )  # fmt: skip
+            )
     with st.container(border=True, key="export-receipt"):
         st.markdown("\n".join(f"- **{what}:** {plain(value)}" for what, value in rows(receipt)))
     st.markdown(

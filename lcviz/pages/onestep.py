@@ -30,10 +30,15 @@ def one_step(source: Source, held: Held, seen: Overview, follow: bool) -> None:
         if len(seen.steps) > MOST_STEPS:
             st.caption(f"The newest {MOST_STEPS:,} of {len(seen.steps):,} steps can be chosen.")
         step = st.select_slider(
-            "Step", seen.steps[-MOST_STEPS:], step, key="inspect_step", bind="query-params",
-            persist_state="session", help="Any step that a record tells of, by hand or by the "
+            "Step",
+            seen.steps[-MOST_STEPS:],
+            step,
+            key="inspect_step",
+            bind="query-params",
+            persist_state="session",
+            help="Any step that a record tells of, by hand or by the "
             "arrow keys. It is rebuilt from the last base before it.",
-        )  # fmt: skip
+        )
     facts = _restored(source, held, step)
     if facts is None:
         return
@@ -108,8 +113,13 @@ def _stream(facts: StepFacts) -> None:
         return
     name = next(iter(coded))
     if len(coded) > 1:
-        name = st.selectbox("Tensors", list(coded), key="inspect_alphabet", bind="query-params",
-                            help="Tensors that share buckets and code words.")  # fmt: skip
+        name = st.selectbox(
+            "Tensors",
+            list(coded),
+            key="inspect_alphabet",
+            bind="query-params",
+            help="Tensors that share buckets and code words.",
+        )
     group = coded[name]
     e = group.encoded
     words = first_words(e, WORDS)
@@ -118,9 +128,7 @@ def _stream(facts: StepFacts) -> None:
         return
     # Neighbours in two colours: there are no gaps between the words on disk.
     colours = ("blue", "orange")
-    text = " ".join(
-        f":{colours[i % 2]}-background[{w.word}{w.rest}]" for i, w in enumerate(words)
-    )  # fmt: skip
+    text = " ".join(f":{colours[i % 2]}-background[{w.word}{w.rest}]" for i, w in enumerate(words))
     st.markdown(text)
     nbits = sum(len(w.word) + len(w.rest) for w in words)
     st.markdown(
@@ -136,8 +144,9 @@ def _stream(facts: StepFacts) -> None:
             "means": [_meaning(w, float(levels[w.code])) for w in words],
             "ends at value": [f"{w.at:,}" for w in words],
         },
-        hide_index=True, height=260,
-    )  # fmt: skip
+        hide_index=True,
+        height=260,
+    )
 
 
 def _meaning(word: Word, level: float) -> str:
@@ -156,9 +165,13 @@ def _value(facts: StepFacts) -> None:
     name = st.selectbox("Tensor", names, key="inspect_tensor", bind="query-params")
     flat = facts.state[name].reshape(-1)
     index = state.whole_number(
-        "Value", 0, flat.size - 1, 0, key=f"inspect_value_{name}",
+        "Value",
+        0,
+        flat.size - 1,
+        0,
+        key=f"inspect_value_{name}",
         text="Its place in the tensor, counted in C order from 0: the last index runs fastest.",
-    )  # fmt: skip
+    )
     value = np.float32(flat[index])
     place = ", ".join(str(int(i)) for i in np.unravel_index(index, facts.state[name].shape))
     f = fields(float(value))

@@ -138,28 +138,39 @@ def choose() -> Source | Literal["compare"] | None:
             grid = beside.grid(2, min_column_width=320, key="inspect-places")
         with grid.cell():
             path = st.text_input(
-                "Path on this machine", key="inspect_path", bind="query-params",
-                persist_state="session", placeholder=otherwise,
+                "Path on this machine",
+                key="inspect_path",
+                bind="query-params",
+                persist_state="session",
+                placeholder=otherwise,
                 on_change=_path_given,
                 help="Of a chain's directory, run.lcc, or of an archive, .lcc.zip. Another "
                 "process may be writing to it: nothing is locked or changed. Empty: "
                 f"{otherwise.removeprefix('the chain of ')}.",
-            )  # fmt: skip
+            )
         with grid.cell():
             # A new widget for every upload: the server's copy of the one before is let go.
             turn = st.session_state.setdefault(_TURN, 0)
             st.file_uploader(
-                "Or an archive of your own, .lcc.zip", type=["zip"], key=f"inspect_upload_{turn}",
-                on_change=_received, args=(turn,), max_upload_size=UPLOAD_MIB,
+                "Or an archive of your own, .lcc.zip",
+                type=["zip"],
+                key=f"inspect_upload_{turn}",
+                on_change=_received,
+                args=(turn,),
+                max_upload_size=UPLOAD_MIB,
                 help="It is kept for this browser tab alone, and deleted with it.",
-            )  # fmt: skip
+            )
         upload = st.session_state.get(_UPLOAD)
         if isinstance(upload, str):
             st.error(upload, icon=":material/error:")
             upload = None
         if upload is not None:
-            st.button(f"Close the upload {plain(upload.name)}", icon=":material/close:",
-                      on_click=_drop, key="inspect-close")  # fmt: skip
+            st.button(
+                f"Close the upload {plain(upload.name)}",
+                icon=":material/close:",
+                on_click=_drop,
+                key="inspect-close",
+            )
     if upload is not None:
         return Source(upload, f"the uploaded archive **{plain(upload.name)}**", upload.file)
     if path.strip():
@@ -288,6 +299,9 @@ def reader(text: str, total: int) -> tuple[Callable[[int], None], Callable[[], o
 def sentence(exc: Exception) -> str:
     """An error of the codec as a sentence in Markdown."""
     # What was uploaded has no path that an error could begin with.
-    text = re.sub("^the archive(: (?=is ))?", lambda m: "The archive " if m[1] else "The archive",
-                  str(exc).rstrip("."))  # fmt: skip
+    text = re.sub(
+        "^the archive(: (?=is ))?",
+        lambda m: "The archive " if m[1] else "The archive",
+        str(exc).rstrip("."),
+    )
     return plain(text) + "."

@@ -35,9 +35,14 @@ class Quiz:
         # Another question is another widget: the old answer means nothing to it.
         asked = zlib.crc32("\n".join((question, *options)).encode())
         answer = st.radio(
-            f"**{question}**", options, index=None, horizontal=True,
-            key=f"learn_{key}_{asked:08x}", bind="query-params", persist_state="session",
-        )  # fmt: skip
+            f"**{question}**",
+            options,
+            index=None,
+            horizontal=True,
+            key=f"learn_{key}_{asked:08x}",
+            bind="query-params",
+            persist_state="session",
+        )
         if answer is not None:
             self._open(key)
             if answer in accepted:

@@ -60,37 +60,49 @@ def recommend() -> None:
 def _sweep() -> Sweep | None:
     with st.container(border=True, key="tune-parameters"):
         source = state.choice(
-            "Try settings out on", list(SOURCES), default="trained",
-            key="tune_source", format_func=SOURCES.__getitem__, bind="query-params",
-        )  # fmt: skip
+            "Try settings out on",
+            list(SOURCES),
+            default="trained",
+            key="tune_source",
+            format_func=SOURCES.__getitem__,
+            bind="query-params",
+        )
         grid = st.grid(2, min_column_width=320, key="tune-choices")
         with grid.cell():
             if source == "own":
                 own = st.text_input(
-                    "Folder of checkpoints, or a chain", key="tune_own", bind="query-params",
+                    "Folder of checkpoints, or a chain",
+                    key="tune_own",
+                    bind="query-params",
                     placeholder="/path/to/checkpoints",
                     help="On the machine that runs this page: 40 .safetensors or .pt files "
                     "(weights only) or more, numbered, one for each iteration or so. A chain gives "
                     "what a restart would have, so that what it left out is not judged.",
-                )  # fmt: skip
+                )
             else:
                 model = st.selectbox(
-                    "Model", list(MODELS), key="tune_model", bind="query-params",
+                    "Model",
+                    list(MODELS),
+                    key="tune_model",
+                    bind="query-params",
                     format_func=lambda name: MODELS[name].title,
                     help=f"{ITERATIONS} iterations from seed 0 on data that is built in, with the "
                     "lab's settings. Larger models take longer: logistic regression takes "
                     "seconds, AlexNet minutes.",
-                )  # fmt: skip
+                )
                 st.caption(DATASETS[MODELS[model].default_data].sentence)
         with grid.cell():
             wide = state.choice(
-                "How many", [False, True], default=False, key="tune_wide",
+                "How many",
+                [False, True],
+                default=False,
+                key="tune_wide",
                 format_func=lambda w: f"{len(Sweep('', wide=w).tried)} settings",
                 bind="query-params",
                 help="The choice: 1 to 4 bits, all buckets, budgets of 2, 5 and 10 %, both scopes, "
                 "run lengths, every 1, 2 and 5 iterations. All: also 5 to 8 bits, a budget of 1 %, "
                 "the paper's coder, and every 10 iterations.",
-            )  # fmt: skip
+            )
     if source == "own":
         return stamped(own.strip(), wide=bool(wide)) if own.strip() else None
     return Sweep(str(model), wide=bool(wide))
@@ -109,12 +121,16 @@ def _answer(sweep: Sweep, candidates: Candidates) -> None:
     targets = [t for t in TARGETS if t != "rework" or knows_loss]
     with st.container(border=True, key="tune-target"):
         target = state.choice(
-            "I want to", targets, default=targets[0], key=f"tune_want_{knows_loss}",
-            format_func=TARGETS.__getitem__, bind="query-params",
+            "I want to",
+            targets,
+            default=targets[0],
+            key=f"tune_want_{knows_loss}",
+            format_func=TARGETS.__getitem__,
+            bind="query-params",
             help="What you ask for holds in 95 of 100 cases, as far as 10 failures or fewer of one "
             "training can tell. Of the settings that keep it, the one with the fewest bytes is "
             "recommended; of those that fit into a size, the one that loses least.",
-        )  # fmt: skip
+        )
         most = _most(str(target))
         tuned = choose(candidates, str(target), most, len(sweep.tried))
         if tuned.recommended:
@@ -146,26 +162,47 @@ def _to_live(sweep: Sweep, setting: Setting) -> None:
         training = training_parameters(workload(sweep.model), ITERATIONS)
         help = "And with the training that it was found for: its model, learning rate and batches."
     st.page_link(
-        st.Page(live.page, title="Live", default=True), label="Use it on Live",
-        icon=":material/monitoring:", help=help,
+        st.Page(live.page, title="Live", default=True),
+        label="Use it on Live",
+        icon=":material/monitoring:",
+        help=help,
         query_params=training | checkpoint_parameters(setting),
-    )  # fmt: skip
+    )
 
 
 def _most(target: str) -> float:
     """How much of it, in the target's own unit."""
     if target == "size":
         percent = st.number_input(
-            "Share of float32 that a checkpoint may take, %", 0.1, 100.0, 5.0, 0.5, format="%g",
-            key="tune_size", bind="query-params",
-        )  # fmt: skip
+            "Share of float32 that a checkpoint may take, %",
+            0.1,
+            100.0,
+            5.0,
+            0.5,
+            format="%g",
+            key="tune_size",
+            bind="query-params",
+        )
         return percent / 100
     if target == "distance":
         return st.number_input(
-            "Relative distance at most", 0.001, 1.0, 0.1, 0.01, format="%g", key="tune_distance",
-            bind="query-params", help="0.1: a tenth of the way that training has come.",
-        )  # fmt: skip
+            "Relative distance at most",
+            0.001,
+            1.0,
+            0.1,
+            0.01,
+            format="%g",
+            key="tune_distance",
+            bind="query-params",
+            help="0.1: a tenth of the way that training has come.",
+        )
     return st.number_input(
-        "Iterations of rework at most", 0.1, 100.0, 3.0, 0.5, format="%g", key="tune_rework",
+        "Iterations of rework at most",
+        0.1,
+        100.0,
+        3.0,
+        0.5,
+        format="%g",
+        key="tune_rework",
         bind="query-params",
-    )  # fmt: skip
+    )

@@ -81,44 +81,69 @@ def _parameters() -> Key:
         grid = st.grid(3, min_column_width=260, key="recover-choices")
         with grid.cell():
             model = st.selectbox(
-                "Model", list(MODELS), key="recover_model", bind="query-params",
+                "Model",
+                list(MODELS),
+                key="recover_model",
+                bind="query-params",
                 format_func=lambda name: MODELS[name].title,
                 help="On data that is built in, with plain SGD and settings under which the loss "
                 "still falls clearly at the failure. Larger models take longer: a seed of logistic "
                 "regression takes seconds, one of AlexNet half a minute.",
-            )  # fmt: skip
+            )
             st.caption(DATASETS[MODELS[model].default_data].sentence)
         with grid.cell():
             share = state.choice(
-                "A checkpoint may take, of float32", SHARES, default=0.05,
-                key="recover_share", bind="query-params", format_func=lambda s: f"{100 * s:g} %",
+                "A checkpoint may take, of float32",
+                SHARES,
+                default=0.05,
+                key="recover_share",
+                bind="query-params",
+                format_func=lambda s: f"{100 * s:g} %",
                 help="Bytes of its record on disk, header and indices included, against the same "
                 "values in float32. “Full” takes all of it.",
-            )  # fmt: skip
+            )
         with grid.cell():
             interval = state.choice(
-                "Save every … iterations", INTERVALS, default=1,
-                key="recover_interval", bind="query-params",
+                "Save every … iterations",
+                INTERVALS,
+                default=1,
+                key="recover_interval",
+                bind="query-params",
                 help="Iterations between two checkpoints. What was trained since the last one is "
                 "lost with every method.",
-            )  # fmt: skip
+            )
         with grid.cell():
             fail_at = state.whole_number(
-                "Fails at iteration T", 10, 500, Protocol.fail_at, 10, key="recover_fail_at",
+                "Fails at iteration T",
+                10,
+                500,
+                Protocol.fail_at,
+                10,
+                key="recover_fail_at",
                 text="The last iteration before the failure.",
-            )  # fmt: skip
+            )
         with grid.cell():
             seeds = st.slider(
-                "Paired seeds", 1, MOST_SEEDS, 5, key="recover_seeds", bind="query-params",
+                "Paired seeds",
+                1,
+                MOST_SEEDS,
+                5,
+                key="recover_seeds",
+                bind="query-params",
                 help="Each seed is another beginning and other batches, the same for all methods. "
                 "More seeds, a narrower interval.",
-            )  # fmt: skip
+            )
         with grid.cell():
             cap = state.whole_number(
-                "Look for rework up to", 10, 300, Protocol.cap, 10, key="recover_cap",
+                "Look for rework up to",
+                10,
+                300,
+                Protocol.cap,
+                10,
+                key="recover_cap",
                 text="Iterations after the failure. What is not back by then is marked, and "
                 "counted as so many: its true rework is that or more.",
-            )  # fmt: skip
+            )
     protocol = Protocol(fail_at, int(interval), cap)
     st.caption(_last_checkpoint(protocol))
     return Experiment(str(model), float(share), protocol), int(seeds)
@@ -141,13 +166,14 @@ def _last_checkpoint(protocol: Protocol) -> str:
 def _explanation() -> None:
     with st.container(horizontal=True, key="recover-methods"):
         st.markdown(
-            "Protocol", width="content",
+            "Protocol",
+            width="content",
             help="Rework is counted on the loss of fixed held-out examples: iterations until it "
             "is at or below its value just before the failure. A loss jumps from batch to batch, "
             "so it is taken on the trend: the undisturbed training, averaged over 11 iterations, "
             "plus what the restored one is above it at the same iteration. Jumps that both make "
             "cancel, and between two iterations it is interpolated.",
-        )  # fmt: skip
+        )
         for name, text in METHODS.items():
             st.markdown(f"**{name}**", width="content", help=text)
 

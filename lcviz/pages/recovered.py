@@ -86,15 +86,22 @@ def _race(experiment: Experiment, seeds: int, by_seed: Sequence[tuple[Outcome, .
         seed = 0
         if seeds > 1:
             seed = state.choice(
-                "Seed", range(seeds), default=0, key=f"recover_seed_{seeds}",
+                "Seed",
+                range(seeds),
+                default=0,
+                key=f"recover_seed_{seeds}",
                 bind="query-params",
-            )  # fmt: skip
+            )
         losses = state.choice(
-            "Loss", list(LOSSES), default="trend", key="recover_loss",
-            format_func=LOSSES.__getitem__, bind="query-params",
+            "Loss",
+            list(LOSSES),
+            default="trend",
+            key="recover_loss",
+            format_func=LOSSES.__getitem__,
+            bind="query-params",
             help="Rework is counted on the trend, where jumps from batch to batch are averaged "
             "out; as measured, whole iterations until the loss itself is back.",
-        )  # fmt: skip
+        )
     if seed >= len(by_seed):
         st.info(f"Seed {seed} is not finished yet.")
         return

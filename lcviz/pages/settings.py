@@ -32,21 +32,33 @@ def settings_form() -> Settings:
         data, folder = _data(card)
         optimizer, lr, momentum = _optimizer(card)
         batch_size = state.whole_number(
-            "Batch size", 1, 1_000_000, card.batch_size, key=f"batch_{card.name}",
+            "Batch size",
+            1,
+            1_000_000,
+            card.batch_size,
+            key=f"batch_{card.name}",
             text="Examples per iteration.",
-        )  # fmt: skip
+        )
         stop_after = state.whole_number(
             "Iterations", 1, 20_000, 1000, key="iterations", text="The run ends after so many."
         )
         seed = state.whole_number(
-            "Seed", 0, 2**31, 0, key="seed",
+            "Seed",
+            0,
+            2**31,
+            0,
+            key="seed",
             text="The same seed and settings give the same run, byte for byte.",
-        )  # fmt: skip
+        )
         st.subheader("Checkpoints")
         interval = state.whole_number(
-            "Save every … iterations", 1, 1000, 1, key="interval",
+            "Save every … iterations",
+            1,
+            1000,
+            1,
+            key="interval",
             text="1 saves after every iteration.",
-        )  # fmt: skip
+        )
         bits, budget = _kept()
         coder = state.choice(
             "Coder",

@@ -58,9 +58,7 @@ def timelines_of_run(place: str, settings: Settings) -> None:
 def drill_of_run(settings: Settings) -> Drill:
     """What a run of these settings does, measured."""
     s = settings
-    workload = Workload(
-        s.model, s.data, s.folder, s.optimizer, s.lr, s.momentum, s.batch_size
-    )  # fmt: skip
+    workload = Workload(s.model, s.data, s.folder, s.optimizer, s.lr, s.momentum, s.batch_size)
     interval = min(s.interval, MOST_INTERVAL)
     return Drill(workload, s.seed, interval, s.bits, s.budget, s.scope, s.coder)
 
@@ -118,21 +116,36 @@ def _measured(place: str, measured: Found[Measured]) -> None:
         horizontal=True, vertical_alignment="bottom", key=f"{place}-timelines-choices"
     ):
         crash = st.slider(
-            "A crash at t = … ms", 0.0, end, _middle(end, step), step,
-            key=f"{place}_crash_{end:g}", bind="query-params", width=420, format="%g",
+            "A crash at t = … ms",
+            0.0,
+            end,
+            _middle(end, step),
+            step,
+            key=f"{place}_crash_{end:g}",
+            bind="query-params",
+            width=420,
+            format="%g",
             help="The same moment of the three trainings, counted from where each began the first "
             "iteration that is shown.",
-        )  # fmt: skip
+        )
         who = state.choice(
-            "What crashes", list(CRASHES), default="machine",
-            key=f"{place}_crashes", format_func=CRASHES.__getitem__, bind="query-params",
+            "What crashes",
+            list(CRASHES),
+            default="machine",
+            key=f"{place}_crashes",
+            format_func=CRASHES.__getitem__,
+            bind="query-params",
             help="What is on disk survives both. If only the training dies, the process beside it "
             "still writes what it was given.",
-        )  # fmt: skip
+        )
         shows = state.choice(
-            "Show", list(SHOWS), default="all", key=f"{place}_shows",
-            format_func=SHOWS.__getitem__, bind="query-params",
-        )  # fmt: skip
+            "Show",
+            list(SHOWS),
+            default="all",
+            key=f"{place}_shows",
+            format_func=SHOWS.__getitem__,
+            bind="query-params",
+        )
     second, last = crash / 1e3, end / 1e3
     window = (0.0, last)
     if shows == "part":

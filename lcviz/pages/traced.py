@@ -57,9 +57,12 @@ def toolbar(shown: bool = True) -> None:
 
 
 def _popover(
-    label: str, icon: str, body: Callable[[Run, Weight | None], None], run: Run,
+    label: str,
+    icon: str,
+    body: Callable[[Run, Weight | None], None],
+    run: Run,
     weight: Weight | None,
-) -> None:  # fmt: skip
+) -> None:
     """One whose content is made only while it is open."""
     popover = st.popover(
         label, type="tertiary", icon=f":material/{icon}:", key=f"open-{icon}", on_change="rerun"
@@ -129,9 +132,10 @@ def history(run: Run, viewed: Checkpoint) -> None:
     steps = run.steps_held()
     stride = -(-len(steps) // MOST_STEPS)
     found = [
-        f for step in steps[::-1][::stride][::-1]
+        f
+        for step in steps[::-1][::stride][::-1]
         if step in checkpoints and (f := at_step(run, checkpoints[step], weight, word=False))
-    ]  # fmt: skip
+    ]
     state.show(weight_over_steps(found, here), "followed")
 
 
@@ -173,13 +177,18 @@ def _choose_weight(run: Run, weight: Weight | None) -> None:
     size = states.live[tensor].size
     st.session_state[_INDEX] = min(st.session_state.get(_INDEX, 0), size - 1)
     index = st.number_input(
-        "Element of the tensor", 0, size - 1, key=_INDEX,
+        "Element of the tensor",
+        0,
+        size - 1,
+        key=_INDEX,
         help="Counted in C order from 0: the last index runs fastest.",
-    )  # fmt: skip
+    )
     st.button(
-        "Follow this one", key="follow-this", on_click=follow_from_now,
+        "Follow this one",
+        key="follow-this",
+        on_click=follow_from_now,
         args=(Weight(tensor, int(index)),),
-    )  # fmt: skip
+    )
     st.button("Follow any one that is kept", key="follow-kept", on_click=_follow_any, args=(run,))
     if weight is not None:
         st.button("Stop following", key="follow-none", on_click=follow_from_now, args=(None,))
@@ -218,10 +227,13 @@ def _choose_bucket(run: Run, weight: Weight | None) -> None:
 
     st.session_state["highlighted"] = chosen if chosen in options else OWN
     st.selectbox(
-        "Bucket to highlight in all charts", options, key="highlighted", format_func=told,
+        "Bucket to highlight in all charts",
+        options,
+        key="highlighted",
+        format_func=told,
         on_change=lambda: state.remember(_BUCKET, st.session_state["highlighted"] or None),
         help="Those of the newest δ. On Live a click on a bar of the histogram does the same.",
-    )  # fmt: skip
+    )
 
 
 def _line(run: Run, weight: Weight) -> None:

@@ -34,9 +34,13 @@ def page() -> None:
     """The whole page."""
     st.title("Tune: which setting should I use?", anchor=False)
     view = state.choice(
-        "Look at", list(VIEWS), default="ab", key="tune_view",
-        format_func=VIEWS.__getitem__, bind="query-params",
+        "Look at",
+        list(VIEWS),
+        default="ab",
+        key="tune_view",
+        format_func=VIEWS.__getitem__,
+        bind="query-params",
         help="“Recommend one” tries many settings out on a whole training. The others show what "
         "settings do to the run that Live shows, and follow it while it plays.",
-    )  # fmt: skip
+    )
     SECTIONS[str(view)]()

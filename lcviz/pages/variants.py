@@ -31,9 +31,11 @@ def both() -> dict[str, Variant]:
 def put(who: str, variant: Variant) -> None:
     """Have the controls of A or B say this, one with bits; called before they are drawn."""
     for name, value in (
-        ("keep", "bits"), ("bits", variant.bits), ("scope", variant.scope),
+        ("keep", "bits"),
+        ("bits", variant.bits),
+        ("scope", variant.scope),
         ("coder", variant.coder),
-    ):  # fmt: skip
+    ):
         st.session_state[_key(who, name)] = value
 
 
@@ -83,32 +85,59 @@ def _side(who: str) -> Variant:
     st.markdown(f"**{who}**")
     with st.container(horizontal=True, key=f"tune-side-{who}"):
         keep = state.choice(
-            "Keep", list(KEEP), default="bits", key=_key(who, "keep"),
-            format_func=KEEP.__getitem__, bind="query-params", persist_state="session",
+            "Keep",
+            list(KEEP),
+            default="bits",
+            key=_key(who, "keep"),
+            format_func=KEEP.__getitem__,
+            bind="query-params",
+            persist_state="session",
             help="The 2ˣ − 1 largest buckets, or as many as fit into a share of float32.",
-        )  # fmt: skip
+        )
         scope = state.choice(
-            "Buckets over", list(SCOPES), default=default.scope,
-            key=_key(who, "scope"), format_func=SCOPES.__getitem__, bind="query-params",
+            "Buckets over",
+            list(SCOPES),
+            default=default.scope,
+            key=_key(who, "scope"),
+            format_func=SCOPES.__getitem__,
+            bind="query-params",
             persist_state="session",
             help="The same buckets for the whole model, as in the paper, or each tensor its own.",
-        )  # fmt: skip
+        )
         coder = state.choice(
-            "Coder", list(CODERS), default=default.coder, key=_key(who, "coder"),
-            format_func=CODERS.__getitem__, bind="query-params", persist_state="session",
+            "Coder",
+            list(CODERS),
+            default=default.coder,
+            key=_key(who, "coder"),
+            format_func=CODERS.__getitem__,
+            bind="query-params",
+            persist_state="session",
             help=" or ".join(CODER_NAMES.values()) + ": both without loss.",
-        )  # fmt: skip
+        )
     if keep == "budget":
         percent = st.number_input(
-            "Budget, % of float32", 0.5, 50.0, BUDGET, 0.5, format="%g", key=_key(who, "budget"),
-            bind="query-params", persist_state="session",
+            "Budget, % of float32",
+            0.5,
+            50.0,
+            BUDGET,
+            0.5,
+            format="%g",
+            key=_key(who, "budget"),
+            bind="query-params",
+            persist_state="session",
             help="Of a whole record, its header included.",
-        )  # fmt: skip
+        )
         return Variant(None, str(scope), str(coder), percent / 100)
     bits: int | None = st.select_slider(
-        "Bits x", BITS, default.bits, format_func=bits_name, key=_key(who, "bits"),
-        bind="query-params", persist_state="session", help="“all” keeps every bucket.",
-    )  # fmt: skip
+        "Bits x",
+        BITS,
+        default.bits,
+        format_func=bits_name,
+        key=_key(who, "bits"),
+        bind="query-params",
+        persist_state="session",
+        help="“all” keeps every bucket.",
+    )
     return Variant(bits, str(scope), str(coder))
 
 

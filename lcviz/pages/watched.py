@@ -107,10 +107,15 @@ def chosen(on_change: Callable[[], None]) -> Watched | str | None:
     runs = {run.name: run for run in ([one] if one else found.runs())}
     options = [*runs, LIVE] if one else [ALL, *runs, LIVE]
     name = st.selectbox(
-        "Watched", options, key=CHOICE, bind="query-params", persist_state="session",
-        on_change=on_change, help="What was named when this server was started, after --run. A "
+        "Watched",
+        options,
+        key=CHOICE,
+        bind="query-params",
+        persist_state="session",
+        on_change=on_change,
+        help="What was named when this server was started, after --run. A "
         "trainer may be writing to it: nothing is locked or changed.",
-    )  # fmt: skip
+    )
     return runs.get(name, name)
 
 
@@ -233,14 +238,24 @@ def _compared(found: Watch, pace: float, names: tuple[str, ...]) -> None:
     for name, pixels in WIDTHS.items():
         columns[name]["width"] = pixels
     opening = st.column_config.ButtonColumn(
-        "run", type="tertiary", alignment="left", pinned=True, key=_OPEN, on_click=_clicked,
-        width=min(max(map(len, names)) * 8 + 40, MOST_WIDTH), help="A click opens the run in full.",
-    )  # fmt: skip
+        "run",
+        type="tertiary",
+        alignment="left",
+        pinned=True,
+        key=_OPEN,
+        on_click=_clicked,
+        width=min(max(map(len, names)) * 8 + 40, MOST_WIDTH),
+        help="A click opens the run in full.",
+    )
     st.dataframe(
-        table, key="watch-runs", hide_index=True, placeholder="–", height=_height(len(table)),
+        table,
+        key="watch-runs",
+        hide_index=True,
+        placeholder="–",
+        height=_height(len(table)),
         column_config=columns | {"run": opening},
         alt="The runs in numbers, one a row.",
-    )  # fmt: skip
+    )
     st.markdown(
         ":small[A click on a name opens that run; so does the list above. Quiet is a run whose "
         f"last record is older than {BUSY_SECONDS} s, and than {PATIENCE} times what one took "
@@ -250,9 +265,14 @@ def _compared(found: Watch, pace: float, names: tuple[str, ...]) -> None:
         "is open, all of their bytes are checked.]"
     )
     measure = state.choice(
-        "Drawn", list(MEASURES), default="share", key="watch_measure", bind="query-params",
-        format_func=MEASURES.__getitem__, label_visibility="collapsed",
-    )  # fmt: skip
+        "Drawn",
+        list(MEASURES),
+        default="share",
+        key="watch_measure",
+        bind="query-params",
+        format_func=MEASURES.__getitem__,
+        label_visibility="collapsed",
+    )
     panel = runs_over_steps(runs, measure)
     if panel is None:
         st.info("There is no delta yet: the first one comes with the second step that is saved.")

@@ -145,8 +145,15 @@ def apart() -> Callable[..., list[dict[str, Any]]]:
             own, levels, payload = (words[b:e].copy() for b, e in zip(ends, [*ends[1:], None]))
             n = int(((own.astype(np.int64) + 31) // 32).sum())
             table = np.frombuffer(words[:head].tobytes()[6 : 6 + row[3]], np.uint8)
-            found.append({"row": row, "table": table, "streams": own,
-                          "levels": levels.view(np.float32), "payload": payload[:n]})  # fmt: skip
+            found.append(
+                {
+                    "row": row,
+                    "table": table,
+                    "streams": own,
+                    "levels": levels.view(np.float32),
+                    "payload": payload[:n],
+                }
+            )
             words = payload[n:]
         return found
 

@@ -74,11 +74,20 @@ def states(n: int) -> list[dict[str, Any]]:
     found = []
     for i in range(n):
         wide = torch.randn(40, 30 if i < n - 2 else 31)
-        found.append({
-            "model": {"w": wide.T, "half": torch.randn(9, 9).to(torch.bfloat16), "n": wide[0, 0]},
-            "exact": {"d": np.arange(5.0) * i, "i": np.arange(3), "e": np.zeros(0)},
-            "c": torch.tensor([1j * i]), "bool": torch.tensor(i > 1), "epoch": i, "text": "é" * i,
-        })  # fmt: skip
+        found.append(
+            {
+                "model": {
+                    "w": wide.T,
+                    "half": torch.randn(9, 9).to(torch.bfloat16),
+                    "n": wide[0, 0],
+                },
+                "exact": {"d": np.arange(5.0) * i, "i": np.arange(3), "e": np.zeros(0)},
+                "c": torch.tensor([1j * i]),
+                "bool": torch.tensor(i > 1),
+                "epoch": i,
+                "text": "é" * i,
+            }
+        )
     return found
 
 
@@ -238,8 +247,11 @@ def test_a_record_error_keeps_its_parts() -> None:
     error = _rebuilt(_failed(codec.DigestError("r", "x", "y"), None))
     assert type(error) is codec.DigestError
     assert (error.where, error.expected, error.found, str(error)) == (
-        "r", "x", "y", "r: expected x, found y",
-    )  # fmt: skip
+        "r",
+        "x",
+        "y",
+        "r: expected x, found y",
+    )
     error = _rebuilt(_failed(MemoryError("no"), None))
     assert type(error) is codec.WriteError
     assert "MemoryError: no" in str(error)

@@ -49,9 +49,17 @@ def test_structure(capsys: pytest.CaptureFixture[str]) -> None:
     found = answer(["--data", "mlp:3,gauss:4", "--threads", "3"], capsys)
     assert codec.threads() == usual
     assert list(found) == [
-        "date", "command", "threads", "rounds", "machine", "lc_checkpoint", "cases", "growth",
-        "memory", "cold_start",
-    ]  # fmt: skip
+        "date",
+        "command",
+        "threads",
+        "rounds",
+        "machine",
+        "lc_checkpoint",
+        "cases",
+        "growth",
+        "memory",
+        "cold_start",
+    ]
     assert (found["threads"], found["rounds"]) == (3, 1)
     assert set(found["machine"]) == {"cpu", "cores", "memory", "system", "versions"}
     assert found["machine"]["versions"]["numpy"] == np.__version__
@@ -171,9 +179,12 @@ def test_rounds_are_taken_in_turn() -> None:
             return name
 
         return Task(
-            name, "copy", lambda: note("run"), lambda got: order.append(got + "check"),
+            name,
+            "copy",
+            lambda: note("run"),
+            lambda got: order.append(got + "check"),
             lambda: order.append(name + "reset"),
-        )  # fmt: skip
+        )
 
     seconds = cases.measure([task("a"), task("b")], 2)
     assert [len(mine) for mine in seconds] == [2, 2]
@@ -227,11 +238,21 @@ def test_words() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        ["--sizes", "1000"], ["--sizes", "1G"], ["--sizes", "M"], ["--sizes", "1M,"],
-        ["--data", "lap"], ["--data", "lap:0"], ["--data", "lap:9"], ["--data", "beta:3"],
-        ["--threads", "0"], ["--rounds", "0"], ["--rounds", "x"], ["--growth", "1"], ["run.lcc"],
+        ["--sizes", "1000"],
+        ["--sizes", "1G"],
+        ["--sizes", "M"],
+        ["--sizes", "1M,"],
+        ["--data", "lap"],
+        ["--data", "lap:0"],
+        ["--data", "lap:9"],
+        ["--data", "beta:3"],
+        ["--threads", "0"],
+        ["--rounds", "0"],
+        ["--rounds", "x"],
+        ["--growth", "1"],
+        ["run.lcc"],
     ],
-)  # fmt: skip
+)
 def test_wrong_use(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["bench", *wrong])
@@ -337,22 +358,34 @@ def test_goals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return json.loads(json.dumps(getattr(scaling, what)(*arguments)))
 
     monkeypatch.setattr(scaling, "_child", here)
-    monkeypatch.setattr(scaling, "cold_start", lambda _: [
-        {"cache": "warm", "what": "warm_up", "import": 0.5, "seconds": 0.25}
-    ])  # fmt: skip
-    monkeypatch.setattr(peers, "lc_checkpoint", lambda: {
-        "n": 10, "theirs": None, "problem": "x is not installed",
-        "ours": {"bits": 1, "encode": 1, "decode": 1, "error": 0.5},
-    })  # fmt: skip
+    monkeypatch.setattr(
+        scaling,
+        "cold_start",
+        lambda _: [{"cache": "warm", "what": "warm_up", "import": 0.5, "seconds": 0.25}],
+    )
+    monkeypatch.setattr(
+        peers,
+        "lc_checkpoint",
+        lambda: {
+            "n": 10,
+            "theirs": None,
+            "problem": "x is not installed",
+            "ours": {"bits": 1, "encode": 1, "decode": 1, "error": 0.5},
+        },
+    )
     monkeypatch.setattr(speed, "LARGE", 2**16)
     arguments = ["--sizes", "64k", "--data", "lap:3", "--rounds", "1", "--growth", "64k,65k,66k"]
     assert speed.main([*arguments, "-o", str(tmp_path / "RESULTS.md")]) == 0
     text = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
     assert "python benchmarks/speed.py --sizes 64k" in text
     for part in (
-        "## Goals: ", "~94 % zeros", "extra bytes", "off a fixed time", "As straight lines: copy ",
+        "## Goals: ",
+        "~94 % zeros",
+        "extra bytes",
+        "off a fixed time",
+        "As straight lines: copy ",
         "lc_checkpoint gave no result: x is not installed",
-    ):  # fmt: skip
+    ):
         assert part in text
     assert re.search(r"\| warm +\| warm_up +\| 0.50 +\| 0.25 +\| 0.75 +\|", text)
 
@@ -364,13 +397,18 @@ def tool(seconds: float, bits: float, to_copy: float) -> dict[str, Any]:
 
 def test_verdicts() -> None:
     case = {
-        "n": 2**24, "data": "lap:3", "zeros": 0.94, "entropy": 1.0,
+        "n": 2**24,
+        "data": "lap:3",
+        "zeros": 0.94,
+        "entropy": 1.0,
         "shuffled": {"runlength": 1.02, "huffman": 1.5},
         "tools": {
-            "runlength": tool(1.0, 1.6, 0.5), "huffman": tool(1.0, 1.5, 0.5),
-            "zipnn of the state": tool(5.0, 26, 0.1), "zipnn of the delta": tool(3.0, 21, 0.2),
+            "runlength": tool(1.0, 1.6, 0.5),
+            "huffman": tool(1.0, 1.5, 0.5),
+            "zipnn of the state": tool(5.0, 26, 0.1),
+            "zipnn of the delta": tool(3.0, 21, 0.2),
         },
-    }  # fmt: skip
+    }
     result = {"cases": [case], "memory": [], "growth": []}
     found = {v.goal: (v.found, v.met) for v in speed.verdicts(result)}
     assert found == {
@@ -391,6 +429,9 @@ def test_verdicts() -> None:
     ]
     verdicts = list(speed.verdicts({"cases": [], "memory": [], "growth": rows}))
     assert [(v.where, v.met) for v in verdicts] == [
-        ("16M lap:3", True), ("64M lap:3", False), ("1M to 64M", False), ("1M to 64M", True),
-    ]  # fmt: skip
+        ("16M lap:3", True),
+        ("64M lap:3", False),
+        ("1M to 64M", False),
+        ("1M to 64M", True),
+    ]
     assert [v.cells()[-1] for v in verdicts[:2]] == ["yes", "**no**"]

@@ -353,9 +353,14 @@ def test_most_of_a_budget_is_used() -> None:
 
 
 def trained(
-    path: Path, net: torch.nn.Module, optimizer: torch.optim.Optimizer, shape: tuple[int, ...],
-    n: int = 5, nested: bool = True, **settings: Any,
-) -> list[codec.Saved]:  # fmt: skip
+    path: Path,
+    net: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    shape: tuple[int, ...],
+    n: int = 5,
+    nested: bool = True,
+    **settings: Any,
+) -> list[codec.Saved]:
     """Save a short training, every step of it."""
     torch.manual_seed(0)
     saves = []
@@ -408,10 +413,16 @@ def test_what_is_stored_exactly_takes_nothing_of_a_budget(
 def test_running_statistics_take_nothing_of_a_budget(tmp_path: Path) -> None:
     torch.manual_seed(1)
     net = torch.nn.Sequential(
-        torch.nn.Conv2d(1, 16, 3), torch.nn.BatchNorm2d(16), torch.nn.ReLU(),
-        torch.nn.Conv2d(16, 32, 3), torch.nn.BatchNorm2d(32), torch.nn.ReLU(),
-        torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(32, 10),
-    )  # fmt: skip
+        torch.nn.Conv2d(1, 16, 3),
+        torch.nn.BatchNorm2d(16),
+        torch.nn.ReLU(),
+        torch.nn.Conv2d(16, 32, 3),
+        torch.nn.BatchNorm2d(32),
+        torch.nn.ReLU(),
+        torch.nn.AdaptiveAvgPool2d(1),
+        torch.nn.Flatten(),
+        torch.nn.Linear(32, 10),
+    )
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     path = tmp_path / "run.lcc"
     for saved in trained(path, net, optimizer, (8, 1, 12, 12), nested=False, budget=0.04)[1:]:
@@ -428,9 +439,14 @@ def test_a_budget_that_lossy_moments_use_up_is_refused(
     net, path = mlp(), tmp_path / "run.lcc"
     with pytest.raises(codec.SettingsError, match=r"exp_avg.*takes? [0-9,]+.*budget="):
         trained(
-            path, net, torch.optim.Adam(net.parameters()), (16, 96), budget=0.05,
-            policy={"optimizer/*": "lossy"}, asynchronous=asynchronous,
-        )  # fmt: skip
+            path,
+            net,
+            torch.optim.Adam(net.parameters()),
+            (16, 96),
+            budget=0.05,
+            policy={"optimizer/*": "lossy"},
+            asynchronous=asynchronous,
+        )
     assert codec.verify(path).ok
     assert codec.Chain(path).steps == (0, 1)  # bases: the second has the moments
     w = {"model": {"w": np.zeros(500, F32)}}

@@ -64,8 +64,11 @@ def test_golden_chain_of_tokens(golden: Path) -> None:
     path = golden / "tokens.lcc"
     report = codec.verify(path)
     assert (report.ok, report.steps) == (True, (0, 1, 2, 3, 4))
-    kinds = [(p.delta.coder, p.delta.scope, p.delta.bits, p.delta.budget)
-             for p in codec.Chain(path).replay() if p.delta]  # fmt: skip
+    kinds = [
+        (p.delta.coder, p.delta.scope, p.delta.bits, p.delta.budget)
+        for p in codec.Chain(path).replay()
+        if p.delta
+    ]
     assert kinds == [("runlength", "tensor", 2, None)] * 3 + [("huffman", "model", None, 0.95)]
     cached = [
         [(g.tensors[0].name, g.encoded.cached) for g in p.delta.groups]
@@ -260,17 +263,20 @@ def test_a_warning_points_to_who_called(run: Path) -> None:
     codec.compact(run)
     damage(run / "00000030.base.safetensors")
     calls: list[Callable[[], object]] = [
-        lambda: codec.restore(run), lambda: codec.restore(run, 30),
-        lambda: codec.Chain(run).at(30), lambda: codec.Chain(run).at(),
-        lambda: codec.Chain(run).newest(), lambda: codec.merge(run, 2),
+        lambda: codec.restore(run),
+        lambda: codec.restore(run, 30),
+        lambda: codec.Chain(run).at(30),
+        lambda: codec.Chain(run).at(),
+        lambda: codec.Chain(run).newest(),
+        lambda: codec.merge(run, 2),
         lambda: codec.Checkpointer(run, resume=True).close(),
-    ]  # fmt: skip
+    ]
     for call in calls:
         with pytest.warns(codec.SkippedRecordWarning) as seen:
             call()
         assert {(w.filename, w.lineno) for w in seen} == {
             (__file__, call.__code__.co_firstlineno)
-        }, call  # fmt: skip
+        }, call
     (run / "00000010.delta.safetensors").unlink(missing_ok=True)
     for path in run.glob("*.merged.*"):
         damage(path)
@@ -321,9 +327,11 @@ def test_wrong_track_stops_the_chain(
 
 @pytest.fixture
 def forge_stream(
-    parts_of: Callable[[bytes], Any], forge: Callable[[Any, Arrays], bytes],
-    apart: Callable[..., list[dict[str, Any]]], together: Callable[..., np.ndarray],
-) -> ForgeStream:  # fmt: skip
+    parts_of: Callable[[bytes], Any],
+    forge: Callable[[Any, Arrays], bytes],
+    apart: Callable[..., list[dict[str, Any]]],
+    together: Callable[..., np.ndarray],
+) -> ForgeStream:
     """Change a record's only alphabet; all its digests, and that of the track, stay right."""
 
     def make(path: Path, change: Change, streams: int = 1) -> None:
@@ -371,10 +379,15 @@ def one_thread_or_more() -> Iterator[Callable[[int], None]]:
     ],
 )
 def test_a_record_that_fails_half_way(
-    tmp_path: Path, sparse_states: Callable[..., list[Arrays]], coder: str, threads: int,
-    change: Change, message: str, one_thread_or_more: Callable[[int], None],
+    tmp_path: Path,
+    sparse_states: Callable[..., list[Arrays]],
+    coder: str,
+    threads: int,
+    change: Change,
+    message: str,
+    one_thread_or_more: Callable[[int], None],
     forge_stream: ForgeStream,
-) -> None:  # fmt: skip
+) -> None:
     """It shows in the last of four streams. What is restored is the step before, to the bit."""
     one_thread_or_more(threads)
     run = tmp_path / "run.lcc"
@@ -412,9 +425,11 @@ def test_a_record_that_fails_half_way(
 
 
 def test_nothing_follows_a_record_that_failed_half_way(
-    run: Path, forge: Callable[[Any, Arrays], bytes], parts_of: Callable[[bytes], Any],
+    run: Path,
+    forge: Callable[[Any, Arrays], bytes],
+    parts_of: Callable[[bytes], Any],
     forge_stream: ForgeStream,
-) -> None:  # fmt: skip
+) -> None:
     """The state has been moved in part: even a record that names the good one before as its
     parent is not applied to it. A base is, for it needs no parent."""
     expected = codec.restore(run, 10)
@@ -477,9 +492,11 @@ def test_cached_tables_live_in_the_chain(
 
 
 def test_a_base_forgets_all_tables(
-    cached: Path, tmp_path: Path, forge: Callable[[Any, Arrays], bytes],
+    cached: Path,
+    tmp_path: Path,
+    forge: Callable[[Any, Arrays], bytes],
     parts_of: Callable[[bytes], Any],
-) -> None:  # fmt: skip
+) -> None:
     """A delta after a base cannot use a table from before it, though its parent is right."""
     at_two = codec.restore(cached, 2)
     with codec.Checkpointer(tmp_path / "other") as other:
@@ -534,10 +551,16 @@ def test_record_under_another_name(run: Path) -> None:
 def test_foreign_files_are_ignored(run: Path) -> None:
     expected = codec.restore(run)
     for name in (
-        ".abc.tmp", "notes.txt", "40.delta.safetensors", "000000040.delta.safetensors",
-        "00000040.delta.safetensors.tmp", "٠٠٠٠٠٠٤٠.delta.safetensors", "00000040.full.safetensors",
-        "00000040.delta.safetensors\n", "9" * 20 + ".delta.safetensors",
-    ):  # fmt: skip
+        ".abc.tmp",
+        "notes.txt",
+        "40.delta.safetensors",
+        "000000040.delta.safetensors",
+        "00000040.delta.safetensors.tmp",
+        "٠٠٠٠٠٠٤٠.delta.safetensors",
+        "00000040.full.safetensors",
+        "00000040.delta.safetensors\n",
+        "9" * 20 + ".delta.safetensors",
+    ):
         (run / name).write_bytes(b"leftover")
     assert codec.Chain(run).steps == (0, 10, 20, 30)
     assert same(codec.restore(run), expected)
@@ -1053,8 +1076,10 @@ def test_steps_of_merged_records(long: Path) -> None:
     codec.merge(long, 4)
     chain = codec.Chain(long)
     assert [(e.first, e.step, e.kind) for e in chain.entries] == [
-        (0, 0, "base"), (10, 40, "merged"), (50, 80, "merged"),
-    ]  # fmt: skip
+        (0, 0, "base"),
+        (10, 40, "merged"),
+        (50, 80, "merged"),
+    ]
     assert chain.steps == (0, 10, 20, 30, 40, 50, 60, 70, 80)
     for step in (5, 15, 41, 75, 90):
         with pytest.raises(
@@ -1121,9 +1146,7 @@ def test_a_merged_record_without_its_parent(long: Path) -> None:
 )
 def test_a_merged_record_under_another_name(long: Path, name: str) -> None:
     codec.merge(long, 4)
-    os.rename(
-        long / "00000010-00000040.merged.safetensors", long / f"{name}.merged.safetensors"
-    )  # fmt: skip
+    os.rename(long / "00000010-00000040.merged.safetensors", long / f"{name}.merged.safetensors")
     problems = codec.verify(long).problems
     if "-" in name:
         assert f"expected merged of step {int(name[9:])}, found merged of step 40" in problems[0]
@@ -1133,9 +1156,14 @@ def test_a_merged_record_under_another_name(long: Path, name: str) -> None:
 def test_names_of_merged_records(run: Path) -> None:
     expected = codec.restore(run)
     for name in (
-        "00000040.merged", "00000040-00000050.delta", "00000040-00000050.base",
-        "00000050-00000040.merged", "40-50.merged", "00000040-.merged", "-00000040.merged",
-    ):  # fmt: skip
+        "00000040.merged",
+        "00000040-00000050.delta",
+        "00000040-00000050.base",
+        "00000050-00000040.merged",
+        "40-50.merged",
+        "00000040-.merged",
+        "-00000040.merged",
+    ):
         (run / f"{name}.safetensors").write_bytes(b"leftover")
     assert codec.Chain(run).steps == (0, 10, 20, 30)
     assert same(codec.restore(run), expected)
@@ -1156,9 +1184,12 @@ def overlapping(long: Path, jumping_states: Callable[..., list[Arrays]]) -> Path
     for path in other.glob("*.merged.*"):
         shutil.copy(path, long)
     assert [n.partition(".")[0] for n in names(long)] == [
-        "00000000", "00000010-00000030", "00000010-00000080", "00000040-00000060",
+        "00000000",
+        "00000010-00000030",
+        "00000010-00000080",
+        "00000040-00000060",
         "00000070-00000090",
-    ]  # fmt: skip
+    ]
     return long
 
 

@@ -49,9 +49,13 @@ SETTINGS = [{"bits": b} for b in (None, 1, 2, 8)] + [{"budget": b} for b in (0.0
 @pytest.mark.parametrize("scope", ["model", "tensor"])
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_restores_the_track(
-    tmp_path: Path, sparse_states: Callable[..., list[Arrays]], settings: dict[str, Any],
-    scope: str, coder: str, random_states: Callable[..., list[Arrays]],
-) -> None:  # fmt: skip
+    tmp_path: Path,
+    sparse_states: Callable[..., list[Arrays]],
+    settings: dict[str, Any],
+    scope: str,
+    coder: str,
+    random_states: Callable[..., list[Arrays]],
+) -> None:
     """The track of a save is that of the same step without a disk; a budget pays for the header
     too, so it is compared with the checkpointer's own."""
     settings = settings | {"scope": scope, "coder": coder}
@@ -156,9 +160,12 @@ def test_a_changed_layout_makes_a_base(tmp_path: Path) -> None:
 @pytest.mark.parametrize("scope", ["model", "tensor"])
 @pytest.mark.parametrize("settings", [{"bits": 2}, {"budget": 0.3}], ids=str)
 def test_resume_goes_on_from_the_track_on_disk(
-    tmp_path: Path, sparse_states: Callable[..., list[Arrays]], settings: dict[str, Any],
-    scope: str, coder: str,
-) -> None:  # fmt: skip
+    tmp_path: Path,
+    sparse_states: Callable[..., list[Arrays]],
+    settings: dict[str, Any],
+    scope: str,
+    coder: str,
+) -> None:
     """A resumed chain has the same bytes as one written in one go, tables sent last included."""
     states = sparse_states(5)
     settings = settings | {"scope": scope, "coder": coder}
@@ -185,9 +192,15 @@ def test_settings_may_change_on_resume(
     """Each record says what it was made with; tables are found by their alphabets' names."""
     path = tmp_path / "run.lcc"
     changes: list[dict[str, Any]] = [
-        {}, {"coder": "huffman"}, {"scope": "tensor"}, {"bits": 3}, {"budget": 0.2},
-        {"scope": "tensor"}, {"scope": "tensor", "coder": "huffman"}, {},
-    ]  # fmt: skip
+        {},
+        {"coder": "huffman"},
+        {"scope": "tensor"},
+        {"bits": 3},
+        {"budget": 0.2},
+        {"scope": "tensor"},
+        {"scope": "tensor", "coder": "huffman"},
+        {},
+    ]
     last = {}
     for i, state in enumerate(sparse_states(16)):
         with codec.Checkpointer(path, **changes[i // 2], resume=True) as checkpoints:
@@ -221,8 +234,12 @@ def test_a_plain_table_is_no_use_to_runs_and_back(
             checkpoints.save(i, state)
     tables = [p.delta.groups[0].encoded.table for p in codec.Chain(path).replay() if p.delta]
     assert [table is not None and table.classes > 1 for table in tables] == [
-        True, False, False, True, True,
-    ]  # fmt: skip
+        True,
+        False,
+        False,
+        True,
+        True,
+    ]
     assert codec.verify(path).ok
 
 
@@ -373,8 +390,10 @@ os.read(0, 1)  # until the test is over
         with codec.Checkpointer(path, resume=True) as checkpoints:
             assert checkpoints.save(1, {"n": np.array(2)}).kind == "delta"
     assert sorted(p.name for p in path.iterdir()) == [
-        ".lock", "00000000.base.safetensors", "00000001.delta.safetensors"
-    ]  # fmt: skip
+        ".lock",
+        "00000000.base.safetensors",
+        "00000001.delta.safetensors",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -399,10 +418,17 @@ def test_a_refused_state_changes_nothing(run: Path, state: Any, error: type) -> 
 @pytest.mark.parametrize(
     "setting",
     [
-        {"bits": 9}, {"scope": "x"}, {"coder": "x"}, {"budget": 0}, {"budget": 1.5},
-        {"budget": True}, {"budget": float("nan")}, {"budget": "0.1"}, {"bits": 9, "budget": 0.1},
+        {"bits": 9},
+        {"scope": "x"},
+        {"coder": "x"},
+        {"budget": 0},
+        {"budget": 1.5},
+        {"budget": True},
+        {"budget": float("nan")},
+        {"budget": "0.1"},
+        {"bits": 9, "budget": 0.1},
     ],
-)  # fmt: skip
+)
 def test_settings(tmp_path: Path, setting: dict[str, Any]) -> None:
     with pytest.raises(codec.SettingsError, match=r"must be|budget is a share"):
         codec.Checkpointer(tmp_path / "run.lcc", **setting)
@@ -455,9 +481,12 @@ def test_a_wrong_stream_is_never_published(
 @pytest.mark.parametrize("coder", ["runlength", "huffman"])
 @pytest.mark.parametrize("still", [False, True])
 def test_a_prepared_step_moves_nothing(
-    tmp_path: Path, sparse_states: Callable[..., list[Arrays]], coder: str, still: bool,
+    tmp_path: Path,
+    sparse_states: Callable[..., list[Arrays]],
+    coder: str,
+    still: bool,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     """A save that fails at the last moment leaves track, sums and tables as they were, and the
     next one writes the same bytes as if nothing had been."""
     states = sparse_states(3)
@@ -493,9 +522,11 @@ def test_a_prepared_step_moves_nothing(
 
 @pytest.mark.parametrize("where", ["apply_with_digests", "_advanced"])
 def test_interrupted_after_publishing(
-    run: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch,
+    run: Path,
+    random_states: Callable[..., list[Arrays]],
+    monkeypatch: pytest.MonkeyPatch,
     where: str,
-) -> None:  # fmt: skip
+) -> None:
     """The record is there, but who knows how far the track went: the next save is a base."""
     *_, state, last = random_states(6)
     checkpoints = codec.Checkpointer(run, bits=3, resume=True)
@@ -643,9 +674,13 @@ def walk() -> list[Arrays]:
 @pytest.mark.parametrize("scope", ["model", "tensor"])
 @pytest.mark.parametrize("budget", [0.02, 0.05, 0.1, 0.3])
 def test_a_budget_is_kept_on_disk(
-    tmp_path: Path, walk: list[Arrays], budget: float, scope: str, coder: str,
+    tmp_path: Path,
+    walk: list[Arrays],
+    budget: float,
+    scope: str,
+    coder: str,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     """What is lossy never takes more than its share of the float32 size, and what was foretold."""
     foretold, header = [], records.header_nbytes
 
@@ -733,10 +768,13 @@ def test_a_larger_budget_keeps_more(tmp_path: Path, walk: list[Arrays]) -> None:
             assert delta is not None
             assert checkpoints.tracker is not None
             kept.append(delta.groups[0].encoded.levels.size - 1)
-            lost.append(sum(
-                float(np.abs(walk[1][k] - checkpoints.tracker.state[k]).sum())
-                for k in walk[0] if k[0] in "abc"
-            ))  # fmt: skip
+            lost.append(
+                sum(
+                    float(np.abs(walk[1][k] - checkpoints.tracker.state[k]).sum())
+                    for k in walk[0]
+                    if k[0] in "abc"
+                )
+            )
     assert kept == sorted(kept)
     assert kept[0] > 0  # which pays for little more than the header
     assert len(set(kept)) > 4
@@ -778,9 +816,9 @@ def test_same_bytes_in_three_processes(tmp_path: Path) -> None:
         subprocess.run(command, check=True, env=environment)
         files = sorted(p for p in path.rglob("[!.]*") if p.is_file())
         assert len(files) == 5 * 4
-        found.append({
-            str(p.relative_to(path)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files
-        })  # fmt: skip
+        found.append(
+            {str(p.relative_to(path)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
+        )
         for number in range(5):
             assert codec.verify(path / str(number)).ok
     assert found[0] == found[1] == found[2]
@@ -978,9 +1016,11 @@ def test_restore_of_what_is_there(tmp_path: Path, asynchronous: bool) -> None:
 
 
 def test_resume_of_a_merged_record_that_goes_wrong(
-    tmp_path: Path, sparse_states: Callable[..., list[Arrays]],
-    forge: Callable[[Any, Arrays], bytes], parts_of: Callable[[bytes], Any],
-) -> None:  # fmt: skip
+    tmp_path: Path,
+    sparse_states: Callable[..., list[Arrays]],
+    forge: Callable[[Any, Arrays], bytes],
+    parts_of: Callable[[bytes], Any],
+) -> None:
     """Some of its steps restore, but no delta can follow one of them: it is set aside whole."""
     path, states = tmp_path / "run.lcc", sparse_states(8)
     for step, state in enumerate(states):
@@ -1059,9 +1099,7 @@ def test_one_record_may_hold_many_deltas(
     assert kinds(path) == "bm" + "dddb"
 
 
-def test_no_bases_of_their_own(
-    tmp_path: Path, sparse_states: Callable[..., list[Arrays]]
-) -> None:  # fmt: skip
+def test_no_bases_of_their_own(tmp_path: Path, sparse_states: Callable[..., list[Arrays]]) -> None:
     with codec.Checkpointer(tmp_path / "run.lcc", base_every=None) as checkpoints:
         for step in range(70):
             checkpoints.save(step, {"w": np.full(16, step * 1.1**step, np.float32)})

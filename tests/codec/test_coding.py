@@ -415,11 +415,11 @@ def test_a_symbol_beyond_the_last_level() -> None:
     e = replace(e, table=CodeTable(lengths(5, 5, 1, 4, 0, 3, 0, 2, 0), 2), levels=e.levels[:4])
     # 1: class 1 of symbol 1 has the word 0; 1110 is class 0 of 2, 110 of 3, 10 of 4
     for bits, n, message in (
-        ("0" "10", 4, "a symbol beyond the last of 4 levels"),
-        ("0" "110", 3, None),
-        ("0" "110", 2, "go on after 2 elements"),
-        ("0" "110", 1, "go on after 1 elements"),
-    ):  # fmt: skip
+        ("010", 4, "a symbol beyond the last of 4 levels"),
+        ("0110", 3, None),
+        ("0110", 2, "go on after 2 elements"),
+        ("0110", 1, "go on after 1 elements"),
+    ):
         payload = np.array([int(bits[::-1], 2)], U32)
         changed = replace(e, payload=payload, streams=np.array([len(bits)], U32), shape=(n,))
         if message:
@@ -452,9 +452,17 @@ def test_any_fields(
     """Decodes to codes below k in that shape, or is refused by a PayloadError."""
     made = CodeTable(np.array(table, U8), classes) if table else None
     e = codec.Encoded(
-        np.array(payload, U32), np.array(streams, U32), elements, made, False, 0,
-        np.arange(k, dtype=F32), shape, 2, "huffman",
-    )  # fmt: skip
+        np.array(payload, U32),
+        np.array(streams, U32),
+        elements,
+        made,
+        False,
+        0,
+        np.arange(k, dtype=F32),
+        shape,
+        2,
+        "huffman",
+    )
     try:
         q = codec.decode(e)
     except codec.PayloadError:
@@ -798,9 +806,10 @@ def test_payload_of_any_layout(encoded: codec.Encoded) -> None:
 
 
 @given(
-    st.lists(st.integers(0, 5000), min_size=1, max_size=6), st.integers(0, 10**6),
+    st.lists(st.integers(0, 5000), min_size=1, max_size=6),
+    st.integers(0, 10**6),
     st.sampled_from([0, 0.0001, 0.002, 0.02, 0.2]),
-)  # fmt: skip
+)
 def test_decoding_onto_another_track(sizes: list[int], seed: int, density: float) -> None:
     """Wherever tensors begin in memory, and whether they are copied past the caches or not;
     nothing beside them is touched."""

@@ -984,8 +984,9 @@ def test_of_tied_tensors_the_strictest_rule_counts(asynchronous: bool, tmp_path:
             tensor += torch.randn(40, generator=generator).exp()
         state = {
             "model": {"w": shared, "free": own + 1},
-            "copy": {"w": shared if tied else own}, "copies": [shared if tied else own],
-        }  # fmt: skip
+            "copy": {"w": shared if tied else own},
+            "copies": [shared if tied else own],
+        }
         path = tmp_path / str(step)
         if asynchronous:
             dcp.async_save(state, storage_writer=writer, checkpoint_id=path).result()
@@ -993,8 +994,9 @@ def test_of_tied_tensors_the_strictest_rule_counts(asynchronous: bool, tmp_path:
             dcp.save(state, storage_writer=writer, checkpoint_id=path)
         found = {
             "model": {"w": torch.zeros(40), "free": torch.zeros(40)},
-            "copy": {"w": torch.zeros(40)}, "copies": [torch.zeros(40)],
-        }  # fmt: skip
+            "copy": {"w": torch.zeros(40)},
+            "copies": [torch.zeros(40)],
+        }
         dcp.load(found, storage_reader=ChainReader(path))
         assert torch.equal(found["copy"]["w"], state["copy"]["w"])
         assert torch.equal(found["copies"][0], state["copy"]["w"])

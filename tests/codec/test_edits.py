@@ -48,10 +48,15 @@ def history(n: int) -> dict[str, Any]:
     rng = random.Random(0)
     x = [rng.random() for _ in range(n)]
     return {
-        "loss": x, "single": [{"s": ["F32", f"{int(v * 1e6)}=="]} for v in x], "zero": [0.0] * n,
-        "rows": [{"d": [["a", v], ["b", 1]]} for v in x], "best": max(x[:50]), "newest": x[-100:],
-        "pairs": [{"p": [i, v]} for i, v in enumerate(x)], "last": x[-1],
-    }  # fmt: skip
+        "loss": x,
+        "single": [{"s": ["F32", f"{int(v * 1e6)}=="]} for v in x],
+        "zero": [0.0] * n,
+        "rows": [{"d": [["a", v], ["b", 1]]} for v in x],
+        "best": max(x[:50]),
+        "newest": x[-100:],
+        "pairs": [{"p": [i, v]} for i, v in enumerate(x)],
+        "last": x[-1],
+    }
 
 
 @pytest.mark.parametrize("n", [200, 2000])
@@ -90,13 +95,29 @@ def test_an_edit_has_a_limited_number_of_splices(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     "edit",
     [
-        "=", "= ", "=0", "=0 0", "=0 0 1", "=0 0 1 ", "=0 0 2 a", "=00 0 1 a", "=0 0 01 a",
-        "=-1 0 1 a", "=+1 0 1 a", "=1.0 0 1 a", "=0 0 1 ab", "=0 0 1 a=0 0 1 b", "=0  0 1 a",
+        "=",
+        "= ",
+        "=0",
+        "=0 0",
+        "=0 0 1",
+        "=0 0 1 ",
+        "=0 0 2 a",
+        "=00 0 1 a",
+        "=0 0 01 a",
+        "=-1 0 1 a",
+        "=+1 0 1 a",
+        "=1.0 0 1 a",
+        "=0 0 1 ab",
+        "=0 0 1 a=0 0 1 b",
+        "=0  0 1 a",
         "=0 0 1 a ",
-        "=1000000000 0 1 a", "=0 0 999999999 a", "=" + "9" * 5000 + " 0 1 a", "=٣ 0 1 a",
+        "=1000000000 0 1 a",
+        "=0 0 999999999 a",
+        "=" + "9" * 5000 + " 0 1 a",
+        "=٣ 0 1 a",
         "==0 0 1 a",
     ],
-)  # fmt: skip
+)
 def test_what_is_no_edit(edit: str) -> None:
     with pytest.raises(codec.PayloadError) as caught:
         edits.check_edit(edit)

@@ -96,9 +96,11 @@ def test_what_torch_says_besides_is_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize("protocol", [2, 4])
 def test_the_format_before_zips_is_read(tmp_path: Path, protocol: int) -> None:
     torch.save(
-        {"w": torch.ones(3)}, tmp_path / "a.pt",
-        pickle_protocol=protocol, _use_new_zipfile_serialization=False,
-    )  # fmt: skip
+        {"w": torch.ones(3)},
+        tmp_path / "a.pt",
+        pickle_protocol=protocol,
+        _use_new_zipfile_serialization=False,
+    )
     if protocol == 2:
         assert files.read_state(tmp_path / "a.pt")["w"].tolist() == [1, 1, 1]
     else:

@@ -508,10 +508,17 @@ def test_example_of_tokens() -> None:
     assert from_tokens(Bits(payload, len(bits)), words, 18, 3, 40, met) == codes
     assert met == {"escape": 1, "open": 1}
     encoded = codec.Encoded(
-        np.frombuffer(payload, np.uint32), np.array([len(bits)], np.uint32), 65536,
-        CodeTable.unpacked(np.frombuffer(table, np.uint8), 2, 18), False, 0,
-        np.array([0, 2, 1], np.float32), (40,), 2, "runlength",
-    )  # fmt: skip
+        np.frombuffer(payload, np.uint32),
+        np.array([len(bits)], np.uint32),
+        65536,
+        CodeTable.unpacked(np.frombuffer(table, np.uint8), 2, 18),
+        False,
+        0,
+        np.array([0, 2, 1], np.float32),
+        (40,),
+        2,
+        "runlength",
+    )
     assert codec.decode(encoded).codes.tolist() == codes
     assert CodeTable(np.array(lengths, np.uint8), 18).packed.tobytes() == table
 
@@ -536,8 +543,10 @@ def test_any_bytes_as_a_table(packed: bytes, n: int) -> None:
 
 def test_runs_have_the_classes_of_the_table() -> None:
     """The table of runs in the text, and the formula below it, against the codec's own."""
-    rows = [re.findall(rf"^\| {row} \|(.*)\|$", TEXT, re.MULTILINE)[-1].split("|")
-            for row in ("run", "class", "open bits")]  # fmt: skip
+    rows = [
+        re.findall(rf"^\| {row} \|(.*)\|$", TEXT, re.MULTILINE)[-1].split("|")
+        for row in ("run", "class", "open bits")
+    ]
     shown = [[cell.strip() for cell in row] for row in zip(*rows)]
     for run, kind, bits in (row for row in shown if row[0] != "…"):
         first, _, last = run.partition("–")
@@ -614,11 +623,21 @@ def agreement_on_disk(path: Path) -> Counter[str]:
 def test_independent_decoder_on_a_kept_chain(kept: Path) -> None:
     names = sorted(p.name for p in kept.glob("*.safetensors"))
     assert [name.removesuffix(".safetensors") for name in names] == [
-        "00000000.base", "00000010-00000030.merged", "00000020.delta", "00000030.delta",
-        "00000040-00000060.merged", "00000040.delta", "00000050.delta", "00000060.base",
-        "00000060.delta", "00000070-00000100.merged", "00000110.delta", "00000120.delta",
-        "00000130.delta", "00000140.delta",
-    ]  # fmt: skip
+        "00000000.base",
+        "00000010-00000030.merged",
+        "00000020.delta",
+        "00000030.delta",
+        "00000040-00000060.merged",
+        "00000040.delta",
+        "00000050.delta",
+        "00000060.base",
+        "00000060.delta",
+        "00000070-00000100.merged",
+        "00000110.delta",
+        "00000120.delta",
+        "00000130.delta",
+        "00000140.delta",
+    ]
     assert route(names, 50) == [names[0], names[1], names[4]]
     assert route(names, 60) == ["00000060.base.safetensors"]
     assert [told_by(name)[1] for name in route(names, 120)] == [60, 100, 110, 120]
@@ -639,9 +658,13 @@ BITS = st.sampled_from([{"bits": b} for b in (None, 1, 2, 3, 8)] + [{"budget": 0
 @settings(max_examples=40)
 @given(CODERS, BITS, SCOPES, st.integers(0, 10**6), st.sampled_from([None, "w", "b"]))
 def test_independent_decoder_agrees(
-    random_states: Callable[..., list[Arrays]], coder: str, bits: dict[str, Any], scope: str,
-    seed: int, broken: str | None,
-) -> None:  # fmt: skip
+    random_states: Callable[..., list[Arrays]],
+    coder: str,
+    bits: dict[str, Any],
+    scope: str,
+    seed: int,
+    broken: str | None,
+) -> None:
     """On whole chains of every numpy dtype, with NaN in one step, bit by bit."""
     states = random_states(4, seed, rows=5 if "bits" in bits else 100)
     if broken:
@@ -652,19 +675,29 @@ def test_independent_decoder_agrees(
 @settings(max_examples=30)
 @given(CODERS, BITS, SCOPES, st.integers(0, 10**6), st.sampled_from([0.002, 0.02, 0.3]))
 def test_independent_decoder_agrees_on_runs(
-    sparse_states: Callable[..., list[Arrays]], coder: str, bits: dict[str, Any], scope: str,
-    seed: int, jumps: float,
-) -> None:  # fmt: skip
+    sparse_states: Callable[..., list[Arrays]],
+    coder: str,
+    bits: dict[str, Any],
+    scope: str,
+    seed: int,
+    jumps: float,
+) -> None:
     agreement(sparse_states(4, seed, 3000, jumps), coder=coder, scope=scope, **bits)
 
 
 @settings(max_examples=12)
 @given(CODERS, BITS, SCOPES, st.integers(0, 10**6), st.sampled_from([None, 2, 4]), st.data())
 def test_independent_decoder_agrees_on_merged_chains(
-    tmp_path_factory: pytest.TempPathFactory, jumping_states: Callable[..., list[Arrays]],
-    random_states: Callable[..., list[Arrays]], coder: str, bits: dict[str, Any], scope: str,
-    seed: int, broken: int | None, data: st.DataObject,
-) -> None:  # fmt: skip
+    tmp_path_factory: pytest.TempPathFactory,
+    jumping_states: Callable[..., list[Arrays]],
+    random_states: Callable[..., list[Arrays]],
+    coder: str,
+    bits: dict[str, Any],
+    scope: str,
+    seed: int,
+    broken: int | None,
+    data: st.DataObject,
+) -> None:
     path = tmp_path_factory.mktemp("merged") / "run.lcc"
     states = data.draw(st.sampled_from([random_states(7, seed), jumping_states(7, seed, 900)]))
     if broken:
@@ -761,11 +794,14 @@ def test_independent_decoder_agrees_on_a_training_state(tmp_path: Path, scope: s
         state = {
             "model": model.state_dict() | {"again": model.weight.T.T},
             "half": [model.weight.detach().to(torch.bfloat16), None],
-            "optimizer": optimizer.state_dict(), "lr": milestones.state_dict(),
-            "rng": [torch.get_rng_state(), random.bit_generator.state], "big": 2**70 + step,
+            "optimizer": optimizer.state_dict(),
+            "lr": milestones.state_dict(),
+            "rng": [torch.get_rng_state(), random.bit_generator.state],
+            "big": 2**70 + step,
             "odd": (step, -0.0, math.inf, b"\xff\0", "é\n", {1.5: True, None: []}),
-            "more": {"skipped": object()}, "a/b~": {"": np.arange(3) + step},
-        }  # fmt: skip
+            "more": {"skipped": object()},
+            "a/b~": {"": np.arange(3) + step},
+        }
         random.random()
         with codec.Checkpointer(path, scope=scope, policy=policy, resume=True) as checkpoints:
             assert checkpoints.save(step, state).kind == ("delta" if step else "base")
@@ -877,20 +913,40 @@ def test_every_field_is_described(golden: Path, kept: Path) -> None:
         for layer in metadata.get("layers", []):
             assert set(layer) <= {"steps", "non_finite"}
         (section,) = re.findall(
-            {"base": r"(## Arrays of a base.*?)\n## ", "delta": r"(## Arrays of a delta.*?)\n## ",
-             "merged": r"(## Merged records.*?)\n## "}[kind], TEXT, re.DOTALL,
-        )  # fmt: skip
+            {
+                "base": r"(## Arrays of a base.*?)\n## ",
+                "delta": r"(## Arrays of a delta.*?)\n## ",
+                "merged": r"(## Merged records.*?)\n## ",
+            }[kind],
+            TEXT,
+            re.DOTALL,
+        )
         for name in arrays:
             seen[name.partition("/")[0], kind] += 1
             general = re.sub(r"^(t|values)/\d+(/.*)?$", lambda m: f"{m[1]}/I", name)
             general = "t/I/NAME" if general == "t/I" else general
             general = "t/NAME" if kind != "merged" and name.startswith("t/") else general
             assert re.search(rf"^\|[^|]*`{general}`[^|]*\|", section, re.MULTILINE), name
-    assert min(seen[what] for what in (
-        ("replaces", "base"), ("replaces", "merged"), ("sent", "base"), ("sent", "merged"),
-        ("layers", "merged"), ("t", "merged"), ("values", "merged"), ("non_finite", "delta"),
-        ("layout", "base"), ("keep", "delta"), ("keep", "merged"), ("coded", "merged"),
-    )) > 0  # fmt: skip
+    assert (
+        min(
+            seen[what]
+            for what in (
+                ("replaces", "base"),
+                ("replaces", "merged"),
+                ("sent", "base"),
+                ("sent", "merged"),
+                ("layers", "merged"),
+                ("t", "merged"),
+                ("values", "merged"),
+                ("non_finite", "delta"),
+                ("layout", "base"),
+                ("keep", "delta"),
+                ("keep", "merged"),
+                ("coded", "merged"),
+            )
+        )
+        > 0
+    )
     for field in ("steps", "non_finite"):
         assert re.search(rf"^\| `{field}` \| list", TEXT, re.MULTILINE)
     for dtype in DTYPES.split():
@@ -899,9 +955,18 @@ def test_every_field_is_described(golden: Path, kept: Path) -> None:
 
 
 def test_errors_and_caps_are_described() -> None:
-    for name in ("ForeignRecordError", "TruncatedRecordError", "VersionError", "DigestError",
-                 "MalformedRecordError", "TrackDigestError", "ParentError", "ArchiveError",
-                 "CodeTableError", "StreamError"):  # fmt: skip
+    for name in (
+        "ForeignRecordError",
+        "TruncatedRecordError",
+        "VersionError",
+        "DigestError",
+        "MalformedRecordError",
+        "TrackDigestError",
+        "ParentError",
+        "ArchiveError",
+        "CodeTableError",
+        "StreamError",
+    ):
         assert name in TEXT
         assert hasattr(errors, name)
     assert TEXT.startswith(f"# The record format, versions {FORMAT} and {NEWEST}\n")

@@ -36,11 +36,23 @@ class Own:
 
 
 NONE: dict[str, Any] = {
-    "None": None, "number": 3, "float": 0.5, "bool": True, "bytes": b"run.lcc", "list": ["run.lcc"],
-    "empty": "", "bytes of a PathLike": Own(b"run.lcc"), "empty PathLike": Own(""), "NUL": "a\0b",
-    "NUL in a Path": Path("a\0b"), "NUL in a URL": "memory://a\0b", "surrogate": "a\ud800b",
-    "surrogate in a Path": Path("a\ud800b"), "class": str, "number of a PathLike": Own(3),
-}  # fmt: skip
+    "None": None,
+    "number": 3,
+    "float": 0.5,
+    "bool": True,
+    "bytes": b"run.lcc",
+    "list": ["run.lcc"],
+    "empty": "",
+    "bytes of a PathLike": Own(b"run.lcc"),
+    "empty PathLike": Own(""),
+    "NUL": "a\0b",
+    "NUL in a Path": Path("a\0b"),
+    "NUL in a URL": "memory://a\0b",
+    "surrogate": "a\ud800b",
+    "surrogate in a Path": Path("a\ud800b"),
+    "class": str,
+    "number of a PathLike": Own(3),
+}
 
 ENTRIES: dict[str, Callable[[Any, Path], Any]] = {
     "Checkpointer": lambda path, _: codec.Checkpointer(path),
@@ -56,7 +68,7 @@ ENTRIES: dict[str, Callable[[Any, Path], Any]] = {
     "rewind": lambda path, _: rewind(path, 1),
     "ChainReader": lambda path, _: ChainReader(path),
     "needed": lambda path, _: needed(path),
-}  # fmt: skip
+}
 OR_NONE: dict[str, Callable[[Any, Path], Any]] = {  # None stands for something else
     "ChainWriter": lambda path, _: ChainWriter(path),
     "resume": lambda path, _: ChainWriter(resume=path),
@@ -87,19 +99,32 @@ def test_what_is_no_path(
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["info", "@"], ["verify", "@"], ["restore", "@", "-o", "x.pt"],
-        ["restore", "run", "-o", "@"], ["export", "@", "-o", "x.pt"], ["export", "run", "-o", "@"],
-        ["export", "run", "--all", "pt", "-o", "@"], ["merge", "@"], ["compact", "@"],
-        ["pack", "@", "-o", "x"], ["pack", "run", "-o", "@"], ["unpack", "@", "-o", "x"],
-        ["unpack", "run", "-o", "@"], ["compress", "x.safetensors", "-o", "@"],
+        ["info", "@"],
+        ["verify", "@"],
+        ["restore", "@", "-o", "x.pt"],
+        ["restore", "run", "-o", "@"],
+        ["export", "@", "-o", "x.pt"],
+        ["export", "run", "-o", "@"],
+        ["export", "run", "--all", "pt", "-o", "@"],
+        ["merge", "@"],
+        ["compact", "@"],
+        ["pack", "@", "-o", "x"],
+        ["pack", "run", "-o", "@"],
+        ["unpack", "@", "-o", "x"],
+        ["unpack", "run", "-o", "@"],
+        ["compress", "x.safetensors", "-o", "@"],
         ["bench", "-o", "@"],
     ],
     ids=" ".join,
-)  # fmt: skip
+)
 def test_on_the_command_line(
-    arguments: list[str], text: str, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    text: str,
+    run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     """Also where the current directory is a chain, which an empty path would be taken for."""
     shutil.copytree(run, tmp_path / "here", dirs_exist_ok=True)
     (tmp_path / "here" / "x.safetensors").write_bytes(codec.files.to_safetensors(STATE))

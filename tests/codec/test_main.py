@@ -37,8 +37,11 @@ def test_info(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert answer["bytes"] == sum(r["bytes"] for r in answer["records"])
     assert answer["records"][1]["file"] == "00000010.delta.safetensors"
     assert [(r["step"], r["kind"]) for r in answer["records"]] == [
-        (0, "base"), (10, "delta"), (20, "delta"), (30, "delta"),
-    ]  # fmt: skip
+        (0, "base"),
+        (10, "delta"),
+        (20, "delta"),
+        (30, "delta"),
+    ]
 
 
 def test_info_says_what_is_stored_exactly(
@@ -52,9 +55,11 @@ def test_info_says_what_is_stored_exactly(
             saved = checkpoints.save(step, state)
     assert main(["info", str(tmp_path / "run.lcc"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["newest_delta"] == {
-        "step": 2, "bytes": saved.nbytes, "exact_bytes": saved.exact_nbytes,
+        "step": 2,
+        "bytes": saved.nbytes,
+        "exact_bytes": saved.exact_nbytes,
         "exact_tensors": {"optimizer/m": 12_000, "optimizer/n": 72},
-    }  # fmt: skip
+    }
     assert main(["info", str(tmp_path / "run.lcc")]) == 0
     text = capsys.readouterr().out
     assert f"{saved.exact_nbytes:,} bytes" in text
@@ -93,8 +98,11 @@ def test_restore(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert main(["restore", str(run), "-o", str(out), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer == {
-        "output": str(out), "bytes": out.stat().st_size, "tensors": 10, "left_out": 0,
-    }  # fmt: skip
+        "output": str(out),
+        "bytes": out.stat().st_size,
+        "tensors": 10,
+        "left_out": 0,
+    }
     assert load(out.read_bytes())["d"].tobytes() == codec.restore(run)["d"].tobytes()
 
 
@@ -150,10 +158,14 @@ def test_restore_falls_back_and_says_so(
 
 
 def test_a_stream_that_does_not_decode(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
-    forge: Callable[[Any, dict[str, np.ndarray]], bytes], parts_of: Callable[[bytes], Any],
-    apart: Callable[..., Any], recoded: Callable[..., dict[str, np.ndarray]],
-) -> None:  # fmt: skip
+    run: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    forge: Callable[[Any, dict[str, np.ndarray]], bytes],
+    parts_of: Callable[[bytes], Any],
+    apart: Callable[..., Any],
+    recoded: Callable[..., dict[str, np.ndarray]],
+) -> None:
     """Right digests, but bits that are none: found while they are applied."""
     path = run / "00000030.delta.safetensors"
     metadata, arrays = parts_of(path.read_bytes())
@@ -327,9 +339,12 @@ def names_by_step(run: Path) -> dict[int, str]:
     ],
 )
 def test_the_steps_of_files(
-    names: list[str], arguments: list[str], expected: dict[int, str], tmp_path: Path,
+    names: list[str],
+    arguments: list[str],
+    expected: dict[int, str],
+    tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     """Said on standard error, and in the answer."""
     run, files = tmp_path / "run.lcc", saved_as(tmp_path, *names)
     assert main(["compress", *files, "-o", str(run), "--json", *arguments]) == 0
@@ -355,9 +370,12 @@ def test_the_steps_of_files(
     ],
 )
 def test_steps_that_are_not_known(
-    names: list[str], arguments: list[str], told: list[str], tmp_path: Path,
+    names: list[str],
+    arguments: list[str],
+    told: list[str],
+    tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     """Nothing is written then."""
     run, files = tmp_path / "run.lcc", saved_as(tmp_path, *names)
     assert main(["compress", *files, "-o", str(run), *arguments]) == 2
@@ -414,8 +432,12 @@ def test_other_files_than_those_of_the_chain(
     assert main(["compress", files[1], files[3], "-o", str(run)]) == 0
     before = records_of(run)
     for wrong, blamed in (
-        (files, 0), (files[1:], 2), ([files[2]], 2), ([files[0]], 0), ([files[0], files[4]], 0),
-    ):  # fmt: skip
+        (files, 0),
+        (files[1:], 2),
+        ([files[2]], 2),
+        ([files[0]], 0),
+        ([files[0], files[4]], 0),
+    ):
         capsys.readouterr()
         assert main(["compress", *wrong, "-o", str(run), "--resume"]) == 2
         assert f"{files[blamed]}: is step {blamed}" in capsys.readouterr().err
@@ -441,9 +463,13 @@ def test_other_files_than_those_of_the_chain(
     ],
 )
 def test_resuming_with_files_that_do_not_fit(
-    first: list[str], second: list[str], arguments: list[str], blamed: list[str],
-    tmp_path: Path, capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    first: list[str],
+    second: list[str],
+    arguments: list[str],
+    blamed: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """None is dropped or stored twice: an error, and the chain is as it was."""
     saved_as(tmp_path, *dict.fromkeys(first + second))
     run = tmp_path / "run.lcc"
@@ -700,9 +726,17 @@ def test_every_command_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--help"])
     text = capsys.readouterr().out
     for name in (
-        "info", "verify", "restore", "export", "compress", "merge", "compact", "pack", "unpack",
+        "info",
+        "verify",
+        "restore",
+        "export",
+        "compress",
+        "merge",
+        "compact",
+        "pack",
+        "unpack",
         "bench",
-    ):  # fmt: skip
+    ):
         assert f"  {name} " in text
 
 
@@ -721,9 +755,13 @@ def test_every_command_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_errors_are_json_too(
-    arguments: list[str], name: str, code: int, capsys: pytest.CaptureFixture[str],
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    arguments: list[str],
+    name: str,
+    code: int,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.chdir(tmp_path)
     try:
         found = main(arguments)
@@ -756,9 +794,12 @@ def as_a_process(run: Path, shell: str, **environment: str) -> subprocess.Comple
     """`info` with its output sent somewhere by a shell."""
     command = f"{sys.executable} -m codec info {run} {shell}"
     return subprocess.run(
-        ["bash", "-o", "pipefail", "-c", command], cwd=Path(codec.__file__).parents[1],
-        capture_output=True, text=True, env=os.environ | environment,
-    )  # fmt: skip
+        ["bash", "-o", "pipefail", "-c", command],
+        cwd=Path(codec.__file__).parents[1],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+    )
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has a file that is full")
@@ -791,9 +832,12 @@ def test_ascii_alone(run: Path, environment: dict[str, str]) -> None:
     out = strange.parent / "läuft→.zip"
     command = [sys.executable, "-m", "codec", "pack", str(strange), "-o", str(out)]
     done = subprocess.run(
-        command, cwd=Path(codec.__file__).parents[1], capture_output=True, text=True,
+        command,
+        cwd=Path(codec.__file__).parents[1],
+        capture_output=True,
+        text=True,
         env=os.environ | environment,
-    )  # fmt: skip
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.isascii()
     assert "uft" in done.stdout

@@ -101,8 +101,11 @@ def test_what_it_holds(
     values = {"values/1", "values/3"}
     assert set(arrays) == {"coded", "sent", *exact, *values}
     assert [len(a["levels"]) // (a["row"][0] - 1) for a in apart(arrays["coded"], COLUMNS)] == [
-        2, 1, 1, 1,
-    ]  # fmt: skip
+        2,
+        1,
+        1,
+        1,
+    ]
     chain = codec.Chain(path)
     record = chain.read(chain.entries[1])
     assert merged.steps_of(record) == (1, 2, 3, 4, 5)
@@ -114,9 +117,18 @@ def test_what_it_holds(
 
 
 LAYERS: list[Any] = [
-    {"layers": None}, {"layers": {}}, {"layers": []}, {"layers": 1}, {"layers": "x"},
-    {"layers": [1]}, {"layers": [[]]}, {"layers": [{}]}, {"layers": [None]}, {"layers": ["ab"]},
-    {"layers": [{"steps": []}]}, {"layers": [{"steps": [], "non_finite": []}]},
+    {"layers": None},
+    {"layers": {}},
+    {"layers": []},
+    {"layers": 1},
+    {"layers": "x"},
+    {"layers": [1]},
+    {"layers": [[]]},
+    {"layers": [{}]},
+    {"layers": [None]},
+    {"layers": ["ab"]},
+    {"layers": [{"steps": []}]},
+    {"layers": [{"steps": [], "non_finite": []}]},
     {"layers": [{"non_finite": []}]},
     {"layers": [{"steps": [[5]], "non_finite": []}]},
     {"layers": [{"steps": [[5, 1]], "non_finite": []}]},
@@ -128,12 +140,23 @@ LAYERS: list[Any] = [
     {"layers": [{"steps": [[5, "0" * 32]], "non_finite": None}]},
     {"layers": [{"steps": [[5, "0" * 32]], "non_finite": "w"}]},
     {"layers": [{"steps": [[5, "0" * 32]], "non_finite": [1]}]},
-    steps((True, 5)), steps((1.0, 5)), steps(("1", 5)), steps((-1, 5)), steps((2**63, 5)),
-    steps((10**400, 5)), steps((1, 1), (5,)), steps((2, 1), (5,)), steps((1, 2), (2,), (5,)),
-    steps((1, 2), (5,), (4,)), steps((1, 2), (3,), (4,), (6,)), steps((1, 2), (3,), (4,)),
-    steps((1, 5), (5,)), steps(), steps((1, 2), (), (5,)),
+    steps((True, 5)),
+    steps((1.0, 5)),
+    steps(("1", 5)),
+    steps((-1, 5)),
+    steps((2**63, 5)),
+    steps((10**400, 5)),
+    steps((1, 1), (5,)),
+    steps((2, 1), (5,)),
+    steps((1, 2), (2,), (5,)),
+    steps((1, 2), (5,), (4,)),
+    steps((1, 2), (3,), (4,), (6,)),
+    steps((1, 2), (3,), (4,)),
+    steps((1, 5), (5,)),
+    steps(),
+    steps((1, 2), (), (5,)),
     steps((1, 2), (3,), (4,), (5,), names={0: ["model/v"]}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("entries", LAYERS, ids=lambda e: json.dumps(e)[:60])
@@ -150,17 +173,48 @@ def test_layers_that_are_none(entries: dict[str, Any], good: Parts, forge: Any) 
 
 
 METADATA: list[Any] = [
-    steps((1, 5)), steps((1, 2, 3, 4, 5)), steps((1,), (2,), (3,), (4,), (5,)), {"layers": None},
-    {"sent": None}, {"sent": {}}, {"sent": 1}, {"sent": "ab"}, {"sent": [[]]}, {"sent": [1]},
-    {"sent": []}, {"sent": [["", 1, 2]]}, {"sent": [[0, 1, 2, 3]]}, {"sent": [["", 1, 2, 3, 4]]},
-    {"sent": {"abcd": 1}}, {"sent": ["abcd"]}, {"sent": [None]},
-    {"replaces": 1}, {"replaces": "x"}, {"replaces": "0" * 31}, {"replaces": "A" * 32},
+    steps((1, 5)),
+    steps((1, 2, 3, 4, 5)),
+    steps((1,), (2,), (3,), (4,), (5,)),
+    {"layers": None},
+    {"sent": None},
+    {"sent": {}},
+    {"sent": 1},
+    {"sent": "ab"},
+    {"sent": [[]]},
+    {"sent": [1]},
+    {"sent": []},
+    {"sent": [["", 1, 2]]},
+    {"sent": [[0, 1, 2, 3]]},
+    {"sent": [["", 1, 2, 3, 4]]},
+    {"sent": {"abcd": 1}},
+    {"sent": ["abcd"]},
+    {"sent": [None]},
+    {"replaces": 1},
+    {"replaces": "x"},
+    {"replaces": "0" * 31},
+    {"replaces": "A" * 32},
     {"replaces": "-"},
-    {"parent": None}, {"run": None}, {"step": 4}, {"step": 6}, {"kind": "delta"},
-    {"bits": 9}, {"bits": True}, {"bits": []}, {"bits": 0}, {"scope": None}, {"scope": []},
-    {"coder": "zip"}, {"coder": {}}, {"budget": 2.0}, {"budget": float("nan")}, {"budget": "05"},
-    {"budget": 10**300}, {"scope": "tensor"}, {"track": "0" * 32},
-]  # fmt: skip
+    {"parent": None},
+    {"run": None},
+    {"step": 4},
+    {"step": 6},
+    {"kind": "delta"},
+    {"bits": 9},
+    {"bits": True},
+    {"bits": []},
+    {"bits": 0},
+    {"scope": None},
+    {"scope": []},
+    {"coder": "zip"},
+    {"coder": {}},
+    {"budget": 2.0},
+    {"budget": float("nan")},
+    {"budget": "05"},
+    {"budget": 10**300},
+    {"scope": "tensor"},
+    {"track": "0" * 32},
+]
 
 
 @pytest.mark.parametrize("entries", METADATA, ids=lambda e: json.dumps(e)[:60])
@@ -186,11 +240,24 @@ def test_without_replaces_its_own_digest_is_its_identity(good: Parts, forge: Any
 
 
 SENT = [
-    ["", 0, 2, 3], ["", 511, 2, 3], ["", -1, 2, 3], ["", 1.0, 2, 3], ["", True, 2, 3],
-    ["", 1, 0, 3], ["", 1, -2, 3], ["", 1, 85, 3], ["", 1, 2.0, 3], ["", 1, 10**30, 3],
-    ["", 1, 2, -1], ["", 1, 2, 0], ["", 1, 2, 10**30], ["", 1, 2, 1.5], ["", None, 2, 1],
-    ["", 10**400, 2, 1], ["", 1, 2, None],
-]  # fmt: skip
+    ["", 0, 2, 3],
+    ["", 511, 2, 3],
+    ["", -1, 2, 3],
+    ["", 1.0, 2, 3],
+    ["", True, 2, 3],
+    ["", 1, 0, 3],
+    ["", 1, -2, 3],
+    ["", 1, 85, 3],
+    ["", 1, 2.0, 3],
+    ["", 1, 10**30, 3],
+    ["", 1, 2, -1],
+    ["", 1, 2, 0],
+    ["", 1, 2, 10**30],
+    ["", 1, 2, 1.5],
+    ["", None, 2, 1],
+    ["", 10**400, 2, 1],
+    ["", 1, 2, None],
+]
 
 
 @pytest.mark.parametrize("told", SENT, ids=lambda t: json.dumps(t)[:30])
@@ -209,11 +276,13 @@ def test_tables_sent_last_twice_or_too_few(good: Parts, attempt: Try) -> None:
     twice = arrays | {"sent": np.tile(arrays["sent"], 2)}
     attempt(metadata | {"sent": [one, ["other", *one[1:]]]}, twice)
     for entries, own in (
-        ({"sent": [one, one]}, twice), ({}, twice), ({}, arrays | {"sent": arrays["sent"][:-1]}),
+        ({"sent": [one, one]}, twice),
+        ({}, twice),
+        ({}, arrays | {"sent": arrays["sent"][:-1]}),
         ({}, arrays | {"sent": arrays["sent"].astype(np.uint16)}),
         ({}, arrays | {"sent": arrays["sent"].reshape(1, -1)}),
         ({}, {k: a for k, a in arrays.items() if k != "sent"}),
-    ):  # fmt: skip
+    ):
         with pytest.raises(
             codec.MalformedRecordError, match=r"tables \[alphabet, symbols, classes"
         ):
@@ -222,21 +291,46 @@ def test_tables_sent_last_twice_or_too_few(good: Parts, attempt: Try) -> None:
 
 U8 = np.zeros(0, np.uint8)
 ARRAYS: list[Any] = [
-    {"t/5/n": np.array(1)}, {"t/9/n": np.array(1)}, {"t/10000/n": np.array(1)},
-    {"t/n": np.array(1)}, {"t//n": np.array(1)}, {"t/-1/n": np.array(1)}, {"t/x/n": np.array(1)},
-    {"t/00/n": np.array(1)}, {"t/01/n": np.array(1)}, {"t/٣/n": np.array(1)},
-    {"t/1/x": np.array(1)}, {"t/1/": np.array(1)}, {"t/1": np.array(1)},
-    {"t/" + "9" * 5000 + "/n": np.array(1)}, {"t/1/n": np.array([1])},
-    {"t/1/n": np.array(1, np.int32)}, {"t/1/n": np.array(1.0)},
-    {"t/0/model/v": np.zeros(40, np.float32)}, {"t/1/model/w": np.zeros(600, np.float32)},
-    {"t/2/model/v": np.zeros(41, np.float32)}, {"t/2/model/v": np.zeros(40, np.float16)},
-    {"values": U8}, {"values/": U8}, {"values/5": U8}, {"values/01": U8}, {"values/-1": U8},
-    {"values/x": U8}, {"values/1/n": U8}, {"values/٣": U8}, {"values/" + "9" * 5000: U8},
-    {"values/1 ": U8}, {"values/1": np.zeros(3, np.uint8)}, {"values/1": np.zeros(3, np.uint16)},
+    {"t/5/n": np.array(1)},
+    {"t/9/n": np.array(1)},
+    {"t/10000/n": np.array(1)},
+    {"t/n": np.array(1)},
+    {"t//n": np.array(1)},
+    {"t/-1/n": np.array(1)},
+    {"t/x/n": np.array(1)},
+    {"t/00/n": np.array(1)},
+    {"t/01/n": np.array(1)},
+    {"t/٣/n": np.array(1)},
+    {"t/1/x": np.array(1)},
+    {"t/1/": np.array(1)},
+    {"t/1": np.array(1)},
+    {"t/" + "9" * 5000 + "/n": np.array(1)},
+    {"t/1/n": np.array([1])},
+    {"t/1/n": np.array(1, np.int32)},
+    {"t/1/n": np.array(1.0)},
+    {"t/0/model/v": np.zeros(40, np.float32)},
+    {"t/1/model/w": np.zeros(600, np.float32)},
+    {"t/2/model/v": np.zeros(41, np.float32)},
+    {"t/2/model/v": np.zeros(40, np.float16)},
+    {"values": U8},
+    {"values/": U8},
+    {"values/5": U8},
+    {"values/01": U8},
+    {"values/-1": U8},
+    {"values/x": U8},
+    {"values/1/n": U8},
+    {"values/٣": U8},
+    {"values/" + "9" * 5000: U8},
+    {"values/1 ": U8},
+    {"values/1": np.zeros(3, np.uint8)},
+    {"values/1": np.zeros(3, np.uint16)},
     {"values/1": np.frombuffer(b"1 2\n0 1\n", np.uint8)},
     {"values/1": np.frombuffer(b"0 x\n", np.uint8)},
-    {"values/1": np.frombuffer(b"9 1\n", np.uint8)}, {"structure": U8}, {"x": U8}, {"": U8},
-]  # fmt: skip
+    {"values/1": np.frombuffer(b"9 1\n", np.uint8)},
+    {"structure": U8},
+    {"x": U8},
+    {"": U8},
+]
 
 
 @pytest.mark.parametrize("more", ARRAYS, ids=lambda e: str(e)[:40])
@@ -270,9 +364,14 @@ def grown(array: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("name", ["table", "levels", "streams", "payload"])
 @pytest.mark.parametrize("how", ["longer", "shorter"])
 def test_pieces_that_lie(
-    name: str, how: str, at: int, good: Parts, attempt: Try, recoded: Recode,
+    name: str,
+    how: str,
+    at: int,
+    good: Parts,
+    attempt: Try,
+    recoded: Recode,
     apart: Callable[..., list[dict[str, Any]]],
-) -> None:  # fmt: skip
+) -> None:
     """A column more or less than the steps, a level more or less than the row says."""
     metadata, arrays = good
     old = apart(arrays["coded"], COLUMNS)[at][name]
@@ -283,11 +382,20 @@ def test_pieces_that_lie(
         attempt(metadata, recoded(arrays, {name: new}, at, COLUMNS))
 
 
-@pytest.mark.parametrize("change", [
-    lambda a: a[:-1], lambda a: a[:0], lambda a: np.concatenate((a, a)), lambda a: grown(a),
-    lambda a: a[1:], lambda a: a.view(np.float32), lambda a: a.view(np.int32), lambda a: a[None],
-    lambda a: a.view(np.uint8),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda a: a[:-1],
+        lambda a: a[:0],
+        lambda a: np.concatenate((a, a)),
+        lambda a: grown(a),
+        lambda a: a[1:],
+        lambda a: a.view(np.float32),
+        lambda a: a.view(np.int32),
+        lambda a: a[None],
+        lambda a: a.view(np.uint8),
+    ],
+)
 def test_words_that_lie(change: Callable[[Any], Any], good: Parts, attempt: Try) -> None:
     """An alphabet more or less than those of the layers, or another kind of array."""
     metadata, arrays = good
@@ -299,9 +407,14 @@ def test_words_that_lie(change: Callable[[Any], Any], good: Parts, attempt: Try)
 @pytest.mark.parametrize("column", range(4))
 @pytest.mark.parametrize("value", [0, 1, 3, 32, 33, 84, 85, 255, 511, 512, 65_535])
 def test_numbers_that_lie(
-    column: int, value: int, at: int, good: Parts, attempt: Try, recoded: Recode,
+    column: int,
+    value: int,
+    at: int,
+    good: Parts,
+    attempt: Try,
+    recoded: Recode,
     apart: Callable[..., list[dict[str, Any]]],
-) -> None:  # fmt: skip
+) -> None:
     metadata, arrays = good
     row = list(apart(arrays["coded"], COLUMNS)[at]["row"])
     if row[column] == value:
@@ -332,9 +445,12 @@ def test_columns_that_lie(
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_levels_that_are_not_finite(
-    value: float, good: Parts, attempt: Try, recoded: Recode,
+    value: float,
+    good: Parts,
+    attempt: Try,
+    recoded: Recode,
     apart: Callable[..., list[dict[str, Any]]],
-) -> None:  # fmt: skip
+) -> None:
     metadata, arrays = good
     levels = apart(arrays["coded"], COLUMNS)[0]["levels"]
     levels[1] = value

@@ -166,9 +166,11 @@ def test_what_one_step_leaves_alone() -> None:
     layout = layout_of(state)
     some = np.where(np.arange(n) % 20 == 0, 1, 0)
     codes = [some, np.where(np.arange(n) % 20 == 0, 1 + (np.arange(n) % 40 == 0), 0), some]
-    deltas = [delta(layout, quantized(codes[0], [1e-45], "runlength")),
-              delta(layout, quantized((codes[1] == 2) * 1, [2.0], "runlength")),
-              delta(layout, quantized(codes[2], [-1e-45], "runlength"))]  # fmt: skip
+    deltas = [
+        delta(layout, quantized(codes[0], [1e-45], "runlength")),
+        delta(layout, quantized((codes[1] == 2) * 1, [2.0], "runlength")),
+        delta(layout, quantized(codes[2], [-1e-45], "runlength")),
+    ]
     (layer,) = check(state, deltas)
     assert layer.groups[0].encoded.levels[:, 1].tolist() == [0.0, 0.0, 2.0]
     early = replayed(layout, state, [layer.part(1, 2, deltas[0])])[0][0]["w"]
@@ -385,8 +387,11 @@ def test_exact_tensors_and_values_of_the_last_step_count() -> None:
     deltas = [replace(d, values={i % 2: f'"{i}"'}) for i, d in enumerate(deltas)]
     (layer,) = check(states[0], deltas)
     assert [dict(m.exact) for m in layer.moments] == [
-        {}, {"n": np.array(1)}, {}, {"n": np.array(2)}
-    ]  # fmt: skip
+        {},
+        {"n": np.array(1)},
+        {},
+        {"n": np.array(2)},
+    ]
     part = layer.part(0, 3, deltas[0])
     assert (part.exact, part.values) == ({"n": np.array(1)}, {0: '"2"', 1: '"1"'})
     assert layer.part(2, 3, deltas[0]).exact == {}

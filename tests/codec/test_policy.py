@@ -39,9 +39,13 @@ def test_default(tmp_path: Path) -> None:
     assert lossy(tmp_path / "flat", model) == {"w"}
     deep = {name: array.copy() for name, array in model.items()}
     nested = {
-        "model": model, "state_dict": {"deep": [deep]}, "optimizer": {"exp_avg": full(9)},
-        "ema": full(9), "other": {"w": full(9)}, "models": {"w": full(9)},
-    }  # fmt: skip
+        "model": model,
+        "state_dict": {"deep": [deep]},
+        "optimizer": {"exp_avg": full(9)},
+        "ema": full(9),
+        "other": {"w": full(9)},
+        "models": {"w": full(9)},
+    }
     assert lossy(tmp_path / "nested", nested) == {"model/w", "state_dict/deep/0/w", "ema"}
 
 
@@ -67,12 +71,26 @@ def test_patterns(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "policy",
     [
-        {"a": "x"}, {"a": None}, {1: "lossy"}, {"a": "LOSSY"}, {"a": ["lossy"]},
-        {"a": np.array(["lossy", "exact"])}, {b"a": "lossy"}, "exact", "", b"", 3, 0, False, ["a"],
-        [("a", "exact")], {"exact"}, 1j,
+        {"a": "x"},
+        {"a": None},
+        {1: "lossy"},
+        {"a": "LOSSY"},
+        {"a": ["lossy"]},
+        {"a": np.array(["lossy", "exact"])},
+        {b"a": "lossy"},
+        "exact",
+        "",
+        b"",
+        3,
+        0,
+        False,
+        ["a"],
+        [("a", "exact")],
+        {"exact"},
+        1j,
     ],
     ids=repr,
-)  # fmt: skip
+)
 def test_what_is_no_policy(tmp_path: Path, policy: Any) -> None:
     from codec.dcp import ChainWriter
 
@@ -225,7 +243,7 @@ WIDE = torch.ones(100, 100)
             ["gan/net/*", "gan/v"],
         ),
     ],
-)  # fmt: skip
+)
 def test_what_may_be_a_model(
     state: Any, patterns: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -247,12 +265,16 @@ def ordinary() -> dict[str, Any]:
     optimizer.step()
     scheduler.step()
     return {
-        "model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3,
-        "scheduler": scheduler.state_dict(), "scaler": {"scale": torch.tensor(65536.0)},
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "epoch": 3,
+        "scheduler": scheduler.state_dict(),
+        "scaler": {"scale": torch.tensor(65536.0)},
         "rng": {"torch": torch.get_rng_state(), "numpy": np.arange(624, dtype=np.uint32)},
-        "criterion": {"class_weights": torch.ones(10)}, "best": {"loss": 0.1, "step": 3},
+        "criterion": {"class_weights": torch.ones(10)},
+        "best": {"loss": 0.1, "step": 3},
         "losses": [torch.tensor(0.1)] * 20,
-    }  # fmt: skip
+    }
 
 
 def renamed(names: dict[str, str], **more: Any) -> dict[str, Any]:
@@ -262,15 +284,21 @@ def renamed(names: dict[str, str], **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "state",
     [
-        ordinary(), ordinary()["model"], renamed({"model": "state_dict"}),
-        renamed({"optimizer": "opt"}), renamed({"optimizer": "optG"}),
-        renamed({"optimizer": "optimizer_states"}), renamed({"optimizer": "adam"}),
+        ordinary(),
+        ordinary()["model"],
+        renamed({"model": "state_dict"}),
+        renamed({"optimizer": "opt"}),
+        renamed({"optimizer": "optG"}),
+        renamed({"optimizer": "optimizer_states"}),
+        renamed({"optimizer": "adam"}),
         renamed({"optimizer": "d_optim"}, optimizer_g={"momentum": {"w": WIDE}}),
         {"optimizer": ordinary()["optimizer"], "scheduler": ordinary()["scheduler"]},
         {"model": {"w": WIDE}, "opt_state": [{"mu": {"w": WIDE + 1}, "nu": {"w": WIDE + 2}}]},
-        {"model": {"w": WIDE}, "other": {"w": WIDE}}, {"epoch": 1}, {},
+        {"model": {"w": WIDE}, "other": {"w": WIDE}},
+        {"epoch": 1},
+        {},
     ],
-)  # fmt: skip
+)
 def test_no_false_alarms(state: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Nor of what is a second name of the model's own tensors."""
     lossy(tmp_path / "run.lcc", state)
@@ -297,9 +325,11 @@ def adam(steps: int, seed: int = 0) -> list[dict[str, Any]]:
         loss.backward()
         optimizer.step()
         state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-        found.append(torch.utils._pytree.tree_map(
-            lambda t: t.clone() if isinstance(t, torch.Tensor) else t, state
-        ))  # fmt: skip
+        found.append(
+            torch.utils._pytree.tree_map(
+                lambda t: t.clone() if isinstance(t, torch.Tensor) else t, state
+            )
+        )
     return found
 
 

@@ -218,12 +218,17 @@ BAD = {
 
 # What stands behind a stream that does not decode.
 CAUSES = {
-    "table": codec.CodeTableError, "table-classes": codec.CodeTableError,
-    "table-none-sent": codec.PayloadError, "stream-sizes": codec.PayloadError,
-    "stream-units": codec.PayloadError, "malformed-coded-empty": codec.PayloadError,
-    "coded-left": codec.PayloadError, "coded-padding": codec.PayloadError,
-    "edit-number": codec.PayloadError, "edit-early": codec.PayloadError,
-}  # fmt: skip
+    "table": codec.CodeTableError,
+    "table-classes": codec.CodeTableError,
+    "table-none-sent": codec.PayloadError,
+    "stream-sizes": codec.PayloadError,
+    "stream-units": codec.PayloadError,
+    "malformed-coded-empty": codec.PayloadError,
+    "coded-left": codec.PayloadError,
+    "coded-padding": codec.PayloadError,
+    "edit-number": codec.PayloadError,
+    "edit-early": codec.PayloadError,
+}
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -252,18 +257,35 @@ DEEP = "[" * 100_000 + "]" * 100_000
 @pytest.mark.parametrize(
     "header",
     [
-        b"", b"[]", b"1", b"null", b'{"a": 1}', b'{"a": null}', b'{"a": []}', b'{"a": {}}',
-        b'{"a": {"data_offsets": 1}}', b'{"a": {"data_offsets": [0]}}',
-        b'{"a": {"data_offsets": [0, 1.5]}}', b'{"a": {"data_offsets": [0, NaN]}}',
-        b'{"a": {"data_offsets": [0, true]}}', b'{"a": {"data_offsets": {"1": 0}}}',
-        b'{"a": {"data_offsets": "01"}}', b'{"a": 1, "a": 1}', b'{"__metadata__": {"lcc": 1}}',
-        b'{"__metadata__": {"lcc": "1 base"}}', b'{"a": 1, "__metadata__": {"lcc": "1 base"}}',
-        b'{"__metadata__": [], "__metadata__": []}', b"\xff\xfe", b'{"\\ud800": {}}',
-        DEEP.encode(), b'{"a": ' + HUGE.encode() + b"0}", "{}".encode("utf-16"),
+        b"",
+        b"[]",
+        b"1",
+        b"null",
+        b'{"a": 1}',
+        b'{"a": null}',
+        b'{"a": []}',
+        b'{"a": {}}',
+        b'{"a": {"data_offsets": 1}}',
+        b'{"a": {"data_offsets": [0]}}',
+        b'{"a": {"data_offsets": [0, 1.5]}}',
+        b'{"a": {"data_offsets": [0, NaN]}}',
+        b'{"a": {"data_offsets": [0, true]}}',
+        b'{"a": {"data_offsets": {"1": 0}}}',
+        b'{"a": {"data_offsets": "01"}}',
+        b'{"a": 1, "a": 1}',
+        b'{"__metadata__": {"lcc": 1}}',
+        b'{"__metadata__": {"lcc": "1 base"}}',
+        b'{"a": 1, "__metadata__": {"lcc": "1 base"}}',
+        b'{"__metadata__": [], "__metadata__": []}',
+        b"\xff\xfe",
+        b'{"\\ud800": {}}',
+        DEEP.encode(),
+        b'{"a": ' + HUGE.encode() + b"0}",
+        "{}".encode("utf-16"),
         '{"a": {"data_offsets": [0, 0]}}'.encode("utf-32"),
     ],
     ids=lambda header: repr(header[:40]),
-)  # fmt: skip
+)
 def test_hostile_headers(header: bytes) -> None:
     with pytest.raises(codec.ForeignRecordError, match=r"^r: expected .{,500}$"):
         records.load(len(header).to_bytes(8, "little") + header, "r")
@@ -317,38 +339,93 @@ def entry(*given: Any) -> list[Any]:
 I64 = entry("n", "I64", [], False)
 
 METADATA = [
-    ("delta", {"step": None}), ("delta", {"step": True}), ("delta", {"step": 1.0}),
-    ("delta", {"step": 2**63}), ("delta", {"step": 10**20}), ("delta", {"step": "01"}),
-    ("delta", {"step": "+1"}), ("delta", {"step": ""}), ("delta", {"step": "1\n"}),
-    ("delta", {"kind": ["delta"]}), ("delta", {"kind": "Delta"}), ("delta", {"kind": "-"}),
-    ("delta", {"track": 5}), ("delta", {"track": "x" * 32}), ("delta", {"track": None}),
-    ("delta", {"track": "A" * 32}), ("delta", {"parent": "x"}), ("delta", {"parent": None}),
-    ("delta", {"parent": "0" * 64}), ("delta", {"parent": "0" * 31}),
-    ("delta", {"bits": 2.0}), ("delta", {"bits": True}), ("delta", {"bits": "All"}),
-    ("delta", {"bits": 1}), ("delta", {"bits": 0}), ("delta", {"bits": 9}),
-    ("delta", {"bits": "02"}), ("delta", {"bits": "+2"}), ("delta", {"bits": -2}),
-    ("delta", {"bits": "9" * 500}), ("delta", {"bits": ""}), ("delta", {"bits": "-"}),
-    ("delta", {"scope": "layer"}), ("delta", {"scope": {}}), ("delta", {"scope": None}),
-    ("delta", {"coder": "zip"}), ("delta", {"coder": None}), ("delta", {"coder": "runlength\t"}),
-    ("delta", {"budget": 0}), ("delta", {"budget": 0.0}), ("delta", {"budget": -0.5}),
-    ("delta", {"budget": 1.01}), ("delta", {"budget": 1.5}), ("delta", {"budget": True}),
-    ("delta", {"budget": "05"}), ("delta", {"budget": "00.5"}), ("delta", {"budget": "0.50"}),
-    ("delta", {"budget": ".5"}), ("delta", {"budget": "1."}), ("delta", {"budget": "1e-1"}),
-    ("delta", {"budget": "1e-5"}), ("delta", {"budget": "1E-05"}), ("delta", {"budget": "+0.5"}),
-    ("delta", {"budget": "0_0.5"}), ("delta", {"budget": "e"}), ("delta", {"budget": "0.5.5"}),
-    ("delta", {"budget": "0." + "1" * 30}), ("delta", {"budget": "-0.0"}),
-    ("delta", {"budget": float("nan")}), ("delta", {"budget": float("inf")}),
+    ("delta", {"step": None}),
+    ("delta", {"step": True}),
+    ("delta", {"step": 1.0}),
+    ("delta", {"step": 2**63}),
+    ("delta", {"step": 10**20}),
+    ("delta", {"step": "01"}),
+    ("delta", {"step": "+1"}),
+    ("delta", {"step": ""}),
+    ("delta", {"step": "1\n"}),
+    ("delta", {"kind": ["delta"]}),
+    ("delta", {"kind": "Delta"}),
+    ("delta", {"kind": "-"}),
+    ("delta", {"track": 5}),
+    ("delta", {"track": "x" * 32}),
+    ("delta", {"track": None}),
+    ("delta", {"track": "A" * 32}),
+    ("delta", {"parent": "x"}),
+    ("delta", {"parent": None}),
+    ("delta", {"parent": "0" * 64}),
+    ("delta", {"parent": "0" * 31}),
+    ("delta", {"bits": 2.0}),
+    ("delta", {"bits": True}),
+    ("delta", {"bits": "All"}),
+    ("delta", {"bits": 1}),
+    ("delta", {"bits": 0}),
+    ("delta", {"bits": 9}),
+    ("delta", {"bits": "02"}),
+    ("delta", {"bits": "+2"}),
+    ("delta", {"bits": -2}),
+    ("delta", {"bits": "9" * 500}),
+    ("delta", {"bits": ""}),
+    ("delta", {"bits": "-"}),
+    ("delta", {"scope": "layer"}),
+    ("delta", {"scope": {}}),
+    ("delta", {"scope": None}),
+    ("delta", {"coder": "zip"}),
+    ("delta", {"coder": None}),
+    ("delta", {"coder": "runlength\t"}),
+    ("delta", {"budget": 0}),
+    ("delta", {"budget": 0.0}),
+    ("delta", {"budget": -0.5}),
+    ("delta", {"budget": 1.01}),
+    ("delta", {"budget": 1.5}),
+    ("delta", {"budget": True}),
+    ("delta", {"budget": "05"}),
+    ("delta", {"budget": "00.5"}),
+    ("delta", {"budget": "0.50"}),
+    ("delta", {"budget": ".5"}),
+    ("delta", {"budget": "1."}),
+    ("delta", {"budget": "1e-1"}),
+    ("delta", {"budget": "1e-5"}),
+    ("delta", {"budget": "1E-05"}),
+    ("delta", {"budget": "+0.5"}),
+    ("delta", {"budget": "0_0.5"}),
+    ("delta", {"budget": "e"}),
+    ("delta", {"budget": "0.5.5"}),
+    ("delta", {"budget": "0." + "1" * 30}),
+    ("delta", {"budget": "-0.0"}),
+    ("delta", {"budget": float("nan")}),
+    ("delta", {"budget": float("inf")}),
     ("delta", {"budget": 10**300}),
-    ("delta", {"non_finite": None}), ("delta", {"non_finite": "w"}),
-    ("delta", {"non_finite": ["w"]}), ("delta", {"non_finite": ""}), ("delta", {"non_finite": {}}),
-    ("delta", {"non_finite": ["n"]}), ("delta", {"non_finite": ["x"]}),
-    ("delta", {"non_finite": [["w"]]}), ("delta", {"non_finite": {"w": 1}}),
-    ("base", {"layout": None}), ("base", {"layout": 1}), ("base", {"layout": [[]]}),
-    ("base", {"layout": {"abcd": 1}}), ("base", {"layout": ["abcdef"]}), ("base", {"run": ""}),
-    ("base", {"run": 1}), ("base", {"parent": "x" * 32}), ("delta", {"run": None}),
-    ("delta", {"run": "ab" * 16}), ("delta", {"run": "AB" * 8}), ("base", {"replaces": "0" * 64}),
-    ("base", {"replaces": 1}), ("base", {"replaces": "-"}), ("base", {"kind": "delta"}),
-    ("delta", {"kind": "base"}), ("delta", {"kind": "diff"}),
+    ("delta", {"non_finite": None}),
+    ("delta", {"non_finite": "w"}),
+    ("delta", {"non_finite": ["w"]}),
+    ("delta", {"non_finite": ""}),
+    ("delta", {"non_finite": {}}),
+    ("delta", {"non_finite": ["n"]}),
+    ("delta", {"non_finite": ["x"]}),
+    ("delta", {"non_finite": [["w"]]}),
+    ("delta", {"non_finite": {"w": 1}}),
+    ("base", {"layout": None}),
+    ("base", {"layout": 1}),
+    ("base", {"layout": [[]]}),
+    ("base", {"layout": {"abcd": 1}}),
+    ("base", {"layout": ["abcdef"]}),
+    ("base", {"run": ""}),
+    ("base", {"run": 1}),
+    ("base", {"parent": "x" * 32}),
+    ("delta", {"run": None}),
+    ("delta", {"run": "ab" * 16}),
+    ("delta", {"run": "AB" * 8}),
+    ("base", {"replaces": "0" * 64}),
+    ("base", {"replaces": 1}),
+    ("base", {"replaces": "-"}),
+    ("base", {"kind": "delta"}),
+    ("delta", {"kind": "base"}),
+    ("delta", {"kind": "diff"}),
     ("base", {"layout": [entry("w", "F32", [10], True), entry("w", "F32", [10], True)]}),
     ("base", {"layout": [entry("w", "F32", [10], 1), I64]}),
     ("base", {"layout": [entry("w", "F32", [10.0], True), I64]}),
@@ -363,7 +440,7 @@ METADATA = [
     ("base", {"layout": [entry("w", "BF16", [10], True), I64]}),
     ("base", {"layout": [entry("w", "F99", [10], False), I64]}),
     ("base", {"layout": [entry("w", "F32", [10], True), entry("\ud800", "I64", [], False)]}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("kind", "entries"), METADATA, ids=lambda x: str(x)[:50])
@@ -390,22 +467,33 @@ LINE = f"1 delta 1 {'a' * 16} {'b' * 32} {'c' * 32} 2 model huffman {'0' * 32}"
 BASE_LINE = f"1 base 0 - - {'c' * 32} {'0' * 32}"
 FOREIGN_LINE = "an LC-Checkpoint digest in the header, found none"
 LINES = [
-    ("", FOREIGN, FOREIGN_LINE), ("0" * 32, FOREIGN, FOREIGN_LINE), ("x", FOREIGN, FOREIGN_LINE),
-    (LINE + " ", FOREIGN, FOREIGN_LINE), (LINE + " x", FOREIGN, FOREIGN_LINE),
-    (LINE[:-1], FOREIGN, FOREIGN_LINE), (LINE + "0", FOREIGN, FOREIGN_LINE),
+    ("", FOREIGN, FOREIGN_LINE),
+    ("0" * 32, FOREIGN, FOREIGN_LINE),
+    ("x", FOREIGN, FOREIGN_LINE),
+    (LINE + " ", FOREIGN, FOREIGN_LINE),
+    (LINE + " x", FOREIGN, FOREIGN_LINE),
+    (LINE[:-1], FOREIGN, FOREIGN_LINE),
+    (LINE + "0", FOREIGN, FOREIGN_LINE),
     (LINE[:-1] + "A", FOREIGN, FOREIGN_LINE),
-    (LINE.replace("model", "m\"l"), FOREIGN, FOREIGN_LINE),
+    (LINE.replace("model", 'm"l'), FOREIGN, FOREIGN_LINE),
     (LINE.replace("model", "m\\l"), FOREIGN, FOREIGN_LINE),
     (LINE.replace("model", "m\nl"), FOREIGN, FOREIGN_LINE),
     (LINE.replace("model", "mödel"), FOREIGN, FOREIGN_LINE),
     (LINE.replace("model", "m" * 1000), FOREIGN, FOREIGN_LINE),
     (json.dumps({"format": 1, "digest": "0" * 64}), FOREIGN, FOREIGN_LINE),
-    *((f"{first} {LINE[2:]}", FOREIGN, "metadata that begins with a format, found")
-      for first in ("", "x", "01", "1.0", "-1", "+1", "1_0", "True", "[]", "9" * 21, "delta")),
+    *(
+        (f"{first} {LINE[2:]}", FOREIGN, "metadata that begins with a format, found")
+        for first in ("", "x", "01", "1.0", "-1", "+1", "1_0", "True", "[]", "9" * 21, "delta")
+    ),
     (f" {LINE}", FOREIGN, "metadata that begins with a format, found ''"),
-    *((f"{version} {LINE[2:]}", codec.VersionError,
-       f"format 1 or 2, found format {version}; update this package$")
-      for version in (0, 3, 10, 99999999999999999999)),
+    *(
+        (
+            f"{version} {LINE[2:]}",
+            codec.VersionError,
+            f"format 1 or 2, found format {version}; update this package$",
+        )
+        for version in (0, 3, 10, 99999999999999999999)
+    ),
     (f"3 {'0' * 32}", codec.VersionError, "format 1 or 2, found format 3;"),
     (f"2 {LINE[2:]}", MALFORMED, "format 1, by what its values hold, found format 2$"),
     (f"1 {'0' * 32}", MALFORMED, "10 words, format kind step run parent track keep .*, found 2$"),
@@ -413,11 +501,17 @@ LINES = [
     (LINE.replace(" 2 ", " "), MALFORMED, "10 words, .*, found 9$"),
     (LINE.replace(" huffman", " huffman x"), MALFORMED, "10 words, .*, found 11$"),
     (LINE.replace("delta", "base"), MALFORMED, "7 words, .* track digest, found 10$"),
-    *((LINE.replace(" 2 ", f" {keep} "), MALFORMED, "bits, all, or a budget in its one way, found")
-      for keep in ("nan", "inf", "-inf", "05", "0x5", "0.50", "1e400", "2e", "Infinity")),
+    *(
+        (
+            LINE.replace(" 2 ", f" {keep} "),
+            MALFORMED,
+            "bits, all, or a budget in its one way, found",
+        )
+        for keep in ("nan", "inf", "-inf", "05", "0x5", "0.50", "1e400", "2e", "Infinity")
+    ),
     (BASE_LINE.replace("base", "delta"), MALFORMED, "10 words, .*, found 7$"),
     (BASE_LINE.replace("base", "Base"), MALFORMED, "10 words, .*, found 7$"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("line", "error", "message"), LINES, ids=lambda x: str(x)[:60])
@@ -431,11 +525,18 @@ def test_lines(line: str, error: type[Exception], message: str, forge: Forge) ->
 
 @pytest.mark.parametrize(
     ("word", "expected"),
-    [("all", (None, None)), ("1", (1, None)), ("8", (8, None)), ("1.0", (None, 1.0)),
-     ("0.05", (None, 0.05)), ("1e-05", (None, 1e-5)), ("2.5e-300", (None, 2.5e-300)),
-     ("0.30000000000000004", (None, 0.1 + 0.2)),
-     ("2.2250738585072014e-308", (None, 2.2250738585072014e-308))],
-)  # fmt: skip
+    [
+        ("all", (None, None)),
+        ("1", (1, None)),
+        ("8", (8, None)),
+        ("1.0", (None, 1.0)),
+        ("0.05", (None, 0.05)),
+        ("1e-05", (None, 1e-5)),
+        ("2.5e-300", (None, 2.5e-300)),
+        ("0.30000000000000004", (None, 0.1 + 0.2)),
+        ("2.2250738585072014e-308", (None, 2.2250738585072014e-308)),
+    ],
+)
 def test_how_much_is_kept_is_one_word(word: str, expected: Any, forge: Forge) -> None:
     metadata = records.load(forge(LINE.replace(" 2 ", f" {word} "), {}), "r").metadata
     assert (metadata["bits"], metadata["budget"]) == expected
@@ -466,10 +567,11 @@ def test_metadata_comes_first(delta: bytes, forge: Forge) -> None:
     """Where other entries stand before it, or beside the line, there is no digest."""
     length = int.from_bytes(delta[:8], "little")
     for old, new in (
-        (b'{"__metadata__"', b'{ "__metadata__"'), (b'"lcc":', b'"a":"b","lcc":'),
+        (b'{"__metadata__"', b'{ "__metadata__"'),
+        (b'"lcc":', b'"a":"b","lcc":'),
         (b'"},"', b'","a":"b"},"'),
         (b'{"__metadata__"', b'{"a":{"data_offsets":[0,0]},"__metadata__"'),
-    ):  # fmt: skip
+    ):
         header = delta[8 : 8 + length].replace(old, new, 1)
         data = len(header).to_bytes(8, "little") + header + delta[8 + length :]
         with pytest.raises(codec.ForeignRecordError, match=FOREIGN_LINE):
@@ -482,20 +584,39 @@ def test_metadata_comes_first(delta: bytes, forge: Forge) -> None:
 
 
 MORE = [
-    (b"", "'more' in JSON, found Expecting value"), (b"{}", "ASCII in 'more', found nothing"),
-    (b"x", "'more' in JSON"), (b"[]", "'more' in JSON, found not an object"),
+    (b"", "'more' in JSON, found Expecting value"),
+    (b"{}", "ASCII in 'more', found nothing"),
+    (b"x", "'more' in JSON"),
+    (b"[]", "'more' in JSON, found not an object"),
     (b"null", "found not an object"),
-    (b'{"layout":[]', "'more' in JSON"), (b'{"layout":[]}x', "'more' in JSON"),
-    (b'{"a":1,"a":1}', "found a key stands twice"), (b'{"a":{"b":1,"\\u0062":1}}', "stands twice"),
+    (b'{"layout":[]', "'more' in JSON"),
+    (b'{"layout":[]}x', "'more' in JSON"),
+    (b'{"a":1,"a":1}', "found a key stands twice"),
+    (b'{"a":{"b":1,"\\u0062":1}}', "stands twice"),
     (b'{"a":"\xc3\xa9"}', "something in ASCII in 'more', found other"),
     (b'{"a":"\xff"}', "'more' in JSON"),
-    ('{"a":1}'.encode("utf-16-le"), "'more' in JSON"), (b'{"a":1}\0', "'more' in JSON"),
+    ('{"a":1}'.encode("utf-16-le"), "'more' in JSON"),
+    (b'{"a":1}\0', "'more' in JSON"),
     (b'{"a":' + DEEP.encode() + b"}", "'more' in JSON"),
     (b'{"a":' + HUGE.encode() + b"0}", "'more' in JSON"),
-    *((f'{{"{name}":1}}'.encode(), f"nothing in 'more' that the line tells, found {name}")
-      for name in ("format", "kind", "step", "run", "parent", "track", "keep", "bits", "budget",
-                   "scope", "coder", "digest")),
-]  # fmt: skip
+    *(
+        (f'{{"{name}":1}}'.encode(), f"nothing in 'more' that the line tells, found {name}")
+        for name in (
+            "format",
+            "kind",
+            "step",
+            "run",
+            "parent",
+            "track",
+            "keep",
+            "bits",
+            "budget",
+            "scope",
+            "coder",
+            "digest",
+        )
+    ),
+]
 
 
 @pytest.mark.parametrize("kind", ["base", "delta"])
@@ -615,7 +736,7 @@ WRONG_ROWS = [
     (row(4, 1, 2, 255), "streams of 255 units"),
     (row(1, 0, 0, 0) | NONE, "streams of 0 units"),
     (row(1, 0, 0, 33) | NONE, "streams of 33 units"),
-]  # fmt: skip
+]
 
 WORDS_OF_PAPER = np.array([4 | 1 << 16 | 1 << 24, 2 | 0x5210 << 16, 18, *LEVELS, 0xF70D], U32)
 
@@ -662,7 +783,7 @@ WRONG_PARTS = [
     ({"t/n": np.array([8])}, r"expected tensor 'n' as int64 \(\), found int64 \(1,\)"),
     ({"t/w": np.zeros(10, F32)}, "found .*'t/w'$"),
     ({"x" * 1000: np.zeros(1)}, "found .{,300}$"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("arrays", "message"), WRONG_ROWS + WRONG_PARTS)
@@ -871,9 +992,11 @@ def test_overflow_is_no_warning(
     layout, state, sums, _ = records.base_of(records.load(base, "b"))
     for arrays in (
         {"streams": np.zeros(0, U32), "payload": np.zeros(0, U32)}
-        | NONE | row(2, 0, 0) | {"levels": np.array([huge], F32)},
+        | NONE
+        | row(2, 0, 0)
+        | {"levels": np.array([huge], F32)},
         {"levels": np.array([huge, huge, huge], F32)},
-    ):  # fmt: skip
+    ):
         record = records.load(forge(metadata, recoded(good, arrays)), "r")
         step = records.delta_of(record, layout, {})
         for change in (False, True):
@@ -920,9 +1043,10 @@ def test_a_plain_table_serves_as_many_codes(
     layout, *_ = records.base_of(records.load(base, "b"))
     record = records.load(forge(metadata, recoded(good, NONE | row(4, 1, 0))), "r")
     for lengths, message in (
-        ([1, 2, 3, 3], ""), ([1, 2, 2], "3 code lengths for 4 levels"),
+        ([1, 2, 3, 3], ""),
+        ([1, 2, 2], "3 code lengths for 4 levels"),
         ([2, 2, 2, 3, 3], "5 code lengths for 4 levels"),
-    ):  # fmt: skip
+    ):
         sent = {"": CodeTable(np.array(lengths, U8), 1)}
         if message:
             with pytest.raises(codec.MalformedRecordError, match=message):
@@ -960,10 +1084,15 @@ def test_a_table_of_tokens_serves_any_number_of_levels(
     layout, *_ = records.base_of(records.load(base, "b"))
     sent = {"": CodeTable(np.array([1, 3, 0, 3, 0, 2, 0], U8), 2)}
     bits = stream.replace(" ", "")
-    arrays = NONE | row(k, 2, 0) | {
-        "levels": np.ones(k - 1, F32),
-        "streams": np.array([len(bits)], U32), "payload": np.array([int(bits[::-1], 2)], U32),
-    }  # fmt: skip
+    arrays = (
+        NONE
+        | row(k, 2, 0)
+        | {
+            "levels": np.ones(k - 1, F32),
+            "streams": np.array([len(bits)], U32),
+            "payload": np.array([int(bits[::-1], 2)], U32),
+        }
+    )
     record = records.load(forge(metadata | {"bits": None}, recoded(good, arrays)), "r")
     step = records.delta_of(record, layout, sent)
     if isinstance(codes, str):
@@ -988,11 +1117,20 @@ def test_levels_without_words(
 @pytest.mark.parametrize(
     ("shape", "dtype"),
     [
-        ([0, 2**63], "F32"), ([0, 2**62, 2**62], "F32"), ([0] + [1] * 64, "F32"),
-        ([0, -1], "F32"), ([0, 1.5], "F32"), ([0], "F4"), ([0], "f32"), ([0], 1), ("", "F32"),
-        ([0, 2**64], "F32"), ([1], "F32"), ([0], "F8_E8M0"),
+        ([0, 2**63], "F32"),
+        ([0, 2**62, 2**62], "F32"),
+        ([0] + [1] * 64, "F32"),
+        ([0, -1], "F32"),
+        ([0, 1.5], "F32"),
+        ([0], "F4"),
+        ([0], "f32"),
+        ([0], 1),
+        ("", "F32"),
+        ([0, 2**64], "F32"),
+        ([1], "F32"),
+        ([0], "F8_E8M0"),
     ],
-)  # fmt: skip
+)
 def test_hostile_views(
     shape: Any, dtype: Any, delta: bytes, resign: Callable[[bytes], bytes]
 ) -> None:
@@ -1009,11 +1147,15 @@ def test_hostile_views(
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
     | st.sampled_from(["w", "n", "F32", "base", "delta", 2**64, -1, 1, 10]),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner),
     max_leaves=8,
-)  # fmt: skip
+)
 
 
 @settings(max_examples=200)
@@ -1039,9 +1181,13 @@ def test_any_metadata(
     cut=st.integers(-3, 3),
 )
 def test_any_bytes(
-    kind: str, edits: list[tuple[int, int]], cut: int, base: bytes, delta: bytes,
+    kind: str,
+    edits: list[tuple[int, int]],
+    cut: int,
+    base: bytes,
+    delta: bytes,
     resign: Callable[[bytes], bytes],
-) -> None:  # fmt: skip
+) -> None:
     """A forger's edits, digest made right again: read, or refused by a RecordError."""
     data = bytearray(base if kind == "base" else delta)
     for position, byte in edits:
@@ -1091,8 +1237,11 @@ def test_any_names(tmp_path: Path) -> None:
     for name, array in moved.items():
         assert back[name].tobytes() == array.tobytes(), name
     assert sorted(p.name for p in tmp_path.rglob("*")) == [
-        ".lock", "00000000.base.safetensors", "00000001.delta.safetensors", "run.lcc",
-    ]  # fmt: skip
+        ".lock",
+        "00000000.base.safetensors",
+        "00000001.delta.safetensors",
+        "run.lcc",
+    ]
 
 
 def mixed(z: int) -> int:

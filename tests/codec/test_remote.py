@@ -309,11 +309,19 @@ def test_what_the_writer_before_was_still_putting(on: Callable[..., None]) -> No
     with codec.Checkpointer(FLAKY) as first:
         training.save(first, 0)
         taken: list[codec.Checkpointer] = []
-        on("before", "put", "/00000005.delta.safetensors",
-           lambda: taken.append(codec.Checkpointer(FLAKY, resume=True)))  # fmt: skip
+        on(
+            "before",
+            "put",
+            "/00000005.delta.safetensors",
+            lambda: taken.append(codec.Checkpointer(FLAKY, resume=True)),
+        )
         other.save(first, 5)
-        on("before", "put", "/00000009.delta.safetensors",
-           lambda: taken.append(codec.Checkpointer(FLAKY, resume=True)))  # fmt: skip
+        on(
+            "before",
+            "put",
+            "/00000009.delta.safetensors",
+            lambda: taken.append(codec.Checkpointer(FLAKY, resume=True)),
+        )
         second = taken[0]
         assert second.step == 0
         assert training.save(second, 6).kind == "base"
@@ -407,11 +415,19 @@ NEXT = "00000002.delta.safetensors"
         ([("after", "put", NEXT, LOST)], None, None, "delta"),
         ([("after", "info", NEXT, LOST)], None, None, "delta"),
         # Nor can it be read: it is taken back later.
-        ([("after", "put", NEXT, LOST), ("before", "get", NEXT, LOST)],
-         codec.WriteError, "the next save removes what", "base"),
+        (
+            [("after", "put", NEXT, LOST), ("before", "get", NEXT, LOST)],
+            codec.WriteError,
+            "the next save removes what",
+            "base",
+        ),
         # Tried again, by a library, it is refused: what came first may be there.
-        ([("after", "put", NEXT, REFUSED), ("before", "get", NEXT, LOST)],
-         codec.WriteError, "the next save removes what", "base"),
+        (
+            [("after", "put", NEXT, REFUSED), ("before", "get", NEXT, LOST)],
+            codec.WriteError,
+            "the next save removes what",
+            "base",
+        ),
         # Another library's error.
         ([("before", "put", NEXT, KeyError("etag"))], codec.WriteError, "KeyError: 'etag'", "base"),
         ([("before", "put", NEXT, KeyboardInterrupt())], KeyboardInterrupt, None, "base"),
@@ -419,7 +435,7 @@ NEXT = "00000002.delta.safetensors"
         # Before anything is put.
         ([("before", "get", WRITER, LOST)], codec.WriteError, "cannot be reached", "delta"),
     ],
-)  # fmt: skip
+)
 def test_a_put_that_fails(
     on: Callable[..., None],
     store: dict[str, Any],
@@ -931,10 +947,12 @@ def moto_port() -> Iterator[int]:
 def reached(port: int) -> dict[str, Any]:
     """storage_options that lead there, and fail soon."""
     return {
-        "endpoint_url": f"http://127.0.0.1:{port}", "key": "anna", "secret": "geheim",
+        "endpoint_url": f"http://127.0.0.1:{port}",
+        "key": "anna",
+        "secret": "geheim",
         "client_kwargs": {"region_name": "eu-central-1"},
         "config_kwargs": {"retries": {"max_attempts": 0}, "connect_timeout": 2, "read_timeout": 5},
-    }  # fmt: skip
+    }
 
 
 @pytest.fixture
@@ -1044,10 +1062,12 @@ def test_s3_asynchronously_and_in_commands(
     training.check(S3, options)
 
     for name, value in (
-        ("AWS_ACCESS_KEY_ID", "anna"), ("AWS_SECRET_ACCESS_KEY", "geheim"),
-        ("AWS_DEFAULT_REGION", "eu-central-1"), ("AWS_ENDPOINT_URL", options["endpoint_url"]),
+        ("AWS_ACCESS_KEY_ID", "anna"),
+        ("AWS_SECRET_ACCESS_KEY", "geheim"),
+        ("AWS_DEFAULT_REGION", "eu-central-1"),
+        ("AWS_ENDPOINT_URL", options["endpoint_url"]),
         ("AWS_MAX_ATTEMPTS", "1"),
-    ):  # fmt: skip
+    ):
         monkeypatch.setenv(name, value)
     zipped, file = str(tmp_path / "run.lcc.zip"), str(tmp_path / "out.safetensors")
     assert main(["verify", S3]) == main(["info", S3]) == main(["pack", S3, "-o", zipped]) == 0
@@ -1071,8 +1091,9 @@ def test_s3_asynchronously_and_in_commands(
     told = capsys.readouterr()
     assert "is a URL" in told.err
     assert re.findall(r"error: s3://bucket/.*: (there is no|cannot be)", told.err) == [
-        "there is no", "cannot be",
-    ]  # fmt: skip
+        "there is no",
+        "cannot be",
+    ]
     assert "Traceback" not in told.err
     assert "geheim" not in told.err + told.out
 

@@ -109,8 +109,14 @@ def test_classes_are_those_of_the_docstring() -> None:
     """16-19 20-23 24-27 28-31 | 32-39 ... | 64-79 ..., up to the longest stream."""
     assert len(CLASSES) == 84
     assert [CLASSES[i] for i in (15, 16, 17, 19, 20, 24, 83)] == [
-        (15, 0), (16, 2), (20, 2), (28, 2), (32, 3), (64, 4), (7 << 18, 18),
-    ]  # fmt: skip
+        (15, 0),
+        (16, 2),
+        (20, 2),
+        (28, 2),
+        (32, 3),
+        (64, 4),
+        (7 << 18, 18),
+    ]
     assert CLASSES[-1][0] + (1 << 18) == MAX_STREAM
     assert runlength.FIRST_RUN.tolist() == [first for first, _ in CLASSES]
     assert runlength.OPEN_BITS.tolist() == [bits for _, bits in CLASSES]
@@ -330,9 +336,12 @@ def test_classes_that_do_not_exist() -> None:
         words = np.array([int(("0" + lowest_first(kind, 7) + "0" * 18)[::-1], 2)], np.uint32)
         bits = 8 + (CLASSES[kind][1] if kind < 84 else 0)
         changed = replace(
-            e, payload=words, streams=np.array([bits], np.uint32), stream_elements=MAX_STREAM,
+            e,
+            payload=words,
+            streams=np.array([bits], np.uint32),
+            stream_elements=MAX_STREAM,
             shape=(MAX_STREAM,),
-        )  # fmt: skip
+        )
         if kind < 84:
             assert np.flatnonzero(codec.decode(changed).codes).tolist() == [CLASSES[kind][0]]
         else:

@@ -190,13 +190,15 @@ REFUSED: dict[str, tuple[Callable[[], torch.Tensor], str]] = {
     "parameter": (lambda: torch.nn.Parameter(Wrapper(torch.ones(9))), "Wrapper"),
     "fake": (fake, "FakeTensor"),
     "masked": (
-        lambda: torch.masked.masked_tensor(torch.ones(9), torch.ones(9, dtype=torch.bool)), "Masked"
+        lambda: torch.masked.masked_tensor(torch.ones(9), torch.ones(9, dtype=torch.bool)),
+        "Masked",
     ),
     "meta": (lambda: torch.ones(9, device="meta"), "meta"),
     "nested": (lambda: torch.nested.nested_tensor(PARTS), "unbind"),
     "jagged": (lambda: torch.nested.nested_tensor(PARTS, layout=torch.jagged), "NestedTensor"),
     "per tensor": (
-        lambda: torch.quantize_per_tensor(torch.ones(9), 0.1, 0, torch.qint8), "int_repr"
+        lambda: torch.quantize_per_tensor(torch.ones(9), 0.1, 0, torch.qint8),
+        "int_repr",
     ),
     "per channel": (
         lambda: torch.quantize_per_channel(
@@ -209,7 +211,7 @@ REFUSED: dict[str, tuple[Callable[[], torch.Tensor], str]] = {
     "coo": (lambda: torch.ones(9).to_sparse(), "to_dense"),
     "csr": (lambda: torch.ones(3, 3).to_sparse_csr(), "to_dense"),
     "freed": (freed, "freed"),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(params=REFUSED)
@@ -292,10 +294,12 @@ def test_harmless_subclasses(asynchronous: bool, tmp_path: Path) -> None:
     """They are stored as the tensors that they are, and share memory with others as these do."""
     values = torch.randn(2, 20)
     state = {
-        "own": values[0].clone().as_subclass(Harmless), "buffer": torch.nn.Buffer(values[1]),
-        "parameter": torch.nn.Parameter(values[1]), "half": values[0].half().as_subclass(Harmless),
+        "own": values[0].clone().as_subclass(Harmless),
+        "buffer": torch.nn.Buffer(values[1]),
+        "parameter": torch.nn.Parameter(values[1]),
+        "half": values[0].half().as_subclass(Harmless),
         "count": torch.arange(9).as_subclass(Harmless),
-    }  # fmt: skip
+    }
     path = tmp_path / "run.lcc"
     with codec.Checkpointer(path, asynchronous=asynchronous) as checkpoints:
         for step in range(2):

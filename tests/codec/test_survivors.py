@@ -93,9 +93,15 @@ def check(u: Tensors, track: Tensors, keep: int | None) -> None:
             counts = np.zeros((max(n, int(buckets.level.max(initial=0))) + 1, cells), np.int32)
             streams = -(-s.units // units)
             kernels.settle_tokens(
-                0, streams, units, histogram.final(buckets), copied.marks, copied.codes,
-                copied.numbers, counts,
-            )  # fmt: skip
+                0,
+                streams,
+                units,
+                histogram.final(buckets),
+                copied.marks,
+                copied.codes,
+                copied.numbers,
+                counts,
+            )
             assert spread_codes(copied).tolist() == expected.tolist()
             assert counts[1:].sum(axis=1).tolist() == every.count[:n].tolist()
     assert [a.tobytes() for a in (*u, *track)] == before
@@ -381,8 +387,11 @@ def test_dense_units_are_given_back() -> None:
         s.leave(3, 7)  # the last one ends before
         found = s.codes.reshape(4, UNIT)
         assert [bool(unit[: s.numbers[i]].any()) for i, unit in enumerate(found)] == [
-            False, True, True, False,
-        ]  # fmt: skip
+            False,
+            True,
+            True,
+            False,
+        ]
     with packed(codes) as again:
         assert spread_codes(again).tolist() == codes.tolist()
 

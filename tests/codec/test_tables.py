@@ -126,9 +126,12 @@ def test_cost_is_what_is_written(
     k, codes = message[0], spread_out(message[1], message[0])
     before = spread_out(other[1], other[0])
     for previous in (
-        None, made_for(before, other[0], coder), tokens_for(before, other[0]),
-        made_for(codes, k, coder), tokens_for(codes, k),
-    ):  # fmt: skip
+        None,
+        made_for(before, other[0], coder),
+        tokens_for(before, other[0]),
+        made_for(codes, k, coder),
+        tokens_for(codes, k),
+    ):
         e = encoded(codes, k, coder, previous)
         assert e.table is not None
         assert e.payload_bits == by_hand(codes, k, e.table)
@@ -390,9 +393,17 @@ def test_a_decoder_that_keeps_the_last_table(scope: str, coder: str) -> None:
                 hits += 1
             kinds.add(None if table is None else table.classes == 1)
             sent = codec.Encoded(
-                e.payload, e.streams, e.stream_elements, table, e.cached, 0, e.levels, e.shape,
-                e.bits, e.coder,
-            )  # fmt: skip
+                e.payload,
+                e.streams,
+                e.stream_elements,
+                table,
+                e.cached,
+                0,
+                e.levels,
+                e.shape,
+                e.bits,
+                e.coder,
+            )
             groups.append(codec.Group(group.tensors, sent, None))
         received = codec.Step(tuple(groups), step.exact, step.non_finite, step.bits, scope, coder)
         codec.apply(received, rebuilt)

@@ -150,8 +150,10 @@ def same_bytes(a: codec.Step, b: codec.Step) -> None:
         assert e.streams.tobytes() == f.streams.tobytes()
         assert e.levels.tobytes() == f.levels.tobytes()
         assert (e.stream_elements, e.cached, e.saved_bits) == (
-            f.stream_elements, f.cached, f.saved_bits,
-        )  # fmt: skip
+            f.stream_elements,
+            f.cached,
+            f.saved_bits,
+        )
         assert (e.shape, e.bits, e.coder) == (f.shape, f.bits, f.coder)
         assert e.code_lengths.tolist() == f.code_lengths.tolist()
 
@@ -281,8 +283,11 @@ def test_non_finite_ones_among_others_against_slow_steps(scope: str) -> None:
     states[4]["t13"][:] = np.nan
     steps, _ = follow(states, 3, scope, "runlength")
     assert [step.non_finite for step in steps] == [
-        ("t7",), ("t0", "t7", "t10"), ("t0", "t10", "t12"), ("t13",),
-    ]  # fmt: skip
+        ("t7",),
+        ("t0", "t7", "t10"),
+        ("t0", "t10", "t12"),
+        ("t13",),
+    ]
 
 
 def test_overflow_of_the_track_heals() -> None:
@@ -347,8 +352,12 @@ def test_half_precision_of_torch_against_slow_steps() -> None:
 
 def test_many_tiny_tensors() -> None:
     """Several in every block of 256 elements, and alphabets of 8 elements."""
-    follow(walk("normal", 2, [8 + i % 5 for i in range(60)] + [70_000] + [9] * 40), 3, "model",
-           "runlength")  # fmt: skip
+    follow(
+        walk("normal", 2, [8 + i % 5 for i in range(60)] + [70_000] + [9] * 40),
+        3,
+        "model",
+        "runlength",
+    )
     follow(walk("normal", 2, [8 + i % 5 for i in range(40)]), 3, "tensor", "runlength")
 
 
@@ -604,14 +613,23 @@ def interrupt(*_: object) -> None:
 @pytest.mark.parametrize(
     ("fault", "told"),
     [
-        ("encoded", "decoded again: not as meant, in 'a' and 1 more; encoded again: not the same, "
-         "in 'a'; the track: as it was"),
-        ("track", "decoded again: not as meant, in 'b'; encoded again: not the same, in 'b'; the "
-         "track: not as it was, in 'b'"),
-        ("always", "decoded again: StreamError: bits that end before 3000 elements are told; "
-         "encoded again: the same; the track: as it was"),
+        (
+            "encoded",
+            "decoded again: not as meant, in 'a' and 1 more; encoded again: not the same, "
+            "in 'a'; the track: as it was",
+        ),
+        (
+            "track",
+            "decoded again: not as meant, in 'b'; encoded again: not the same, in 'b'; the "
+            "track: not as it was, in 'b'",
+        ),
+        (
+            "always",
+            "decoded again: StreamError: bits that end before 3000 elements are told; "
+            "encoded again: the same; the track: as it was",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_went_wrong_is_told(
     fault: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,9 +27,13 @@ from codec.tree import (
 )
 
 scalars = st.one_of(
-    st.none(), st.booleans(), st.integers(-(2**80), 2**80), st.floats(), st.binary(max_size=9),
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**80), 2**80),
+    st.floats(),
+    st.binary(max_size=9),
     st.text(st.characters(exclude_categories=["Cs"]), max_size=9),
-)  # fmt: skip
+)
 keys = scalars.filter(lambda k: not isinstance(k, bytes) and k == k)
 tensors = st.integers(0, 5).map(lambda n: np.arange(float(n)))
 numbers = st.integers(0, 99).map(np.float32) | st.integers(0, 99).map(np.array)
@@ -38,9 +42,12 @@ numbers = st.integers(0, 99).map(np.float32) | st.integers(0, 99).map(np.array)
 def containers(child: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     items = st.dictionaries(keys, child, max_size=4)
     return st.one_of(
-        items, items.map(OrderedDict), st.lists(child, max_size=4),
-        st.lists(child, max_size=4).map(tuple), st.dictionaries(keys, st.integers()).map(Counter),
-    )  # fmt: skip
+        items,
+        items.map(OrderedDict),
+        st.lists(child, max_size=4),
+        st.lists(child, max_size=4).map(tuple),
+        st.dictionaries(keys, st.integers()).map(Counter),
+    )
 
 
 trees = st.recursive(st.one_of(scalars, tensors, numbers), containers, max_leaves=30)
@@ -132,9 +139,21 @@ def test_a_template_takes_apart_what_looks_alike(state: dict[Any, Any], random: 
 def changed(state: Any, random: Any) -> Any:
     """Something else at a random place."""
     if random.random() < 0.15:
-        return random.choice([
-            1, True, 1.0, "x", None, np.ones(2), [], {}, (np.ones(1),), np.array(2), np.float32(3),
-        ])  # fmt: skip
+        return random.choice(
+            [
+                1,
+                True,
+                1.0,
+                "x",
+                None,
+                np.ones(2),
+                [],
+                {},
+                (np.ones(1),),
+                np.array(2),
+                np.float32(3),
+            ]
+        )
     if isinstance(state, dict):
         keys = list(state)
         if keys and random.random() < 0.1:
@@ -150,12 +169,19 @@ def changed(state: Any, random: Any) -> Any:
 def test_a_template_sees_what_is_easily_missed() -> None:
     one, w = np.ones(1), np.ones(3)
     for state, other in (
-        ({1: one}, {True: one}), ({0: one}, {0.0: one}), ({"a": w, "b": w}, {"a": w, "b": one}),
-        ({"a": w, "b": one}, {"a": w, "b": w}), ({"a": [one]}, {"a": (one,)}),
-        ({"a": one, "b": 1}, {"b": 1, "a": one}), ({"a": {"b": 1}}, {"a": {"b": one}}),
-        ({"a": one}, OrderedDict(a=one)), ({"a": one}, [one]), ({"a": one}, 3),
-        ({"a": [one, 2]}, {"a": [one]}), ({"a": [one]}, {"a": [one, one + 1]}),
-    ):  # fmt: skip
+        ({1: one}, {True: one}),
+        ({0: one}, {0.0: one}),
+        ({"a": w, "b": w}, {"a": w, "b": one}),
+        ({"a": w, "b": one}, {"a": w, "b": w}),
+        ({"a": [one]}, {"a": (one,)}),
+        ({"a": one, "b": 1}, {"b": 1, "a": one}),
+        ({"a": {"b": 1}}, {"a": {"b": one}}),
+        ({"a": one}, OrderedDict(a=one)),
+        ({"a": one}, [one]),
+        ({"a": one}, 3),
+        ({"a": [one, 2]}, {"a": [one]}),
+        ({"a": [one]}, {"a": [one, one + 1]}),
+    ):
         template = Template(state, take_apart(state, never), never)
         assert template.take_apart(state) is not None
         assert template.take_apart(other) is None, (state, other)
@@ -204,16 +230,36 @@ def test_a_subtree_without_tensors_is_one_value() -> None:
 def test_shared_memory_is_one_tensor() -> None:
     w, t = np.arange(6.0), torch.arange(6.0)
     state = {
-        "a": w, "b": w, "view": w[:], "half": w[:3], "again": w[:3], "other shape": w.reshape(2, 3),
-        "bits": w.view(np.int64), "copy": w.copy(), "empty": w[:0], "empty too": w[:0],
-        "t": t, "tied": t.view(6), "turned": t.reshape(2, 3).T, "conj": torch.tensor([1j]),
-    }  # fmt: skip
+        "a": w,
+        "b": w,
+        "view": w[:],
+        "half": w[:3],
+        "again": w[:3],
+        "other shape": w.reshape(2, 3),
+        "bits": w.view(np.int64),
+        "copy": w.copy(),
+        "empty": w[:0],
+        "empty too": w[:0],
+        "t": t,
+        "tied": t.view(6),
+        "turned": t.reshape(2, 3).T,
+        "conj": torch.tensor([1j]),
+    }
     state["conj too"] = state["conj"].conj()
     parts = take_apart(state, never)
     assert list(parts.tensors) == [
-        "a", "half", "other shape", "bits", "copy", "empty", "empty too", "t", "turned", "conj",
+        "a",
+        "half",
+        "other shape",
+        "bits",
+        "copy",
+        "empty",
+        "empty too",
+        "t",
+        "turned",
+        "conj",
         "conj too",
-    ]  # fmt: skip
+    ]
     back = put_together(parts)
     assert back["a"] is back["b"] is back["view"]
     assert back["half"] is back["again"]
@@ -230,15 +276,22 @@ def test_what_is_skipped() -> None:
 
 def test_kinds_of_containers() -> None:
     state = {
-        "default": defaultdict(list, a=1), "view": MappingProxyType({"w": np.ones(1)}),
-        "size": torch.Size([2, 3]), "counter": Counter("aab"), "array": bytearray(b"x"),
+        "default": defaultdict(list, a=1),
+        "view": MappingProxyType({"w": np.ones(1)}),
+        "size": torch.Size([2, 3]),
+        "counter": Counter("aab"),
+        "array": bytearray(b"x"),
         "f": np.float64(0.1),
-    }  # fmt: skip
+    }
     back = put_together(take_apart(state, never))
     expected = {
-        "default": {"a": 1}, "view": {"w": np.ones(1)}, "size": (2, 3), "counter": Counter("aab"),
-        "array": b"x", "f": np.float64(0.1),
-    }  # fmt: skip
+        "default": {"a": 1},
+        "view": {"w": np.ones(1)},
+        "size": (2, 3),
+        "counter": Counter("aab"),
+        "array": b"x",
+        "f": np.float64(0.1),
+    }
     assert same(back, expected)
 
 
@@ -287,15 +340,35 @@ def test_depth() -> None:
 @pytest.mark.parametrize(
     "structure",
     [
-        "x", "[]", "3", "{}", '{"d":[],"o":[]}', '{"t":0}', '{"v":0}', '{"l":[]}', '{"d":3}',
-        '{"d":[1]}', '{"d":[["a"]]}', '{"d":[["a",{"t":2}]]}', '{"d":[["a",{"t":-1}]]}',
-        '{"d":[["a",{"t":true}]]}', '{"d":[["a",{"t":0.0}]]}', '{"d":[["a",{"v":1}]]}',
-        '{"d":[["a",{"x":1}]]}', '{"d":[["a",{"t":0}],["a",{"t":0}]]}', '{"d":[[[1],{"t":0}]]}',
-        '{"d":[[{"l":[]},{"t":0}]]}', '{"d":[[{"p":[]},{"t":0}]]}', '{"z":[]}', "[" * 5000,
-        '{"l":[' * 200 + "]}" * 200, '{"d":[["a",{"l":{}}]]}', '{"n":[["a",{"q":0}]]}',
+        "x",
+        "[]",
+        "3",
+        "{}",
+        '{"d":[],"o":[]}',
+        '{"t":0}',
+        '{"v":0}',
+        '{"l":[]}',
+        '{"d":3}',
+        '{"d":[1]}',
+        '{"d":[["a"]]}',
+        '{"d":[["a",{"t":2}]]}',
+        '{"d":[["a",{"t":-1}]]}',
+        '{"d":[["a",{"t":true}]]}',
+        '{"d":[["a",{"t":0.0}]]}',
+        '{"d":[["a",{"v":1}]]}',
+        '{"d":[["a",{"x":1}]]}',
+        '{"d":[["a",{"t":0}],["a",{"t":0}]]}',
+        '{"d":[[[1],{"t":0}]]}',
+        '{"d":[[{"l":[]},{"t":0}]]}',
+        '{"d":[[{"p":[]},{"t":0}]]}',
+        '{"z":[]}',
+        "[" * 5000,
+        '{"l":[' * 200 + "]}" * 200,
+        '{"d":[["a",{"l":{}}]]}',
+        '{"n":[["a",{"q":0}]]}',
         '{"d":[["a",{"v":0}],["b",{"v":0}]]}',
     ],
-)  # fmt: skip
+)
 def test_hostile_structures(structure: str) -> None:
     with pytest.raises(StructureError):
         put_together(Parts(structure, {"a": 1, "b": 2}, ("1",)))
@@ -304,18 +377,41 @@ def test_hostile_structures(structure: str) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        "", "nan", "[1]", "{}", '{"i":"x"}', '{"i":[]}', '{"f":"one"}', '{"f":1}', '{"f":[]}',
-        '{"s":["F32","AAAAPw=="],"d":[]}', '{"s":["F32","AAAA"]}', '{"s":["BF16","gD8="]}',
-        '{"s":["F33","AAAAPw=="]}', '{"s":"F32"}', '{"a":["F8_E4M3","AA=="]}', '{"t":["F32","?"]}',
-        '{"t":["F32",5]}', '{"t":[[],"AA=="]}', '{"t":["BOOL","AA==",1]}',
+        "",
+        "nan",
+        "[1]",
+        "{}",
+        '{"i":"x"}',
+        '{"i":[]}',
+        '{"f":"one"}',
+        '{"f":1}',
+        '{"f":[]}',
+        '{"s":["F32","AAAAPw=="],"d":[]}',
+        '{"s":["F32","AAAA"]}',
+        '{"s":["BF16","gD8="]}',
+        '{"s":["F33","AAAAPw=="]}',
+        '{"s":"F32"}',
+        '{"a":["F8_E4M3","AA=="]}',
+        '{"t":["F32","?"]}',
+        '{"t":["F32",5]}',
+        '{"t":[[],"AA=="]}',
+        '{"t":["BOOL","AA==",1]}',
         '{"t":["BOOL",["AA=="]]}',
-        '{"s":{"BOOL":0,"AA==":1}}', '{"d":[[{"s":["BOOL","AA=="]},1]]}',
-        '{"d":[[{"t":["BOOL","AA=="]},1]]}', '{"b":"?"}', '{"b":3}',
-        '{"d":[1]}', '{"l":3}', '{"t":0}', '{"l":[{"v":0}]}', "[" * 5000,
-        '{"l":[' * 200 + "1" + "]}" * 200, '{"d":[[{"d":[]},1]]}',
+        '{"s":{"BOOL":0,"AA==":1}}',
+        '{"d":[[{"s":["BOOL","AA=="]},1]]}',
+        '{"d":[[{"t":["BOOL","AA=="]},1]]}',
+        '{"b":"?"}',
+        '{"b":3}',
+        '{"d":[1]}',
+        '{"l":3}',
+        '{"t":0}',
+        '{"l":[{"v":0}]}',
+        "[" * 5000,
+        '{"l":[' * 200 + "1" + "]}" * 200,
+        '{"d":[[{"d":[]},1]]}',
         '{"d":[' + ",".join(f"[{i * (2**61 - 1)},0]" for i in range(104)) + "]}",
     ],
-)  # fmt: skip
+)
 def test_hostile_values(value: str) -> None:
     with pytest.raises(StructureError):
         check_value(value)
@@ -331,10 +427,15 @@ def test_integers_that_cannot_be_read_again() -> None:
             take_apart(state, never)
 
 
-@given(st.text(max_size=40), st.recursive(
-    st.one_of(st.none(), st.integers(), st.text(max_size=3)),
-    lambda x: st.one_of(st.lists(x, max_size=3), st.dictionaries(st.sampled_from("dlptvifbsa"), x)),
-))  # fmt: skip
+@given(
+    st.text(max_size=40),
+    st.recursive(
+        st.one_of(st.none(), st.integers(), st.text(max_size=3)),
+        lambda x: st.one_of(
+            st.lists(x, max_size=3), st.dictionaries(st.sampled_from("dlptvifbsa"), x)
+        ),
+    ),
+)
 def test_any_text(text: str, value: Any) -> None:
     """It is read, or refused by name."""
     for told in (text, json.dumps(value)):

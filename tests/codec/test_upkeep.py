@@ -126,9 +126,14 @@ SETTINGS = [{"bits": b} for b in (None, 1, 2, 3, 8)] + [{"budget": 0.3}]
 @pytest.mark.parametrize("scope", ["model", "tensor"])
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_every_step_restores_after_merging(
-    tmp_path: Path, setting: dict[str, Any], scope: str, coder: str, jumping_states: States,
-    random_states: States, all_steps: Look,
-) -> None:  # fmt: skip
+    tmp_path: Path,
+    setting: dict[str, Any],
+    scope: str,
+    coder: str,
+    jumping_states: States,
+    random_states: States,
+    all_steps: Look,
+) -> None:
     """Dense and alike; with NaN and infinity inside of what is merged and at its ends."""
     for i, states in enumerate((jumping_states(6), random_states(6, rows=300))):
         path = tmp_path / str(i)
@@ -149,17 +154,24 @@ def test_every_step_restores_after_merging(
 
 
 SCOPES, CODERS = ["model", "tensor"], ["runlength", "huffman"]
-OPTIONS = st.fixed_dictionaries({
-    "scope": st.sampled_from(SCOPES), "coder": st.sampled_from(CODERS),
-})  # fmt: skip
+OPTIONS = st.fixed_dictionaries(
+    {
+        "scope": st.sampled_from(SCOPES),
+        "coder": st.sampled_from(CODERS),
+    }
+)
 
 
 @settings(max_examples=10, phases=[Phase.generate])  # to shrink it would take minutes
 @given(st.data())
 def test_any_chain(
-    tmp_path_factory: pytest.TempPathFactory, jumping_states: States, random_states: States,
-    sparse_states: States, all_steps: Look, data: st.DataObject,
-) -> None:  # fmt: skip
+    tmp_path_factory: pytest.TempPathFactory,
+    jumping_states: States,
+    random_states: States,
+    sparse_states: States,
+    all_steps: Look,
+    data: st.DataObject,
+) -> None:
     """Merged and compacted and resumed in any order: the newest state and the steps are those of a
     chain left alone, the records of a new save are its very bytes."""
     draw = data.draw
@@ -224,12 +236,16 @@ def test_training_states(tmp_path: Path, all_steps: Look) -> None:
             optimizer.zero_grad()
             model(torch.randn(4, 20)).square().sum().backward()
             optimizer.step()
-            states.append({
-                "model": model.state_dict() | {"again": model.weight.T.T},
-                "half": model.weight.detach().to(torch.bfloat16),
-                "optimizer": optimizer.state_dict(), "rng": torch.get_rng_state(),
-                "lr": step // 3, "told": [f"step {step // 2}", -0.0, None, (2**70 + step,)],
-            })  # fmt: skip
+            states.append(
+                {
+                    "model": model.state_dict() | {"again": model.weight.T.T},
+                    "half": model.weight.detach().to(torch.bfloat16),
+                    "optimizer": optimizer.state_dict(),
+                    "rng": torch.get_rng_state(),
+                    "lr": step // 3,
+                    "told": [f"step {step // 2}", -0.0, None, (2**70 + step,)],
+                }
+            )
             with codec.Checkpointer(path, policy=policy, scope="tensor", resume=True) as one:
                 one.save(step, states[-1])
         before = all_steps(path)
@@ -261,11 +277,16 @@ def test_odd_values(tmp_path: Path, coder: str, all_steps: Look) -> None:
     for step in range(7):
         tiny = np.where(np.arange(n) % 9, -0.0, 1e-45 * rng.integers(-9, 9, n))
         big = np.where(np.arange(n) % 5, 1.0, 3e38 * rng.choice([-1, 1], n))
-        states.append({
-            "tiny": tiny.astype(np.float32), "big": big.astype(np.float32),
-            "still": np.full(n, -0.0, np.float32), "all": np.full(n, step * 0.1, np.float32),
-            "e": np.zeros((0, 4), np.float32), "half": np.full(n, step, np.float16),
-        })  # fmt: skip
+        states.append(
+            {
+                "tiny": tiny.astype(np.float32),
+                "big": big.astype(np.float32),
+                "still": np.full(n, -0.0, np.float32),
+                "all": np.full(n, step * 0.1, np.float32),
+                "e": np.zeros((0, 4), np.float32),
+                "half": np.full(n, step, np.float16),
+            }
+        )
     path = tmp_path / "run.lcc"
     write(path, states, scope="tensor", coder=coder, bits=None)
     before = all_steps(path)
@@ -288,9 +309,12 @@ def test_fewer_than_steps_stay(chain: Path, all_steps: Look) -> None:
     before, first = all_steps(chain), files(chain)
     codec.merge(chain, 3)
     assert names(chain) == [
-        "00000000.base", "00000010-00000030.merged", "00000040-00000060.merged",
-        "00000070.delta", "00000080.delta",
-    ]  # fmt: skip
+        "00000000.base",
+        "00000010-00000030.merged",
+        "00000040-00000060.merged",
+        "00000070.delta",
+        "00000080.delta",
+    ]
     for step in (70, 80):
         name = f"000000{step}.delta.safetensors"
         assert files(chain)[name] == first[name]
@@ -332,15 +356,26 @@ def test_bases_in_the_middle(tmp_path: Path, jumping_states: States, all_steps: 
     codec.compact(path, 3)
     write(path, [states[-1]] * 2, 10)
     assert names(path) == [
-        "00000040.base", "00000050.delta", "00000060.delta", "00000070.base", "00000080.delta",
-        "00000090.base", "00000090.delta", "00000100.delta", "00000110.delta",
-    ]  # fmt: skip
+        "00000040.base",
+        "00000050.delta",
+        "00000060.delta",
+        "00000070.base",
+        "00000080.delta",
+        "00000090.base",
+        "00000090.delta",
+        "00000100.delta",
+        "00000110.delta",
+    ]
     before = all_steps(path)
     codec.merge(path, 2)
     assert names(path) == [
-        "00000040.base", "00000050-00000060.merged", "00000070.base", "00000080-00000090.merged",
-        "00000090.base", "00000100-00000110.merged",
-    ]  # fmt: skip
+        "00000040.base",
+        "00000050-00000060.merged",
+        "00000070.base",
+        "00000080-00000090.merged",
+        "00000090.base",
+        "00000100-00000110.merged",
+    ]
     assert all_steps(path) == before
     assert codec.verify(path).ok
     damage(path / "00000090.base.safetensors")
@@ -353,30 +388,42 @@ def test_records_of_other_settings(tmp_path: Path, jumping_states: States, all_s
     path = tmp_path / "run.lcc"
     states = jumping_states(12)
     ways: list[dict[str, Any]] = [
-        {"bits": 2}, {"bits": 3}, {"bits": 3, "scope": "tensor"}, {"budget": 0.5}, {"bits": 2},
+        {"bits": 2},
+        {"bits": 3},
+        {"bits": 3, "scope": "tensor"},
+        {"budget": 0.5},
+        {"bits": 2},
         {"bits": 2, "coder": "huffman"},
-    ]  # fmt: skip
+    ]
     for i, way in enumerate(ways):
         write(path, states[2 * i : 2 * i + 2], 2 * i, **way)
     write(path, states[:1], 12, bits=1)
     before = all_steps(path)
     codec.merge(path, 8)
     assert names(path) == [
-        "00000000.base", "00000010.delta", "00000020-00000030.merged", "00000040-00000050.merged",
-        "00000060-00000070.merged", "00000080-00000090.merged", "00000100-00000110.merged",
+        "00000000.base",
+        "00000010.delta",
+        "00000020-00000030.merged",
+        "00000040-00000050.merged",
+        "00000060-00000070.merged",
+        "00000080-00000090.merged",
+        "00000100-00000110.merged",
         "00000120.delta",
-    ]  # fmt: skip
+    ]
     assert all_steps(path) == before
     one = codec.Chain(path)
     found = [
         tuple(one.read(e).metadata[key] for key in ("bits", "scope", "coder", "budget"))
-        for e in one.entries if e.kind == "merged"
-    ]  # fmt: skip
+        for e in one.entries
+        if e.kind == "merged"
+    ]
     assert found == [
-        (3, "model", "runlength", None), (3, "tensor", "runlength", None),
-        (None, "model", "runlength", 0.5), (2, "model", "runlength", None),
+        (3, "model", "runlength", None),
+        (3, "tensor", "runlength", None),
+        (None, "model", "runlength", 0.5),
+        (2, "model", "runlength", None),
         (2, "model", "huffman", None),
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("setting", [{"bits": 2}, {"bits": 3, "scope": "tensor"}], ids=str)
@@ -419,10 +466,11 @@ def test_deltas_go_on_while_they_are_merged(
         write(path, [state], i)
         if i % 3 == 0 and i:
             codec.merge(path, 3)
-    assert names(path) == ["00000000.base", *(
-        f"000000{i}0-{i + 2:07d}0.merged".replace("0000000100-", "00000100-")
-        for i in (1, 4, 7)
-    ), "00000100-00000120.merged"]  # fmt: skip
+    assert names(path) == [
+        "00000000.base",
+        *(f"000000{i}0-{i + 2:07d}0.merged".replace("0000000100-", "00000100-") for i in (1, 4, 7)),
+        "00000100-00000120.merged",
+    ]
     write(tmp_path / "plain", states)
     assert all_steps(path) == all_steps(tmp_path / "plain")
 
@@ -445,8 +493,12 @@ def test_compact(chain: Path, all_steps: Look, jumping_states: States) -> None:
     now = all_steps(chain)
     change = codec.compact(chain)
     assert names(chain) == [
-        "00000080.base", "00000090.delta", "00000100.delta", "00000110.base", "00000110.delta",
-    ]  # fmt: skip
+        "00000080.base",
+        "00000090.delta",
+        "00000100.delta",
+        "00000110.base",
+        "00000110.delta",
+    ]
     assert change.records == (13, 5)
     assert change.nbytes[1] == codec.Chain(chain).nbytes
     assert min(change.restore_seconds) > 0
@@ -633,8 +685,10 @@ def test_superseded(data: st.DataObject) -> None:
     for number in range(draw(st.integers(1, 12))):
         kind = draw(st.sampled_from(["base", "delta", "merged", "both"])) if number else "base"
         first, step = step + 1, step + (3 if kind == "merged" else 1)
-        own = [Entry(step, k, f"{step}.{k}", 1, first if k == "merged" else step)
-               for k in {"both": ["base", "delta"]}.get(kind, [kind])]  # fmt: skip
+        own = [
+            Entry(step, k, f"{step}.{k}", 1, first if k == "merged" else step)
+            for k in {"both": ["base", "delta"]}.get(kind, [kind])
+        ]
         for e in own:
             needs[e] = [p for p in entries if p.step == first - 1] if e.kind != "base" else []
         entries += own
@@ -736,9 +790,12 @@ def test_a_merge_too_large_for_a_header(
     monkeypatch.setattr(container, "MAX_TENSORS", 7)  # 4 of any merged record, and one a step
     codec.merge(chain, 7)
     assert names(chain) == [
-        "00000000.base", "00000010-00000030.merged", "00000040-00000050.merged",
-        "00000060-00000070.merged", "00000080.delta",
-    ]  # fmt: skip
+        "00000000.base",
+        "00000010-00000030.merged",
+        "00000040-00000050.merged",
+        "00000060-00000070.merged",
+        "00000080.delta",
+    ]
     assert all_steps(chain) == steps
     assert codec.verify(chain).ok
     shutil.rmtree(chain)
@@ -825,12 +882,21 @@ def test_merging_goes_on_around_damage(
         match=rf"{len(left)} records stay as they are.*rename it.*: {broken.name}: expected",
     ):
         change = codec.merge(path, 5)
-    assert names(path) == {
-        0: [*left_names(left), "00000060.base", "00000070-00000110.merged", "00000120.base"],
-        20: ["00000000.base", "00000010.delta", *left_names(left), "00000060.base",
-             "00000070-00000110.merged", "00000120.base"],
-        60: ["00000000.base", "00000010-00000050.merged", *left_names(left), "00000120.base"],
-    }[step]  # fmt: skip
+    assert (
+        names(path)
+        == {
+            0: [*left_names(left), "00000060.base", "00000070-00000110.merged", "00000120.base"],
+            20: [
+                "00000000.base",
+                "00000010.delta",
+                *left_names(left),
+                "00000060.base",
+                "00000070-00000110.merged",
+                "00000120.base",
+            ],
+            60: ["00000000.base", "00000010-00000050.merged", *left_names(left), "00000120.base"],
+        }[step]
+    )
     assert change.records == (13, len(names(path)))
     for s, state in rest.items():
         assert one_step(path, s) == state
@@ -838,9 +904,11 @@ def test_merging_goes_on_around_damage(
 
 
 def test_what_a_newer_version_wrote_is_not_damaged(
-    tmp_path: Path, jumping_states: States, forge: Callable[[Any, Arrays], bytes],
+    tmp_path: Path,
+    jumping_states: States,
+    forge: Callable[[Any, Arrays], bytes],
     parts_of: Callable[[bytes], Any],
-) -> None:  # fmt: skip
+) -> None:
     path = tmp_path / "run.lcc"
     write(path, jumping_states(8), base_every=5)
     record = path / "00000020.delta.safetensors"
@@ -884,9 +952,11 @@ def test_each_is_restored_once(chain: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(codec.Chain, "at", at)
     for what, expected in (
-        (lambda: codec.merge(chain, 9), 1), (lambda: codec.merge(chain, 4), 2),
-        (lambda: codec.merge(chain, 4), 1), (lambda: codec.compact(chain), 2),
-    ):  # fmt: skip
+        (lambda: codec.merge(chain, 9), 1),
+        (lambda: codec.merge(chain, 4), 2),
+        (lambda: codec.merge(chain, 4), 1),
+        (lambda: codec.compact(chain), 2),
+    ):
         calls.clear()
         what()
         assert len(calls) == expected
@@ -945,8 +1015,11 @@ def test_leftovers_that_tell_more_stay(
     (chain / "00000070-00000090.merged.safetensors").unlink()
     codec.merge(chain, 2)
     assert names(chain) == [
-        "00000000.base", "00000010-00000080.merged", "00000100.base", "00000110.delta"
-    ]  # fmt: skip
+        "00000000.base",
+        "00000010-00000080.merged",
+        "00000100.base",
+        "00000110.delta",
+    ]
 
 
 def test_a_leftover_of_another_state_stays(

@@ -26,11 +26,31 @@ Forge = Callable[[Any, Any], bytes]
 Parts = Callable[[bytes], tuple[dict[str, Any], Any]]
 
 NUMPY = [
-    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
-    "float32", "float64", "complex64", "complex128",
-]  # fmt: skip
-TORCH = [*NUMPY, "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",
-         "float8_e8m0fnu", "complex32"]  # fmt: skip
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]
+TORCH = [
+    *NUMPY,
+    "bfloat16",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float8_e4m3fnuz",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+    "complex32",
+]
 
 
 class Color(enum.IntEnum):
@@ -98,10 +118,14 @@ def test_tensors_without_dimensions_in_lists(tmp_path: Path, dtype: str) -> None
 def test_kinds_of_memory_of_numbers(tmp_path: Path) -> None:
     number = torch.tensor(2 + 3j)
     values = [
-        torch.nn.Parameter(torch.tensor(0.5)), torch.tensor(0.5, requires_grad=True) * 2,
-        number.conj(), number.conj().imag, torch.arange(5.0)[3], np.arange(5.0)[3:4].reshape(()),
+        torch.nn.Parameter(torch.tensor(0.5)),
+        torch.tensor(0.5, requires_grad=True) * 2,
+        number.conj(),
+        number.conj().imag,
+        torch.arange(5.0)[3],
+        np.arange(5.0)[3:4].reshape(()),
         np.array(7, np.uint16),
-    ]  # fmt: skip
+    ]
     back = again(tmp_path / "run.lcc", values)["x"]
     assert [v.tolist() for v in back] == [0.5, 1.0, 2 - 3j, -3.0, 3.0, 3.0, 7]
     assert not any(v.requires_grad for v in back[:5])
@@ -125,15 +149,28 @@ def test_numbers_are_copied_when_saved(tmp_path: Path, asynchronous: bool, devic
 REFUSED: dict[str, Any] = {
     "MaskedArray": np.ma.masked_array([1.0, 2.0], [True, False]),
     "matrix": np.ones((1, 1)).view(np.matrix),
-    "recarray": np.zeros(2).view(np.recarray), "Own": np.zeros(3).view(Own),
-    "str_": np.str_("a"), "bytes_": np.bytes_(b"a"), "datetime64": np.datetime64("2020-01-01"),
-    "timedelta64": np.timedelta64(3, "s"), "longdouble": np.longdouble(1),
-    "clongdouble": np.clongdouble(1), "void": np.zeros(1, "i4,f4")[0], "complex": 1j,
-    "Color": Color.RED, "Level": Level(0.5), "Word": Word("a"),
-    "MaskedConstant": np.ma.masked, "object": np.array([None]), ">f4": np.zeros(3, ">f4"),
-    "<U1": np.array(["a"]), "|S1": np.array([b"a"]), "datetime64[s]": np.zeros(2, "M8[s]"),
-    "longdouble array": np.zeros(9, np.longdouble), ">i8": np.array(3, ">i8"),
-}  # fmt: skip
+    "recarray": np.zeros(2).view(np.recarray),
+    "Own": np.zeros(3).view(Own),
+    "str_": np.str_("a"),
+    "bytes_": np.bytes_(b"a"),
+    "datetime64": np.datetime64("2020-01-01"),
+    "timedelta64": np.timedelta64(3, "s"),
+    "longdouble": np.longdouble(1),
+    "clongdouble": np.clongdouble(1),
+    "void": np.zeros(1, "i4,f4")[0],
+    "complex": 1j,
+    "Color": Color.RED,
+    "Level": Level(0.5),
+    "Word": Word("a"),
+    "MaskedConstant": np.ma.masked,
+    "object": np.array([None]),
+    ">f4": np.zeros(3, ">f4"),
+    "<U1": np.array(["a"]),
+    "|S1": np.array([b"a"]),
+    "datetime64[s]": np.zeros(2, "M8[s]"),
+    "longdouble array": np.zeros(9, np.longdouble),
+    ">i8": np.array(3, ">i8"),
+}
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -200,9 +237,12 @@ def log_of(n: int) -> dict[str, Any]:
     x = [float(v) for v in np.random.default_rng(0).random(n)]
     losses = [torch.tensor(v, requires_grad=True).detach() for v in x]
     return {
-        "loss": x, "single": [np.float32(v) for v in x], "tensors": losses, "best": min(x),
+        "loss": x,
+        "single": [np.float32(v) for v in x],
+        "tensors": losses,
+        "best": min(x),
         "newest": losses[-8:],
-    }  # fmt: skip
+    }
 
 
 def state_of(n: int) -> dict[str, Any]:
@@ -314,7 +354,7 @@ def test_what_forces_a_base_is_said_once_by_name(
         ({"x": [np.ones(9)]}, {"x": (np.ones(9),)}, ["another kind"]),
         ({"x": np.ones(9), "y": 1}, {"y": 1, "x": np.ones(9)}, ["order"]),
     ],
-)  # fmt: skip
+)
 def test_what_a_base_is_forced_by(
     before: Any, now: Any, words: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -408,10 +448,15 @@ def test_a_budget_pays_for_edits_as_they_are(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
 def test_every_dtype_of_a_tensor_has_its_test() -> None:
-    assert {t.dtype for t in layout_of({
-        **{name: np.zeros(1, name) for name in NUMPY},
-        **{"t" + name: torch.zeros(1).to(getattr(torch, name)) for name in TORCH},
-    }).tensors} == set(CARRIER)  # fmt: skip
+    assert {
+        t.dtype
+        for t in layout_of(
+            {
+                **{name: np.zeros(1, name) for name in NUMPY},
+                **{"t" + name: torch.zeros(1).to(getattr(torch, name)) for name in TORCH},
+            }
+        ).tensors
+    } == set(CARRIER)
 
 
 def test_a_step_without_edits_is_as_it_was() -> None:

@@ -241,8 +241,9 @@ def test_a_piece_that_is_not_done_is_found_out(
         assert of_read == 2  # once more, to tell
         assert re.search(
             "another 'w'( and [12] more)?; decoded again: as meant; encoded again: the same; "
-            "the track: as it was$", str(caught.value),
-        )  # fmt: skip
+            "the track: as it was$",
+            str(caught.value),
+        )
         lost = 4
         assert checkpoints.save(1, states[1]).kind == "delta"
         assert "the track in memory: expected 'w' with digest" in caplog.text

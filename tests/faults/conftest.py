@@ -21,8 +21,10 @@ def quick() -> Callable[..., str]:
         done = subprocess.run(
             [sys.executable, "-W", "ignore", str(HERE / f"{name}.py"), *arguments],
             env=os.environ | {"PYTHONPATH": str(HERE.parents[1])},
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

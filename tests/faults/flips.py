@@ -67,10 +67,13 @@ def save_all(path: Path) -> None:
             moments = {k: (a + 1).astype(np.float32) for k, a in moments.items()}
             model = {"w": w, "b": b, "tied": w}
             state: dict[str, Any] = {
-                "model": model, "optimizer": {"state": {0: moments}, "lr": 0.1 / 2**step},
-                "epoch": step, "rng": b"\xff\0" * 9 + bytes([step]), "big": 2**70 + step,
+                "model": model,
+                "optimizer": {"state": {0: moments}, "lr": 0.1 / 2**step},
+                "epoch": step,
+                "rng": b"\xff\0" * 9 + bytes([step]),
+                "big": 2**70 + step,
                 "log": [np.float32(i / 3) for i in range(6 + step)],
-            }  # fmt: skip
+            }
             if step > 3:
                 state["ids"] = np.arange(5) + step
             checkpoints.save(step, state)

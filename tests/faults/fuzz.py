@@ -44,17 +44,69 @@ STUCK = 60.0  # seconds for one input
 GUARD = 4096  # float32 on each side of a track
 # Of 100 inputs, so many are of this target; the slow ones are fewer.
 SHARES = {
-    "anywhere": 10, "parts": 10, "decode": 25, "table": 25, "values": 15, "structure": 10,
+    "anywhere": 10,
+    "parts": 10,
+    "decode": 25,
+    "table": 25,
+    "values": 15,
+    "structure": 10,
     "edit": 5,
-}  # fmt: skip
+}
 INTERESTING = [
-    0, 1, 2, 3, 31, 32, 33, 84, 85, 127, 128, 255, 256, 511, 512, 4095, 4096, UNIT - 1,
-    UNIT, UNIT + 1, 2**21, 2**21 + 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63, 2**64 - 1,
-]  # fmt: skip
+    0,
+    1,
+    2,
+    3,
+    31,
+    32,
+    33,
+    84,
+    85,
+    127,
+    128,
+    255,
+    256,
+    511,
+    512,
+    4095,
+    4096,
+    UNIT - 1,
+    UNIT,
+    UNIT + 1,
+    2**21,
+    2**21 + 1,
+    2**31 - 1,
+    2**31,
+    2**32 - 1,
+    2**32,
+    2**63,
+    2**64 - 1,
+]
 WORDS: list[Any] = [
-    "w", "n", "model/w", "F32", "F16", "I64", "base", "delta", "model", "tensor", "huffman",
-    "runlength", "", None, True, -1, 1.5, float("nan"), 10**30, [], {}, "0" * 64, "0" * 32,
-]  # fmt: skip
+    "w",
+    "n",
+    "model/w",
+    "F32",
+    "F16",
+    "I64",
+    "base",
+    "delta",
+    "model",
+    "tensor",
+    "huffman",
+    "runlength",
+    "",
+    None,
+    True,
+    -1,
+    1.5,
+    float("nan"),
+    10**30,
+    [],
+    {},
+    "0" * 64,
+    "0" * 32,
+]
 
 Target = Callable[[random.Random], None]
 
@@ -193,9 +245,10 @@ class Samples:
         w = rng.normal(size=size).astype(np.float32)
         v = rng.normal(size=(5, 4)).astype(np.float32)
         layout_state = {
-            "model": {"w": w, "v": v, "n": np.array(0)}, "lr": [0.1, {"b": b"\0"}],
+            "model": {"w": w, "v": v, "n": np.array(0)},
+            "lr": [0.1, {"b": b"\0"}],
             "log": [np.float32(0.5), np.array(2), torch.tensor(0.5)] * 3,
-        }  # fmt: skip
+        }
         parts = tree.take_apart(layout_state, lambda name: False)
         layout = dataclasses.replace(layout_of(parts.tensors), structure=parts.structure)
         tracker = codec.Tracker(parts.tensors, 3, scope, coder)
@@ -219,8 +272,13 @@ class Samples:
                 layout, tracker.state | delta.exact, delta.sums or {}, texts
             )
             data = records.dump_delta(records.Place(step, digest[:16], digest), track, delta)
-            before = (layout, {k: a.copy() for k, a in tracker.state.items()}, dict(tracker.sums),
-                      dict(tracker.tables), loaded[3])  # fmt: skip
+            before = (
+                layout,
+                {k: a.copy() for k, a in tracker.state.items()},
+                dict(tracker.sums),
+                dict(tracker.tables),
+                loaded[3],
+            )
             self.records.append((data, before))
             self.encoded += [group.encoded for group in delta.groups]
             tracker.commit(delta)
@@ -401,8 +459,15 @@ def change_array(array: np.ndarray, rng: random.Random) -> np.ndarray:
         if words.dtype.kind == "u":
             bits = 8 * array.itemsize
             word = int(words[at])
-            new = rng.choice([word ^ 1 << rng.randrange(bits), rng.getrandbits(bits),
-                              word + 1, word - 1, rng.choice(INTERESTING)])  # fmt: skip
+            new = rng.choice(
+                [
+                    word ^ 1 << rng.randrange(bits),
+                    rng.getrandbits(bits),
+                    word + 1,
+                    word - 1,
+                    rng.choice(INTERESTING),
+                ]
+            )
             words[at] = new % 2**bits
     return array
 
@@ -435,11 +500,40 @@ def reshaped(array: np.ndarray, rng: random.Random) -> np.ndarray:
 
 
 PIECES = [
-    b'{"l":[', b"]}", b'{"d":[', b'["a",', b'{"t":0}', b'{"v":0}', b'{"i":"9"}', b'{"f":"inf"}',
-    b'{"b":"AA=="}', b"null", b"-1", b"1e999", b"\n", b" ", b"0 ", b"\\u0000", b'"', b"NaN",
-    b"=", b" 0 ", b"0 0 1 x", b"=0 1 1 1", b'{"s":["F32",', b'"AAAAPw=="', b'{"a":["I8","AA=="]}',
-    b"\xff", b"9" * 30, b'{"n":[]}', b'{"o":[]}', b'{"p":[]}', b"[", b"]", b"true",
-]  # fmt: skip
+    b'{"l":[',
+    b"]}",
+    b'{"d":[',
+    b'["a",',
+    b'{"t":0}',
+    b'{"v":0}',
+    b'{"i":"9"}',
+    b'{"f":"inf"}',
+    b'{"b":"AA=="}',
+    b"null",
+    b"-1",
+    b"1e999",
+    b"\n",
+    b" ",
+    b"0 ",
+    b"\\u0000",
+    b'"',
+    b"NaN",
+    b"=",
+    b" 0 ",
+    b"0 0 1 x",
+    b"=0 1 1 1",
+    b'{"s":["F32",',
+    b'"AAAAPw=="',
+    b'{"a":["I8","AA=="]}',
+    b"\xff",
+    b"9" * 30,
+    b'{"n":[]}',
+    b'{"o":[]}',
+    b'{"p":[]}',
+    b"[",
+    b"]",
+    b"true",
+]
 
 
 def changed_text(text: bytes, rng: random.Random) -> bytes:

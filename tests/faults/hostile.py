@@ -45,8 +45,20 @@ NESTED = '{"d":[["w",{"t":0}],["v",{"v":0}]]}'
 Case = Callable[[Path], Any]
 Change = Callable[[dict[str, Any], dict[str, Any]], None]
 CASES: dict[str, Case] = {}
-LARGE = ("MiB", "tensors", "unpacks", "marked", "members", "00,000", "10,000", "million", "lists",
-         "long integers", "many names", "huge streams")  # fmt: skip
+LARGE = (
+    "MiB",
+    "tensors",
+    "unpacks",
+    "marked",
+    "members",
+    "00,000",
+    "10,000",
+    "million",
+    "lists",
+    "long integers",
+    "many names",
+    "huge streams",
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -232,16 +244,21 @@ for unit, most in ((b"{}", 200_000), (b"[]", 600_000), (b"0", 2_500_000)):
     )
 laid("more of 16 MiB of brackets", lambda: with_more(b"[" * 16 * MIB))
 laid("more of 17 MiB", lambda: with_more(b'{"a":"' + b"x" * 17 * MIB + b'"}'))
-laid("a line of 16 MiB", lambda: of_header(
-    b'{"__metadata__":{"lcc":"' + b"1 " * (8 * MIB - 50) + b"0" * 32 + b'"}}'
-))  # fmt: skip
+laid(
+    "a line of 16 MiB",
+    lambda: of_header(b'{"__metadata__":{"lcc":"' + b"1 " * (8 * MIB - 50) + b"0" * 32 + b'"}}'),
+)
 laid("a line of 400 words", of_header(b'{"__metadata__":{"lcc":"%s"}}' % (b"1 " * 400 + b"0" * 32)))
-laid("a line without a digest at its end", of_header(
-    b'{"__metadata__":{"lcc":"1 base 0 - - %s %s "}}' % (b"0" * 32, b"0" * 32)
-))  # fmt: skip
-laid("a step of 900 digits", of_header(
-    b'{"__metadata__":{"lcc":"1 base %s - - %s %s"}}' % (b"9" * 900, b"0" * 32, b"0" * 32)
-))  # fmt: skip
+laid(
+    "a line without a digest at its end",
+    of_header(b'{"__metadata__":{"lcc":"1 base 0 - - %s %s "}}' % (b"0" * 32, b"0" * 32)),
+)
+laid(
+    "a step of 900 digits",
+    of_header(
+        b'{"__metadata__":{"lcc":"1 base %s - - %s %s"}}' % (b"9" * 900, b"0" * 32, b"0" * 32)
+    ),
+)
 laid("header length of 2^64 - 1", b"\xff" * 8 + b"{}")
 laid("header of 16 MiB that is not there", (16 * MIB).to_bytes(8, "little") + b"{}")
 laid("header of 16 MiB of brackets", lambda: of_header(b"[" * 16 * MIB))
@@ -270,14 +287,20 @@ for name, shape in (
     ("a shape of long integers", [10**4000] * 1000),
 ):
     laid(name, lambda shape=shape: base(EMPTY, layout=[["w", "F32", shape, True, "numpy", ""]]))
-laid("a shape that safetensors would have to hold", of_header(
-    b'{"__metadata__":{"lcc":"1 base 0 - - %s %s"},' % (b"0" * 32, b"0" * 32) +
-    b'"t/w":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}'
-))  # fmt: skip
-laid("a name of 4,000,000 characters", lambda: base(
-    {"t/" + "x" * 4_000_000: np.zeros(9, np.int8)},
-    layout=[["x" * 4_000_000, "F32", [9], True, "numpy", ""]],
-))  # fmt: skip
+laid(
+    "a shape that safetensors would have to hold",
+    of_header(
+        b'{"__metadata__":{"lcc":"1 base 0 - - %s %s"},' % (b"0" * 32, b"0" * 32)
+        + b'"t/w":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}'
+    ),
+)
+laid(
+    "a name of 4,000,000 characters",
+    lambda: base(
+        {"t/" + "x" * 4_000_000: np.zeros(9, np.int8)},
+        layout=[["x" * 4_000_000, "F32", [9], True, "numpy", ""]],
+    ),
+)
 
 
 @named
@@ -311,16 +334,25 @@ laid("a structure a million containers deep", lambda: with_texts(b"0 1\n", '{"l"
 laid("a tensor of number 10^4000", with_texts(b"0 1\n", '{"d":[["w",{"t":' + "9" * 4000 + "}]]}"))
 laid("a structure of no JSON", with_texts(b"0 1\n", "\0" * 99))
 laid("a base64 of 4 MiB that is none", lambda: with_texts(b'0 {"b":"' + b"=" * 4 * MIB + b'"}\n'))
-laid("keys that collide", lambda: with_texts(
-    b'0 {"d":[' + b",".join(b"[%d,0]" % (i * (2**61 - 1)) for i in range(20_000)) + b"]}\n"
-))  # fmt: skip
-laid("a large value that stands 10,000 times", lambda: with_texts(
-    b'0 {"l":[' + b"0," * 99_999 + b"0]}\n",
-    '{"d":[["w",{"t":0}],["v",{"l":[' + ",".join(['{"v":0}'] * 10_000) + "]}]]}",
-))  # fmt: skip
-laid("a structure of 1 MiB of one tensor", lambda: with_texts(
-    b"0 1\n", '{"d":[["w",{"l":[' + ",".join(['{"t":0}'] * (MIB // 8)) + "]}]]}"
-))  # fmt: skip
+laid(
+    "keys that collide",
+    lambda: with_texts(
+        b'0 {"d":[' + b",".join(b"[%d,0]" % (i * (2**61 - 1)) for i in range(20_000)) + b"]}\n"
+    ),
+)
+laid(
+    "a large value that stands 10,000 times",
+    lambda: with_texts(
+        b'0 {"l":[' + b"0," * 99_999 + b"0]}\n",
+        '{"d":[["w",{"t":0}],["v",{"l":[' + ",".join(['{"v":0}'] * 10_000) + "]}]]}",
+    ),
+)
+laid(
+    "a structure of 1 MiB of one tensor",
+    lambda: with_texts(
+        b"0 1\n", '{"d":[["w",{"l":[' + ",".join(['{"t":0}'] * (MIB // 8)) + "]}]]}"
+    ),
+)
 
 # Arrays of a delta that lie, their digest right.
 
@@ -419,8 +451,15 @@ def other_exact(metadata: Any, arrays: Any) -> None:
 
 
 for lie in (
-    huge_streams, nan_levels, all_ones, no_words, a_word_more, no_padding, many_names, other_exact,
-):  # fmt: skip
+    huge_streams,
+    nan_levels,
+    all_ones,
+    no_words,
+    a_word_more,
+    no_padding,
+    many_names,
+    other_exact,
+):
     lies(lie.__name__.replace("_", " "), lie)
 
 # Chains: who follows whom, and what stands in the directory.
@@ -554,8 +593,19 @@ def nothing(data: bytearray) -> None:
     """No change."""
 
 
-for member in ("../" + BASE, "/" + BASE, "a/" + BASE, BASE + "/", "x" * 300, "é", "C:\\" + BASE,
-               BASE.upper(), "٠" * 8 + ".base.safetensors", ".." , ".lock"):  # fmt: skip
+for member in (
+    "../" + BASE,
+    "/" + BASE,
+    "a/" + BASE,
+    BASE + "/",
+    "x" * 300,
+    "é",
+    "C:\\" + BASE,
+    BASE.upper(),
+    "٠" * 8 + ".base.safetensors",
+    "..",
+    ".lock",
+):
     CASES[f"a member called {member[:30]!r}"] = lambda path, member=member: archive(
         path, {member: good()}, nothing
     )

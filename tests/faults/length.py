@@ -59,15 +59,21 @@ def main(arguments: list[str] | None = None) -> int:
                     chain, listing = best(lambda: codec.Chain(path)), best(lambda: listed(path))
                     opening[step + 1] = chain, listing
         first, last, own = (statistics.median(x[1:]) for x in (late[:tenth], late[-tenth:], young))
-        print(f"append: {1000 * first:.2f} ms, median of the first {tenth:,} records; "
-              f"{1000 * last:.2f} ms of the last: {last / first:.2f} times")  # fmt: skip
+        print(
+            f"append: {1000 * first:.2f} ms, median of the first {tenth:,} records; "
+            f"{1000 * last:.2f} ms of the last: {last / first:.2f} times"
+        )
         ratio = last / own
-        print(f"append to a young chain: {1000 * own:.2f} ms in turn with the last; these take "
-              f"{ratio:.2f} times that")  # fmt: skip
+        print(
+            f"append to a young chain: {1000 * own:.2f} ms in turn with the last; these take "
+            f"{ratio:.2f} times that"
+        )
         for records, (chain, listing) in opening.items():
             each = 1e6 * chain / records
-            print(f"open: {1000 * chain:.1f} ms at {records:,} records, {each:.1f} us a record; "
-                  f"{chain / listing:.1f} times os.scandir and a stat of each")  # fmt: skip
+            print(
+                f"open: {1000 * chain:.1f} ms at {records:,} records, {each:.1f} us a record; "
+                f"{chain / listing:.1f} times os.scandir and a stat of each"
+            )
         if options.restore:
             told("restore of the newest", lambda: codec.restore(path))
             told("resume", lambda: codec.Checkpointer(path, resume=True).close())

@@ -50,9 +50,14 @@ from codec.workers import Scratch, _crew
 KINDS = ("normal", "adam", "equal", "tiny", "wide", "sparse", "nan", "still")
 DTYPES = ("float32", "float16", "mixed", "bfloat16")  # the last one needs torch: not quick
 SETTINGS: tuple[dict[str, Any], ...] = (
-    {"bits": 2}, {"bits": 2, "scope": "tensor"}, {"bits": 3, "coder": "huffman"}, {"bits": None},
-    {"bits": 1, "scope": "tensor", "coder": "huffman"}, {"budget": 0.03}, {"bits": 8},
-)  # fmt: skip
+    {"bits": 2},
+    {"bits": 2, "scope": "tensor"},
+    {"bits": 3, "coder": "huffman"},
+    {"bits": None},
+    {"bits": 1, "scope": "tensor", "coder": "huffman"},
+    {"budget": 0.03},
+    {"bits": 8},
+)
 WAYS = ("order", "cuts", "garbage", "held", "threads")
 QUICK = 10  # cases
 REAL = {"spread": workers.spread, "pieces": workers.pieces, "empty": np.empty}
@@ -332,10 +337,13 @@ def garbage(seed: int) -> Iterator[None]:
     lend, room = workers.scratch, survivors._Rooms.borrow
     with ExitStack() as stack:
         for owner, name, new in (
-            (np, "empty", empty), (workers, "scratch", scratch),
-            (survivors, "Pages", Spoiled), (workers, "Pages", Spoiled), (coding, "Pages", Spoiled),
+            (np, "empty", empty),
+            (workers, "scratch", scratch),
+            (survivors, "Pages", Spoiled),
+            (workers, "Pages", Spoiled),
+            (coding, "Pages", Spoiled),
             (survivors._Rooms, "borrow", borrow),
-        ):  # fmt: skip
+        ):
             stack.enter_context(mock.patch.object(owner, name, new))
         with _crew.lock:
             _crew.idle.clear()

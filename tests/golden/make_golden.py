@@ -149,11 +149,16 @@ def growing_states() -> list[dict[str, Any]]:
             "newest": losses[step : 6 + step],
             "single": [np.float32(x) for x in losses[: 3 + step]],
         }
-        found.append({
-            "w": np.arange(10, dtype=np.float32) + np.float32(step / 4), "log": log,
-            "best": losses[step], "scores": [np.array(True), np.array(step)],
-            "step": step, "n": np.int64(step),
-        })  # fmt: skip
+        found.append(
+            {
+                "w": np.arange(10, dtype=np.float32) + np.float32(step / 4),
+                "log": log,
+                "best": losses[step],
+                "scores": [np.array(True), np.array(step)],
+                "step": step,
+                "n": np.int64(step),
+            }
+        )
     return [*found, found[-1] | {"step": 4}]
 
 
@@ -172,9 +177,15 @@ def states() -> list[dict[str, Any]]:
 
 
 def coded(
-    levels: int = 4, classes: int = 1, table_nbytes: int = 2, units: int = 1, *,
-    table: np.ndarray | None = None, bits: int = 18, payload: Sequence[int] = (0xF70D,),
-) -> dict[str, np.ndarray]:  # fmt: skip
+    levels: int = 4,
+    classes: int = 1,
+    table_nbytes: int = 2,
+    units: int = 1,
+    *,
+    table: np.ndarray | None = None,
+    bits: int = 18,
+    payload: Sequence[int] = (0xF70D,),
+) -> dict[str, np.ndarray]:
     """The only alphabet of the paper's delta, or something like it."""
     head = struct.pack("<HBBH", levels, classes, units, table_nbytes)
     head += (packed(1, 2, 3, 3) if table is None else table).tobytes()

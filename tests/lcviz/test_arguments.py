@@ -29,9 +29,7 @@ def test_runs(arguments: list[str], runs: tuple[str, ...] | None) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["--rum", "x"], ["--ru", "x"], ["--run"], ["-h"], [""]])
-def test_a_sentence_and_no_exit(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:  # fmt: skip
+def test_a_sentence_and_no_exit(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     found = asked(["--run", "a.lcc", *arguments])
     assert found.runs == ()
     assert found.problem.startswith("These arguments are not understood: ")

@@ -159,9 +159,12 @@ def lay_down(folder: Path, made: compressing.Compressed) -> Path:
 
 def run_script(path: Path, *files: Path) -> tuple[int, str]:
     done = subprocess.run(
-        [sys.executable, path, *files], text=True, capture_output=True, timeout=120,
+        [sys.executable, path, *files],
+        text=True,
+        capture_output=True,
+        timeout=120,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
     assert done.stderr == ""
     return done.returncode, done.stdout.splitlines()[-1]
 
@@ -231,8 +234,11 @@ def test_everything_in_one_zip(found: Opened, place: Place, tmp_path: Path) -> N
     assert data == everything(package, made.receipt)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         assert archive.namelist() == [
-            "own-5steps-bits2-model-runlength.lcc.zip", "receipt.json", "restore.py", "reproduce.py"
-        ]  # fmt: skip
+            "own-5steps-bits2-model-runlength.lcc.zip",
+            "receipt.json",
+            "restore.py",
+            "reproduce.py",
+        ]
         archive.extractall(tmp_path)
     told = receipt.load((tmp_path / "receipt.json").read_bytes())
     assert told == json.loads(json.dumps(made.receipt))

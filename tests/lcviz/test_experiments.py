@@ -384,9 +384,11 @@ def test_outputs_that_take_nothing_or_ascii_alone(
     command = f"{sys.executable} -m lcviz breakdown --own own --bits all {shell}"
     root = str(Path(codec.__file__).parents[1])
     done = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True,
+        ["bash", "-c", command],
+        capture_output=True,
+        text=True,
         env=os.environ | {"PYTHONPATH": root, "PYTHONIOENCODING": "ascii"},
-    )  # fmt: skip
+    )
     assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
     assert told in done.stderr
     assert done.stdout.isascii()

@@ -138,8 +138,10 @@ def test_one_at_a_time_and_in_order(line: Jobs[int], gate: Gate) -> None:
     line.ask("c", 1, quick, "she")
     gate.await_word()
     assert [(line.look(x, 1).status, line.look(x, 1).ahead) for x in "abc"] == [
-        (WORKING, 0), (WAITING, 1), (WAITING, 2),
-    ]  # fmt: skip
+        (WORKING, 0),
+        (WAITING, 1),
+        (WAITING, 2),
+    ]
     gate.let(2)
     other.await_word()
     assert line.look("c", 1).ahead == 1

@@ -77,21 +77,25 @@ HOSTILE = {
     "no JSON": (safetensors(b"{" * 90), "a header that is none"),
     "deep JSON": (safetensors(b'{"a":' + b"[" * 90_000), "a header that is none"),
     "a name twice": (
-        safetensors(GOOD[:-1] + b"," + GOOD[1:], bytes(16)), "a key stands twice",
+        safetensors(GOOD[:-1] + b"," + GOOD[1:], bytes(16)),
+        "a key stands twice",
     ),
     "cut off": (safetensors(GOOD, bytes(15)), "is cut off, or too long"),
     "bytes after it": (safetensors(GOOD, bytes(17)), "is cut off, or too long"),
     "a shape that lies": (
-        safetensors(header(w=entry([2**40, 2**19], 0, 16)), bytes(16)), "has the shape",
+        safetensors(header(w=entry([2**40, 2**19], 0, 16)), bytes(16)),
+        "has the shape",
     ),
     "a negative shape": (safetensors(header(w=entry([-2, -2], 0, 16)), bytes(16)), "the shape"),
     "overlap": (
-        safetensors(header(v=entry([4], 0, 16), w=entry([4], 8, 24)), bytes(24)), "overlap",
+        safetensors(header(v=entry([4], 0, 16), w=entry([4], 8, 24)), bytes(24)),
+        "overlap",
     ),
     "a gap": (safetensors(header(w=entry([4], 8, 24)), bytes(24)), "overlap, or a gap"),
     "a dtype of its own": (safetensors(header(w=entry([4], 0, 16, "F33")), bytes(16)), "'F33'"),
     "an integer of a million digits": (
-        safetensors(b'{"w":{"dtype":"F32","shape":[' + b"9" * 10**6 + b"]}}"), "header that is",
+        safetensors(b'{"w":{"dtype":"F32","shape":[' + b"9" * 10**6 + b"]}}"),
+        "header that is",
     ),
     "many dimensions": (safetensors(header(w=entry([1] * 65, 0, 4)), bytes(4)), "does not say"),
     "a key too many": (safetensors(header(w=entry([1], 0, 4) | {"x": 1}), bytes(4)), "does not"),
@@ -102,16 +106,18 @@ HOSTILE = {
         "has a header that is none",
     ),
     "a length before zero": (
-        safetensors(GOOD.replace(b"[2, 2]", b"[4, -0, 0]").replace(b"16", b"0")), "holds empty",
+        safetensors(GOOD.replace(b"[2, 2]", b"[4, -0, 0]").replace(b"16", b"0")),
+        "holds empty",
     ),
     "a shape beyond all": (
         safetensors(header(w=entry([0, 2**62, 2**62], 0, 0), v=entry([1], 0, 4)), bytes(4)),
         "a shape that no machine holds",
     ),
     "a name that is no text": (
-        safetensors(GOOD.replace(b'"w"', b'"\\ud800"'), bytes(16)), "whose name is no text",
+        safetensors(GOOD.replace(b'"w"', b'"\\ud800"'), bytes(16)),
+        "whose name is no text",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -177,14 +183,19 @@ PICKLES: dict[str, tuple[Callable[[], bytes], str]] = {
     "before version 1.6": (lambda: torch_file({"w": W}, zipped=False), "since version 1.6, a zip"),
     "code": (lambda: pickled(pickle.dumps(Runs(), 2)), "it asks to run posix.system, and no code"),
     "somebody's class": (
-        lambda: torch_file({"w": W, "args": argparse.Namespace()}), "run argparse.Namespace",
+        lambda: torch_file({"w": W, "args": argparse.Namespace()}),
+        "run argparse.Namespace",
     ),
     "not torch's": (lambda: b"no zip at all", "not a torch.save file"),
     "an opcode that torch does not take": (lambda: pickled(b"\x80\x02\x95."), "operand 149"),
     "cut off": (lambda: torch_file({"w": W})[:-40], "cut off or damaged"),
     "a zip bomb": (
-        lambda: rewritten(lambda i, d: (i.filename, d), method=zipfile.ZIP_DEFLATED,
-                          members=[("archive/data/9", bytes(2**26))]), "compressed members",
+        lambda: rewritten(
+            lambda i, d: (i.filename, d),
+            method=zipfile.ZIP_DEFLATED,
+            members=[("archive/data/9", bytes(2**26))],
+        ),
+        "compressed members",
     ),
     "a way out": (
         lambda: rewritten(lambda i, d: (i.filename, d), members=[("../../evil", b"x")]),
@@ -197,12 +208,13 @@ PICKLES: dict[str, tuple[Callable[[], bytes], str]] = {
     "a tensor of no values": (lambda: torch_file({"w": torch.empty(9, device="meta")}), "without"),
     "a sparse tensor": (lambda: torch_file({"w": W.to_sparse()}), "sparse"),
     "a key that is no text": (
-        lambda: torch_file({"\ud800": W}), r"files cannot hold: '\ud800'",
+        lambda: torch_file({"\ud800": W}),
+        r"files cannot hold: '\ud800'",
     ),
     "a key of the format's own": (lambda: torch_file({"__metadata__": W}), "cannot hold: '__meta"),
     "keys that are numbers": (lambda: torch_file({1: W}), "keys that are no texts"),
     "much memory": (lambda: pickled(bytearray_of(2**31)), "more memory than it has"),
-}  # fmt: skip
+}
 
 
 def test_hostile_pickles(place: Place, shelf: Shelf, tmp_path: Path) -> None:
@@ -476,10 +488,13 @@ def test_names_and_kinds_that_are_not_taken(place: Place, tmp_path: Path) -> Non
     (tmp_path / "x.npy").write_bytes(b"x")
     save_file({"w": W}, tmp_path / "1.safetensors")
     os.mkfifo(tmp_path / "pipe.pt")
-    named = [("a.pt", tmp_path / "gone.pt"), ("x.npy", tmp_path / "x.npy"),
-             ("pipe.pt", tmp_path / "pipe.pt"),
-             ("1.safetensors", tmp_path / "1.safetensors"),
-             ("1.safetensors", tmp_path / "1.safetensors")]  # fmt: skip
+    named = [
+        ("a.pt", tmp_path / "gone.pt"),
+        ("x.npy", tmp_path / "x.npy"),
+        ("pipe.pt", tmp_path / "pipe.pt"),
+        ("1.safetensors", tmp_path / "1.safetensors"),
+        ("1.safetensors", tmp_path / "1.safetensors"),
+    ]
     found = open_own(named, place, quiet)
     assert not found.files
     gone, kind, pipe, first, second = found.refused

@@ -30,9 +30,13 @@ Told = tuple[export.Package, dict[str, Any]]
 def run_script(path: Path, *arguments: str | Path) -> tuple[int, str]:
     """Exit code and what it says."""
     done = subprocess.run(
-        [sys.executable, path, *map(str, arguments)], cwd=path.parent, text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, timeout=120,
-    )  # fmt: skip
+        [sys.executable, path, *map(str, arguments)],
+        cwd=path.parent,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        timeout=120,
+    )
     assert done.stderr == ""
     return done.returncode, done.stdout
 
@@ -184,8 +188,10 @@ def test_what_is_no_receipt(told: Told, changes: dict[str, Any], expected: str) 
         receipt.load(changed(told[1], **changes))
 
 
-@pytest.mark.parametrize("data", [b"", b"PK\3\4", b"[]", b'{"receipt": 1, "receipt": 1}',
-                                  b"[" * 10**6, b'{"a":' + b"[" * 10**5])  # fmt: skip
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"PK\3\4", b"[]", b'{"receipt": 1, "receipt": 1}', b"[" * 10**6, b'{"a":' + b"[" * 10**5],
+)
 def test_what_is_no_json(data: bytes) -> None:
     with pytest.raises(receipt.ReceiptError, match="This is no receipt: "):
         receipt.load(data)
@@ -243,8 +249,9 @@ def test_the_script_refuses_other_data(
     package, about = told
     path = lay_down(tmp_path, package, about | {"data": about["data"] | {"sha256": "0" * 64}})
     assert run_here(path) == (
-        1, "NOT THE SAME: The training data have another SHA-256 than those of the receipt.\n"
-    )  # fmt: skip
+        1,
+        "NOT THE SAME: The training data have another SHA-256 than those of the receipt.\n",
+    )
 
 
 def test_the_script_restores(told: Told, tmp_path: Path, run_here: Callable[..., Any]) -> None:
@@ -279,11 +286,15 @@ def test_no_archive_s_name_is_code(
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ("my_run-2.1", "my_run-2.1"), ('x"; rm -rf ~ #', "x-rm--rf"), ("--help", "help"),
-        ("![a](http://b)", "a-http-b"), ("../..", "chain"), ("é" * 300, "chain"),
+        ("my_run-2.1", "my_run-2.1"),
+        ('x"; rm -rf ~ #', "x-rm--rf"),
+        ("--help", "help"),
+        ("![a](http://b)", "a-http-b"),
+        ("../..", "chain"),
+        ("é" * 300, "chain"),
         ("a" * 300, "a" * 100),
     ],
-)  # fmt: skip
+)
 def test_a_name_that_any_disk_and_shell_takes(given: str, expected: str) -> None:
     assert export.safe_name(given) == expected
 

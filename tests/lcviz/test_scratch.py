@@ -50,11 +50,13 @@ def test_what_a_killed_server_left_is_removed_and_what_another_has_is_not(
     monkeypatch.setattr(scratch, "FRESH_SECONDS", 0.0)
     living, killed = (
         subprocess.Popen(
-            [sys.executable, "-c", HOLDS], stdout=subprocess.PIPE, text=True,
+            [sys.executable, "-c", HOLDS],
+            stdout=subprocess.PIPE,
+            text=True,
             env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
         )
         for _ in range(2)
-    )  # fmt: skip
+    )
     try:
         assert living.stdout is not None
         assert killed.stdout is not None

@@ -46,9 +46,12 @@ def loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loop]:
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
     model, optimizer = accelerator.prepare(model, optimizer)
     yield Loop(
-        accelerator=accelerator, model=model, optimizer=optimizer, x=torch.randn(16, 8),
+        accelerator=accelerator,
+        model=model,
+        optimizer=optimizer,
+        x=torch.randn(16, 8),
         Hook=ChainHook,
-    )  # fmt: skip
+    )
     accelerator.free_memory()
     AcceleratorState._reset_state(reset_partial_state=True)
 
@@ -141,9 +144,12 @@ def test_a_folder_of_another_training(loop: Loop, tmp_path: Path) -> None:
 def test_numbers_of_ones_own_and_more(loop: Loop) -> None:
     done, second = 0, loop.accelerator.prepare(torch.nn.Linear(3, 3))
     hook = loop.Hook(
-        loop.accelerator, "run.lcc", step=lambda: done,
-        more=lambda: {"optimizer": loop.optimizer.state_dict()}, bits=3,
-    )  # fmt: skip
+        loop.accelerator,
+        "run.lcc",
+        step=lambda: done,
+        more=lambda: {"optimizer": loop.optimizer.state_dict()},
+        bits=3,
+    )
     for _ in range(3):
         loop.step(5)
         done += 5

@@ -52,16 +52,25 @@ def make(hf: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     def trainer(*callbacks: Any, dtype: torch.dtype = torch.float32, **settings: Any) -> Any:
         torch.manual_seed(0)
         config = t.GPT2Config(
-            n_layer=1, n_head=2, n_embd=16, vocab_size=20, n_positions=8,
-            bos_token_id=0, eos_token_id=0,
-        )  # fmt: skip
+            n_layer=1,
+            n_head=2,
+            n_embd=16,
+            vocab_size=20,
+            n_positions=8,
+            bos_token_id=0,
+            eos_token_id=0,
+        )
         numbers = torch.arange(800).reshape(100, 8) % 19
         data = [{"input_ids": row, "labels": row} for row in numbers]
         defaults: dict[str, Any] = {"output_dir": "out", "max_steps": 10, "save_steps": 4}
         arguments = t.TrainingArguments(
-            **defaults | settings, per_device_train_batch_size=4, learning_rate=1e-2,
-            use_cpu=True, report_to="none", disable_tqdm=True,
-        )  # fmt: skip
+            **defaults | settings,
+            per_device_train_batch_size=4,
+            learning_rate=1e-2,
+            use_cpu=True,
+            report_to="none",
+            disable_tqdm=True,
+        )
         model = t.GPT2LMHeadModel(config).to(dtype)
         made = t.Trainer(model, arguments, train_dataset=data, eval_dataset=data[:4])
         made.remove_callback(t.PrinterCallback)
@@ -197,9 +206,13 @@ def test_the_last_step_is_saved_not_the_best(make: Make, hf: Any) -> None:
     trainer = make(
         hf.Chain("run.lcc", every=100, asynchronous=False, **EXACT),
         t.EarlyStoppingCallback(1),
-        dtype=torch.bfloat16, eval_strategy="steps", eval_steps=4, load_best_model_at_end=True,
-        metric_for_best_model="worse", greater_is_better=False,
-    )  # fmt: skip
+        dtype=torch.bfloat16,
+        eval_strategy="steps",
+        eval_steps=4,
+        load_best_model_at_end=True,
+        metric_for_best_model="worse",
+        greater_is_better=False,
+    )
     trainer.compute_metrics = lambda _: {"worse": next(worse)}
     trainer.train()
     assert trainer.state.global_step == 8
@@ -221,9 +234,14 @@ def test_the_last_step_where_an_epochs_evaluation_stops(
     callbacks = [hf.Chain("run.lcc", every=4, **EXACT), hf.library.EarlyStoppingCallback(1)]
     trainer = make(
         *(callbacks if first == "chain" else callbacks[::-1]),
-        max_steps=-1, num_train_epochs=3, eval_strategy="epoch", save_strategy="epoch",
-        load_best_model_at_end=best, metric_for_best_model="worse", greater_is_better=False,
-    )  # fmt: skip
+        max_steps=-1,
+        num_train_epochs=3,
+        eval_strategy="epoch",
+        save_strategy="epoch",
+        load_best_model_at_end=best,
+        metric_for_best_model="worse",
+        greater_is_better=False,
+    )
     trainer.train_dataset = trainer.train_dataset[:20]
     trainer.compute_metrics = lambda _: {"worse": next(worse)}
     trainer.train()

@@ -66,9 +66,13 @@ def library_of(name: str) -> SimpleNamespace:
                 self.what()
 
     return SimpleNamespace(
-        pl=pl, Model=Model, Stops=Stops, Chain=ours.ChainCallback, IO=ours.ChainCheckpointIO,
+        pl=pl,
+        Model=Model,
+        Stops=Stops,
+        Chain=ours.ChainCallback,
+        IO=ours.ChainCheckpointIO,
         Keep=importlib.import_module(f"{name}.callbacks").ModelCheckpoint,
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture(scope="module")
@@ -91,9 +95,14 @@ def fit(lib: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         keeps = any(isinstance(callback, of.Keep) for callback in callbacks)
         trainer = of.pl.Trainer(
             **{"max_epochs": 10, "enable_checkpointing": keeps} | more,
-            accelerator="cpu", callbacks=list(callbacks), plugins=list(plugins), logger=False,
-            enable_progress_bar=False, enable_model_summary=False, num_sanity_val_steps=0,
-        )  # fmt: skip
+            accelerator="cpu",
+            callbacks=list(callbacks),
+            plugins=list(plugins),
+            logger=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            num_sanity_val_steps=0,
+        )
         model = of.Model()
         trainer.fit(model, DataLoader(data, 8), DataLoader(data, 32), ckpt_path=ckpt_path)
         return trainer, model

@@ -53,8 +53,13 @@ def check_option() -> Callable[[Panel], dict[str, Any]]:
     return _check
 
 
-METHODS = [Method("full"), Method("scar", 0.05), Method("topn", 0.05),
-           Method("lc", 0.05, coder="huffman"), Method("lc", 0.05)]  # fmt: skip
+METHODS = [
+    Method("full"),
+    Method("scar", 0.05),
+    Method("topn", 0.05),
+    Method("lc", 0.05, coder="huffman"),
+    Method("lc", 0.05),
+]
 CALM = (2.0, 1.9, 1.8, 1.7, 1.6)
 TREND = (2.0, 1.8, 1.6, 1.4, 1.2)
 
@@ -64,9 +69,20 @@ def _outcome(method: Method, seed: int, rework: float, above: Sequence[float]) -
     restored = tuple(c + a for c, a in zip(CALM, above))
     raw = [r for r, loss in enumerate(restored) if loss <= CALM[0]]
     return Outcome(
-        method, seed, rework, rework == 4, raw[0] if raw else 4, CALM[0], restored[0], 0.1,
-        1234.0, 0.0499, 0.002, 0.001, Race(CALM, TREND, restored),
-    )  # fmt: skip
+        method,
+        seed,
+        rework,
+        rework == 4,
+        raw[0] if raw else 4,
+        CALM[0],
+        restored[0],
+        0.1,
+        1234.0,
+        0.0499,
+        0.002,
+        0.001,
+        Race(CALM, TREND, restored),
+    )
 
 
 def _seed_of(seed: int) -> tuple[Outcome, ...]:

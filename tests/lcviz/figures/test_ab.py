@@ -17,32 +17,54 @@ Check = Callable[[Panel], dict[str, Any]]
 A = Side(
     Variant(2),
     (Saved(1, 1000, 24, 1, 0, 3, 0.5, 0.002), Saved(2, 3000, 0, 1, 1, 3, 0.25, 0.004)),
-    45, 0.9, 100_000, 25_000,
-)  # fmt: skip
+    45,
+    0.9,
+    100_000,
+    25_000,
+)
 B = Side(
     Variant(3, "tensor"),
     (Saved(1, 500, 70, 9, 0, 7, 0.4, 0.002), Saved(2, 1500, 12, 9, 8, 7, 0.125, 0.001)),
-    301, 0.85, 100_000, 25_000,
-)  # fmt: skip
+    301,
+    0.85,
+    100_000,
+    25_000,
+)
 
 
 def test_every_difference_with_sign_and_unit() -> None:
     table = ab_table(A, B, 0.8)
     assert table.columns.tolist() == ["", "A", "B", "B against A"]
     assert table.to_numpy().tolist() == [
-        ["newest record, bytes on disk", "3,000 B, 3.00 % of float32",
-         "1,500 B, 1.50 % of float32", "−1,500 B, −50.0 % of A's"],
-        ["mean of 2 checkpoints, bytes", "2,000 B, 2.00 % of float32",
-         "1,000 B, 1.00 % of float32", "−1,000 B, −50.0 % of A's"],
+        [
+            "newest record, bytes on disk",
+            "3,000 B, 3.00 % of float32",
+            "1,500 B, 1.50 % of float32",
+            "−1,500 B, −50.0 % of A's",
+        ],
+        [
+            "mean of 2 checkpoints, bytes",
+            "2,000 B, 2.00 % of float32",
+            "1,000 B, 1.00 % of float32",
+            "−1,000 B, −50.0 % of A's",
+        ],
         ["bits a parameter, newest record", "0.960", "0.480", "−0.480 bits"],
         ["distance, % of the way trained", "25.00 %", "12.50 %", "−12.50 percentage points"],
         ["loss, restored (live 0.8000)", "0.900000", "0.850000", "−0.050000"],
         ["buckets kept", "3 of 45", "7 of 301", "+4 buckets"],
-        ["code tables written, bytes", "0 B, 1 of 1 table used again",
-         "12 B, 8 of 9 tables used again", "+12 B"],
-        ["time to encode, median of 2 checkpoints", "3.00 ms", "1.50 ms",
-         "−1.50 ms, −50.0 % of A's"],
-    ]  # fmt: skip
+        [
+            "code tables written, bytes",
+            "0 B, 1 of 1 table used again",
+            "12 B, 8 of 9 tables used again",
+            "+12 B",
+        ],
+        [
+            "time to encode, median of 2 checkpoints",
+            "3.00 ms",
+            "1.50 ms",
+            "−1.50 ms, −50.0 % of A's",
+        ],
+    ]
 
 
 def test_what_is_the_same_has_no_sign() -> None:

@@ -24,11 +24,14 @@ from lcviz.lab.variants import ByTensor, Cell
 Check = Callable[[Panel], dict[str, Any]]
 ONE, TWO = Variant(1), Variant(2)
 FOUND = ByTensor(
-    8, (ONE, TWO),
-    {"conv.weight": (Cell(0.5, 0.75, 0.9), Cell(2.0, 0.25, 0.4)),
-     "bias": (None, Cell(1.25, 1.0, 1.0))},
+    8,
+    (ONE, TWO),
+    {
+        "conv.weight": (Cell(0.5, 0.75, 0.9), Cell(2.0, 0.25, 0.4)),
+        "bias": (None, Cell(1.25, 1.0, 1.0)),
+    },
     {"conv.weight": 400, "bias": 10},
-)  # fmt: skip
+)
 
 
 def cells(option: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
@@ -73,8 +76,9 @@ def test_words(check_option: Check) -> None:
     )
     single = by_tensor_panel(FOUND, ONE, "zeros", "B", 100.0)
     assert single.sentence.endswith("it is 90.0 % in conv.weight.")
-    same = ByTensor(8, (ONE,), {"a": (Cell(0.5, 1.0, 1.0),), "b": (Cell(1.0, 1.0, 1.0),)},
-                    {"a": 9, "b": 9})  # fmt: skip
+    same = ByTensor(
+        8, (ONE,), {"a": (Cell(0.5, 1.0, 1.0),), "b": (Cell(1.0, 1.0, 1.0),)}, {"a": 9, "b": 9}
+    )
     alike = by_tensor_panel(same, ONE, "zeros", "B", 100.0)
     assert alike.sentence.endswith("it is 100.0 % in every tensor with codes.")
     nothing = ByTensor(8, (ONE,), {"bias": (None,)}, {"bias": 10})

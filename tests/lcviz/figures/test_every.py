@@ -44,8 +44,9 @@ def test_marks(check_option: Check) -> None:
     labels = {
         (i, j): point["label"]["formatter"]
         for i, series in enumerate(check_option(panel)["series"])
-        for j, point in enumerate(series["data"]) if "label" in point
-    }  # fmt: skip
+        for j, point in enumerate(series["data"])
+        if "label" in point
+    }
     marked = {(i, picked(i, j)): text for (i, j), text in labels.items()}
     assert marked == {
         (0, Variant(2)): "this run, A",
@@ -84,5 +85,11 @@ def test_two_lines_are_told_apart_without_colour(check_option: Check) -> None:
     table = every_table(TRIED, 100_000)
     assert len(table) == 36
     assert table.iloc[8].tolist() == [
-        "all", "one", "run-length", 1080, 1.08, 42.0, 2,
-    ]  # fmt: skip
+        "all",
+        "one",
+        "run-length",
+        1080,
+        1.08,
+        42.0,
+        2,
+    ]

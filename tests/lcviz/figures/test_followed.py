@@ -27,9 +27,7 @@ KEPT = Followed(
 DROPPED = replace(
     KEPT, step=9, track=0.405, live=0.3, delta=-0.105, kept=False, level=0.0, restored=0.405
 )
-BASE = Followed(
-    0, KEPT.weight, (2, 5), 0.0, 0.5, 0.5, None, True, 0.5, None, 0.5, exact=True
-)  # fmt: skip
+BASE = Followed(0, KEPT.weight, (2, 5), 0.0, 0.5, 0.5, None, True, 0.5, None, 0.5, exact=True)
 
 
 def test_lines_are_the_values(check_option: Check) -> None:

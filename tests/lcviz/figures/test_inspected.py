@@ -75,8 +75,10 @@ def test_many_records_are_thinned_and_said_to_be(check_option: Check) -> None:
 def test_records_as_a_table() -> None:
     table = records_table(EVERY)
     assert table["step"].tolist() == ["0", "5", "10", "15–20", "25", "30"]
-    assert table["code table"].tolist() == ["none" if i == 5 else t for i, t in enumerate(
-        ["", "new", "used again", "3 new, 1 used again", "", ""])]  # fmt: skip
+    assert table["code table"].tolist() == [
+        "none" if i == 5 else t
+        for i, t in enumerate(["", "new", "used again", "3 new, 1 used again", "", ""])
+    ]
     assert table["% of float32"].tolist() == [102.5, 2.5, 2.0, 3.75, 2.5, 2.5]
     assert table["state"].tolist() == 4 * ["ok"] + ["damaged", "after a damaged or missing one"]
     assert table["digest"][1] == "50000000"
@@ -147,8 +149,10 @@ def test_exponents_by_step(check_option: Check) -> None:
         "80.00 %. Grey: no values."
     )
     assert panel.table.to_dict("list") == {
-        "step": [3, 3, 9], "exponent": ["−7", "−5", "−5"], "values": [10, 1, 40]
-    }  # fmt: skip
+        "step": [3, 3, 9],
+        "exponent": ["−7", "−5", "−5"],
+        "values": [10, 1, 40],
+    }
 
 
 def test_foreign_text_is_no_markdown() -> None:

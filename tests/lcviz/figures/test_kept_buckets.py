@@ -20,8 +20,10 @@ def test_what_is_measured_so_far(check_option: Check) -> None:
     assert curve["data"] == [[0, 1.0], [1, 0.9], [3, 0.6], [5, 0.5]]
     assert live["data"] == [[0, 0.45], [5, 0.45]]
     assert [(p["value"], p["label"]["formatter"]) for p in bits["data"]] == [
-        ([1, 0.9], "x = 1"), ([3, 0.6], "x = 2"), ([5, 0.5], "x = all"),
-    ]  # fmt: skip
+        ([1, 0.9], "x = 1"),
+        ([3, 0.6], "x = 2"),
+        ([5, 0.5], "x = all"),
+    ]
     assert chosen["data"] == [[3, 0.6]]
     assert panel.sentence == (
         "With the largest 3 buckets of 5, the loss is 0.600000: +0.150000 to the live model's "

@@ -18,9 +18,11 @@ from lcviz.lab.recovery import Outcome, Race
 
 Check = Callable[[Panel], dict[str, Any]]
 METHODS = {
-    "full": Method("full"), "SCAR": Method("scar", 0.05), "TOPN": Method("topn", 0.05),
+    "full": Method("full"),
+    "SCAR": Method("scar", 0.05),
+    "TOPN": Method("topn", 0.05),
     "LC": OnDisk("lc", bits=2, chain=Path("run.lcc"), newest=9),
-}  # fmt: skip
+}
 CALM = (2.0, 1.9, 1.8, 1.7, 1.6)
 TREND = (2.0, 1.8, 1.6, 1.4, 1.2)
 BEFORE, TREND_BEFORE = (2.6, 2.3, 2.0), (2.5, 2.2, 2.0)
@@ -33,15 +35,28 @@ def outcome(name: str, rework: float, above: Sequence[float]) -> Outcome:
     raw = [r for r, loss in enumerate(restored) if loss <= CALM[0]]
     nbytes = 24_000.0 if name == "full" else 1200.0
     return Outcome(
-        METHODS[name], 0, rework, rework == CAP, raw[0] if raw else CAP, CALM[0], restored[0], 0.1,
-        nbytes, nbytes / 24_000, 0.002, 0.001, Race(CALM, TREND, restored, BEFORE, TREND_BEFORE),
-    )  # fmt: skip
+        METHODS[name],
+        0,
+        rework,
+        rework == CAP,
+        raw[0] if raw else CAP,
+        CALM[0],
+        restored[0],
+        0.1,
+        nbytes,
+        nbytes / 24_000,
+        0.002,
+        0.001,
+        Race(CALM, TREND, restored, BEFORE, TREND_BEFORE),
+    )
 
 
 RACE = (
-    outcome("full", 0.0, (0.0,)), outcome("SCAR", 4.0, (3.0,) * 5),
-    outcome("TOPN", 1.4, (0.3, 0.25, 0.15)), outcome("LC", 0.7, (0.1, 0.05)),
-)  # fmt: skip
+    outcome("full", 0.0, (0.0,)),
+    outcome("SCAR", 4.0, (3.0,) * 5),
+    outcome("TOPN", 1.4, (0.3, 0.25, 0.15)),
+    outcome("LC", 0.7, (0.1, 0.05)),
+)
 
 
 def test_a_loss_that_is_no_number_was_never_back(check_option: Check) -> None:

@@ -28,8 +28,17 @@ def test_a_point_for_every_seed_and_the_mean(check_option: Check, seeds: Seeds) 
     option = check_option(panel)
     points = series(option, "one seed")["data"]
     assert [p["value"] for p in points] == [
-        [0, 0], [0, 0], [1.4, 1], [2.4, 1], [4, 2], [4, 2], [0.4, 3], [0.4, 3], [0, 4], [0, 4],
-    ]  # fmt: skip
+        [0, 0],
+        [0, 0],
+        [1.4, 1],
+        [2.4, 1],
+        [4, 2],
+        [4, 2],
+        [0.4, 3],
+        [0.4, 3],
+        [0, 4],
+        [0, 4],
+    ]
     assert [p["symbol"] == "arrow" for p in points] == [p["value"][1] == 2 for p in points]
     assert len({p["symbol"] for p in points}) == 5  # not by colour alone
     means = series(option, "mean, 95 % interval")["data"]
@@ -66,7 +75,11 @@ def test_nothing_lost_at_all(check_option: Check, seeds: Seeds) -> None:
 def test_right_after_restoring(seeds: Seeds) -> None:
     table = restored_table(costs(seeds))
     assert table["right after restoring"].tolist() == [
-        "2.0000", "2.3000", "5.0000", "2.1000", "2.0000",
-    ]  # fmt: skip
+        "2.0000",
+        "2.3000",
+        "5.0000",
+        "2.1000",
+        "2.0000",
+    ]
     assert set(table["distance"]) == {"10.00 %"}
     assert set(table["one save"]) == {"2.0 ms"}

@@ -32,10 +32,12 @@ def line(way: str, merges: bool = False) -> Timeline:
     """Iterations 9, 10 and 11, of 10 ms each; steps 9 and 10 are saved within 4 ms, in seconds."""
     late = 0.002 if way == BESIDE else 0.0
     loop = (
-        Span(TRAINS, 9, 0.0, 0.010), Span(STANDS_STILL, 9, 0.010, 0.014 - late),
-        Span(TRAINS, 10, 0.014, 0.024), Span(STANDS_STILL, 10, 0.024, 0.060 if merges else 0.028),
+        Span(TRAINS, 9, 0.0, 0.010),
+        Span(STANDS_STILL, 9, 0.010, 0.014 - late),
+        Span(TRAINS, 10, 0.014, 0.024),
+        Span(STANDS_STILL, 10, 0.024, 0.060 if merges else 0.028),
         Span(TRAINS, 11, 0.060, 0.070),
-    )  # fmt: skip
+    )
     saver = [
         Span(what, step, begin + i / 1000, begin + (i + 1) / 1000)
         for step, begin in ((9, 0.010 + late), (10, 0.024 + late))
@@ -46,9 +48,18 @@ def line(way: str, merges: bool = False) -> Timeline:
     durable = ((-0.01, 8), (0.014 + late, 9), (0.028 + late, 10))
     given = ((-0.02, 8), (0.012, 9), (0.026, 10))
     return Timeline(
-        way, 9, loop, tuple(saver), given, durable, 1000, 900 if merges else 1000,
-        2 if merges else 10, 11, "t",
-    )  # fmt: skip
+        way,
+        9,
+        loop,
+        tuple(saver),
+        given,
+        durable,
+        1000,
+        900 if merges else 1000,
+        2 if merges else 10,
+        11,
+        "t",
+    )
 
 
 FOUND = (line(LOOP), line(BESIDE), line(MERGED, merges=True))
@@ -74,11 +85,13 @@ def test_every_span_is_in_its_lane(check_option: Check) -> None:
             lane = 0 if what in (TRAINS, STANDS_STILL) else 1
             expected = [
                 [[round(1e3 * s.begin, 3), lane], [round(1e3 * s.end, 3), lane]]
-                for s in (*own.loop, *own.saver) if s.what == what
-            ]  # fmt: skip
+                for s in (*own.loop, *own.saver)
+                if s.what == what
+            ]
             assert spans(option, what, 2 * i) == expected, (own.way, what)
-    (first,) = (s for s in option["series"] if s.get("name") == STANDS_STILL
-                and s["xAxisIndex"] == 2)  # fmt: skip
+    (first,) = (
+        s for s in option["series"] if s.get("name") == STANDS_STILL and s["xAxisIndex"] == 2
+    )
     assert first["data"][0]["name"] == "stands still 2 ms, step 9"
 
 
@@ -86,8 +99,11 @@ def test_one_time_axis_and_no_meaning_by_colour_alone(check_option: Check) -> No
     option = check_option(timelines_panel(FOUND, 0.02, True, ALL))
     assert {(x["min"], x["max"]) for x in option["xAxis"]} == {(0, 80)}
     assert {(g["left"], g["right"]) for g in option["grid"]} == {(150, 24)}
-    looks = {(s["lineStyle"]["color"], s["lineStyle"]["width"])
-             for s in option["series"] if s["type"] == "lines"}  # fmt: skip
+    looks = {
+        (s["lineStyle"]["color"], s["lineStyle"]["width"])
+        for s in option["series"]
+        if s["type"] == "lines"
+    }
     legend = [one["name"] for one in option["legend"]["data"]]
     assert len(looks) == 8
     assert legend[:8] == [TRAINS, STANDS_STILL, ENCODES, CHECKS, WRITES, COMMITS, MERGES, REOPENS]
@@ -147,11 +163,25 @@ def test_each_way_in_a_column() -> None:
     medians = [i for i, name in enumerate(table[""]) if "median" in name]
     assert medians == [0, 1, 4]  # bytes, records and steps are none, nor is a share
     assert table[LOOP].tolist() == [
-        "10 ms", "4 ms", "40 %", "21 %", "4 ms", "1.00 kB", "10", "11",
-    ]  # fmt: skip
+        "10 ms",
+        "4 ms",
+        "40 %",
+        "21 %",
+        "4 ms",
+        "1.00 kB",
+        "10",
+        "11",
+    ]
     assert table[MERGED].tolist() == [
-        "10 ms", "20 ms", "200 %", "57 %", "4 ms", "900 B", "2", "11",
-    ]  # fmt: skip
+        "10 ms",
+        "20 ms",
+        "200 %",
+        "57 %",
+        "4 ms",
+        "900 B",
+        "2",
+        "11",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -76,9 +76,13 @@ def test_other_settings_are_what_a_chain_of_theirs_holds(variant: Variant, tmp_p
     moments = walk(5)
     v = variant
     with codec.Checkpointer(
-        tmp_path / "c.lcc", v.bits or 2 if v.budget else v.bits, v.scope, v.coder,
-        budget=v.budget, base_every=None,
-    ) as checkpointer:  # fmt: skip
+        tmp_path / "c.lcc",
+        v.bits or 2 if v.budget else v.bits,
+        v.scope,
+        v.coder,
+        budget=v.budget,
+        base_every=None,
+    ) as checkpointer:
         saved = [checkpointer.save(m.step, m.arrays) for m in moments]
     follower = follow(variant, moments)
     assert [s.nbytes for s in follower.every] == [s.nbytes for s in saved[1:]]
@@ -103,8 +107,9 @@ def test_distances_against_a_slow_track() -> None:
         for name, part in zip(names, np.split(added, [moment.arrays["w"].size]), strict=True):
             track[name] = track[name] + part.reshape(track[name].shape)
         track["few"] = moment.arrays["few"].copy()
-        off = np.sqrt(sum(np.square(track[n] - moment.arrays[n], dtype=np.float64).sum()
-                          for n in track))  # fmt: skip
+        off = np.sqrt(
+            sum(np.square(track[n] - moment.arrays[n], dtype=np.float64).sum() for n in track)
+        )
         assert saved.distance == pytest.approx(float(off) / moment.moved, rel=1e-5)
     side = follower.side(lambda state: float(state["w"].sum()))
     assert side.loss == float(follower.state["w"].sum())

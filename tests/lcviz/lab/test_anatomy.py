@@ -274,10 +274,16 @@ def test_the_fewest_bits_that_keep_a_bucket(make_case: MakeCase, scope: str) -> 
         assert first_to_keep(alphabets, (b.exponent, b.sign)) == expected
         k = rank(alphabets, (b.exponent, b.sign))
         firsts = [
-            next((i for i, row in enumerate(a.buckets, 1)
-                  if (row.exponent, row.sign) == (b.exponent, b.sign)), None)
+            next(
+                (
+                    i
+                    for i, row in enumerate(a.buckets, 1)
+                    if (row.exponent, row.sign) == (b.exponent, b.sign)
+                ),
+                None,
+            )
             for a in alphabets
-        ]  # fmt: skip
+        ]
         assert k == min(first for first in firsts if first)
     assert first_to_keep(alphabets, (99, 0)) is None
     assert rank(alphabets, (99, 0)) is None
@@ -298,11 +304,16 @@ def test_a_bucket_that_a_budget_kept_in_part() -> None:
     rows = [(b.exponent, b.sign, b.count, b.level) for b in alphabet.buckets]
     large = np.abs(delta) >= least
     assert [(exponent, level) for exponent, _, _, level in rows] == [
-        (0, 1), (0, 2), (0, 0), (0, 0), (-9, 0),
-    ]  # fmt: skip
+        (0, 1),
+        (0, 2),
+        (0, 0),
+        (0, 0),
+        (-9, 0),
+    ]
     assert {(sign, count) for _, sign, count, level in rows if level} == {
-        (0, (large & (delta > 0)).sum()), (1, (large & (delta < 0)).sum()),
-    }  # fmt: skip
+        (0, (large & (delta > 0)).sum()),
+        (1, (large & (delta < 0)).sum()),
+    }
     assert sum(b.count for b in alphabet.buckets) == n
     assert np.where(codes <= alphabet.kept, codes, 0).tolist() == sent.codes.tolist()
     assert alphabet.counts(alphabet.kept).tolist() == sent.counts.tolist()

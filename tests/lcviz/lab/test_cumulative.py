@@ -33,8 +33,9 @@ def test_bits_are_numbers_of_buckets(make_case: MakeCase, scope: str) -> None:
             assert np.array_equal(array, state[name]), (bits, name)
     assert delta.values(delta.most) == sum(int((c != 0).sum()) for c in case.changes.values()) - 3
     assert np.array_equal(delta.largest(0)["wide"], case.before["wide"])
-    off = np.sqrt(sum(np.square(c, dtype=np.float64).sum()
-                      for n, c in case.changes.items() if n != "tiny"))  # fmt: skip
+    off = np.sqrt(
+        sum(np.square(c, dtype=np.float64).sum() for n, c in case.changes.items() if n != "tiny")
+    )
     assert delta.distance(delta.largest(0)) == pytest.approx(float(off) / 2.5, rel=1e-6)
 
 

@@ -23,10 +23,16 @@ BAD = GOLDEN / "bad"
 def write(path: Path, first: int, last: int, **settings: Any) -> Path:
     """Steps of a chain, three apart; continued if it is there."""
     rng = np.random.default_rng(first)
-    state = codec.restore(path) if first else {
-        "w": rng.normal(size=(40, 50)).astype(np.float32), "b": np.zeros(30, np.float32),
-        "n": np.array(0), "h": np.zeros((3, 9), np.float16),
-    }  # fmt: skip
+    state = (
+        codec.restore(path)
+        if first
+        else {
+            "w": rng.normal(size=(40, 50)).astype(np.float32),
+            "b": np.zeros(30, np.float32),
+            "n": np.array(0),
+            "h": np.zeros((3, 9), np.float16),
+        }
+    )
     with codec.Checkpointer(path, resume=first > 0, **settings) as chain:
         for i in range(first, last + 1):
             chain.save(3 * i, state)

@@ -42,10 +42,16 @@ def crash_of(chain: Path, of: Workload = OF, went_on: int | None = None) -> Cras
     entries = codec.Chain(chain).entries
     share = float(np.mean([e.nbytes for e in entries[1:]])) / (4 * 6300)
     return Crash(
-        of, 2, LAST, INTERVAL, OnDisk("lc", bits=2, chain=chain, newest=entries[-1].step), share,
+        of,
+        2,
+        LAST,
+        INTERVAL,
+        OnDisk("lc", bits=2, chain=chain, newest=entries[-1].step),
+        share,
         fingerprint(training.task.model.state_dict()),
-        frozenset() if went_on is None else frozenset({went_on}), CAP,
-    )  # fmt: skip
+        frozenset() if went_on is None else frozenset({went_on}),
+        CAP,
+    )
 
 
 def raced(crash: Crash) -> Raced:
@@ -70,8 +76,10 @@ def test_lc_from_its_chain_is_lc_saved_again(crash: Crash, found: Raced) -> None
     ours = found.outcomes[-1]
     assert ours.method == crash.ours
     assert (ours.rework, ours.rework_raw, ours.capped) == (
-        again.rework, again.rework_raw, again.capped,
-    )  # fmt: skip
+        again.rework,
+        again.rework_raw,
+        again.capped,
+    )
     assert (ours.distance, ours.loss_restored) == (again.distance, again.loss_restored)
     assert ours.race.restored == again.race.restored
     assert ours.nbytes == pytest.approx(again.nbytes, rel=0.05)  # its names are longer
@@ -178,9 +186,13 @@ def test_progress_in_words(crash: Crash) -> None:
     assert told[13] == "Training on without a crash, to compare: 0 of 20"
     kinds = list(dict.fromkeys(t.partition(",")[0] for t in told[14:]))
     assert kinds == [
-        "Training on without a crash", "Racing back: full", "Racing back: SCAR",
-        "Racing back: TOPN", "Racing back: LC", "Counting",
-    ]  # fmt: skip
+        "Training on without a crash",
+        "Racing back: full",
+        "Racing back: SCAR",
+        "Racing back: TOPN",
+        "Racing back: LC",
+        "Counting",
+    ]
     assert "Racing back: SCAR, 1 of 15 at most" in told
 
 

@@ -30,11 +30,17 @@ def test_the_paper_s_example() -> None:
         (round(n.delta, 6), round(n.after_e, 6), round(n.after_p, 6), n.word) for n in found.numbers
     ]
     assert rows == [
-        (0.76, 0.79, 0.79, "10"), (-0.48, -0.48, -0.48, "110"), (0.2, 0.17, 0, "0"),
-        (0.07, 0.08, 0, "0"), (0.18, 0.17, 0, "0"), (0.49, 0.44, 0.44, "111"),
-        (0.14, 0.17, 0, "0"), (0.39, 0.44, 0.44, "111"), (0.82, 0.79, 0.79, "10"),
+        (0.76, 0.79, 0.79, "10"),
+        (-0.48, -0.48, -0.48, "110"),
+        (0.2, 0.17, 0, "0"),
+        (0.07, 0.08, 0, "0"),
+        (0.18, 0.17, 0, "0"),
+        (0.49, 0.44, 0.44, "111"),
+        (0.14, 0.17, 0, "0"),
+        (0.39, 0.44, 0.44, "111"),
+        (0.82, 0.79, 0.79, "10"),
         (0.09, 0.08, 0, "0"),
-    ]  # fmt: skip
+    ]
     s = found.sizes
     assert (s.float32, s.e, s.e_huffman, s.p, s.h) == (320, 30, 23, 20, 18)
     assert s.entropy == pytest.approx(17.61, abs=0.005)
@@ -59,11 +65,9 @@ def test_every_tensor_for_itself() -> None:
 
 
 @given(
-    st.lists(
-        st.tuples(*[st.floats(-(2.0**99), 2.0**99, width=32)] * 2), min_size=1, max_size=16
-    ),
+    st.lists(st.tuples(*[st.floats(-(2.0**99), 2.0**99, width=32)] * 2), min_size=1, max_size=16),
     st.sampled_from([1, 2, 3, None]),
-)  # fmt: skip
+)
 def test_what_the_codec_would_have_made(pairs: list[tuple[float, float]], bits: int | None) -> None:
     """Also of zeros, subnormals and numbers that differ by their sign alone."""
     track, live = (np.array(column, np.float32) for column in zip(*pairs))

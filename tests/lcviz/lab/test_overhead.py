@@ -15,9 +15,13 @@ from lcviz.lab.workload import workload
 def test_every_mode_once(tmp_path: Path) -> None:
     calls: list[tuple[int, int]] = []
     costs = round_of(
-        workload("matrix-factorization"), 0, 6, {"bits": 3, "base_every": 3},
-        lambda done, total: calls.append((done, total)), tmp_path,
-    )  # fmt: skip
+        workload("matrix-factorization"),
+        0,
+        6,
+        {"bits": 3, "base_every": 3},
+        lambda done, total: calls.append((done, total)),
+        tmp_path,
+    )
     assert tuple(cost.mode for cost in costs) == MODES
     assert calls == [(n, 4) for n in range(1, 5)]
     plain, loop, beside, skip = costs

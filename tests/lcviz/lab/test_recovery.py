@@ -22,9 +22,13 @@ from lcviz.lab.recovery import (
 from lcviz.lab.workload import workload
 
 METHODS = [
-    Method("full"), Method("scar", 0.1), Method("topn", 0.1), Method("lc", 0.1),
-    Method("lc", bits=2), Method("lc", 0.1, scope="tensor", coder="huffman"),
-]  # fmt: skip
+    Method("full"),
+    Method("scar", 0.1),
+    Method("topn", 0.1),
+    Method("lc", 0.1),
+    Method("lc", bits=2),
+    Method("lc", 0.1, scope="tensor", coder="huffman"),
+]
 SHORT = Protocol(fail_at=12, cap=15, smooth=2)
 
 
@@ -56,9 +60,12 @@ def test_less_is_farther(outcomes: dict[str, Outcome]) -> None:
 def test_same_seed_same_numbers(outcomes: dict[str, Outcome]) -> None:
     calls: list[tuple[int, int]] = []
     again = fail_and_recover(
-        workload("matrix-factorization"), 3, METHODS[:4], SHORT,
+        workload("matrix-factorization"),
+        3,
+        METHODS[:4],
+        SHORT,
         lambda done, total: calls.append((done, total)),
-    )  # fmt: skip
+    )
     for outcome in again:
         before = vars(outcomes[outcome.method.name]) | {"save_seconds": 0, "seconds": 0}
         assert vars(outcome) | {"save_seconds": 0, "seconds": 0} == before
@@ -125,8 +132,13 @@ def test_a_method_gives_back_what_it_tracks(method: Method, tmp_path: Path) -> N
 
 def test_names() -> None:
     assert [m.name for m in METHODS] == [
-        "full", "SCAR", "TOPN", "LC run-length", "LC run-length, 2 bits", "LC Huffman, per tensor",
-    ]  # fmt: skip
+        "full",
+        "SCAR",
+        "TOPN",
+        "LC run-length",
+        "LC run-length, 2 bits",
+        "LC Huffman, per tensor",
+    ]
 
 
 @pytest.mark.parametrize("interval", [1, 4])
@@ -194,9 +206,13 @@ def test_failing_again_and_again() -> None:
     of = workload("matrix-factorization")
     calls: list[tuple[int, int]] = []
     full, lc = fail_repeatedly(
-        of, 1, [Method("full"), Method("lc", bits=1)], 2, 9,
+        of,
+        1,
+        [Method("full"), Method("lc", bits=1)],
+        2,
+        9,
         lambda done, total: calls.append((done, total)),
-    )  # fmt: skip
+    )
     assert calls == [(n, 27) for n in range(1, 28)]
     assert full.metric == full.undisturbed == lc.undisturbed
     training = of.training(1)

@@ -25,9 +25,11 @@ MOVED = 7.5
 def loss_of(state: Arrays) -> float:
     """Some function of every number in a state that notices each change."""
     return float(
-        sum(np.cos(a.astype(np.float64) * np.arange(1, a.size + 1).reshape(a.shape)).sum()
-            for a in state.values())
-    )  # fmt: skip
+        sum(
+            np.cos(a.astype(np.float64) * np.arange(1, a.size + 1).reshape(a.shape)).sum()
+            for a in state.values()
+        )
+    )
 
 
 def slow_rebuild(case: Any, *without: tuple[int, int]) -> Arrays:

@@ -76,9 +76,20 @@ def test_rework_is_where_the_race_is_back(seeds: list[tuple[Outcome, ...]]) -> N
 
 def test_rows_of_the_command_line_have_no_curves(seeds: list[tuple[Outcome, ...]]) -> None:
     assert set(_row(seeds[0][1])) == {
-        "name", "budget", "seed", "rework", "capped", "rework_raw", "loss_before",
-        "loss_restored", "distance", "nbytes", "share", "save_seconds", "seconds",
-    }  # fmt: skip
+        "name",
+        "budget",
+        "seed",
+        "rework",
+        "capped",
+        "rework_raw",
+        "loss_before",
+        "loss_restored",
+        "distance",
+        "nbytes",
+        "share",
+        "save_seconds",
+        "seconds",
+    }
 
 
 def test_means_over_seeds(seeds: list[tuple[Outcome, ...]]) -> None:

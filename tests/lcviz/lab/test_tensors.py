@@ -45,9 +45,10 @@ def write(path: Path, state: dict[str, np.ndarray], **settings: object) -> Path:
     scope="module", params=[("model", "runlength"), ("tensor", "runlength"), ("tensor", "huffman")]
 )
 def chain(
-    request: pytest.FixtureRequest, state: dict[str, np.ndarray],
+    request: pytest.FixtureRequest,
+    state: dict[str, np.ndarray],
     tmp_path_factory: pytest.TempPathFactory,
-) -> codec.Chain:  # fmt: skip
+) -> codec.Chain:
     scope, coder = request.param
     path = write(tmp_path_factory.mktemp("chain") / "run.lcc", state, scope=scope, coder=coder)
     return codec.Chain(path)
@@ -81,8 +82,12 @@ def test_changed_values_are_those_that_differ(chain: codec.Chain) -> None:
                 assert t.largest == pytest.approx(np.abs(b - a).max(), rel=1e-4)
     stored = {t.name: t.stored for t in after.tensors}
     assert stored == {
-        "w": "codes", "half": "codes", "still": "codes", "n": "whole", "ids": "unchanged"
-    }  # fmt: skip
+        "w": "codes",
+        "half": "codes",
+        "still": "codes",
+        "n": "whole",
+        "ids": "unchanged",
+    }
     names = {t.name: t for t in after.tensors}
     assert names["still"].changed == 0
     assert names["still"].largest is None
@@ -111,8 +116,10 @@ def test_bits_with_several_streams_and_a_table_used_again() -> None:
     rng = np.random.default_rng(0)
     tracker = codec.Tracker({"a": np.zeros(150_000, np.float32), "b": np.zeros(99, np.float32)})
     for _ in range(4):
-        after = {k: v + rng.normal(size=v.shape).astype(np.float32) ** 5 for k, v in
-                 tracker.state.items()}  # fmt: skip
+        after = {
+            k: v + rng.normal(size=v.shape).astype(np.float32) ** 5
+            for k, v in tracker.state.items()
+        }
         (group,) = tracker.step(after).groups
         e = group.encoded
         assert word_bits(e, codec.decode(e).codes, [150_000, 99]).sum() == e.payload_bits
@@ -178,9 +185,12 @@ def test_bfloat16_is_rounded_as_torch_does() -> None:
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(1)
     track = np.concatenate(
-        [rng.normal(size=1000).astype(np.float32), np.float32([np.inf, 3.4e38, 0, -0.0, 1e-42]),
-         np.array([0x3F808000, 0x3F818000], np.uint32).view(np.float32)]  # ties
-    )  # fmt: skip
+        [
+            rng.normal(size=1000).astype(np.float32),
+            np.float32([np.inf, 3.4e38, 0, -0.0, 1e-42]),
+            np.array([0x3F808000, 0x3F818000], np.uint32).view(np.float32),
+        ]  # ties
+    )
     wanted = torch.from_numpy(track).to(torch.bfloat16)
     lossy = numbers(track, TensorSpec("w", "BF16", track.shape, True, "torch"))
     assert np.array_equal(lossy, wanted.float().numpy())

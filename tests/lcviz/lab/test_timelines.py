@@ -132,10 +132,18 @@ def test_medians_and_shares() -> None:
         STANDS_STILL, (1, 2, 3), (2, 5, 6), (3, 10, 14)
     )
     line = Timeline(
-        BESIDE, 1, tuple(sorted(loop, key=lambda s: s.begin)), (Span(ENCODES, 3, 15, 17),),
-        ((-1.0, 0), (3, 1), (6, 2), (14, 3)), ((-0.5, 0), (4, 1), (7.5, 2), (17, 3)),
-        100, 30, 3, 4, "",
-    )  # fmt: skip
+        BESIDE,
+        1,
+        tuple(sorted(loop, key=lambda s: s.begin)),
+        (Span(ENCODES, 3, 15, 17),),
+        ((-1.0, 0), (3, 1), (6, 2), (14, 3)),
+        ((-0.5, 0), (4, 1), (7.5, 2), (17, 3)),
+        100,
+        30,
+        3,
+        4,
+        "",
+    )
     assert (line.iteration, line.pause, line.still, line.end) == (2, 1, 6 / 14, 17)
     assert line.delay == pytest.approx(2.5)  # of 2, 2.5 and 7
     assert line.behind() == [(0, 0), (2, 1), (4, 0), (5, 1), (7.5, 0), (10, 1), (17, 0)]
@@ -149,9 +157,18 @@ def test_behind_at_every_moment_when_several_things_happen_at_once() -> None:
         loop = tuple(Span(TRAINS, i, end - 1, end) for i, end in enumerate(ends, 1))
         known = tuple((float(end + rng.integers(0, 4)), i) for i, end in enumerate(ends, 1))
         line = Timeline(
-            LOOP, 1, loop, (Span(ENCODES, 1, 0, 1),), ((-1.0, 0), *known), ((-1.0, 0), *known),
-            1, 1, 1, 1, "",
-        )  # fmt: skip
+            LOOP,
+            1,
+            loop,
+            (Span(ENCODES, 1, 0, 1),),
+            ((-1.0, 0), *known),
+            ((-1.0, 0), *known),
+            1,
+            1,
+            1,
+            1,
+            "",
+        )
         changes = line.behind()
         for second in np.arange(0, 16, 0.5).tolist():
             assert [n for at, n in changes if at <= second][-1] == line.lost(second)

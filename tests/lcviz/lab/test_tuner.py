@@ -117,8 +117,9 @@ def test_sizes_are_those_of_a_chain_with_values(budget: float | None, tmp_path: 
     for i in range(12):
         w = w + (rng.normal(size=2000) * 2.0 ** rng.integers(-8, 0, 2000)).astype(np.float32)
         states[1000 * i] = {"model": {"w": w}, "epoch": torch.tensor(i), "name": f"run at {i}"}
-        torch.save({**states[1000 * i], "model": {"w": torch.from_numpy(w)}},
-                   tmp_path / f"{1000 * i}.pt")  # fmt: skip
+        torch.save(
+            {**states[1000 * i], "model": {"w": torch.from_numpy(w)}}, tmp_path / f"{1000 * i}.pt"
+        )
     setting = Setting(None if budget else 2, budget, "model", "runlength", 1)
     (c,) = tune(Found([tmp_path]), "size", 1, [setting]).candidates
     with codec.Checkpointer(
@@ -135,11 +136,11 @@ def test_it_foresees_what_recovery_finds(tuned: Tuned) -> None:
         (c,) = (c for c in tuned.candidates if c.setting == setting)
         fails = sorted({just_before_a_checkpoint(t, interval) for t in failure_points(48)})[::3]
         real = [
-            fail_and_recover(
-                SERIES.workload, 0, [setting.method], Protocol(t, interval, cap=40)
-            )[0].rework
+            fail_and_recover(SERIES.workload, 0, [setting.method], Protocol(t, interval, cap=40))[
+                0
+            ].rework
             for t in fails
-        ]  # fmt: skip
+        ]
         assert c.rework is not None
         assert c.rework.value == pytest.approx(np.mean(real), rel=0.35, abs=0.3)
 

@@ -18,9 +18,17 @@ LENGTHS = np.array([3, 1, 2] + 33 * [0] + [3], np.uint8)
 def example() -> codec.Encoded:
     """ "Example: tokens" of codec/FORMAT.md."""
     return codec.Encoded(
-        np.frombuffer(bytes.fromhex("ba1b0400"), np.uint32), np.array([19], np.uint32), 65536,
-        CodeTable(LENGTHS, 18), False, 0, np.float32([0, 1, -1]), (40,), 2, "runlength",
-    )  # fmt: skip
+        np.frombuffer(bytes.fromhex("ba1b0400"), np.uint32),
+        np.array([19], np.uint32),
+        65536,
+        CodeTable(LENGTHS, 18),
+        False,
+        0,
+        np.float32([0, 1, -1]),
+        (40,),
+        2,
+        "runlength",
+    )
 
 
 def test_the_example_of_the_format(example: codec.Encoded) -> None:

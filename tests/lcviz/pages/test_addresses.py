@@ -12,60 +12,132 @@ from demo_models import MODELS
 
 SECONDS = 60
 VALUES = (
-    "", " ", "inf", "-inf", "nan", "1e999", "-1", "0", "9" * 5000, "0" * 12 + "7", "٤", "\x00",
-    "<b>[x](y)$z$", "../../etc", "true", "None", "é" * 300, "a,b,,c", "1.5",
-)  # fmt: skip
+    "",
+    " ",
+    "inf",
+    "-inf",
+    "nan",
+    "1e999",
+    "-1",
+    "0",
+    "9" * 5000,
+    "0" * 12 + "7",
+    "٤",
+    "\x00",
+    "<b>[x](y)$z$",
+    "../../etc",
+    "true",
+    "None",
+    "é" * 300,
+    "a,b,,c",
+    "1.5",
+)
 SHARED = ("run", "weight", "bucket", "tables")
 SETTINGS = (
-    "model", "optimizer", "momentum", "iterations", "seed", "interval", "keep", "bits", "budget",
-    "coder", "scope", "losses", "folder",
-)  # fmt: skip
+    "model",
+    "optimizer",
+    "momentum",
+    "iterations",
+    "seed",
+    "interval",
+    "keep",
+    "bits",
+    "budget",
+    "coder",
+    "scope",
+    "losses",
+    "folder",
+)
 OF_MODELS = tuple(
     name
     for card in MODELS.values()
     for name in (
-        f"data_{card.name}", f"batch_{card.name}", *(f"lr_{card.name}_{o}" for o in card.optimizers)
+        f"data_{card.name}",
+        f"batch_{card.name}",
+        *(f"lr_{card.name}_{o}" for o in card.optimizers),
     )
-)  # fmt: skip
+)
 TIMELINES = ("crash", "crashes", "shows")
 PAGES = {
     "live": (
-        *SHARED, *SETTINGS, *OF_MODELS, "step", "paper", "tensor", "killed_loss",
+        *SHARED,
+        *SETTINGS,
+        *OF_MODELS,
+        "step",
+        "paper",
+        "tensor",
+        "killed_loss",
         *(f"live_{name}" for name in TIMELINES),
     ),
     "learn": (
-        *SHARED, "carry", "learn_bits", "learn_scope", "learn_follow_ten", "everything", "u",
-        "track", "learn_opened", "learn_merges", "learn_step", "learn_follow_run",
+        *SHARED,
+        "carry",
+        "learn_bits",
+        "learn_scope",
+        "learn_follow_ten",
+        "everything",
+        "u",
+        "track",
+        "learn_opened",
+        "learn_merges",
+        "learn_step",
+        "learn_follow_run",
         "learn_written_10",
     ),
     "tune": (
-        *SHARED, "tune_view", "tune_mode", "tune_out", "tune_scope", "tune_k", "tune_measure",
-        "tune_pick", "tune_source", "tune_own", "tune_model", "tune_wide", "tune_want_True",
-        "tune_size", "tune_distance", "tune_rework",
+        *SHARED,
+        "tune_view",
+        "tune_mode",
+        "tune_out",
+        "tune_scope",
+        "tune_k",
+        "tune_measure",
+        "tune_pick",
+        "tune_source",
+        "tune_own",
+        "tune_model",
+        "tune_wide",
+        "tune_want_True",
+        "tune_size",
+        "tune_distance",
+        "tune_rework",
         *(f"tune_{who}_{of}" for who in "ab" for of in SETTINGS),
     ),
     "recover": (
-        *SHARED, "recover_model", "recover_share", "recover_interval", "recover_fail_at",
-        "recover_seeds", "recover_cap", "recover_seed_5", "recover_loss",
+        *SHARED,
+        "recover_model",
+        "recover_share",
+        "recover_interval",
+        "recover_fail_at",
+        "recover_seeds",
+        "recover_cap",
+        "recover_seed_5",
+        "recover_loss",
         *(f"recover_{name}" for name in TIMELINES),
     ),
     "inspect": (
-        *SHARED, "inspect_follow", "inspect_step", "inspect_tensor", "inspect_alphabet",
+        *SHARED,
+        "inspect_follow",
+        "inspect_step",
+        "inspect_tensor",
+        "inspect_alphabet",
         "inspect_value_linear.weight",
     ),
     "export": (*SHARED, "export_source", "export_step"),
-}  # fmt: skip
+}
 # What opens a part of a page that has parameters of its own.
 OPENED = {
     "live": ({"keep": "Budget"}, {"optimizer": "Adam"}),
     "learn": ({"carry": "16 weights of this run", "everything": "true"}, {"everything": "true"}),
     "tune": (
-        {"tune_view": "Recommend one"}, {"tune_view": "All settings"},
-        {"tune_view": "Tensor by tensor"}, {"tune_view": "Bucket by bucket"},
+        {"tune_view": "Recommend one"},
+        {"tune_view": "All settings"},
+        {"tune_view": "Tensor by tensor"},
+        {"tune_view": "Bucket by bucket"},
         {"tune_view": "Bucket by bucket", "tune_mode": "Leave out any"},
     ),
     "export": ({"export_source": "Files of mine"},),
-}  # fmt: skip
+}
 
 
 @pytest.fixture

@@ -81,8 +81,9 @@ def test_nothing_is_there_until_something_is_opened(bringing: Bringing) -> None:
 
 def test_opened_compressed_compared_and_offered(bringing: Bringing, series: Path) -> None:
     page = bringing(export_path=series, export_bits="3", export_coder="Huffman (paper)")
-    assert any(t.startswith("**4 checkpoints**") and "last number" in t
-               for t in page.texts("markdown"))  # fmt: skip
+    assert any(
+        t.startswith("**4 checkpoints**") and "last number" in t for t in page.texts("markdown")
+    )
     (files,) = page.at.dataframe
     assert files.value["step"].tolist() == [0, 5, 10, 15]
     assert [b.label for b in page.at.button] == ["Compress 4 checkpoints"]

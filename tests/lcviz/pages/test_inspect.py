@@ -324,9 +324,11 @@ def test_a_receipt_is_checked(
     package = export.pack(run)
     (tmp_path / package.file).write_bytes(package.data)
     where = {
-        "run": {"run": run.id}, "folder": {"inspect_path": run.path},
-        "archive": {"inspect_path": tmp_path / package.file}, "upload": {},
-    }[way]  # fmt: skip
+        "run": {"run": run.id},
+        "folder": {"inspect_path": run.path},
+        "archive": {"inspect_path": tmp_path / package.file},
+        "upload": {},
+    }[way]
     page = inspecting(**where)
     if way == "upload":
         upload(page, package.file, package.data)
@@ -436,8 +438,16 @@ def test_one_record_that_does_not_decode_leaves_the_others(
     page = inspecting(inspect_path=path)
     held = page.at.session_state["inspect-held"].moved
     assert [len(held[key]) for key in sorted(held, key=lambda k: k[0].step)] == [
-        0, 1, 1, 0, 1, 1, 1, 1, 1
-    ]  # fmt: skip
+        0,
+        1,
+        1,
+        0,
+        1,
+        1,
+        1,
+        1,
+        1,
+    ]
     for _ in range(2):  # it is said again, though it is not decoded again
         assert any("bits that end early" in t for t in said(page, "warning"))
         page.run()

@@ -153,9 +153,7 @@ def test_a_loss_that_is_the_same(live: Live, create: Create) -> None:
 
 def test_who_could_save_nothing_is_named(live: Live, create: Create, raced: list[Raced]) -> None:
     """One bucket of a small model takes fewer bytes than the header of an index and values."""
-    run = run_to(
-        create, 4, model="matrix-factorization", data="synthetic-ratings", lr=2.0, bits=1
-    )  # fmt: skip
+    run = run_to(create, 4, model="matrix-factorization", data="synthetic-ratings", lr=2.0, bits=1)
     page = live(run=run.id).click("kill")
     race(page)
     _, scar, topn, lc = raced[0].outcomes

@@ -138,8 +138,11 @@ def test_weights_of_the_run(learning: Learning) -> None:
     page = learning(everything="true", carry="16 weights of this run")
     assert not page.texts("error") + page.texts("warning")
     assert titles(page) == STEPS
-    (found,) = (t.value for t in page.at.table if "u" in t.value and "ũ" in t.value
-                and "written" not in t.value)  # fmt: skip
+    (found,) = (
+        t.value
+        for t in page.at.table
+        if "u" in t.value and "ũ" in t.value and "written" not in t.value
+    )
     run = page.the_run
     states = run.states()
     assert states is not None

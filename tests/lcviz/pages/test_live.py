@@ -626,9 +626,11 @@ def test_a_button_does_what_it_says_whatever_another_tab_did(
 
 
 def test_a_step_that_takes_long_is_watched(
-    live: Callable[..., Any], create: Callable[..., Run], held: threading.Semaphore,
+    live: Callable[..., Any],
+    create: Callable[..., Run],
+    held: threading.Semaphore,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     """A page that only waited would give no sign of life: the run took it that nobody watches."""
     monkeypatch.setattr(live_page, "PATIENCE", 0.2)
     run = create(interval=3, stop_after=6)
@@ -646,9 +648,11 @@ def test_a_step_that_takes_long_is_watched(
 
 
 def test_a_long_training_is_looked_at_less_often(
-    live: Callable[..., Any], create: Callable[..., Run], held: threading.Semaphore,
+    live: Callable[..., Any],
+    create: Callable[..., Run],
+    held: threading.Semaphore,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     run = create(stop_after=50)
     page = live(run=run.id).click("play")
     assert state.poll_interval(run) == live_page.pace(run) == state.POLL_SECONDS

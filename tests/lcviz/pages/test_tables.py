@@ -15,9 +15,13 @@ def _short() -> None:
     from lcviz import state
 
     columns = {
-        "name": ["a_b*c"], "count": [-12_345], "share": [0.25], "bytes": [1_234_567.8],
-        "fewer": [25_815.4], "none": [float("nan")],
-    }  # fmt: skip
+        "name": ["a_b*c"],
+        "count": [-12_345],
+        "share": [0.25],
+        "bytes": [1_234_567.8],
+        "fewer": [25_815.4],
+        "none": [float("nan")],
+    }
     state.show_table(pd.DataFrame(columns), "any")
 
 

@@ -156,8 +156,18 @@ def test_measured_again(showing: Showing, kept: list[int], monkeypatch: pytest.M
 
 
 def test_what_a_run_does() -> None:
-    s = Settings("alexnet", optimizer="adam", lr=0.01, batch_size=16, seed=3, interval=1000,
-                 bits=None, budget=0.05, scope="tensor", coder="huffman")  # fmt: skip
+    s = Settings(
+        "alexnet",
+        optimizer="adam",
+        lr=0.01,
+        batch_size=16,
+        seed=3,
+        interval=1000,
+        bits=None,
+        budget=0.05,
+        scope="tensor",
+        coder="huffman",
+    )
     own = Workload("alexnet", s.data, s.folder, "adam", 0.01, s.momentum, 16)
     assert drill_of_run(s) == Drill(own, 3, MOST_INTERVAL, None, 0.05, "tensor", "huffman")
 

@@ -89,9 +89,10 @@ def test_its_bucket_is_highlighted_at_the_step_looked_into(live: Live, weight: W
             assert rimmed(page) == []
             continue
         here = next(
-            b for b in totals(run.snapshot().at(step).alphabets)
+            b
+            for b in totals(run.snapshot().at(step).alphabets)
             if (b.exponent, b.sign) == (found.bucket.exponent, found.bucket.sign)
-        )  # fmt: skip
+        )
         assert sum(value for _, value in rimmed(page)) == here.kept + here.dropped
         assert f"In step {step}: δ = " in " ".join(page.sentences)
 

@@ -99,13 +99,18 @@ def test_a_against_b(tuning: Tuning) -> None:
 
 def test_a_link_reopens_it(tuning: Tuning) -> None:
     page = tuning(
-        "ab", tune_a_bits="all", tune_a_coder="Huffman (paper)", tune_b_keep="Budget",
-        tune_b_budget="8", tune_b_scope="each tensor",
-    )  # fmt: skip
+        "ab",
+        tune_a_bits="all",
+        tune_a_coder="Huffman (paper)",
+        tune_b_keep="Budget",
+        tune_b_budget="8",
+        tune_b_scope="each tensor",
+    )
     assert rows(page) == expected(
         state.all_runs().example(),
-        Variant(None, "model", "huffman"), Variant(None, "tensor", "runlength", 0.08),
-    )  # fmt: skip
+        Variant(None, "model", "huffman"),
+        Variant(None, "tensor", "runlength", 0.08),
+    )
 
 
 def test_it_follows_the_run(tuning: Tuning, create: Create) -> None:
@@ -178,8 +183,9 @@ def test_every_setting_and_one_put_into_b(tuning: Tuning) -> None:
     full = newest.full_nbytes
     assert [p["value"] for p in option["series"][0]["data"]] == [
         round(100 * s.nbytes / full, 4)
-        for v, s in found.items() if (v.scope, v.coder) == ("model", "runlength")
-    ]  # fmt: skip
+        for v, s in found.items()
+        if (v.scope, v.coder) == ("model", "runlength")
+    ]
     assert option["series"][0]["data"][1]["label"]["formatter"] == "this run, A"
     chosen = Variant(5, "tensor", "huffman")
     page.set("selectbox", "tune_pick", chosen.text)

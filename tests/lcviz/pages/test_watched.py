@@ -27,9 +27,7 @@ MakePage = Callable[..., Any]
 
 
 @pytest.fixture
-def started(
-    page_of: Callable[[AppTest], Any], monkeypatch: pytest.MonkeyPatch
-) -> MakePage:  # fmt: skip
+def started(page_of: Callable[[AppTest], Any], monkeypatch: pytest.MonkeyPatch) -> MakePage:
     """The dashboard at the root, of a server that was started with these arguments."""
 
     def open_page(*arguments: object, **parameters: object) -> Any:
@@ -125,9 +123,11 @@ def test_a_chain_that_is_not_there_yet(
     ],
 )
 def test_arguments_that_say_nothing(
-    arguments: tuple[str, ...], sentence: str, started: MakePage,
+    arguments: tuple[str, ...],
+    sentence: str,
+    started: MakePage,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     page = started(*arguments)
     (error,) = said(page, "error")
     assert sentence in error
@@ -319,8 +319,14 @@ def test_a_record_that_leads_out_is_not_opened(
 def test_how_long_ago_the_last_record_came() -> None:
     now, at = 1e9, lambda seconds: int((1e9 - seconds) * 1e9)
     assert [ago_text(s) for s in (-9, -1, 0.9, 119, 120, 7300, 2 * 86400)] == [
-        "9 s ahead", "0 s ago", "0 s ago", "1 min ago", "2 min ago", "2 h ago", "2 days ago"
-    ]  # fmt: skip
+        "9 s ahead",
+        "0 s ago",
+        "0 s ago",
+        "1 min ago",
+        "2 min ago",
+        "2 h ago",
+        "2 days ago",
+    ]
     assert since_text(at(3), None, now) == "Last record 3 s ago."
     often = "Last record 50 s ago; until then one came every 1.5 s."
     ended = " No new one for so long: the training has ended, rests or stalls."
@@ -328,8 +334,9 @@ def test_how_long_ago_the_last_record_came() -> None:
     assert since_text(at(180), 1.5, now) == often.replace("50 s", "3 min")[:-1] + "." + ended
     seldom = "Last record 10 min ago; until then one came every 5 min."
     assert (since_text(at(600), 300, now), since_text(at(901), 300, now)) == (
-        seldom, seldom.replace("10", "15") + ended
-    )  # fmt: skip
+        seldom,
+        seldom.replace("10", "15") + ended,
+    )
 
 
 def test_of_many_runs_those_with_the_newest_records_are_drawn(tmp_path: Path) -> None:
