@@ -29,7 +29,7 @@ from codec import threads
 from codec.bench import cases, samples
 from codec.bench.samples import Floats, Sample
 from codec.bench.tasks import DECODE, ENCODE, Task, Tools, same
-from codec.quantize import Quantized, dequantize, quantize
+from codec.scheme.quantize import Quantized, dequantize, quantize
 
 PACKAGES = ("torch", "safetensors", "zstandard", "zipnn", "lc_checkpoint")
 HOW = "pip install -r requirements-bench.txt"

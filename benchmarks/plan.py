@@ -33,11 +33,11 @@ import torch
 import torch.distributed.checkpoint as dcp
 
 import codec
-from codec import record as records
 from codec.bench import markdown
+from codec.chain.replay import Walk
 from codec.dcp import ChainWriter
-from codec.source import Entry
-from codec.walk import Walk
+from codec.record import record as records
+from codec.storage.source import Entry
 
 FLOAT = 4  # bytes
 

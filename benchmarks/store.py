@@ -27,8 +27,8 @@ import codec
 import demo_models
 from codec.bench import markdown
 from codec.bench.samples import make
-from codec.track import digest_sums
-from codec.upkeep import unpack
+from codec.chain.upkeep import unpack
+from codec.scheme.track import digest_sums
 
 RUNS = (("lenet5", 2), ("lenet5", 3), ("alexnet", 2), ("alexnet", 3))
 TIMES = 9

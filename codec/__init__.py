@@ -11,10 +11,17 @@
 The scheme: Chen, Liu, Ren, Jin, "On Efficient Constructions of Checkpoints", ICML 2020.
 """
 
+from codec.chain.chain import Chain, Report, restore, verify
+from codec.chain.upkeep import Change, compact, merge
+from codec.saving.checkpointer import Checkpointer
+from codec.saving.recorder import Saved
+from codec.scheme.quantize import Bucket, Buckets, Quantized, dequantize, quantize
+from codec.scheme.stream import Encoded, decode, encode
+from codec.scheme.track import Group, Step, Tracker
+from codec.scheme.warmup import warm_up
+from codec.scheme.workers import set_threads, threads
+
 from .baselines import Full, Replacement, Scar, TopN, apply
-from .chain import Chain, Report, restore, verify
-from .checkpointer import Checkpointer
-from .coding import Encoded, decode, encode
 from .errors import (
     ArchiveError,
     BudgetError,
@@ -47,12 +54,6 @@ from .errors import (
     VersionError,
     WriteError,
 )
-from .quantize import Bucket, Buckets, Quantized, dequantize, quantize
-from .recorder import Saved
-from .track import Group, Step, Tracker
-from .upkeep import Change, compact, merge
-from .warmup import warm_up
-from .workers import set_threads, threads
 
 __all__ = [
     "ArchiveError",

@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from codec.scheme.track import Step, check_array, check_same_layout, same_bits
+from codec.scheme.track import apply as advance
+from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays, layout_of, to_arrays
+
 from .errors import PayloadError, SettingsError
-from .state import Arrays, Layout, TensorSpec, copy_arrays, layout_of, to_arrays
-from .track import Step, check_array, check_same_layout, same_bits
-from .track import apply as advance
 
 
 @dataclass(frozen=True)

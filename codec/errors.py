@@ -32,6 +32,10 @@ LccError
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
+
 
 class LccError(Exception):
     """Base of every error the codec raises on purpose."""
@@ -163,3 +167,14 @@ class SkippedRecordWarning(UserWarning):
 
 class RewoundWarning(UserWarning):
     """A training went back to an earlier step: the records after it were put aside."""
+
+
+_PACKAGE = os.path.dirname(__file__) + os.sep
+
+
+def warn(text: str, kind: type[Warning] = SkippedRecordWarning) -> None:
+    """A warning that points to the nearest line outside of this package."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, kind, stacklevel=level)

@@ -16,10 +16,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 
 import codec
+from codec.caps import short
 from codec.errors import SourceError
-from codec.untrusted import short
+from lcviz.lab.foreign import Tensors
 
-from .lab.foreign import Tensors
 from .shelf import Place
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from codec.source import Entry
-from codec.untrusted import typed
+from codec.caps import typed
+from codec.storage.source import Entry
 
 _SETTINGS = ("bits", "budget", "scope", "coder")
 _SIZES = ("float32", "records", "archive")

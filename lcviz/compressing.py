@@ -11,16 +11,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import codec
-from codec.checkpointer import Front
 from codec.errors import SourceError
-from codec.policy import Policy
-from codec.state import Arrays, Layout, copy_arrays, to_arrays
+from codec.saving.checkpointer import Front
+from codec.state.policy import Policy
+from codec.state.tensors import Arrays, Layout, copy_arrays, to_arrays
+from lcviz.figures.panel import nbytes_text, plural
+from lcviz.lab.compared import Compared, errors, zipped_nbytes
+from lcviz.lab.progress import Progress
 
 from .brought import Opened
 from .export import Package, check, digest_of, kept_name
-from .figures.panel import nbytes_text, plural
-from .lab.compared import Compared, errors, zipped_nbytes
-from .lab.progress import Progress
 from .receipt import Receipt, of_files
 from .shelf import FullError, Place
 from .snapshot import RunError

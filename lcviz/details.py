@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from .lab.anatomy import Alphabet
+from lcviz.lab.anatomy import Alphabet
 
 RECENT = 8  # steps read back that are kept, for a page looks at one of them many times
 

@@ -7,7 +7,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .lab.killed import Pace, fingerprint
+from lcviz.lab.killed import Pace, fingerprint
+
 from .snapshot import Checkpoint, Kill, Snapshot
 
 

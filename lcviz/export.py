@@ -21,12 +21,12 @@ import numpy as np
 from safetensors.torch import load
 
 import codec
-from codec.files import to_safetensors
-from codec.record import track_digest
-from codec.source import Entry
-from codec.state import Arrays, Layout, is_tensor, layout_of, to_arrays
-from codec.track import digest_sums
-from codec.tree import leaves
+from codec.record.record import track_digest
+from codec.scheme.track import digest_sums
+from codec.state.tensor_files import to_safetensors
+from codec.state.tensors import Arrays, Layout, is_tensor, layout_of, to_arrays
+from codec.state.tree import leaves
+from codec.storage.source import Entry
 
 from .session import Run
 from .snapshot import RunError, Snapshot

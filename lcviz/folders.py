@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import codec
-from codec.source import entry_of
-from codec.steps import by_numbers
+from codec.state.file_steps import by_numbers
+from codec.storage.source import entry_of
 
 SUFFIX = ".lcc"
 DEPTH = 3  # folders below a place, the chain's own among them

@@ -20,8 +20,7 @@ import torch
 
 import codec
 import demo_models
-
-from .lab.progress import Progress
+from lcviz.lab.progress import Progress
 
 IDLE, WAITING, WORKING, DONE, STOPPED, FAILED = (
     "idle",

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from codec import steps
 from codec.errors import SettingsError, SourceError
-from codec.record import MAX_STEP
+from codec.record.record import MAX_STEP
+from codec.state import file_steps as steps
+from lcviz.figures.panel import plural
 
 from .brought import OwnFile
-from .figures.panel import plural
 
 
 def in_order(files: Sequence[OwnFile]) -> tuple[tuple[OwnFile, ...], str]:

@@ -19,14 +19,14 @@ from pathlib import Path, PurePosixPath
 from safetensors import SafetensorError, safe_open
 
 import codec
+from codec.caps import short
 from codec.errors import SourceError
-from codec.files import SUFFIXES, TORCH
-from codec.source import entry_of
-from codec.untrusted import short
+from codec.state.tensor_files import SUFFIXES, TORCH
+from codec.storage.source import entry_of
+from lcviz.figures.panel import nbytes_text
+from lcviz.lab.foreign import Tensors, check_members, check_torch_zip, tensors_of
 
 from .brought import Opened, OwnFile
-from .figures.panel import nbytes_text
-from .lab.foreign import Tensors, check_members, check_torch_zip, tensors_of
 from .ordered import in_order, odd, parts_of_one
 from .reader import Reader
 from .shelf import FullError, Place

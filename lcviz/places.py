@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import codec
-from codec.location import Location, fit_to_show
-from codec.source import entry_of
+from codec.storage.location import Location, fit_to_show
+from codec.storage.source import entry_of
 
 Target = Path | str  # a URL is text
 

@@ -21,9 +21,9 @@ from typing import Any
 import codec
 import demo_models
 from codec.bench.command import machine
+from codec.caps import parsed
 from codec.errors import ForeignRecordError, RecordError
-from codec.metadata import FORMAT
-from codec.untrusted import parsed
+from codec.record.header import FORMAT
 
 from . import claims
 from .export import Package, digest_of

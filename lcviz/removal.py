@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import codec
-from codec.quantize import Codes
-from codec.state import Arrays, copy_arrays
+from codec.scheme.quantize import Codes
+from codec.state.tensors import Arrays, copy_arrays
 from demo_models import Task
+from lcviz.lab.removed import RemovedBuckets, removed_buckets
 
-from .lab.removed import RemovedBuckets, removed_buckets
 from .snapshot import Checkpoint, RunError, States
 
 

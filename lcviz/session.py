@@ -19,12 +19,12 @@ import torch
 
 import codec
 import demo_models
-from codec.quantize import Codes
+from codec.scheme.quantize import Codes
 from demo_models import Task
+from lcviz.lab.removed import RemovedBuckets
 
 from .details import Details
 from .endings import divergence, last_words
-from .lab.removed import RemovedBuckets
 from .living import arrays_of, begun, bury, restarted
 from .newest import Newest
 from .removal import Removal

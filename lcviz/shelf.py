@@ -12,7 +12,8 @@ import threading
 import weakref
 from pathlib import Path
 
-from .figures.panel import nbytes_text
+from lcviz.figures.panel import nbytes_text
+
 from .scratch import Scratch
 
 MOST_BYTES = 2 * 2**30  # of all places together

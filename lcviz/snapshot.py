@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from codec.state import Arrays
-
-from .lab.anatomy import Alphabet
-from .lab.killed import Pace
-from .lab.sizes import Tables
+from codec.state.tensors import Arrays
+from lcviz.lab.anatomy import Alphabet
+from lcviz.lab.killed import Pace
+from lcviz.lab.sizes import Tables
 
 PAUSED, PLAYING, FINISHED, FAILED, CLOSED = "paused", "playing", "finished", "failed", "closed"
 KILLED, RESTORING = "killed", "restoring"

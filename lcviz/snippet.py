@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .lab.candidates import Setting
+from lcviz.lab.candidates import Setting
 
 
 def in_a_loop(setting: Setting) -> str:

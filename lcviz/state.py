@@ -17,9 +17,9 @@ import streamlit as st
 
 import codec
 import demo_models
+from lcviz.figures.inspected import plain
+from lcviz.figures.panel import INK, Panel, inked, minus
 
-from .figures.inspected import plain
-from .figures.panel import INK, Panel, inked, minus
 from .glossary import linked
 from .jobs import Jobs
 from .runs import EXAMPLE_ID, Runs

@@ -6,14 +6,14 @@ import time
 from dataclasses import dataclass
 
 import codec
-from codec.quantize import Codes
-from codec.record import track_digest
-from codec.state import Arrays, copy_arrays
-from codec.track import Tracker, difference, digest_sums
+from codec.record.record import track_digest
+from codec.scheme.quantize import Codes
+from codec.scheme.track import Tracker, difference, digest_sums
+from codec.state.tensors import Arrays, copy_arrays
 from demo_models import Task
+from lcviz.lab.anatomy import dissect, tables
+from lcviz.lab.measures import distance
 
-from .lab.anatomy import dissect, tables
-from .lab.measures import distance
 from .living import arrays_of
 from .snapshot import Checkpoint, States
 

@@ -19,17 +19,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import codec
+from lcviz.lab.heads import Account, Head, Key, account, heads
 
-from .folders import (
-    below,
-    can_be_listed,
-    foreign,
-    is_chain,
-    is_folder,
-    leads_out,
-    linked_records,
-)
-from .lab.heads import Account, Head, Key, account, heads
+from .folders import below, can_be_listed, foreign, is_chain, is_folder, leads_out, linked_records
 from .places import Target, names, place_of, printable, shown
 
 MOST_RUNS = 200

@@ -49,7 +49,7 @@ def test_training_and_codec_commands_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The first command in a process of its own, as written; the others in this one."""
-    from codec.__main__ import main
+    from codec.cli.main import main
 
     (training,) = TRAINING
     run(["-c", training], tmp_path)
@@ -68,7 +68,7 @@ def test_worked_example_lines() -> None:
     import numpy as np
 
     import codec
-    from codec import huffman
+    from codec.scheme import huffman
 
     delta = np.array([0.76, -0.48, 0.2, 0.07, 0.18, 0.49, 0.14, 0.39, 0.82, 0.09], np.float32)
     rows = {line[0]: line for line in README.splitlines() if re.match(r"[EPH]  \w", line)}

@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import huffman
-from ..coding import encode
-from ..quantize import Quantized, quantize
-from ..tables import CODERS
+from codec.scheme import huffman
+from codec.scheme.quantize import Quantized, quantize
+from codec.scheme.stream import encode
+from codec.scheme.tables import CODERS
+
 from . import samples
 from .samples import Floats, Sample
 from .tasks import Copier, Task, Tools, copies, ours

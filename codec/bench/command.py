@@ -17,13 +17,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ..console import OK, say
-from ..errors import SettingsError
-from ..location import local_path
-from ..storage import publish
-from ..tables import CODERS
-from ..warmup import warm_up
-from ..workers import set_threads, threads
+from codec.console import OK, say
+from codec.errors import SettingsError
+from codec.scheme.tables import CODERS
+from codec.scheme.warmup import warm_up
+from codec.scheme.workers import set_threads, threads
+from codec.storage.directory import publish
+from codec.storage.location import local_path
+
 from . import cases, markdown, scaling
 from .cases import ROUNDS
 from .samples import parse_data, parse_sizes

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..quantize import MAX_BITS
+from codec.scheme.quantize import MAX_BITS
 
 NAMES = ("mlp", "lap", "gauss")
 UNITS = {"k": 2**10, "M": 2**20}

@@ -22,10 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from ..tables import CODERS
-from ..track import Tracker
-from ..warmup import warm_up
-from ..workers import set_threads, threads
+from codec.scheme.tables import CODERS
+from codec.scheme.track import Tracker
+from codec.scheme.warmup import warm_up
+from codec.scheme.workers import set_threads, threads
+
 from . import samples
 from .cases import measure, median_ratio
 from .tasks import COPY, ENCODE, IN_PLACE, Copier, copies, ours

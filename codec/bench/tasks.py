@@ -19,9 +19,10 @@ import numpy as np
 from blake3 import blake3
 from numpy.typing import NDArray
 
-from ..coding import digest
-from ..track import Step, Tracker, apply, apply_with_digests
-from ..workers import threads
+from codec.scheme.stream import digest
+from codec.scheme.track import Step, Tracker, apply, apply_with_digests
+from codec.scheme.workers import threads
+
 from .samples import Floats, Sample
 
 COPY_1, COPY = "copy, 1 thread", "copy, all threads"

@@ -21,11 +21,12 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from .. import record as records
-from ..record import Record
-from ..state import Arrays, Layout, TensorSpec, copy_arrays, spec_of, to_arrays
-from ..track import Step, Tracker
-from ..walk import Walk
+from codec.chain.replay import Walk
+from codec.record import record as records
+from codec.record.record import Record
+from codec.scheme.track import Step, Tracker
+from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays, spec_of, to_arrays
+
 from .files import At, BesidePlace
 
 Put = Callable[[Record, bytes], At]

@@ -16,9 +16,9 @@ from torch.distributed.checkpoint.metadata import MetadataIndex
 from torch.distributed.checkpoint.planner import SavePlanner, WriteItem, WriteItemType
 from torch.distributed.tensor import DTensor
 
-from ..errors import SettingsError, StateMismatchError
-from ..policy import EXACT, LOSSY, MODELS, MOMENTS, SKIP, STATISTICS, Policy
-from ..state import LOSSY_DTYPES, TensorSpec, is_unicode, look, shares, spec_of
+from codec.errors import SettingsError, StateMismatchError
+from codec.state.policy import EXACT, LOSSY, MODELS, MOMENTS, SKIP, STATISTICS, Policy
+from codec.state.tensors import LOSSY_DTYPES, TensorSpec, is_unicode, look, shares, spec_of
 
 BYTES = "bytes"  # in the place of offsets, of what is no tensor
 MAX_NBYTES = 2**28  # of the track of one record: a reader rebuilds one at a time

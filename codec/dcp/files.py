@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import record as records
-from ..errors import ChainError, DigestError, MalformedRecordError, ParentError, SettingsError
-from ..location import path_text
-from ..record import Place, Record
-from ..source import Entry
-from ..storage import publish
-from ..untrusted import short
-from ..walk import Walk
+from codec.caps import short
+from codec.chain.replay import Walk
+from codec.errors import ChainError, DigestError, MalformedRecordError, ParentError, SettingsError
+from codec.record import record as records
+from codec.record.record import Place, Record
+from codec.storage.directory import publish
+from codec.storage.location import path_text
+from codec.storage.source import Entry
 
 ROOM = 2**28  # bytes of records in memory on the way to a base; what is beyond is read twice
 DIGITS = 16  # of a digest in a file's name: no two records of a step share one

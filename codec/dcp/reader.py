@@ -22,15 +22,11 @@ from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, LoadPla
 from torch.distributed.tensor import DTensor
 from torch.futures import Future
 
-from ..errors import (
-    ChainError,
-    ChainNotFoundError,
-    MalformedRecordError,
-    RecordError,
-)
-from ..state import Layout, from_arrays
-from ..untrusted import short
-from ..walk import Walk
+from codec.caps import short
+from codec.chain.replay import Walk
+from codec.errors import ChainError, ChainNotFoundError, MalformedRecordError, RecordError
+from codec.state.tensors import Layout, from_arrays
+
 from .bundles import Coding, Held, content, resumed
 from .files import At, check_there, directory, is_of, marks, rebuilt
 from .saving import Kept, told

@@ -19,8 +19,9 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..errors import ChainError, SettingsError, SourceError
-from ..storage import TEMPORARY, publish
+from codec.errors import ChainError, SettingsError, SourceError
+from codec.storage.directory import TEMPORARY, publish
+
 from .files import fsync_directory, is_name, is_of, marks
 from .reader import needed
 

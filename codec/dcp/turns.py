@@ -14,7 +14,7 @@ import time
 
 from torch.distributed.checkpoint import state_dict_saver
 
-from ..errors import LockedError
+from codec.errors import LockedError
 
 PATIENCE = 60.0  # seconds that a staged state may take until its thread has begun
 _SAVE = state_dict_saver._save_state_dict.__code__  # what a thread runs while it saves

@@ -24,10 +24,11 @@ from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
 from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 
-from ..errors import SettingsError, StepOrderError, WriteError
-from ..recorder import check_history
-from ..storage import TEMPORARY
-from ..track import check_settings
+from codec.errors import SettingsError, StepOrderError, WriteError
+from codec.saving.recorder import check_history
+from codec.scheme.track import check_settings
+from codec.storage.directory import TEMPORARY
+
 from .bundles import Coding
 from .chunks import Rules, tied_as
 from .files import directory, fsync_directory, is_name, is_of, is_there, make_directory, marks

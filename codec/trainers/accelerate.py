@@ -22,8 +22,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ..errors import LccError, ParentError, RecordError, StepNotFoundError
-from ..recorder import check_step
+from codec.errors import LccError, ParentError, RecordError, StepNotFoundError
+from codec.saving.recorder import check_step
+
 from . import pointer
 from .models import refuse_parts, sharded, state_of
 from .pointer import TOKEN, Pointer

@@ -16,7 +16,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ..errors import SettingsError
+from codec.errors import SettingsError
+
 from .models import refuse_parts, sharded, state_of
 from .run import Run, check_every
 

@@ -20,8 +20,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..errors import SettingsError, StepNotFoundError
-from ..location import path_text
+from codec.errors import SettingsError, StepNotFoundError
+from codec.storage.location import path_text
+
 from . import pointer
 from .models import refuse_parts, refuse_shards, sharded, state_of
 from .pointer import TOKEN, Pointer

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from ..errors import ShardedError
+from codec.errors import ShardedError
 
 ELSEWHERE = (
     "use codec.dcp.ChainWriter with torch.distributed.checkpoint, where each rank saves its own"

@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import SettingsError, TruncatedRecordError, VersionError, WriteError
-from ..location import path_text
-from ..storage import publish
+from codec.errors import SettingsError, TruncatedRecordError, VersionError, WriteError
+from codec.storage.directory import publish
+from codec.storage.location import path_text
 
 KEY = "lcc checkpoint"
 FORMAT = 1

@@ -23,13 +23,14 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from ..chain import Chain
-from ..checkpointer import Checkpointer
-from ..errors import ChainNotFoundError, LccError, LockedError, SettingsError, StepOrderError
-from ..location import Location
-from ..policy import EXACT
-from ..recorder import Saved
-from ..rewinding import rewind
+from codec.chain.chain import Chain
+from codec.chain.rewind import rewind
+from codec.errors import ChainNotFoundError, LccError, LockedError, SettingsError, StepOrderError
+from codec.saving.checkpointer import Checkpointer
+from codec.saving.recorder import Saved
+from codec.state.policy import EXACT
+from codec.storage.location import Location
+
 from .pointer import TOKEN
 
 _log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from ..state import TINY_ELEMENTS, is_torch, refusal
+from codec.state.tensors import TINY_ELEMENTS, is_torch, refusal
 
 TENSOR = "codec.trainers.tensor"  # key of what takes the place of one
 

@@ -13,15 +13,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from codec.policy import rules
-from codec.track import SCOPES
+from codec.scheme.track import SCOPES
+from codec.state.policy import rules
 from demo_models import DATASETS, MODELS, IncompatibleDataError
-
-from ..lab.intervals import Mean
-from ..lab.kept import Row
-from ..lab.progress import Progress as Tell
-from ..lab.series import Found, Series, Trained
-from ..lab.workload import Workload, workload
+from lcviz.lab.intervals import Mean
+from lcviz.lab.kept import Row
+from lcviz.lab.progress import Progress as Tell
+from lcviz.lab.series import Found, Series, Trained
+from lcviz.lab.workload import Workload, workload
 
 Value = TypeVar("Value")
 MOST_SEEDS = 1000  # every one is a training or more

@@ -9,10 +9,10 @@ from dataclasses import asdict
 from typing import Any
 
 from codec.bench.markdown import table
-from codec.recorder import STAGES
+from codec.saving.recorder import STAGES
+from lcviz.lab.kept import Row
+from lcviz.lab.overhead import NONE, SYNCHRONOUS, round_of
 
-from ..lab.kept import Row
-from ..lab.overhead import NONE, SYNCHRONOUS, round_of
 from .base import (
     TITLES,
     Tell,

@@ -8,12 +8,12 @@ from dataclasses import asdict
 from typing import Any
 
 from codec.bench.markdown import table
+from lcviz.lab.intervals import mean
+from lcviz.lab.kept import Row
+from lcviz.lab.methods import SHARES, Method
+from lcviz.lab.recovery import Endured, Outcome, fail_and_recover, fail_repeatedly
+from lcviz.lab.recovery import Protocol as Failure
 
-from ..lab.intervals import mean
-from ..lab.kept import Row
-from ..lab.methods import SHARES, Method
-from ..lab.recovery import Endured, Outcome, fail_and_recover, fail_repeatedly
-from ..lab.recovery import Protocol as Failure
 from .base import (
     TITLES,
     Tell,

@@ -9,11 +9,11 @@ from dataclasses import asdict
 from typing import Any
 
 from codec.bench.markdown import table
+from lcviz.lab.breakdown import breakdown
+from lcviz.lab.intervals import mean
+from lcviz.lab.kept import Row
+from lcviz.lab.removed import removed_of
 
-from ..lab.breakdown import breakdown
-from ..lab.intervals import mean
-from ..lab.kept import Row
-from ..lab.removed import removed_of
 from .base import (
     TITLES,
     Tell,

@@ -9,15 +9,14 @@ from dataclasses import asdict
 from typing import Any
 
 from codec.bench.markdown import table
-from codec.tables import CODERS
-from codec.track import SCOPES
-
-from ..lab.kept import Row
-from ..lab.methods import SHARES
-from ..lab.progress import part
-from ..lab.recovery import Protocol as Failure
-from ..lab.recovery import fail_and_recover
-from ..lab.tuner import (
+from codec.scheme.tables import CODERS
+from codec.scheme.track import SCOPES
+from lcviz.lab.kept import Row
+from lcviz.lab.methods import SHARES
+from lcviz.lab.progress import part
+from lcviz.lab.recovery import Protocol as Failure
+from lcviz.lab.recovery import fail_and_recover
+from lcviz.lab.tuner import (
     BITS,
     INTERVALS,
     TARGETS,
@@ -28,6 +27,7 @@ from ..lab.tuner import (
     settings,
     tune,
 )
+
 from .base import (
     OWN,
     Tell,

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from ..lab.ab import Saved, Side
+from lcviz.lab.ab import Saved, Side
+
 from .panel import (
     BLUE,
     VERMILION,

@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from ..lab.anatomy import BucketKey, Choice
+from lcviz.lab.anatomy import BucketKey, Choice
+
 from .panel import (
     BLUE,
     CODER_NAMES,

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from ..lab.anatomy import BucketKey, BucketTotal
+from lcviz.lab.anatomy import BucketKey, BucketTotal
+
 from .panel import (
     HATCH,
     SIGN_COLOURS,

@@ -6,8 +6,9 @@ import math
 
 import pandas as pd
 
-from ..lab.ab import Variant
-from ..lab.variants import ByTensor, Cell
+from lcviz.lab.ab import Variant
+from lcviz.lab.variants import ByTensor, Cell
+
 from .panel import CIVIDIS, Option, Panel, base_option
 
 MEASURES = {

@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from ..lab.compared import Compared, TensorError, totals
+from lcviz.lab.compared import Compared, TensorError, totals
+
 from .inspected import plain
 from .panel import (
     BLUE,

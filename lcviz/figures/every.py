@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from ..lab.ab import Saved, Variant
-from ..lab.anatomy import EVERY_BITS
+from lcviz.lab.ab import Saved, Variant
+from lcviz.lab.anatomy import EVERY_BITS
+
 from .panel import (
     BLUE,
     GREEN,

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from ..lab.followed import Followed, Said
+from lcviz.lab.followed import Followed, Said
+
 from .curves import Lines, lines_option
 from .panel import BLUE, VERMILION, Panel, exponent_text, minus, plural
 

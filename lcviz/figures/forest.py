@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from ..lab.lesson import Merge
+from lcviz.lab.lesson import Merge
+
 from .panel import BLUE, GREY, VERMILION, Option, Panel, base_option, plural
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 
 import pandas as pd
 
-from ..lab.tuner import Candidate, Tuned
+from lcviz.lab.tuner import Candidate, Tuned
+
 from .panel import BLUE, GREY, VERMILION, Option, Panel, base_option, percent_text, plural
 
 MOST_REWORK = 25.0  # iterations on the axis: what loses more is not drawn

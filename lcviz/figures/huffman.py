@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from codec import huffman
+from codec.scheme import huffman
+from lcviz.lab.anatomy import Alphabet, BucketKey
+from lcviz.lab.codes import CodeRow, TokenRow
 
-from ..lab.anatomy import Alphabet, BucketKey
-from ..lab.codes import CodeRow, TokenRow
 from .panel import POINTER, Option, Panel, exponent_text, minus, nbytes_text, plural
 from .tree import tree_option
 

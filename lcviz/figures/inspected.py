@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from ..lab.anatomy import BucketKey
-from ..lab.exponents import Moved
-from ..lab.inspection import Facts
-from ..lab.tensors import StepFacts, TensorFacts
+from lcviz.lab.anatomy import BucketKey
+from lcviz.lab.exponents import Moved
+from lcviz.lab.inspection import Facts
+from lcviz.lab.tensors import StepFacts, TensorFacts
+
 from .panel import (
     BLUE,
     CIVIDIS,

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from ..lab.anatomy import BucketKey
+from lcviz.lab.anatomy import BucketKey
+
 from .panel import (
     BLUE,
     GREEN,

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pandas as pd
 
-from ..lab.recovery import Outcome
+from lcviz.lab.recovery import Outcome
+
 from .panel import Panel, enumerated, loss_text, nbytes_text, percent_text, plural
 from .race import Words, race_picture, ways_back
 

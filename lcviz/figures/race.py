@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ..lab.recovery import Outcome
+from lcviz.lab.recovery import Outcome
+
 from .panel import (
     BLUE,
     GREEN,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 import plotly.graph_objects as go
 
-from codec.source import Entry
+from codec.storage.source import Entry
 
 from .panel import BLUE, GREEN, VERMILION, Panel, nbytes_text, plural
 

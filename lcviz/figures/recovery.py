@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from ..lab.rework import Cost
+from lcviz.lab.rework import Cost
+
 from .panel import GREY, Option, Panel, base_option, loss_text, nbytes_text, percent_text
 from .race import STYLES
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from ..lab.anatomy import BucketKey
-from ..lab.removed import Removed, RemovedBuckets
+from lcviz.lab.anatomy import BucketKey
+from lcviz.lab.removed import Removed, RemovedBuckets
+
 from .panel import (
     HATCH,
     SIGN_COLOURS,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ..lab.lesson import Sizes
+from lcviz.lab.lesson import Sizes
+
 from .panel import BLUE, GREEN, GREY, PURPLE, VERMILION, Panel, base_option, minus, percent_text
 
 NAMES = {

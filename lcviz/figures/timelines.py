@@ -8,7 +8,7 @@ from statistics import median
 
 import pandas as pd
 
-from ..lab.timelines import (
+from lcviz.lab.timelines import (
     CHECKS,
     COMMITS,
     ENCODES,
@@ -21,6 +21,7 @@ from ..lab.timelines import (
     Span,
     Timeline,
 )
+
 from .panel import (
     BLUE,
     GREEN,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from codec.huffman import Node
+from codec.scheme.huffman import Node
 
 from .panel import GREY, SIGN_COLOURS, Option, base_option, plural
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 
 import pandas as pd
 
-from ..lab.heads import Account, Keep, Point
-from ..lab.rhythm import grows
-from ..watching import Watched
+from lcviz.lab.heads import Account, Keep, Point
+from lcviz.lab.rhythm import grows
+from lcviz.watching import Watched
+
 from .inspected import plain
 from .panel import (
     BLUE,

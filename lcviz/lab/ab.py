@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codec.state import Arrays, Layout, copy_arrays
-from codec.track import Step
+from codec.scheme.track import Step
+from codec.state.tensors import Arrays, Layout, copy_arrays
 
 from .anatomy import changes, dissect
 from .measures import distance

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import codec
-from codec import huffman
-from codec.quantize import Codes, empty_codes, n_promoted
-from codec.state import Arrays
-from codec.tables import CodeTable
-from codec.track import difference
+from codec.scheme import huffman
+from codec.scheme.quantize import Codes, empty_codes, n_promoted
+from codec.scheme.tables import CodeTable
+from codec.scheme.track import difference
+from codec.state.tensors import Arrays
 
 from .sizes import Sizes, Tables, coded_nbytes, huffman_nbytes, runlength_nbytes
 

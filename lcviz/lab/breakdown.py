@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from codec import huffman
 from codec.errors import SettingsError
+from codec.scheme import huffman
 
 from .anatomy import Alphabet, changes, dissect
 from .series import Series, tracked

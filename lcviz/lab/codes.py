@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from codec import huffman, runlength
+from codec.scheme import huffman, runlength
 
 from .anatomy import Alphabet
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from codec.state import Arrays, Layout
+from codec.state.tensors import Arrays, Layout
 
 from .measures import distance
 

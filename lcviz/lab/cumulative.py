@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codec.quantize import Codes, n_promoted
-from codec.state import Arrays, Layout, copy_arrays
-from codec.track import Tracker
+from codec.scheme.quantize import Codes, n_promoted
+from codec.scheme.track import Tracker
+from codec.state.tensors import Arrays, Layout, copy_arrays
 
 from .ab import Moment
 from .anatomy import EVERY_BITS, Alphabet, BucketTotal, changes, dissect, totals

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 import codec
-from codec.coding import Encoded
-from codec.merged import merged_of
-from codec.record import delta_of
+from codec.record.merged import merged_of
+from codec.record.record import delta_of
+from codec.scheme.stream import Encoded
 
 from .inspection import Read
 from .lesson import BIAS

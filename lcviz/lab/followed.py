@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 import codec
-from codec import huffman, runlength
-from codec.quantize import Codes
-from codec.state import Arrays
-from codec.tables import CodeTable
+from codec.scheme import huffman, runlength
+from codec.scheme.quantize import Codes
+from codec.scheme.tables import CodeTable
+from codec.state.tensors import Arrays
 
 from .anatomy import Alphabet
 from .lesson import bucket_of

@@ -13,10 +13,10 @@ from typing import IO
 
 import numpy as np
 
+from codec.caps import MAX_JSON, MAX_TENSORS, parsed, short, typed
 from codec.errors import ForeignRecordError, RecordError, SourceError
-from codec.files import HEAD, check_torch_file
-from codec.state import CARRIER, is_unicode
-from codec.untrusted import MAX_JSON, MAX_TENSORS, parsed, short, typed
+from codec.state.tensor_files import HEAD, check_torch_file
+from codec.state.tensors import CARRIER, is_unicode
 
 Tensors = Mapping[str, tuple[str, tuple[int, ...]]]  # name -> dtype, shape
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import codec
-from codec import record as records
-from codec.container import peek
+from codec.caps import short, typed
 from codec.errors import ChainError, MalformedRecordError, RecordError, VanishedError
-from codec.merged import steps_of
-from codec.record import PREFIX
-from codec.source import Entry, check_regular
-from codec.untrusted import short, typed
+from codec.record import record as records
+from codec.record.container import peek
+from codec.record.merged import steps_of
+from codec.record.record import PREFIX
+from codec.storage.source import Entry, check_regular
 
 from .inspection import AT_ONCE, Keep, stamps
 from .rhythm import gap

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import codec
-from codec.coding import Encoded
 from codec.errors import ChainError, RecordError, VanishedError
-from codec.merged import merged_of, steps_of
-from codec.record import Record, base_of, delta_of, sent_by
-from codec.source import Entry
-from codec.state import Layout
-from codec.tables import CodeTable
+from codec.record.merged import merged_of, steps_of
+from codec.record.record import Record, base_of, delta_of, sent_by
+from codec.scheme.stream import Encoded
+from codec.scheme.tables import CodeTable
+from codec.state.tensors import Layout
+from codec.storage.source import Entry
 
 AT_ONCE = 20  # records between two looks of whoever waits
 MOST_AGAIN = 20  # records that could not be read are tried again in one look

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import codec
-from codec.record import track_digest
-from codec.state import layout_of, to_arrays
-from codec.track import digest_sums
+from codec.record.record import track_digest
+from codec.scheme.track import digest_sums
+from codec.state.tensors import layout_of, to_arrays
 from demo_models import Training
 
 from .methods import Method

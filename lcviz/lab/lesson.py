@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import codec
-from codec import huffman
-from codec.state import Arrays
+from codec.scheme import huffman
+from codec.state.tensors import Arrays
 
 from .anatomy import Alphabet
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from codec.state import Arrays
-from codec.track import difference
+from codec.scheme.track import difference
+from codec.state.tensors import Arrays
 
 
 def distance(a: Arrays, b: Arrays, names: Iterable[str] | None = None) -> float:

@@ -14,11 +14,11 @@ from typing import Any, Protocol
 import numpy as np
 
 import codec
-from codec.container import seal
-from codec.metadata import DIGEST, FORMAT
-from codec.record import RUN, Place
-from codec.state import Arrays, from_arrays, layout_of
-from codec.tree import Parts, put_together, take_apart
+from codec.record.container import seal
+from codec.record.header import DIGEST, FORMAT
+from codec.record.record import RUN, Place
+from codec.state.tensors import Arrays, from_arrays, layout_of
+from codec.state.tree import Parts, put_together, take_apart
 
 KINDS = ("full", "scar", "topn", "lc")
 SHARES = (0.01, 0.02, 0.05, 0.10)  # of float32

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from codec.errors import BudgetError, SettingsError
-from codec.state import Arrays, Layout, copy_arrays
+from codec.state.tensors import Arrays, Layout, copy_arrays
 
 from .candidates import Candidate, Setting
 from .intervals import mean, upper_bound

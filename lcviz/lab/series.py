@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from codec.chain import Chain
-from codec.checkpointer import Front
+from codec.chain.chain import Chain
 from codec.errors import SettingsError, SourceError
-from codec.files import SUFFIXES, read_state
-from codec.policy import Policy
-from codec.source import entry_of
-from codec.state import LOSSY_DTYPES, TINY_ELEMENTS, Arrays, Layout, copy_arrays, to_arrays
-from codec.steps import by_numbers, steps_of
-from codec.track import Tracker
+from codec.saving.checkpointer import Front
+from codec.scheme.track import Tracker
+from codec.state.file_steps import by_numbers, steps_of
+from codec.state.policy import Policy
+from codec.state.tensor_files import SUFFIXES, read_state
+from codec.state.tensors import LOSSY_DTYPES, TINY_ELEMENTS, Arrays, Layout, copy_arrays, to_arrays
+from codec.storage.source import entry_of
 
 from .workload import Workload
 
@@ -30,7 +30,7 @@ LossOf = Callable[[Arrays], float]
 class Moment:
     """One state of a series.
 
-    arrays: of the layout's tensors, see `codec.state.to_arrays`; they may share memory with what
+    arrays: of the layout's tensors, see `tensors.to_arrays`; they may share memory with what
     made them, so whoever keeps them copies. loss_of: the loss of a state like this one, None
     where nobody can tell. values: what is no tensor, see `codec.tree`.
     """

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import codec
-from codec import huffman
+from codec.scheme import huffman
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import codec
-from codec import runlength
-from codec.coding import Encoded
-from codec.merged import merged_of
-from codec.state import Arrays, TensorSpec
-from codec.track import Group
-from codec.walk import Position
+from codec.chain.replay import Position
+from codec.record.merged import merged_of
+from codec.scheme import runlength
+from codec.scheme.stream import Encoded
+from codec.scheme.track import Group
+from codec.state.tensors import Arrays, TensorSpec
 
 _AS_NUMBERS = ("F64", "F32", "F16", "BF16", "BOOL")
 

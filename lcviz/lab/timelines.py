@@ -19,7 +19,7 @@ from statistics import median
 from typing import Any
 
 import codec
-from codec.recorder import Saved
+from codec.saving.recorder import Saved
 
 from .progress import Progress
 from .workload import Workload

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from codec import edits
-from codec import record as records
-from codec.metadata import DIGEST
-from codec.record import RUN, Place
-from codec.state import Arrays, Layout, copy_arrays
-from codec.track import Step, Tracker
+from codec.record import record as records
+from codec.record.header import DIGEST
+from codec.record.record import RUN, Place
+from codec.scheme.track import Step, Tracker
+from codec.state import edits
+from codec.state.tensors import Arrays, Layout, copy_arrays
 
 
 class Choice(Protocol):

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import codec
-from codec.coding import CODERS
-from codec.state import Arrays, Layout
-from codec.track import SCOPES, Group, difference
+from codec.scheme.stream import CODERS
+from codec.scheme.track import SCOPES, Group, difference
+from codec.state.tensors import Arrays, Layout
 
 from .ab import Follower, Moment, Saved, Variant
 from .anatomy import EVERY_BITS

@@ -13,10 +13,10 @@ from typing import Generic, TypeVar
 
 import streamlit as st
 
-from .. import state
-from ..figures.inspected import plain
-from ..figures.panel import plural
-from ..jobs import ACTIVE, DONE, FAILED, STOPPED, WAITING, CrowdedError, View, Work
+from lcviz import state
+from lcviz.figures.inspected import plain
+from lcviz.figures.panel import plural
+from lcviz.jobs import ACTIVE, DONE, FAILED, STOPPED, WAITING, CrowdedError, View, Work
 
 T = TypeVar("T")
 Key = tuple[Hashable, int]  # an experiment, and how many parts of it

@@ -15,19 +15,19 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 import codec
+from lcviz import compressing, export, state
+from lcviz.brought import Opened, OwnFile
+from lcviz.compressing import Compressed, How
+from lcviz.export import Package
+from lcviz.figures.inspected import plain
+from lcviz.figures.panel import nbytes_text, plural
+from lcviz.jobs import View
+from lcviz.lab.inspection import Catalogue, overview, read_on, stamps
+from lcviz.lab.progress import Progress
+from lcviz.receipt import Receipt, of_archive
+from lcviz.shelf import FullError, Place
+from lcviz.snapshot import RunError
 
-from .. import compressing, export, state
-from ..brought import Opened, OwnFile
-from ..compressing import Compressed, How
-from ..export import Package
-from ..figures.inspected import plain
-from ..figures.panel import nbytes_text, plural
-from ..jobs import View
-from ..lab.inspection import Catalogue, overview, read_on, stamps
-from ..lab.progress import Progress
-from ..receipt import Receipt, of_archive
-from ..shelf import FullError, Place
-from ..snapshot import RunError
 from . import offered
 from .asking import Asking, Words
 from .bringing import opened

@@ -9,14 +9,13 @@ from typing import Any
 import streamlit as st
 
 from codec.errors import LccError, SourceError
-from codec.files import SUFFIXES
-
-from .. import state
-from ..brought import Opened
-from ..figures.inspected import plain
-from ..figures.panel import nbytes_text
-from ..own import MOST_FILES, Named, gathered, open_own
-from ..shelf import FullError, Place
+from codec.state.tensor_files import SUFFIXES
+from lcviz import state
+from lcviz.brought import Opened
+from lcviz.figures.inspected import plain
+from lcviz.figures.panel import nbytes_text
+from lcviz.own import MOST_FILES, Named, gathered, open_own
+from lcviz.shelf import FullError, Place
 
 UPLOAD_MIB = 200  # a file, as server.maxUploadSize, which is what stops larger ones on their way
 MOST_MIB = 500  # of one visitor's uploads together

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from .. import state
-from ..figures.forest import forest_panel
-from ..lab.lesson import merges
+from lcviz import state
+from lcviz.figures.forest import forest_panel
+from lcviz.lab.lesson import merges
 
 PACE = 1.2  # seconds a merge
 _MERGES = (

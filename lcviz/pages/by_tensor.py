@@ -7,14 +7,14 @@ from typing import Any
 import streamlit as st
 
 import codec
+from lcviz import state
+from lcviz.figures.by_tensor import MEASURES, by_tensor_panel, highest
+from lcviz.glossary import explained
+from lcviz.lab.ab import Variant
+from lcviz.lab.variants import ByTensor, by_tensor, columns
+from lcviz.session import Run
+from lcviz.snapshot import Snapshot
 
-from .. import state
-from ..figures.by_tensor import MEASURES, by_tensor_panel, highest
-from ..glossary import explained
-from ..lab.ab import Variant
-from ..lab.variants import ByTensor, by_tensor, columns
-from ..session import Run
-from ..snapshot import Snapshot
 from .following import GONE, Delta, following, held_delta
 from .variants import both
 

@@ -10,12 +10,12 @@ from typing import Any
 import streamlit as st
 
 import codec
+from lcviz import state
+from lcviz.compressing import MOST_ARCHIVE
+from lcviz.figures.inspected import plain
+from lcviz.figures.panel import nbytes_text, plural
+from lcviz.receipt import MOST_BYTES, Receipt, ReceiptError, load, problems
 
-from .. import state
-from ..compressing import MOST_ARCHIVE
-from ..figures.inspected import plain
-from ..figures.panel import nbytes_text, plural
-from ..receipt import MOST_BYTES, Receipt, ReceiptError, load, problems
 from .opening import Source, sentence
 
 MOST_PROBLEMS = 5  # shown

@@ -5,15 +5,15 @@ from __future__ import annotations
 import streamlit as st
 
 import codec
+from lcviz import compressing, state
+from lcviz.compressing import Compressed
+from lcviz.export import Package
+from lcviz.figures.compared import distance_by_step, sizes_by_step, tensors_of_step
+from lcviz.figures.inspected import plain
+from lcviz.figures.panel import CODER_NAMES, nbytes_text, percent_text, plural
+from lcviz.lab.compared import totals
+from lcviz.snapshot import RunError
 
-from .. import compressing, state
-from ..compressing import Compressed
-from ..export import Package
-from ..figures.compared import distance_by_step, sizes_by_step, tensors_of_step
-from ..figures.inspected import plain
-from ..figures.panel import CODER_NAMES, nbytes_text, percent_text, plural
-from ..lab.compared import totals
-from ..snapshot import RunError
 from . import offered
 from .settings import over
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import streamlit as st
 
 import codec
-from codec.state import layout_of
+from codec.state.tensors import layout_of
+from lcviz import state
+from lcviz.figures.ab import ab_distances, ab_sentence, ab_sizes, ab_table
+from lcviz.figures.panel import plural
+from lcviz.glossary import explained
+from lcviz.lab.ab import MOST, Followers, Side
+from lcviz.session import Run
+from lcviz.snapshot import Snapshot
 
-from .. import state
-from ..figures.ab import ab_distances, ab_sentence, ab_sizes, ab_table
-from ..figures.panel import plural
-from ..glossary import explained
-from ..lab.ab import MOST, Followers, Side
-from ..session import Run
-from ..snapshot import Snapshot
 from .following import following, live_loss, loss_of, moments
 from .variants import both
 

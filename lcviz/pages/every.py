@@ -7,15 +7,15 @@ from typing import Any
 import streamlit as st
 
 import codec
+from lcviz import state
+from lcviz.figures.every import every_panel, picked
+from lcviz.figures.panel import inked, nbytes_text, percent_text, plural
+from lcviz.glossary import explained
+from lcviz.lab.ab import Saved, Variant
+from lcviz.lab.variants import every_variant, tried
+from lcviz.session import Run
+from lcviz.snapshot import Snapshot
 
-from .. import state
-from ..figures.every import every_panel, picked
-from ..figures.panel import inked, nbytes_text, percent_text, plural
-from ..glossary import explained
-from ..lab.ab import Saved, Variant
-from ..lab.variants import every_variant, tried
-from ..session import Run
-from ..snapshot import Snapshot
 from .following import GONE, Delta, following, held_delta
 from .variants import both, put
 

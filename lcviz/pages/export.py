@@ -5,12 +5,12 @@ from __future__ import annotations
 import streamlit as st
 
 import codec
+from lcviz import export, state
+from lcviz.export import Package
+from lcviz.receipt import Receipt, of_run
+from lcviz.session import Run
+from lcviz.snapshot import RunError
 
-from .. import export, state
-from ..export import Package
-from ..receipt import Receipt, of_run
-from ..session import Run
-from ..snapshot import RunError
 from . import bring, offered
 from .settings import describe
 

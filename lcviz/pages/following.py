@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import streamlit as st
 import torch
 
-from codec.state import Arrays, Layout, layout_of
+from codec.state.tensors import Arrays, Layout, layout_of
+from lcviz import state
+from lcviz.lab.ab import Moment, replayed
+from lcviz.lab.series import LossOf
+from lcviz.session import Run
+from lcviz.snapshot import CLOSED, PLAYING, Snapshot
 
-from .. import state
-from ..lab.ab import Moment, replayed
-from ..lab.series import LossOf
-from ..session import Run
-from ..snapshot import CLOSED, PLAYING, Snapshot
 from .settings import describe
 
 _LOSS = "tune-live-loss"  # in the session: of which run and step, and what it is

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from ..glossary import GROUPS, TERMS, Term
+from lcviz.glossary import GROUPS, TERMS, Term
 
 
 def page(pages: Mapping[str, StreamlitPage]) -> None:

@@ -6,10 +6,10 @@ import math
 
 import streamlit as st
 
-from .. import state
-from ..figures.panel import loss_text, minus, nbytes_text, percent_text
-from ..lab.measures import lost_iterations
-from ..snapshot import DEAD, Settings, Snapshot
+from lcviz import state
+from lcviz.figures.panel import loss_text, minus, nbytes_text, percent_text
+from lcviz.lab.measures import lost_iterations
+from lcviz.snapshot import DEAD, Settings, Snapshot
 
 
 def headline(snapshot: Snapshot, settings: Settings) -> None:

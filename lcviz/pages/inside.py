@@ -8,16 +8,15 @@ from typing import Any
 
 import streamlit as st
 
-from codec.quantize import Codes
-
-from .. import state
-from ..figures.bits import bit_choices
-from ..figures.buckets import bucket_clicked, bucket_histogram
-from ..figures.huffman import code_panel, token_panel
-from ..figures.panel import CODER_NAMES, Panel, nbytes_text
-from ..figures.removed import removed_bucket_panel
-from ..glossary import explained
-from ..lab.anatomy import (
+from codec.scheme.quantize import Codes
+from lcviz import state
+from lcviz.figures.bits import bit_choices
+from lcviz.figures.buckets import bucket_clicked, bucket_histogram
+from lcviz.figures.huffman import code_panel, token_panel
+from lcviz.figures.panel import CODER_NAMES, Panel, nbytes_text
+from lcviz.figures.removed import removed_bucket_panel
+from lcviz.glossary import explained
+from lcviz.lab.anatomy import (
     EVERY_BITS,
     Alphabet,
     BucketKey,
@@ -28,10 +27,11 @@ from ..lab.anatomy import (
     totals,
     written,
 )
-from ..lab.codes import code_table, token_table
-from ..lab.removed import RemovedBuckets
-from ..session import Run
-from ..snapshot import PLAYING, Checkpoint, RunError, Snapshot
+from lcviz.lab.codes import code_table, token_table
+from lcviz.lab.removed import RemovedBuckets
+from lcviz.session import Run
+from lcviz.snapshot import PLAYING, Checkpoint, RunError, Snapshot
+
 from . import traced
 
 _SELECTED = "buckets-selected"  # in the session: the bars of the histogram that were clicked

@@ -10,15 +10,15 @@ import time
 import streamlit as st
 
 import codec
+from lcviz import state
+from lcviz.figures.inspected import exponents_over_steps, records_table, sizes_over_steps
+from lcviz.figures.panel import CODER_NAMES, nbytes_text, percent_text, plural
+from lcviz.figures.watched import since_text
+from lcviz.glossary import explained
+from lcviz.lab.exponents import moved
+from lcviz.lab.inspection import Keep, Overview, overview
+from lcviz.lab.rhythm import BUSY_SECONDS, gap
 
-from .. import state
-from ..figures.inspected import exponents_over_steps, records_table, sizes_over_steps
-from ..figures.panel import CODER_NAMES, nbytes_text, percent_text, plural
-from ..figures.watched import since_text
-from ..glossary import explained
-from ..lab.exponents import moved
-from ..lab.inspection import Keep, Overview, overview
-from ..lab.rhythm import BUSY_SECONDS, gap
 from . import traced, watched
 from .checking import check_receipt
 from .onestep import one_step

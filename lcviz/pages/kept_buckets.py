@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import streamlit as st
 
 import codec
+from lcviz import state
+from lcviz.figures.kept_buckets import kept_panel, kept_sentence
+from lcviz.figures.panel import exponent_text, loss_text, minus, percent_text, plural
+from lcviz.glossary import explained
+from lcviz.lab.anatomy import BucketKey, rank
+from lcviz.lab.cumulative import Apart, Curve, apart, marks
+from lcviz.session import Run
+from lcviz.snapshot import CLOSED, PLAYING, Snapshot
 
-from .. import state
-from ..figures.kept_buckets import kept_panel, kept_sentence
-from ..figures.panel import exponent_text, loss_text, minus, percent_text, plural
-from ..glossary import explained
-from ..lab.anatomy import BucketKey, rank
-from ..lab.cumulative import Apart, Curve, apart, marks
-from ..session import Run
-from ..snapshot import CLOSED, PLAYING, Snapshot
 from . import traced
 from .following import GONE, about, live_loss, loss_of, newest
 from .settings import SCOPES

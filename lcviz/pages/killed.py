@@ -7,15 +7,16 @@ import math
 
 import streamlit as st
 
-from .. import state
-from ..figures.killed import killed_panel, rework_table, verdict
-from ..figures.panel import enumerated, loss_text, nbytes_text, percent_text, plural
-from ..jobs import View
-from ..lab.killed import SECONDS, Crash, OnDisk, Raced
-from ..lab.progress import Progress
-from ..lab.workload import Workload
-from ..session import Run
-from ..snapshot import DEAD, FAILED, RESTORING, Checkpoint, Kill, RunError, Settings, Snapshot
+from lcviz import state
+from lcviz.figures.killed import killed_panel, rework_table, verdict
+from lcviz.figures.panel import enumerated, loss_text, nbytes_text, percent_text, plural
+from lcviz.jobs import View
+from lcviz.lab.killed import SECONDS, Crash, OnDisk, Raced
+from lcviz.lab.progress import Progress
+from lcviz.lab.workload import Workload
+from lcviz.session import Run
+from lcviz.snapshot import DEAD, FAILED, RESTORING, Checkpoint, Kill, RunError, Settings, Snapshot
+
 from .asking import Asking, Words
 from .recovered import nothing_saved
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from ..glossary import explained
+from lcviz.glossary import explained
+
 from .learn_buckets import delta, exponents, promotion
 from .learn_story import choose_story
 from .learn_words import huffman, restart

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from ..figures.panel import exponent_text, plural
-from ..lab.lesson import fields
+from lcviz.figures.panel import exponent_text, plural
+from lcviz.lab.lesson import fields
+
 from .learn_story import Story
 from .learn_tables import bits_of, bucket_table, number_table, product, text_of
 from .quiz import Quiz

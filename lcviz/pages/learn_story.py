@@ -11,11 +11,11 @@ import numpy as np
 import streamlit as st
 
 import codec
+from lcviz import state
+from lcviz.lab.lesson import Lesson, Number, lesson, lesson_of_run, spread
+from lcviz.session import Run
+from lcviz.snapshot import States
 
-from .. import state
-from ..lab.lesson import Lesson, Number, lesson, lesson_of_run, spread
-from ..session import Run
-from ..snapshot import States
 from .settings import BITS, SCOPES, bits_name
 
 TRACK = "0.5 -0.25 1 0.25 -0.5 0.125 0 -0.75 0.25 0.5"

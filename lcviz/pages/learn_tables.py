@@ -5,8 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from ..figures.panel import exponent_text, minus
-from ..lab.lesson import Number, fields
+from lcviz.figures.panel import exponent_text, minus
+from lcviz.lab.lesson import Number, fields
+
 from .learn_story import Story
 
 ACROSS = 10  # numbers that fit beside one another

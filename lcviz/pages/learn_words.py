@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from .. import state
-from ..figures.panel import plural
-from ..figures.stages import stages_panel
-from ..lab.lesson import Part
+from lcviz import state
+from lcviz.figures.panel import plural
+from lcviz.figures.stages import stages_panel
+from lcviz.lab.lesson import Part
+
 from .building import building
 from .learn_story import Story
 from .learn_tables import number_table, text_of

@@ -13,14 +13,13 @@ import streamlit as st
 
 import codec
 import demo_models
-
-from .. import state
-from ..figures.curves import loss_curve, size_curve
-from ..figures.panel import nbytes_text
-from ..glossary import explained
-from ..lab.candidates import Setting
-from ..session import Run
-from ..snapshot import (
+from lcviz import state
+from lcviz.figures.curves import loss_curve, size_curve
+from lcviz.figures.panel import nbytes_text
+from lcviz.glossary import explained
+from lcviz.lab.candidates import Setting
+from lcviz.session import Run
+from lcviz.snapshot import (
     CLOSED,
     DEAD,
     FAILED,
@@ -33,6 +32,7 @@ from ..snapshot import (
     Settings,
     Snapshot,
 )
+
 from .headline import headline, number
 from .inside import inside
 from .killed import kill_button, killed, pace

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from .. import export, state
-from ..bundle import everything
-from ..export import Package, Restored
-from ..figures.inspected import plain
-from ..figures.panel import nbytes_text, plural
-from ..figures.records import record_sizes
-from ..receipt import Receipt, dumped, rows
-from ..script import NAME, RECEIPT, reproducing
+from lcviz import export, state
+from lcviz.bundle import everything
+from lcviz.export import Package, Restored
+from lcviz.figures.inspected import plain
+from lcviz.figures.panel import nbytes_text, plural
+from lcviz.figures.records import record_sizes
+from lcviz.receipt import Receipt, dumped, rows
+from lcviz.script import NAME, RECEIPT, reproducing
 
 MOST_STEPS = 20_000  # of the slider: a browser keeps every one of them
 _STEP = "export_step"

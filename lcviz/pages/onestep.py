@@ -6,14 +6,14 @@ import numpy as np
 import streamlit as st
 
 import codec
+from lcviz import state
+from lcviz.figures.inspected import STORED, plain, tensor_bars, tensors_table
+from lcviz.figures.panel import minus, plural
+from lcviz.lab.inspection import Overview
+from lcviz.lab.lesson import fields
+from lcviz.lab.tensors import StepFacts, restored
+from lcviz.lab.words import Word, first_words
 
-from .. import state
-from ..figures.inspected import STORED, plain, tensor_bars, tensors_table
-from ..figures.panel import minus, plural
-from ..lab.inspection import Overview
-from ..lab.lesson import fields
-from ..lab.tensors import StepFacts, restored
-from ..lab.words import Word, first_words
 from .opening import Held, Source, reader, sentence
 
 WORDS = 24  # of the bit view

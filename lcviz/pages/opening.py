@@ -17,18 +17,18 @@ from typing import IO, Any, Literal
 import streamlit as st
 
 import codec
+from lcviz import state
+from lcviz.figures.inspected import plain
+from lcviz.figures.panel import nbytes_text
+from lcviz.folders import linked_records
+from lcviz.lab.exponents import Moved
+from lcviz.lab.foreign import check_members
+from lcviz.lab.inspection import AT_ONCE, Catalogue, read_on, stamps
+from lcviz.lab.tensors import StepFacts
+from lcviz.session import Run
+from lcviz.shelf import Place
+from lcviz.watching import Watched
 
-from .. import state
-from ..figures.inspected import plain
-from ..figures.panel import nbytes_text
-from ..folders import linked_records
-from ..lab.exponents import Moved
-from ..lab.foreign import check_members
-from ..lab.inspection import AT_ONCE, Catalogue, read_on, stamps
-from ..lab.tensors import StepFacts
-from ..session import Run
-from ..shelf import Place
-from ..watching import Watched
 from . import watched
 
 UPLOAD_MIB = 200  # as server.maxUploadSize, which is what stops larger ones on their way

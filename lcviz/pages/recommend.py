@@ -5,15 +5,15 @@ from __future__ import annotations
 import streamlit as st
 
 from demo_models import DATASETS, MODELS
+from lcviz import state
+from lcviz.figures.frontier import frontier_panel
+from lcviz.glossary import explained
+from lcviz.jobs import View
+from lcviz.lab.replayed import FAILURES
+from lcviz.lab.sweep import ITERATIONS, Sweep, stamped
+from lcviz.lab.tuner import Candidate, Setting, choose
+from lcviz.lab.workload import workload
 
-from .. import state
-from ..figures.frontier import frontier_panel
-from ..glossary import explained
-from ..jobs import View
-from ..lab.replayed import FAILURES
-from ..lab.sweep import ITERATIONS, Sweep, stamped
-from ..lab.tuner import Candidate, Setting, choose
-from ..lab.workload import workload
 from . import live
 from .asking import Asking, Words
 from .variants import checkpoint_parameters, own_training, training_parameters

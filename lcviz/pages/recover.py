@@ -8,16 +8,16 @@ from collections.abc import Hashable
 import streamlit as st
 
 from demo_models import DATASETS, MODELS
+from lcviz import state
+from lcviz.figures.panel import plural
+from lcviz.glossary import explained
+from lcviz.jobs import Found, View
+from lcviz.lab.methods import SHARES
+from lcviz.lab.recovery import Outcome, Protocol
+from lcviz.lab.rework import Experiment
+from lcviz.lab.timelines import Drill
+from lcviz.lab.workload import workload
 
-from .. import state
-from ..figures.panel import plural
-from ..glossary import explained
-from ..jobs import Found, View
-from ..lab.methods import SHARES
-from ..lab.recovery import Outcome, Protocol
-from ..lab.rework import Experiment
-from ..lab.timelines import Drill
-from ..lab.workload import workload
 from .asking import Asking, Words
 from .recovered import recovered
 from .timelines import timelines

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 import streamlit as st
 
 from demo_models import MODELS
-
-from .. import state
-from ..figures.panel import plural
-from ..figures.race import race_panel
-from ..figures.recovery import restored_table, rework_panel
-from ..lab.recovery import Outcome
-from ..lab.rework import Cost, Experiment, costs, times
+from lcviz import state
+from lcviz.figures.panel import plural
+from lcviz.figures.race import race_panel
+from lcviz.figures.recovery import restored_table, rework_panel
+from lcviz.lab.recovery import Outcome
+from lcviz.lab.rework import Cost, Experiment, costs, times
 
 LOSSES = {"trend": "on the trend", "measured": "as measured"}
 NOTHING = 0.0005  # so near to 1 a distance is that of the beginning: nothing was saved

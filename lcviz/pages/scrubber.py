@@ -6,9 +6,9 @@ import secrets
 
 import streamlit as st
 
-from .. import state
-from ..session import Run
-from ..snapshot import PLAYING, Checkpoint, Snapshot
+from lcviz import state
+from lcviz.session import Run
+from lcviz.snapshot import PLAYING, Checkpoint, Snapshot
 
 _STEP = "step"  # in the URL, while the newest is not followed
 _FOLLOW = "follow"  # in the session: how often the toggle was made, and what it says

@@ -10,10 +10,9 @@ from typing import Any
 import streamlit as st
 
 from demo_models import DATASETS, FOLDER_VARIABLE, MODELS, ModelCard
-
-from .. import state
-from ..figures.panel import CODER_NAMES, plural
-from ..snapshot import Settings
+from lcviz import state
+from lcviz.figures.panel import CODER_NAMES, plural
+from lcviz.snapshot import Settings
 
 BITS = (1, 2, 3, 4, 5, 6, 7, 8, None)
 OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}

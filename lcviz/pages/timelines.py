@@ -8,13 +8,12 @@ from collections.abc import Sequence
 import streamlit as st
 
 from demo_models import MODELS
-
-from .. import state
-from ..figures.panel import nbytes_text, percent_text, plural
-from ..figures.timelines import crash_table, ticks, timelines_panel, ways_table
-from ..glossary import explained
-from ..jobs import Found, View
-from ..lab.timelines import (
+from lcviz import state
+from lcviz.figures.panel import nbytes_text, percent_text, plural
+from lcviz.figures.timelines import crash_table, ticks, timelines_panel, ways_table
+from lcviz.glossary import explained
+from lcviz.jobs import Found, View
+from lcviz.lab.timelines import (
     BESIDE,
     LOOP,
     MERGED,
@@ -25,8 +24,9 @@ from ..lab.timelines import (
     Drill,
     Timeline,
 )
-from ..lab.workload import Workload
-from ..snapshot import Settings
+from lcviz.lab.workload import Workload
+from lcviz.snapshot import Settings
+
 from .asking import Asking, Words
 
 Measured = tuple[Timeline, ...]

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 import streamlit as st
 
-from .. import state
-from ..figures.followed import (
+from lcviz import state
+from lcviz.figures.followed import (
     bucket_text,
     level_text,
     name_text,
@@ -20,11 +20,11 @@ from ..figures.followed import (
     said_text,
     weight_over_steps,
 )
-from ..figures.panel import exponent_text
-from ..lab.anatomy import BucketKey, totals
-from ..lab.followed import Followed, Weight, follow
-from ..session import Run
-from ..snapshot import Checkpoint
+from lcviz.figures.panel import exponent_text
+from lcviz.lab.anatomy import BucketKey, totals
+from lcviz.lab.followed import Followed, Weight, follow
+from lcviz.session import Run
+from lcviz.snapshot import Checkpoint
 
 _WEIGHT, _BUCKET = "weight", "bucket"  # in the URL
 _TENSOR, _INDEX = "following-tensor", "following-index"

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from .. import state
+from lcviz import state
+
 from .by_tensor import tensors
 from .duel import duel
 from .every import every

@@ -5,13 +5,13 @@ from __future__ import annotations
 import streamlit as st
 
 from demo_models import DATASETS, MODELS
+from lcviz import state
+from lcviz.figures.panel import CODER_NAMES
+from lcviz.lab.ab import Variant
+from lcviz.lab.tuner import Setting
+from lcviz.lab.workload import Workload
+from lcviz.snippet import in_a_loop
 
-from .. import state
-from ..figures.panel import CODER_NAMES
-from ..lab.ab import Variant
-from ..lab.tuner import Setting
-from ..lab.workload import Workload
-from ..snippet import in_a_loop
 from .settings import BITS, CODERS, KEEP, OPTIMIZERS, SCOPES, bits_name
 
 DEFAULTS = {"A": Variant(2), "B": Variant(3)}

@@ -15,14 +15,13 @@ from typing import Any
 import streamlit as st
 
 import codec
-
-from .. import state
-from ..arguments import Asked, asked
-from ..figures.inspected import plain
-from ..figures.panel import enumerated, plural
-from ..figures.watched import MEASURES, runs_over_steps, runs_table
-from ..lab.rhythm import BUSY_SECONDS, PATIENCE
-from ..watching import MOST_RUNS, Watch, Watched
+from lcviz import state
+from lcviz.arguments import Asked, asked
+from lcviz.figures.inspected import plain
+from lcviz.figures.panel import enumerated, plural
+from lcviz.figures.watched import MEASURES, runs_over_steps, runs_table
+from lcviz.lab.rhythm import BUSY_SECONDS, PATIENCE
+from lcviz.watching import MOST_RUNS, Watch, Watched
 
 SCRIPT = "app.py"
 ALL, LIVE = "All runs, side by side", "The run on Live"

@@ -81,7 +81,7 @@ def parts_of() -> Callable[[bytes], tuple[dict[str, Any], Arrays]]:
     """The metadata and the arrays of a record."""
 
     def parts(data: bytes) -> tuple[dict[str, Any], Arrays]:
-        from codec.record import load
+        from codec.record.record import load
 
         record = load(data, "parts")
         return record.metadata, record.arrays

@@ -22,8 +22,8 @@ import pytest
 import torch
 
 import codec
-from codec.background import Background
-from codec.shared import PIECE, Line, Memory
+from codec.saving.background import Background
+from codec.saving.channel import PIECE, Line, Memory
 
 Arrays = dict[str, np.ndarray]
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX's sockets")
@@ -242,7 +242,7 @@ def test_errors_are_told_by_the_next_call(tmp_path: Path) -> None:
 
 def test_a_record_error_keeps_its_parts() -> None:
     """It is built again from what it says."""
-    from codec.background import _failed, _rebuilt
+    from codec.saving.background import _failed, _rebuilt
 
     error = _rebuilt(_failed(codec.DigestError("r", "x", "y"), None))
     assert type(error) is codec.DigestError

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import codec
-from codec.state import copy_arrays
+from codec.state.tensors import copy_arrays
 
 
 def state(seed: int) -> dict[str, Any]:

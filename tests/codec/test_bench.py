@@ -15,10 +15,10 @@ import pytest
 
 import codec
 from benchmarks import peers, speed
-from codec import huffman
-from codec.__main__ import main
 from codec.bench import cases, command, markdown, samples, scaling, tasks
 from codec.bench.tasks import ACTIONS, COPY, COPY_1, Copier, RoundTripError, Task
+from codec.cli.main import main
+from codec.scheme import huffman
 
 TINY = "100k"
 CODERS = ("runlength", "huffman")

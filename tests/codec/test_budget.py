@@ -15,12 +15,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import codec
-from codec import budget as budgets
-from codec import coding
-from codec.budget import check_budget
-from codec.coding import Message
-from codec.survivors import packed
-from codec.tables import CODERS, CodeTable, Counts
+from codec.scheme import budget as budgets
+from codec.scheme import stream as coding
+from codec.scheme.budget import check_budget
+from codec.scheme.stream import Message
+from codec.scheme.survivors import packed
+from codec.scheme.tables import CODERS, CodeTable, Counts
 
 F32 = np.float32
 Arrays = dict[str, np.ndarray]

@@ -18,9 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import codec
-from codec import chain, storage
-from codec import record as records
-from codec.track import digest_sums
+from codec.chain import chain
+from codec.record import record as records
+from codec.scheme.track import digest_sums
+from codec.storage import directory as storage
 
 Arrays = dict[str, np.ndarray]
 Change = Callable[[dict[str, Any]], None]

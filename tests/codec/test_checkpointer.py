@@ -18,8 +18,8 @@ import pytest
 import torch
 
 import codec
-from codec import record as records
-from codec import storage
+from codec.record import record as records
+from codec.storage import directory as storage
 
 Arrays = dict[str, np.ndarray]
 

@@ -15,7 +15,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 import codec
-from codec.location import Location
+from codec.storage.location import Location
 
 pytestmark = pytest.mark.usefixtures("forks")
 BOTH = pytest.mark.parametrize("asynchronous", [False, True])

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import codec
-from codec import coding, huffman, kernels, tables, workers
-from codec.coding import CHANGE, LOOK, check_coder
-from codec.survivors import Segments
-from codec.tables import CodeTable
+from codec.scheme import huffman, kernels, tables, workers
+from codec.scheme import stream as coding
+from codec.scheme.stream import CHANGE, LOOK, check_coder
+from codec.scheme.survivors import Segments
+from codec.scheme.tables import CodeTable
 
 UNIT = 2**16
 U8, U32, F32 = np.uint8, np.uint32, np.float32

@@ -25,12 +25,12 @@ from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
 
 import codec
-from codec import record as records
-from codec import storage
-from codec.__main__ import main
+from codec.cli.main import main
 from codec.dcp import ChainReader, ChainWriter, files, needed
 from codec.dcp.chunks import Rules, grouped
 from codec.dcp.files import is_name
+from codec.record import record as records
+from codec.storage import directory as storage
 
 pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is (disabled|unavailable)")
 WEIGHT, HALF, MOMENT = "layer.weight", "layer.half", "exp_avg"

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import codec
-from codec import edits
+from codec.state import edits
 
 MOST = 2**26
 texts = st.text(st.sampled_from('0,1[]{}" .'), max_size=40)

@@ -15,7 +15,7 @@ from safetensors.torch import load as load_torch
 from safetensors.torch import save_file
 
 import codec
-from codec import files
+from codec.state import tensor_files as files
 
 
 class Foreign:

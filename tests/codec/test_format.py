@@ -23,16 +23,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import codec
-from codec import coded as coded_of
-from codec import container as container_of
-from codec import edits, errors, huffman, merged, runlength, tree, untrusted
-from codec import record as records
-from codec.kernels import MAX_CLASSES, MAX_STREAM, UNIT
-from codec.metadata import DIGEST, FORMAT, NEWEST
-from codec.record import Place
-from codec.state import CARRIER
-from codec.tables import CODERS as CODERS_OF_CODEC
-from codec.tables import CodeTable
+from codec import caps as untrusted
+from codec import errors
+from codec.record import alphabets as coded_of
+from codec.record import container as container_of
+from codec.record import merged
+from codec.record import record as records
+from codec.record.header import DIGEST, FORMAT, NEWEST
+from codec.record.record import Place
+from codec.scheme import huffman, runlength
+from codec.scheme.kernels import MAX_CLASSES, MAX_STREAM, UNIT
+from codec.scheme.tables import CODERS as CODERS_OF_CODEC
+from codec.scheme.tables import CodeTable
+from codec.state import edits, tree
+from codec.state.tensors import CARRIER
 
 Arrays = dict[str, np.ndarray]
 TEXT = (Path(codec.__file__).parent / "FORMAT.md").read_text(encoding="utf-8")

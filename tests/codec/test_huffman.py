@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import codec
-from codec import huffman
-from codec.huffman import Node
+from codec.scheme import huffman
+from codec.scheme.huffman import Node
 
 U8 = np.uint8
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 import codec
-from codec import record as records
-from codec.record import Place
-from codec.state import layout_of
-from codec.track import Tracker
+from codec.record import record as records
+from codec.record.record import Place
+from codec.scheme.track import Tracker
+from codec.state.tensors import layout_of
 
 LARGE = 2**31 + 100_003
 

@@ -15,9 +15,9 @@ import torch
 import torch.distributed.checkpoint as dcp
 
 import codec
-from codec.__main__ import main
+from codec.chain.rewind import rewind
+from codec.cli.main import main
 from codec.dcp import ChainReader, ChainWriter, needed
-from codec.rewinding import rewind
 
 STATE = {"w": torch.ones(9)}
 

@@ -17,9 +17,10 @@ from safetensors.numpy import load
 from safetensors.torch import load as load_torch
 
 import codec
-from codec import commands, console
-from codec.__main__ import main
-from codec.storage import remove_unused
+from codec import console
+from codec.cli import commands
+from codec.cli.main import main
+from codec.storage.directory import remove_unused
 
 
 def damage(path: Path) -> None:

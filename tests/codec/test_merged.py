@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import codec
-from codec import merged
-from codec import record as records
-from codec.state import Layout
-from codec.walk import Walk
+from codec.chain.replay import Walk
+from codec.record import merged
+from codec.record import record as records
+from codec.state.tensors import Layout
 
 Arrays = dict[str, np.ndarray]
 Parts = tuple[dict[str, Any], Arrays]

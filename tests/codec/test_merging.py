@@ -12,14 +12,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import codec
-from codec import merged, merging
-from codec.coding import MAX_LEVELS, encode
 from codec.errors import StreamError
-from codec.merged import Layer, Merged, Moment
-from codec.quantize import Quantized
-from codec.record import Place, load, track_digest
-from codec.state import Layout, layout_of
-from codec.track import Group, Step, apply_with_digests, digest_sums
+from codec.record import layers as merging
+from codec.record import merged
+from codec.record.merged import Layer, Merged, Moment
+from codec.record.record import Place, load, track_digest
+from codec.scheme.quantize import Quantized
+from codec.scheme.stream import MAX_LEVELS, encode
+from codec.scheme.track import Group, Step, apply_with_digests, digest_sums
+from codec.state.tensors import Layout, layout_of
 
 Arrays = dict[str, np.ndarray]
 Codes = Sequence[np.ndarray]

@@ -7,7 +7,7 @@ import mmap
 import numpy as np
 import pytest
 
-from codec.pages import Pages
+from codec.scheme.memory import Pages
 
 PAGE = mmap.PAGESIZE
 

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import codec
-from codec.policy import Policy, family
-from codec.quantize import quantize
+from codec.scheme.quantize import quantize
+from codec.state.policy import Policy, family
 
 F32 = np.float32
 

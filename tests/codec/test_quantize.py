@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import codec
-from codec.quantize import Bucket
+from codec.scheme.quantize import Bucket
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 1.5, 2.0**-126, -(2.0**-126), 2.0**-149, 3 * 2.0**-149]
 SPECIAL += [-(2.0**-149), 2.0**-127, 1 - 2.0**-24, 3.4028234663852886e38, -3.4028234663852886e38]

@@ -20,12 +20,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import codec
-from codec import container, huffman, untrusted
-from codec import record as records
-from codec.record import Place
-from codec.state import layout_of, to_arrays
-from codec.tables import CodeTable
-from codec.track import Tracker, digest_sums
+from codec import caps as untrusted
+from codec.record import container
+from codec.record import record as records
+from codec.record.record import Place
+from codec.scheme import huffman
+from codec.scheme.tables import CodeTable
+from codec.scheme.track import Tracker, digest_sums
+from codec.state.tensors import layout_of, to_arrays
 
 Arrays = dict[str, np.ndarray]
 Forge = Callable[[Any, Arrays], bytes]

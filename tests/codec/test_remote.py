@@ -26,10 +26,12 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 import codec
-from codec import ahead, remote, upkeep
-from codec.__main__ import main
-from codec.fencing import WRITER
-from codec.location import Location
+from codec.chain import upkeep
+from codec.cli.main import main
+from codec.storage import read_ahead as ahead
+from codec.storage import remote
+from codec.storage.lease import WRITER
+from codec.storage.location import Location
 
 Arrays = dict[str, np.ndarray]
 URL = "memory://bucket/run.lcc"
@@ -367,7 +369,7 @@ def test_a_base_of_the_writer_before_comes_late(
             checkpoints.close()
     training.check(FLAKY)  # all are there: nothing is removed while something may come
     assert store[f"{late}.unusable"].getvalue() == base.getvalue()
-    monkeypatch.setattr("codec.fencing.LATE", 0)
+    monkeypatch.setattr("codec.storage.lease.LATE", 0)
     with codec.Checkpointer(FLAKY, resume=True, base_every=2, keep_bases=keep_bases) as checkpoints:
         for step in range(110, 116):
             training.save(checkpoints, step)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import codec
-from codec.rewinding import rewind
-from codec.storage import Directory
+from codec.chain.rewind import rewind
+from codec.storage.directory import Directory
 
 Look = Callable[[Path], dict[int, tuple[Any, ...]]]
 

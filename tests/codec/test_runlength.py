@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import codec
-from codec import coding, huffman, runlength, tables
-from codec.tables import CodeTable
+from codec.scheme import huffman, runlength, tables
+from codec.scheme import stream as coding
+from codec.scheme.tables import CodeTable
 
 UNIT = 2**16
 MAX_STREAM = 2**21

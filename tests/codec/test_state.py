@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import codec
-from codec import state as states
+from codec.state import tensors as states
 
 NUMPY = "float64 float32 float16 complex128 complex64 bool "
 NUMPY += "int64 int32 int16 int8 uint64 uint32 uint16 uint8"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import codec
-from codec.steps import by_numbers, mappings, numbered, parts_of_one, steps_of
+from codec.state.file_steps import by_numbers, mappings, numbered, parts_of_one, steps_of
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec import kernels, survivors, workers
-from codec.quantize import Histogram
-from codec.survivors import Segments, Survivors, collected, packed
+from codec.scheme import kernels, survivors, workers
+from codec.scheme.quantize import Histogram
+from codec.scheme.survivors import Segments, Survivors, collected, packed
 
 UNIT = 2**16
 F32, U32 = np.float32, np.uint32

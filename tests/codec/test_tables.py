@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import codec
-from codec import coding, huffman, runlength, tables
-from codec.kernels import MAX_CLASSES
-from codec.survivors import packed
-from codec.tables import CodeTable, Counts
+from codec.scheme import huffman, runlength, tables
+from codec.scheme import stream as coding
+from codec.scheme.kernels import MAX_CLASSES
+from codec.scheme.survivors import packed
+from codec.scheme.tables import CodeTable, Counts
 
 U8 = np.uint8
 FIRST = runlength.FIRST_RUN.tolist()

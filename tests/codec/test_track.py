@@ -15,15 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import codec
-from codec import coding, huffman
-from codec.coding import digest
-from codec.track import (
-    alphabets,
-    apply_with_digests,
-    check_same_layout,
-    digest_sums,
-    look,
-)
+from codec.scheme import huffman
+from codec.scheme import stream as coding
+from codec.scheme.stream import digest
+from codec.scheme.track import alphabets, apply_with_digests, check_same_layout, digest_sums, look
 
 Arrays = dict[str, np.ndarray]
 all_bits = st.sampled_from([None, 1, 2, 3, 4, 5, 6, 7, 8])

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import codec
-from codec.tree import (
+from codec.state.tree import (
     MAX_DEPTH,
     Parts,
     StructureError,

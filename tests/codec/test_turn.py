@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import codec
-from codec.checkpointer import Front
-from codec.turn import Turn
+from codec.saving.checkpointer import Front
+from codec.saving.turn import Turn
 
 pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="needs POSIX's signals and forks"),

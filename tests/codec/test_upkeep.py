@@ -18,9 +18,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import codec
-from codec import container, merged, storage, upkeep
-from codec.source import Entry
-from codec.upkeep import superseded
+from codec.chain import upkeep
+from codec.chain.upkeep import superseded
+from codec.record import container, merged
+from codec.storage import directory as storage
+from codec.storage.source import Entry
 
 Arrays = dict[str, np.ndarray]
 States = Callable[..., list[Arrays]]

@@ -16,11 +16,11 @@ import pytest
 import torch
 
 import codec
-from codec import record as records
-from codec import tree
-from codec.merged import Layer, Moment
-from codec.rewinding import rewind
-from codec.state import CARRIER, Layout, layout_of
+from codec.chain.rewind import rewind
+from codec.record import record as records
+from codec.record.merged import Layer, Moment
+from codec.state import tree
+from codec.state.tensors import CARRIER, Layout, layout_of
 
 Forge = Callable[[Any, Any], bytes]
 Parts = Callable[[bytes], tuple[dict[str, Any], Any]]

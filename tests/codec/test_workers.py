@@ -21,8 +21,8 @@ import pytest
 import torch
 
 import codec
-from codec import workers
-from codec.workers import Scratch, pieces, spread
+from codec.scheme import workers
+from codec.scheme.workers import Scratch, pieces, spread
 
 ROOT = Path(codec.__file__).resolve().parents[1]
 F32 = np.float32

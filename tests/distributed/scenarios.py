@@ -29,8 +29,8 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
 import codec
-from codec import storage
 from codec.dcp import ChainReader, ChainWriter, needed
+from codec.storage import directory as storage
 
 TIMEOUT = timedelta(seconds=600)
 SHAPES = {"even": (16, 6), "uneven": (10, 7), "few": (3, 20), "wide": (6, 33), "grid": (9, 10)}

@@ -15,7 +15,7 @@ import xxhash
 from blake3 import blake3
 
 import codec
-from codec.state import Arrays
+from codec.state.tensors import Arrays
 
 STEPS = 5  # after so many the states begin anew; the shapes change at the third
 WRITING = ("open", "write", "fsync", "link", "unlink", "fchmod", "mkdir", "close", "replace")

@@ -25,7 +25,7 @@ import numpy as np
 from common import MEMORY
 
 import codec
-from codec import record as records
+from codec.record import record as records
 
 NEWEST = 5
 

@@ -32,13 +32,14 @@ import torch
 from common import resealed
 
 import codec
-from codec import container, edits, tree
-from codec import record as records
-from codec.kernels import UNIT
-from codec.metadata import OWN, written
-from codec.state import Arrays, layout_of, to_arrays
-from codec.tables import CodeTable
-from codec.walk import whole as whole_state
+from codec.chain.replay import whole as whole_state
+from codec.record import container
+from codec.record import record as records
+from codec.record.header import OWN, written
+from codec.scheme.kernels import UNIT
+from codec.scheme.tables import CodeTable
+from codec.state import edits, tree
+from codec.state.tensors import Arrays, layout_of, to_arrays
 
 STUCK = 60.0  # seconds for one input
 GUARD = 4096  # float32 on each side of a track

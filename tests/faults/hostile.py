@@ -32,8 +32,8 @@ import numpy as np
 from common import chain_of, resealed
 
 import codec
-from codec import container
-from codec.source import record_name
+from codec.record import container
+from codec.storage.source import record_name
 
 SECONDS, MEGABYTES, PATIENCE = 1.0, 200.0, 300.0
 ADDRESSES = 8 * 2**30  # bytes of address space, so that nothing can take the machine's memory

@@ -39,13 +39,15 @@ import numpy as np
 import xxhash
 
 import codec
-from codec import coding, pages, survivors, workers
-from codec import record as records
-from codec.kernels import UNIT
-from codec.record import Place
-from codec.state import copy_arrays, layout_of, to_arrays
-from codec.track import Tracker, apply, digest_sums
-from codec.workers import Scratch, _crew
+from codec.record import record as records
+from codec.record.record import Place
+from codec.scheme import memory as pages
+from codec.scheme import stream as coding
+from codec.scheme import survivors, workers
+from codec.scheme.kernels import UNIT
+from codec.scheme.track import Tracker, apply, digest_sums
+from codec.scheme.workers import Scratch, _crew
+from codec.state.tensors import copy_arrays, layout_of, to_arrays
 
 KINDS = ("normal", "adam", "equal", "tiny", "wide", "sparse", "nan", "still")
 DTYPES = ("float32", "float16", "mixed", "bfloat16")  # the last one needs torch: not quick

@@ -33,7 +33,8 @@ import numpy as np  # noqa: E402
 from safetensors.numpy import save  # noqa: E402
 
 import codec  # noqa: E402
-from codec import container, huffman, record  # noqa: E402
+from codec.record import container, record  # noqa: E402
+from codec.scheme import huffman  # noqa: E402
 
 PAPER = [0.76, -0.48, 0.2, 0.07, 0.18, 0.49, 0.14, 0.39, 0.82, 0.09]
 

@@ -17,8 +17,8 @@ import pytest
 from safetensors.numpy import load
 
 import codec
-from codec.record import track_digest
-from codec.track import digest_sums
+from codec.record.record import track_digest
+from codec.scheme.track import digest_sums
 from lcviz import export
 from lcviz.lab.anatomy import tables
 from lcviz.session import Run, RunError

@@ -19,8 +19,8 @@ import torch
 
 import codec
 import demo_models
-from codec.record import track_digest
-from codec.track import digest_sums
+from codec.record.record import track_digest
+from codec.scheme.track import digest_sums
 from lcviz import session
 from lcviz.lab.killed import fingerprint
 from lcviz.session import Run, RunError, Settings

@@ -19,10 +19,10 @@ import torch
 from safetensors.numpy import load_file
 
 import codec
-import codec.storage
+import codec.storage.directory
 import demo_models
-from codec.record import header_nbytes
-from codec.state import copy_arrays
+from codec.record.record import header_nbytes
+from codec.state.tensors import copy_arrays
 from demo_models import FOLDER_VARIABLE, Task
 from lcviz import session
 from lcviz.lab.anatomy import choices
@@ -614,7 +614,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    return lambda: monkeypatch.setattr(codec.storage.os, "link", refuse)
+    return lambda: monkeypatch.setattr(codec.storage.directory.os, "link", refuse)
 
 
 def test_a_full_disk_ends_the_run_with_a_sentence(

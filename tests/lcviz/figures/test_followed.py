@@ -9,13 +9,7 @@ from typing import Any
 import pytest
 
 import codec
-from lcviz.figures.followed import (
-    bucket_text,
-    level_text,
-    name_text,
-    said_text,
-    weight_over_steps,
-)
+from lcviz.figures.followed import bucket_text, level_text, name_text, said_text, weight_over_steps
 from lcviz.figures.panel import Panel
 from lcviz.lab.followed import Followed, Said, Weight
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import codec
-from codec import huffman
+from codec.scheme import huffman
 from lcviz.figures.huffman import code_panel, token_panel, token_text
 from lcviz.figures.panel import Panel
 from lcviz.figures.tree import MAX_LEAVES

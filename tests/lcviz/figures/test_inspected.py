@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from codec.source import Entry
+from codec.storage.source import Entry
 from lcviz.figures.inspected import (
     LOST,
     MAX_COLUMNS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from codec.source import Entry
+from codec.storage.source import Entry
 from lcviz.figures.records import AGAIN, NEW, record_sizes
 
 ENTRIES = (

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import codec
-from codec.state import copy_arrays, layout_of
+from codec.state.tensors import copy_arrays, layout_of
 from lcviz.lab import ab
 from lcviz.lab.ab import Follower, Followers, Moment, Variant, replayed
 from lcviz.session import Run

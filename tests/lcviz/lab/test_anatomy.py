@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import codec
-from codec import huffman
-from codec.tables import CODERS
+from codec.scheme import huffman
+from codec.scheme.tables import CODERS
 from lcviz.lab.anatomy import (
     EVERY_BITS,
     choices,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import codec
-from codec import huffman
+from codec.scheme import huffman
 from lcviz.lab.anatomy import Alphabet, dissect
 from lcviz.lab.codes import TokenRow, code_table, token_counts, token_table
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codec.state import layout_of
+from codec.state.tensors import layout_of
 from lcviz.lab.compared import Compared, errors, totals, zipped_nbytes
 
 

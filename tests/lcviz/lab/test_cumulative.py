@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import codec
-from codec.state import layout_of
+from codec.state.tensors import layout_of
 from lcviz.lab.ab import Moment
 from lcviz.lab.cumulative import Apart, Curve, apart, marks, order
 

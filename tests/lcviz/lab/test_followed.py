@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import codec
-from codec.huffman import code_words
-from codec.state import copy_arrays
+from codec.scheme.huffman import code_words
+from codec.state.tensors import copy_arrays
 from lcviz.lab.anatomy import dissect
 from lcviz.lab.followed import Followed, Said, Weight, follow
 from lcviz.lab.words import first_words

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import codec
-from codec import huffman
+from codec.scheme import huffman
 from lcviz.lab.anatomy import dissect
 from lcviz.lab.lesson import Lesson, fields, lesson, lesson_of_run, merges, spread
 

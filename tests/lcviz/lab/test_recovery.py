@@ -12,13 +12,7 @@ import torch
 import codec
 from lcviz.lab.measures import crossing
 from lcviz.lab.methods import Method
-from lcviz.lab.recovery import (
-    Outcome,
-    Protocol,
-    ProtocolError,
-    fail_and_recover,
-    fail_repeatedly,
-)
+from lcviz.lab.recovery import Outcome, Protocol, ProtocolError, fail_and_recover, fail_repeatedly
 from lcviz.lab.workload import workload
 
 METHODS = [

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import codec
-from codec.state import copy_arrays
+from codec.state.tensors import copy_arrays
 from lcviz.lab.series import Found, Trained, tracked
 from lcviz.lab.workload import workload
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import codec
-from codec.merged import merged_of
-from codec.state import TensorSpec
+from codec.record.merged import merged_of
+from codec.state.tensors import TensorSpec
 from lcviz.lab.tensors import StepFacts, numbers, restored, word_bits
 from lcviz.lab.words import first_words
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import codec
-from codec.checkpointer import Front
-from codec.policy import Policy
-from codec.state import to_arrays
+from codec.saving.checkpointer import Front
+from codec.state.policy import Policy
+from codec.state.tensors import to_arrays
 from lcviz.lab.ab import Variant
 from lcviz.lab.unwritten import Unwritten, record_nbytes
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import codec
-from codec.state import layout_of
+from codec.state.tensors import layout_of
 from lcviz.lab.ab import Moment, Variant
 from lcviz.lab.variants import by_tensor, columns, every_variant, tried
 

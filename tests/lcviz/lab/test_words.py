@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import codec
-from codec.tables import CodeTable
+from codec.scheme.tables import CodeTable
 from lcviz.lab.words import Word, first_words
 
 LENGTHS = np.array([3, 1, 2] + 33 * [0] + [3], np.uint8)

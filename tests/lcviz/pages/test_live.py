@@ -807,7 +807,7 @@ def test_a_step_in_which_nothing_changed(
 def test_a_disk_error_is_told(
     live: Callable[..., Any], create: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import codec.storage
+    import codec.storage.directory
 
     run = create()
     page = live(run=run.id).click("step")
@@ -815,7 +815,7 @@ def test_a_disk_error_is_told(
     def refuse(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(codec.storage.os, "link", refuse)
+    monkeypatch.setattr(codec.storage.directory.os, "link", refuse)
     page.click("step")
     assert "No space left on device" in error(page)
     assert page.texts("subheader")[1] == "Inside the checkpoint of step 1"

@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import codec
-from codec.state import layout_of
+from codec.state.tensors import layout_of
 from lcviz import state
 from lcviz.figures.ab import ab_sentence, ab_table
 from lcviz.lab import ab

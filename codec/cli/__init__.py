@@ -1,0 +1,7 @@
+"""The command line: python -m codec.
+
+Read in this order:
+    main      the parser: commands and their options
+    commands  what each command does
+    resume    compress --resume: files that a chain holds already
+"""

@@ -1,0 +1,161 @@
+"""Command line: python -m codec COMMAND …; python -m codec COMMAND --help says more.
+
+RUN is a run.lcc directory or a .lcc.zip, or the URL of one, whose filesystem finds what it needs to
+know in the environment. Exit code 0: all is well; 1: the data is not, or could not
+be written; 2: wrong use; 130: interrupted. With --json there is one JSON object on standard
+output: the answer, or {"error": …}.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from codec import console
+from codec.bench import command as bench
+from codec.bench.scaling import ChildError
+from codec.bench.tasks import RoundTripError
+from codec.console import BAD_DATA, WRONG_USE, Parser
+from codec.errors import LccError, SettingsError, StepNotFoundError, StepOrderError
+from codec.scheme.tables import CODERS
+from codec.scheme.track import SCOPES
+from codec.storage.location import local_path
+
+from . import commands
+from .commands import Command
+
+_file = bench.checked(local_path)  # to write
+EXIT_CODES = {
+    SettingsError: WRONG_USE,
+    StepNotFoundError: WRONG_USE,
+    StepOrderError: WRONG_USE,
+    LccError: BAD_DATA,
+    RoundTripError: BAD_DATA,
+    ChildError: BAD_DATA,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code and never shows a traceback for a user's mistake."""
+
+    def command() -> int:
+        options = _parser().parse_args(arguments)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")  # shown below, also under python -W error
+            warnings.showwarning = lambda message, *_args, **_kw: console.say(str(message))
+            return int(options.command(options))
+
+    return console.run(command, arguments, EXIT_CODES)
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="python -m codec", description="Look into, check, make and keep LC-Checkpoint chains."
+    )
+    sub = parser.add_subparsers(required=True, metavar="COMMAND")
+    for command in (commands.info, commands.verify):
+        _with_run(sub, command)
+
+    own = _with_run(sub, commands.restore)
+    _step_and_output(own, "the .safetensors or .pt file to write")
+
+    own = _with_run(sub, commands.export)
+    _step_and_output(own, "the .safetensors or .pt file to write; with --all a folder")
+    own.add_argument(
+        "--all", choices=("safetensors", "pt"), help="every step, as files of this kind"
+    )
+
+    own = _with_run(sub, commands.merge)
+    own.add_argument("--steps", type=int, default=8, help="deltas of one record (default: 8)")
+    own = _with_run(sub, commands.compact)
+    own.add_argument("--keep", type=int, default=2, help="bases to keep (default: 2)")
+
+    own = _with_run(sub, commands.pack)
+    own.add_argument("-o", "--output", type=_file, required=True, help="the .lcc.zip to write")
+    own = _with_run(sub, commands.unpack)
+    own.add_argument("-o", "--output", required=True, help="a directory without records")
+
+    _compress(_command(sub, commands.compress))
+    own = _command(sub, bench.run)
+    bench.add_arguments(own)
+    return parser
+
+
+def _compress(own: Parser) -> None:
+    own.add_argument(
+        "files",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="a .safetensors or .pt (read with weights_only) each; its step is the last whole "
+        "number that all names have in the same place",
+    )
+    own.add_argument(
+        "--steps",
+        type=_steps,
+        metavar="N,N,…",
+        help="the steps of the files, in their order, instead; or order, for 0, 1, 2…",
+    )
+    own.add_argument("-o", "--output", required=True, metavar="RUN", help="run.lcc")
+    own.add_argument("--json", action="store_true", help="answer as one JSON object")
+    own.add_argument("--bits", type=_bits, default=2, help="1 to 8, or all (default: 2)")
+    own.add_argument(
+        "--budget",
+        type=float,
+        help="instead of bits: the largest delta, as a share of the lossy tensors' float32 size",
+    )
+    own.add_argument("--scope", choices=SCOPES, default="model", help="of one alphabet")
+    own.add_argument("--coder", choices=CODERS, default="runlength")
+    own.add_argument(
+        "--policy",
+        action="append",
+        default=[],
+        metavar="PATTERN=HOW",
+        help="lossy, exact or skip for names like this; may be repeated",
+    )
+    own.add_argument(
+        "--resume",
+        action="store_true",
+        help="continue the chain that is there; files that it has at their steps are skipped, "
+        "others must come after its newest step",
+    )
+
+
+def _command(sub: argparse._SubParsersAction[Parser], command: Command) -> Parser:
+    about = command.__doc__ or ""
+    name = "bench" if command is bench.run else command.__name__
+    own = sub.add_parser(name, help=about.partition("\n")[0], description=about)
+    own.set_defaults(command=command)
+    return own
+
+
+def _with_run(sub: argparse._SubParsersAction[Parser], command: Command) -> Parser:
+    own = _command(sub, command)
+    own.add_argument("run", metavar="RUN", help="run.lcc directory or .lcc.zip, or its URL")
+    own.add_argument("--json", action="store_true", help="answer as one JSON object")
+    return own
+
+
+def _step_and_output(own: Parser, what: str) -> None:
+    own.add_argument("--step", type=int, help="the step (default: the newest)")
+    own.add_argument("-o", "--output", type=_file, required=True, help=what)
+
+
+def _steps(text: str) -> list[int] | str:
+    try:
+        return text if text == "order" else [int(step) for step in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"steps are whole numbers with commas between them, or order; got {text!r}"
+        ) from None
+
+
+def _bits(text: str) -> int | None:
+    return None if text == "all" else int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""What there is to know about a delta that failed its own check, asked while all of it is at hand.
+
+It is never written, and nothing is lost. But the fault may not come back, and much depends on
+whether reading or encoding went wrong, once or always, or the track has changed in memory.
+
+Not done here: the check itself (record), what is saved instead (recorder).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from codec.caps import names_of
+from codec.errors import LccError, TrackDigestError
+from codec.scheme.track import Step, Tracker, digest_sums, look, same_bits
+from codec.state.tensors import Arrays
+
+
+def examined(
+    error: TrackDigestError, tracker: Tracker, meant: Step, read: Step, encode: Callable[[], Step]
+) -> TrackDigestError:
+    """The same error, which also tells what came out the second time.
+
+    tracker: where the delta begins. meant: what was encoded, read: the same from the record's
+    bytes. encode: does it once more. Takes about as long as the save has so far.
+    """
+
+    def decoded() -> Iterable[str]:
+        sums = look(read, tracker.state, tracker.sums)
+        return [*differing(sums, meant.sums or {}), *_differing_arrays(read.exact, meant.exact)]
+
+    def encoded() -> Iterable[str]:
+        again = encode()
+        other = [
+            group.tensors[0].name
+            for group, before in zip(again.groups, meant.groups)
+            if group.encoded.payload.tobytes() != before.encoded.payload.tobytes()
+            or group.encoded.levels.tobytes() != before.encoded.levels.tobytes()
+        ]
+        return [*other, *differing(again.sums or {}, meant.sums or {})]
+
+    answers = (
+        f"decoded again: {_answer(decoded, 'as meant')}",
+        f"encoded again: {_answer(encoded, 'the same')}",
+        f"the track: {_answer(lambda: changed(tracker), 'as it was')}",
+    )
+    found = "; ".join((error.found, *answers))
+    return TrackDigestError(error.where, error.expected, found)
+
+
+def changed(tracker: Tracker) -> list[str]:
+    """Names of tensors of the track that are not what its digests say: nobody could follow it."""
+    return differing(digest_sums(tracker.layout, tracker.state), tracker.sums)
+
+
+def differing(sums: Mapping[str, int], meant: Mapping[str, int]) -> list[str]:
+    """Names of tensors whose digests are not those that were meant."""
+    return [name for name, digest in meant.items() if sums.get(name) != digest]
+
+
+def _differing_arrays(arrays: Arrays, meant: Arrays) -> list[str]:
+    return [n for n, a in meant.items() if n not in arrays or not same_bits(arrays[n], a)]
+
+
+def _answer(ask: Callable[[], Iterable[str]], nothing: str) -> str:
+    try:
+        names = list(ask())
+    except LccError as exc:
+        return f"{type(exc).__name__}: {exc}"[:120]
+    return f"not {nothing}, in {names_of(names, 1)}" if names else nothing

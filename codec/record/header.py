@@ -1,0 +1,113 @@
+"""What a record says of itself: a line of words in its header, and JSON beside its arrays.
+
+    1 delta 29 0b06396b07476057 <parent> <track> 2 model runlength <digest>
+
+Every word has its place and none is in need of escapes, so that a small record stays small. What
+is no plain word, a layout say, stands in the array MORE. See FORMAT.md.
+
+Not done here: whether values are in their range, and what they mean (record, merged).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codec.caps import parsed, short
+from codec.errors import ForeignRecordError, MalformedRecordError, VersionError
+from codec.state.tensors import Arrays
+
+FORMAT = 1  # of most records
+NEWEST = 2  # of those that have an edit or a single number among their values
+MORE = "more"
+DIGEST = 32  # hex digits: damage is noticed, and 2**64 records have no two alike
+PLACE = ("format", "kind", "step", "run", "parent", "track")
+BASE = (*PLACE, "digest")
+SETTINGS = ("keep", "scope", "coder")
+STEPS = (*PLACE, *SETTINGS, "digest")  # delta, merged
+OWN = {*STEPS, "bits", "budget"}  # told by the line alone
+_DECIMAL = re.compile("0|[1-9][0-9]{0,19}")
+_SHARE = re.compile("[0-9.e-]{1,24}")
+
+
+def written(metadata: Mapping[str, Any]) -> tuple[str, Arrays]:
+    """The line, zeros for its digest, and the array of what is no word in it, if there is any."""
+    words = ["-" if metadata[name] is None else f"{metadata[name]}" for name in PLACE]
+    if "scope" in metadata:
+        words += [_keep(metadata), f"{metadata['scope']}", f"{metadata['coder']}"]
+    more = {name: value for name, value in metadata.items() if name not in OWN}
+    text = json.dumps(more, separators=(",", ":")).encode()
+    arrays: Arrays = {MORE: np.frombuffer(text, np.uint8)} if more else {}
+    return " ".join((*words, DIGEST * "0")), arrays
+
+
+def line_of(line: str, where: str) -> dict[str, Any]:
+    """Name -> value of what a line says: format and step integers, bits, budget, run and parent
+    None if there are none, all others text.
+
+    Raises ForeignRecordError for what does not begin as a line, VersionError,
+    MalformedRecordError.
+    """
+    words = line.split(" ")
+    if not _DECIMAL.fullmatch(words[0]):
+        raise ForeignRecordError(where, "metadata that begins with a format", short(words[0]))
+    if words[0] not in (str(FORMAT), str(NEWEST)):
+        found = f"format {words[0]}; update this package"
+        raise VersionError(where, f"format {FORMAT} or {NEWEST}", found)
+    names = BASE if words[1:2] == ["base"] else STEPS
+    if len(words) != len(names):
+        expected = f"{len(names)} words, {' '.join(names)}"
+        raise MalformedRecordError(where, expected, f"{len(words)}")
+    told: dict[str, Any] = dict(zip(names, words))
+    told["format"] = int(words[0])
+    if not _DECIMAL.fullmatch(told["step"]):
+        raise MalformedRecordError(where, "a step in decimal", short(told["step"]))
+    told["step"] = int(told["step"])
+    told |= {name: None for name in ("run", "parent") if told[name] == "-"}
+    if names is STEPS:
+        told |= _kept(told.pop("keep"), where)
+    return told
+
+
+def more_of(array: NDArray[Any] | None, where: str) -> dict[str, Any]:
+    """Name -> value of what the array says. Raises ForeignRecordError, MalformedRecordError."""
+    if array is None:
+        return {}
+    if array.dtype != np.uint8 or array.ndim != 1:
+        found = f"{array.dtype} of {array.ndim} dimensions"
+        raise MalformedRecordError(where, f"{MORE!r} as uint8 of 1 dimension", found)
+    text = array.tobytes()
+    told = parsed(text, where, repr(MORE), MalformedRecordError)
+    if not text.isascii() or not told:
+        found = "nothing" if text.isascii() else "other characters"
+        raise MalformedRecordError(where, f"something in ASCII in {MORE!r}", found)
+    if twice := OWN & told.keys():
+        found = ", ".join(sorted(twice))
+        raise MalformedRecordError(where, f"nothing in {MORE!r} that the line tells", found)
+    return told
+
+
+def _keep(metadata: Mapping[str, Any]) -> str:
+    """How much of a delta is kept: bits, "all" for None, or a budget, which has a point or e."""
+    if metadata["budget"] is not None:
+        return f"{metadata['budget']!r}"
+    return "all" if metadata["bits"] is None else f"{metadata['bits']}"
+
+
+def _kept(word: str, where: str) -> dict[str, Any]:
+    if word == "all":
+        return {"bits": None, "budget": None}
+    if _DECIMAL.fullmatch(word):
+        return {"bits": int(word), "budget": None}
+    try:
+        budget = float(word) if _SHARE.fullmatch(word) else None
+    except ValueError:
+        budget = None
+    if budget is None or repr(budget) != word:
+        raise MalformedRecordError(where, "bits, all, or a budget in its one way", short(word))
+    return {"bits": None, "budget": budget}

@@ -1,0 +1,159 @@
+"""From neighbouring deltas to layers: the codes of several steps as one code an element.
+
+Where a step and the next have few combinations of levels, which is so as long as most are zero,
+one code stands for both and all the runs of zeros between are told once. Deltas join a layer as
+long as that costs no more bytes than to begin a new one.
+
+Not done here: the bytes of a merged record (merged), what is merged when (upkeep).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codec.scheme.quantize import Codes, empty_codes
+from codec.scheme.stream import MAX_LEVELS, Encoded, Message, code, decode, settle
+from codec.scheme.survivors import packed
+from codec.scheme.tables import CodeTable, Counts
+from codec.scheme.track import Group, Step, alphabet_name
+
+from .merged import Layer, Moment
+
+BLOCK = 2**20  # elements looked at together
+# What one layer more takes: `]},{"steps":[` in the place of a comma, and for each of its alphabets
+# a row, with the zeros that fill its last word.
+LAYER_NBYTES, ROW_NBYTES = 12, 8
+
+
+@dataclass(frozen=True)
+class _Alphabet:
+    """The codes of one alphabet in a layer that still grows.
+
+    codes: uint8 or uint16 (n,). levels: float32 (k, m). encoded: both, coded.
+    """
+
+    group: Group
+    codes: Codes
+    levels: NDArray[np.float32]
+    encoded: Encoded
+
+
+def layers_of(deltas: Sequence[tuple[Moment, Step]]) -> tuple[Layer, ...]:
+    """Layers that stand for these deltas of one layout and of equal settings.
+
+    Raises PayloadError for deltas that cannot be decoded.
+    """
+    layers: list[Layer] = []
+    growing = _Growing()
+    sent: dict[str, CodeTable] = {}
+    for moment, step in deltas:
+        after = sent | growing.tables
+        alone = tuple(_alone(group, after.get(name)) for group, name in _named(step))
+        both = None
+        if growing.moments and not growing.non_finite and not step.non_finite:
+            both = _both(growing.alphabets, alone, [sent.get(name) for _, name in _named(step)])
+        if both is not None:
+            growing = replace(growing, alphabets=both, moments=(*growing.moments, moment))
+            continue
+        layers += growing.layers
+        names = tuple(name for _, name in _named(step))
+        growing, sent = _Growing(alone, names, (moment,), step.non_finite), after
+    return (*layers, *growing.layers)
+
+
+@dataclass(frozen=True)
+class _Growing:
+    """A layer that more deltas may join. names: of the alphabets."""
+
+    alphabets: tuple[_Alphabet, ...] = ()
+    names: tuple[str, ...] = ()
+    moments: tuple[Moment, ...] = ()
+    non_finite: tuple[str, ...] = ()
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """It as a layer, if there is anything in it."""
+        groups = tuple(Group(a.group.tensors, a.encoded, None) for a in self.alphabets)
+        return (Layer(groups, self.moments, self.non_finite),) if self.moments else ()
+
+    @property
+    def tables(self) -> dict[str, CodeTable]:
+        """The code tables sent last, once it has been."""
+        told = zip(self.names, (a.encoded.table for a in self.alphabets))
+        return {name: table for name, table in told if table is not None}
+
+
+def _named(step: Step) -> list[tuple[Group, str]]:
+    return [(group, alphabet_name(step.scope, group.tensors)) for group in step.groups]
+
+
+def _alone(group: Group, previous: CodeTable | None) -> _Alphabet:
+    """A delta as the first of a layer. previous: the code table sent last."""
+    q = decode(group.encoded)
+    codes, levels = q.codes.reshape(-1), q.levels.reshape(-1, 1)
+    counts = np.bincount(codes, minlength=len(levels)).astype(np.int64)
+    return _Alphabet(group, codes, levels, _coded(codes, levels, counts, group, previous))
+
+
+def _both(
+    growing: Sequence[_Alphabet], alone: Sequence[_Alphabet], previous: Sequence[CodeTable | None]
+) -> tuple[_Alphabet, ...] | None:
+    """One more delta in a layer; None if there are too many combinations, or it does not pay.
+
+    previous: the code tables sent last before the layer.
+    """
+    both: list[_Alphabet] = []
+    for old, new, table in zip(growing, alone, previous, strict=True):
+        joint = _combined(old, new, table)
+        if joint is None:
+            return None
+        both.append(joint)
+    apart = sum(a.encoded.nbytes for a in (*growing, *alone))
+    apart += LAYER_NBYTES + ROW_NBYTES * len(both)
+    return tuple(both) if sum(a.encoded.nbytes for a in both) <= apart else None
+
+
+def _combined(old: _Alphabet, new: _Alphabet, previous: CodeTable | None) -> _Alphabet | None:
+    k = len(new.levels)
+    pairs = np.zeros(len(old.levels) * k, np.int64)
+    for block in _blocks(old.codes.size):
+        pairs += np.bincount(_pairs(old, new, block), minlength=pairs.size)
+    found = np.flatnonzero(pairs[1:]) + 1
+    if found.size >= MAX_LEVELS:
+        return None
+    found = found[np.argsort(-pairs[found], kind="stable")]
+    code_of = np.zeros(pairs.size, np.uint16)
+    code_of[found] = np.arange(1, found.size + 1)
+    codes = empty_codes(old.codes.size, found.size + 1)
+    for block in _blocks(codes.size):
+        codes[block] = code_of[_pairs(old, new, block)]
+    rows = np.concatenate(([0], found))
+    levels = np.hstack((old.levels[rows // k], new.levels[rows % k]))
+    encoded = _coded(codes, levels, pairs[rows], old.group, previous)
+    return _Alphabet(old.group, codes, levels, encoded)
+
+
+def _pairs(old: _Alphabet, new: _Alphabet, block: slice) -> NDArray[np.int64]:
+    return old.codes[block].astype(np.int64) * len(new.levels) + new.codes[block]
+
+
+def _blocks(n: int) -> list[slice]:
+    return [slice(begin, min(begin + BLOCK, n)) for begin in range(0, n, BLOCK)]
+
+
+def _coded(
+    codes: Codes,
+    levels: NDArray[np.float32],
+    counts: NDArray[np.int64],
+    group: Group,
+    previous: CodeTable | None,
+) -> Encoded:
+    e = group.encoded
+    with packed(codes) as survivors:
+        units, tokens = settle(survivors, None, counts, e.coder)
+        message = Message(survivors, units, Counts(counts, tokens), levels, e.shape, e.bits)
+        return code(message, e.coder, previous)[0]

@@ -1,0 +1,246 @@
+"""Several deltas in one record, which still restores every one of their steps to the last bit.
+
+Float addition is not associative, so levels are never summed: an element's code stands for the
+levels of all the deltas, and whoever restores adds them one after the other, in one pass over
+memory. Most elements have none but zeros. A *layer* is as many neighbouring deltas as are coded
+together; a record holds one layer or several. See FORMAT.md.
+
+Not done here: which deltas become a layer (merging), single deltas (record).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from codec.caps import short, typed
+from codec.errors import InputError, MalformedRecordError, PayloadError
+from codec.scheme.tables import CodeTable
+from codec.scheme.track import Group, Step, check_settings
+from codec.state import edits
+from codec.state.tensors import Arrays, Layout
+
+from .alphabets import ARRAY, Coded, join
+from .container import seal
+from .record import (
+    MAX_STEP,
+    PREFIX,
+    SENT,
+    Place,
+    Record,
+    as_track,
+    check_exact,
+    format_of,
+    named,
+    names_in,
+    read_values,
+    sent_arrays,
+    sent_by,
+    values_array,
+)
+
+MAX_STEPS = 4096  # of a record: a decoder keeps 1,024 levels for each of them
+_NUMBER = "(0|[1-9][0-9]{0,3})"
+_EXACT = re.compile(f"{re.escape(PREFIX)}{_NUMBER}/(.*)", re.DOTALL)
+_VALUES = re.compile(f"values/{_NUMBER}")
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One step of a merged record.
+
+    track: digest after it. exact, values: what is stored beside the codes and has changed in it,
+    as in `Step`.
+    """
+
+    step: int
+    track: str
+    exact: Arrays
+    values: Mapping[int, str]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Neighbouring steps, coded together.
+
+    groups: their encodings have a column of levels for each of the moments. non_finite: as in
+    `Step`; such a step is a layer of its own.
+    """
+
+    groups: tuple[Group, ...]
+    moments: tuple[Moment, ...]
+    non_finite: tuple[str, ...]
+
+    def part(self, begin: int, end: int, settings: Step) -> Step:
+        """What leads from before moment ``begin`` to before moment ``end``, as one step."""
+        groups = tuple(
+            replace(g, encoded=replace(g.encoded, levels=g.encoded.levels[:, begin:end]))
+            for g in self.groups
+        )
+        exact: Arrays = {}
+        changes: dict[int, list[str]] = {}
+        for moment in self.moments[begin:end]:
+            exact |= moment.exact
+            for number, change in moment.values.items():
+                changes.setdefault(number, []).append(change)
+        values = {number: edits.composed(own) for number, own in changes.items()}
+        return replace(
+            settings, groups=groups, exact=exact, values=values, non_finite=self.non_finite
+        )
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What a merged record holds.
+
+    settings: a step without content, for bits, scope, coder and budget. sent: the code tables
+    that the next delta may use again.
+    """
+
+    layers: tuple[Layer, ...]
+    settings: Step
+    sent: Mapping[str, CodeTable]
+
+    @property
+    def moments(self) -> tuple[Moment, ...]:
+        """Of all layers."""
+        return tuple(m for layer in self.layers for m in layer.moments)
+
+    def parts(self, step: int | None = None) -> list[tuple[Moment, Step]]:
+        """The fewest steps that lead to ``step`` (None: the last), each with where it ends."""
+        found = []
+        for layer in self.layers:
+            inside = [i for i, m in enumerate(layer.moments, 1) if step is None or m.step <= step]
+            if inside:
+                part = layer.part(0, inside[-1], self.settings)
+                found.append((layer.moments[inside[-1] - 1], part))
+        return found
+
+    def every(self) -> list[tuple[Moment, Step]]:
+        """One step for each moment."""
+        return [
+            (moment, layer.part(i, i + 1, self.settings))
+            for layer in self.layers
+            for i, moment in enumerate(layer.moments)
+        ]
+
+
+def dump(place: Place, merged: Merged) -> bytes:
+    """A merged record. place.step: that of the last moment."""
+    sent, told = sent_arrays(merged.sent)
+    settings = merged.settings
+    arrays = join([group for layer in merged.layers for group in layer.groups]) | sent
+    for i, moment in enumerate(merged.moments):
+        arrays |= {f"{PREFIX}{i}/{name}": array for name, array in moment.exact.items()}
+        arrays |= values_array(moment.values, f"values/{i}")
+    metadata = {
+        "format": format_of(arrays),
+        "kind": "merged",
+        **place.metadata(),
+        "track": merged.moments[-1].track,
+        "bits": settings.bits,
+        "budget": settings.budget,
+        "scope": settings.scope,
+        "coder": settings.coder,
+        "layers": [
+            {
+                "steps": [[moment.step, moment.track] for moment in layer.moments],
+                **named(layer.non_finite),
+            }
+            for layer in merged.layers
+        ],
+        **told,
+    }
+    return seal(metadata, arrays)
+
+
+def steps_of(record: Record) -> tuple[int, ...]:
+    """The steps of a merged record, rising. Raises MalformedRecordError."""
+    return tuple(tracks_of(record))
+
+
+def tracks_of(record: Record) -> dict[int, str]:
+    """Step -> track, of every step that any record tells of. Raises MalformedRecordError."""
+    if record.kind != "merged":
+        return {record.step: record.track}
+    return {step: track for steps, _ in _told(record) for step, track in steps}
+
+
+def merged_of(record: Record, layout: Layout) -> Merged:
+    """What a merged record holds. layout: that of the chain's base.
+
+    Raises MalformedRecordError if arrays and layout do not fit. Whether the streams decode
+    shows when a step is applied.
+    """
+    where, meta, arrays = record.where, record.metadata, record.arrays
+    told = _told(record)
+    try:
+        settings = Step((), {}, (), meta["bits"], meta["scope"], meta["coder"], meta["budget"])
+        check_settings(settings.bits, settings.scope, settings.coder, settings.budget)
+    except InputError as exc:
+        raise MalformedRecordError(where, "settings within their range", short(exc)) from exc
+    lossy = {t.name for t in layout.tensors if t.lossy}
+    whole = [names for steps, names in told for _ in steps]  # of each moment
+    exact: list[Arrays] = [{} for _ in whole]
+    values: list[dict[int, str]] = [{} for _ in whole]
+    specs = {t.name: t for t in layout.tensors}
+    try:
+        for name, array in arrays.items():
+            if name in (ARRAY, SENT):
+                continue
+            if found := _EXACT.fullmatch(name):
+                i, own = int(found[1]), found[2]
+                if i >= len(whole) or own not in specs or (own in lossy and own not in whole[i]):
+                    raise PayloadError(f"an array {short(name)}")
+                check_exact(array, specs[own], where)
+                exact[i][own] = array
+            elif (found := _VALUES.fullmatch(name)) and int(found[1]) < len(whole):
+                values[int(found[1])] = read_values(array)
+            else:
+                raise PayloadError(f"an array {short(name)}")
+        for i, names in enumerate(whole):
+            if not set(names) <= lossy & set(exact[i]) or len(set(names)) != len(names):
+                raise PayloadError(f"no array of {short(names)}, which is not finite")
+        coded = Coded(arrays.get(ARRAY), settings.bits, settings.scope, settings.coder)
+        layers, first = [], 0
+        tables: dict[str, CodeTable] = {}
+        for steps, names in told:
+            moments = tuple(
+                Moment(step, track, exact[i], values[i])
+                for i, (step, track) in enumerate(steps, first)
+            )
+            groups = tuple(coded.groups(layout, names, tables, len(steps)))
+            tables |= replace(settings, groups=groups).tables
+            layers.append(Layer(groups, moments, names))
+            first += len(steps)
+        coded.finish()
+    except PayloadError as exc:
+        raise MalformedRecordError(where, "layers that decode", short(exc)) from exc
+    return Merged(tuple(layers), settings, sent_by(record))
+
+
+def _told(record: Record) -> list[tuple[list[tuple[int, str]], tuple[str, ...]]]:
+    """Steps with their tracks, and names in non_finite, of each layer: checked."""
+    found = []
+    last, total = -1, 0
+    try:
+        for layer in typed(record.metadata["layers"], list):
+            steps = [
+                (typed(step, int), as_track(track)) for step, track in typed(layer["steps"], list)
+            ]
+            names = names_in(layer)
+            total += len(steps)
+            if not steps or total > MAX_STEPS or (names and len(steps) > 1):
+                raise ValueError(f"a layer of {len(steps)} steps")
+            for step, _ in steps:
+                if not last < step <= MAX_STEP:
+                    raise ValueError(f"step {short(step)} after {last}")
+                last = step
+            found.append((steps, names))
+        if last != record.step or found[-1][0][-1][1] != record.track:
+            raise ValueError(f"layers that end at step {last}")
+    except (KeyError, TypeError, ValueError) as exc:
+        expected = "layers of rising steps and their tracks"
+        raise MalformedRecordError(record.where, expected, short(exc)) from exc
+    return found

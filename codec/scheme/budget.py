@@ -1,0 +1,240 @@
+"""Budget mode: as many buckets as fit into a share of the bytes that the lossy tensors have.
+
+A budget pays for what is lossy: the record's header, code tables, levels and code words. Tensors
+that are stored exactly come on top of it, since no setting could make them smaller.
+
+How many bytes a number of buckets takes at most is known once their tokens are counted, and
+roughly from the histogram: Shannon's bound, which runs of zeros may undercut. So the search begins
+with too many buckets and goes down until the size fits. Where that leaves much of the budget
+unused, the next bucket is kept in part, its largest values first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from codec.caps import names_of
+from codec.errors import BudgetError, SettingsError
+from codec.state.tensors import Layout, TensorSpec
+
+from . import huffman, tables
+from .quantize import Buckets, Histogram
+from .stream import Message, needs_no_bits, settle
+from .survivors import Collected, Survivors
+from .tables import CodeTable, Counts
+
+BEST = 0.1  # of the estimate: no coder is hoped to need less
+HOPE = 0.8  # fewer buckets may leave longer runs, and need less than the ratio just seen
+FULL = 0.75  # of the room: what fills so much of it is large enough
+PASSES = 12  # at most, to find a part of a bucket that does
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Survivors settled on as many buckets as fit.
+
+    nbytes: what they take at most; where nothing fits, what the largest value alone would take.
+    """
+
+    survivors: Survivors
+    units: int
+    counts: Counts
+    buckets: Buckets
+    nbytes: int
+
+    def message(self, shape: tuple[int, ...]) -> Message:
+        """Ready to be coded."""
+        levels = self.buckets.levels
+        return Message(self.survivors, self.units, self.counts, levels, shape, None)
+
+
+@dataclass
+class Budget:
+    """What one record may take, shared out among its alphabets as they are coded.
+
+    share: of the float32 bytes of all lossy tensors. header: bytes of the record's header.
+    Small alphabets come first (`order`). Each has its share of what is left, and may take more if
+    its smallest change needs it: a bias would never get a level otherwise.
+    """
+
+    share: float
+    layout: Layout
+    coder: str
+    header: int
+    _spent: int = field(init=False)
+    _elements: int = field(init=False)  # of the model's tensors that are not coded yet
+    _outside: dict[str, int] = field(default_factory=dict, init=False)  # alphabet -> bytes
+    _lacking: dict[str, int] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._spent = self.header
+        self._elements = sum(t.size for t in self.layout.tensors if t.lossy and not t.family)
+
+    @property
+    def nbytes(self) -> float:
+        """Bytes that the record may take, tensors stored exactly not counted."""
+        return self.share * self.layout.lossy_nbytes
+
+    @staticmethod
+    def order(tensors: Sequence[TensorSpec]) -> tuple[bool, int]:
+        """Sort key: alphabets outside the model, whose buckets are all kept, then small ones."""
+        return not tensors[0].family, sum(t.size for t in tensors)
+
+    def room(self, tensors: Sequence[TensorSpec]) -> tuple[float, float]:
+        """Bytes that are an alphabet's share, and bytes that are there at all."""
+        left = max(self.nbytes - self._spent, 0.0)
+        n = sum(t.size for t in tensors)
+        return left * n / max(self._elements, n), left
+
+    def spend(self, tensors: Sequence[TensorSpec], nbytes: int) -> None:
+        """An alphabet has taken so many bytes."""
+        self._spent += nbytes
+        if tensors[0].family:
+            self._outside[tensors[0].name] = nbytes
+        else:
+            self._elements -= sum(t.size for t in tensors)
+
+    def lacks(self, tensors: Sequence[TensorSpec], nbytes: int) -> None:
+        """Tensors have changed, and there was no room for the nbytes that say the least of it."""
+        self._lacking |= {t.name: 0 for t in tensors} | {tensors[0].name: nbytes}
+
+    def check(self) -> None:
+        """Raise BudgetError if tensors that have changed would get nothing, or those outside the
+        model take more than there is."""
+        too_much = self._outside and self._spent > self.nbytes
+        if not self._lacking and not too_much:
+            return
+        needed = self._spent + sum(self._lacking.values())
+        parts = [f"the header takes {self.header:,}"]
+        if self._outside:
+            taken = f"{sum(self._outside.values()):,}"
+            parts.append(f"the lossy tensors outside the model ({names_of(self._outside)}) {taken}")
+        if self._lacking:
+            least = sum(self._lacking.values())
+            parts.append(f"the smallest change of {names_of(self._lacking)} would take {least:,}")
+        raise BudgetError(
+            f"a budget of {100 * self.share:g} % of the lossy tensors' "
+            f"{self.layout.lossy_nbytes:,} bytes is {int(self.nbytes):,} bytes, which is too "
+            f"small: {', '.join(parts)}. {self._advice(needed)}"
+        )
+
+    def _advice(self, needed: int) -> str:
+        share = 1.25 * needed / max(self.layout.lossy_nbytes, 1)  # other steps need more
+        digits = 2 - math.ceil(math.log10(share))
+        enough = math.ceil(share * 10**digits) / 10**digits  # two digits, rounded up
+        ways = [f"pass budget={enough:g} or more"] if enough < 1 else []
+        ways.append("pass bits instead of a budget")
+        if self.coder == "huffman":
+            ways.append("pass coder='runlength', for plain Huffman takes at least a bit a value")
+        if self._outside:
+            ways.append("store what is outside the model exactly (policy 'exact')")
+        text = ", or ".join(ways)
+        return text[0].upper() + text[1:]
+
+
+def check_budget(budget: float) -> float:
+    """The budget as a float. Raises SettingsError unless it lies above 0 and at most at 1."""
+    numbers = int | float | np.integer | np.floating
+    number = isinstance(budget, numbers) and not isinstance(budget, bool)
+    if not number or not 0 < budget <= 1:
+        raise SettingsError(
+            "budget is a share of the lossy tensors' float32 size, above 0 and at most 1; got "
+            f"{budget!r}"
+        )
+    return float(budget)
+
+
+def fit(
+    found: Collected, coder: str, previous: CodeTable | None, room: float, most: float
+) -> Fitted:
+    """Keep as many buckets as `room` bytes hold, and the largest values of the next one.
+
+    found: all bins of a delta. previous: the table sent last. most: bytes that the fewest values
+    may take if the room holds none.
+    """
+
+    def settled(room: float, magnitude: int = 1, n: int | None = None) -> tuple[Fitted, bool]:
+        part = found.at_least(magnitude, n)
+        fitted = _buckets(part.survivors, part.histogram, coder, previous, room)
+        return fitted, len(fitted.buckets) == len(part.histogram.buckets())
+
+    every = found.histogram.buckets()
+    whole = _buckets(found.survivors, found.histogram, coder, previous, room)
+    kept = len(whole.buckets)
+    if kept == len(every) or whole.nbytes >= FULL * room > 0:
+        return whole
+    ends = np.abs(np.array([every[kept].min, every[kept].max], np.float32)).view(np.uint32)
+    part, magnitude = None, 0
+    # From which magnitude on? By bisection, with a pass over the delta each. Seldom many, for whole
+    # buckets nearly use up most budgets.
+    low, high = int(ends.min()), int(ends.max())
+    for _ in range(PASSES):
+        middle = (low + high) // 2
+        fitted, fits = settled(room, middle)
+        if fits:
+            part, magnitude, high = fitted, middle, middle
+        else:
+            low = middle + 1
+        if low >= high + (not fits) or (fits and fitted.nbytes >= FULL * room):
+            break
+    if part and part.nbytes > whole.nbytes:
+        return settled(room, magnitude)[0]
+    if kept:
+        return settled(room)[0]
+    # Too many have the largest magnitude of all: the first of them.
+    largest = int(found.histogram.high.max())
+    least = settled(math.inf, largest, 1)[0].nbytes
+    if least > most:
+        return replace(settled(0.0, largest, 1)[0], nbytes=least)
+    n, end = 1, int(found.at_least(largest).histogram.count.sum())
+    while n < end:
+        middle = (n + end + 1) // 2
+        n, end = (middle, end) if settled(room, largest, middle)[1] else (n, middle - 1)
+    return settled(max(room, least), largest, n)[0]
+
+
+def _buckets(
+    survivors: Survivors,
+    histogram: Histogram,
+    coder: str,
+    previous: CodeTable | None,
+    room: float,
+) -> Fitted:
+    every = histogram.buckets()
+    n = survivors.n
+    estimates = np.array([_estimate(every, k, n) for k in range(len(every) + 1)])
+    final, keep, ratio = histogram.final(every), len(every), BEST
+    while True:
+        fitting = np.flatnonzero(ratio * estimates[: keep + 1] <= room)
+        keep = max(int(fitting[-1]) if fitting.size else 0, keep // 2)  # no leap past what fits
+        buckets = every.keeping(keep)
+        counts = buckets.counts(n)
+        final = np.where(final <= keep, final, 0).astype(np.uint16)
+        units, tokens = settle(survivors, final, counts, coder)
+        exact = _nbytes(survivors, units, Counts(counts, tokens), previous)
+        if exact <= room or keep == 0:
+            kept = Counts(counts, tokens)
+            return Fitted(survivors, units, kept, buckets.first(keep), exact)
+        ratio = max(ratio, HOPE * exact / estimates[keep])
+        keep -= 1
+        final = np.arange(final.size, dtype=np.uint16)  # the survivors' codes are levels now
+
+
+def _estimate(every: Buckets, keep: int, n: int) -> float:
+    counts = every.keeping(keep).counts(n)
+    return huffman.entropy(counts) / 8 + 4 * keep
+
+
+def _nbytes(survivors: Survivors, units: int, counts: Counts, previous: CodeTable | None) -> int:
+    levels = 4 * (counts.codes.size - 1)
+    if needs_no_bits(counts.codes):
+        return levels
+    streams = -(-survivors.units // units)
+    choice = tables.choose(counts, previous, streams)
+    words = (choice.bits + 31) // 32 + streams - 1  # at most: every stream ends with a word
+    table = 0 if choice.cached else choice.table.packed.size
+    return 4 * (words + streams) + table + levels

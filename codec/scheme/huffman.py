@@ -1,0 +1,169 @@
+"""Stage three of LC-Checkpoint: a canonical Huffman code over the levels (H).
+
+A canonical code is fixed by its code lengths alone: words of one length are consecutive
+numbers in symbol order, and shorter words come first (the rule of RFC 1951, 3.2.2). So the
+table on disk is one byte a level. Among equally short codes the lengths are made
+deterministic: on equal counts the symbol of larger index, that is of smaller magnitude, gets
+the longer word.
+
+A one-symbol alphabet needs no bits at all: every length is 0, the stream is empty and every
+element has the last code, k - 1. Otherwise a length of 0 means that the symbol does not
+occur.
+
+Not done here: run lengths; anything below one bit an element is out of a prefix code's reach.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codec.errors import CodeTableError
+
+from . import kernels
+
+MAX_LENGTH = kernels.MAX_LENGTH  # of a code word, so that decoding looks up 2**15 entries at most
+MAX_SYMBOLS = 2**16  # codes are uint16 at most
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of a code tree: a leaf has a symbol, an inner node two children.
+
+    word: the path from the root as '0' and '1'. symbol: int for a leaf, else None.
+    """
+
+    word: str
+    symbol: int | None
+    zero: Node | None = None
+    one: Node | None = None
+
+
+def code_lengths(counts: NDArray[np.integer], limit: int = MAX_LENGTH) -> NDArray[np.uint8]:
+    """Optimal code lengths of at most ``limit`` bits.
+
+    counts: integers, shape (k,), at most 2**limit of them positive. Returns uint8 (k,).
+    Method: package-merge (Larmore and Hirschberg, J. ACM 37(3), 1990); without a binding
+    limit its total equals Huffman's.
+    Raises CodeTableError if so many symbols cannot have words that short.
+    """
+    counts = np.asarray(counts, np.int64)
+    lengths = np.zeros(counts.size, np.uint8)
+    present = np.flatnonzero(counts)
+    n = present.size
+    if n > 2**limit:
+        raise CodeTableError(f"{n} symbols cannot all have code words of at most {limit} bits")
+    if n < 2:
+        return lengths
+    symbols = present[np.lexsort((-present, counts[present]))]  # rarest first, ties: larger index
+    rising = np.zeros(n, np.uint8)
+    kernels.package_merge(counts[symbols], limit, rising)
+    lengths[symbols] = rising
+    return lengths
+
+
+def code_words(lengths: NDArray[np.uint8]) -> list[str]:
+    """The canonical code words as strings of '0' and '1', first transmitted bit first.
+
+    lengths: uint8 (k,). A symbol of length 0 has the empty word.
+    """
+    words = packed_words(lengths).tolist()
+    return [format(w & 0xFFFF, f"0{w >> 16}b")[::-1] if w else "" for w in words]
+
+
+def tree(lengths: NDArray[np.uint8]) -> Node:
+    """The code as a binary tree; a one-symbol alphabet is a single leaf."""
+    lengths = checked_lengths(lengths)
+    leaf_at = {word: symbol for symbol, word in enumerate(code_words(lengths)) if word}
+    if not leaf_at:
+        return Node("", lengths.size - 1)
+
+    def grow(word: str) -> Node:
+        if word in leaf_at:
+            return Node(word, leaf_at[word])
+        return Node(word, None, grow(word + "0"), grow(word + "1"))
+
+    return grow("")
+
+
+def entropy(counts: NDArray[np.integer]) -> float:
+    """Shannon's bound in bits for the whole message: -sum(count * log2(count / total))."""
+    counts = np.asarray(counts, np.float64)
+    counts = counts[counts > 0]
+    return float((counts * np.log2(counts.sum() / counts)).sum()) if counts.size else 0.0
+
+
+def n_bits(counts: NDArray[np.integer], lengths: NDArray[np.uint8]) -> int:
+    """Exact length in bits of a message with these counts under this code."""
+    return int((np.asarray(counts, np.int64) * lengths).sum())
+
+
+def packed_words(lengths: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """uint32 (k,): the code words, first transmitted bit lowest, | their length << 16.
+
+    Raises CodeTableError for a length above 15.
+    """
+    _check_limit(lengths)
+    words = np.empty(lengths.size, np.uint32)
+    kernels.canonical(lengths, words)
+    return words
+
+
+def pack_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Code lengths as bits, uint8: what a record holds of a table.
+
+    Neighbours are alike, so most are told by a step from the last one other than 0, which is 8
+    at first. Each item begins in the lowest bits that are free, first bit first:
+
+        1            the same
+        010, 001     one more, one less
+        00010, 00011 two more, two less
+        0000         the length itself, 4 bits
+        011          a run of zeros, its length in Elias' gamma code (IEEE Trans. Inf. Theory 21,
+                     1975): as many zeros as it has bits below the highest, a 1, and those bits
+
+    Numbers stand lowest bit first. Zeros at the end are left out.
+    """
+    out = np.zeros(lengths.size + 1, np.uint8)
+    return out[: kernels.pack_lengths(lengths, out)].copy()
+
+
+def unpack_lengths(packed: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:
+    """The n lengths that `pack_lengths` packed. Raises CodeTableError for what is none of its."""
+    lengths = np.zeros(n, np.uint8)
+    if not kernels.unpack_lengths(packed, lengths):
+        raise CodeTableError(f"{packed.size} bytes are no list of at most {n} code lengths")
+    return lengths
+
+
+def checked_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The lengths, if they are a complete prefix code (Kraft sum exactly 1) or all 0.
+
+    Raises CodeTableError otherwise: an incomplete code wastes bits, so none of ours is one.
+    """
+    if not isinstance(lengths, np.ndarray):
+        raise CodeTableError(f"code lengths are an array, not a {type(lengths).__name__}")
+    if lengths.dtype != np.uint8 or lengths.ndim != 1:
+        raise CodeTableError(f"code lengths are uint8 (k,), not {lengths.dtype} {lengths.shape}")
+    if not 1 <= lengths.size <= MAX_SYMBOLS:
+        raise CodeTableError(f"a code table has 1 to {MAX_SYMBOLS} levels, not {lengths.size}")
+    if not lengths.any():
+        if lengths.size > 2:  # two promoted levels are two symbols: there would be a word
+            raise CodeTableError(f"{lengths.size} levels cannot all lack a code word")
+        return lengths
+    _check_limit(lengths)
+    used = lengths[lengths > 0].astype(np.int64)
+    if int((1 << (MAX_LENGTH - used)).sum()) != 1 << MAX_LENGTH:
+        raise CodeTableError(f"code lengths {_brief(lengths)} are not a complete prefix code")
+    return lengths
+
+
+def _check_limit(lengths: NDArray[np.uint8]) -> None:
+    if (longest := int(lengths.max(initial=0))) > MAX_LENGTH:
+        raise CodeTableError(f"a code word of {longest} bits; at most {MAX_LENGTH} are allowed")
+
+
+def _brief(lengths: NDArray[np.uint8]) -> str:
+    return str(lengths.tolist() if lengths.size <= 32 else [*lengths[:32].tolist(), ...])

@@ -1,0 +1,332 @@
+"""Stage one and two of LC-Checkpoint: exponent buckets (E) and priority promotion (P).
+
+A value v = (-1)^s * m * 2^e belongs to the bucket (e, s) and is represented by that bucket's
+(min + max) / 2. Of all buckets the 2^x - 1 of largest magnitude are promoted; every other
+value becomes 0. (Chen, Liu, Ren, Jin: "On Efficient Constructions of Checkpoints", ICML
+2020, section 3.)
+
+Not done here: turning codes into bits (huffman), remembering the track (track).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codec.errors import DTypeError, NonFiniteError, SettingsError
+
+from . import kernels, workers
+
+Codes = NDArray[np.unsignedinteger[Any]]  # uint8, or uint16 beyond 256 levels
+
+MAX_BITS = 8
+EXPONENT_BIAS = 127
+NO_MAGNITUDE = 0xFFFFFFFF  # larger than all
+NON_FINITE = 255  # the exponent field of NaN and infinity
+FIELDS = np.arange(kernels.N_BINS) & 0xFF
+EXACT_BINS = np.arange(kernels.N_BINS, dtype=np.uint16)
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """One exponent bucket: all values with the same exponent and sign.
+
+    exponent: e of 2^e, -127 for subnormals (which share one bucket a sign). sign: 0 for
+    positive, 1 for negative. min, max: smallest and largest member as signed float32
+    values. count: members. level: index into the levels, 0 where the bucket was dropped.
+    """
+
+    exponent: int
+    sign: int
+    min: float
+    max: float
+    count: int
+    level: int
+
+    @property
+    def representative(self) -> float:
+        """(min + max) / 2, computed in float64 and rounded once to float32."""
+        return float(np.float32((np.float64(self.min) + np.float64(self.max)) / 2))
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """All buckets of a delta as columns, in promotion order: largest magnitude first.
+
+    exponent: int16 (b,). sign: uint8 (b,). min, max: float32 (b,). count: int64 (b,).
+    level: uint16 (b,), 0 where dropped. Iterating or indexing gives `Bucket` rows.
+    """
+
+    exponent: NDArray[np.int16]
+    sign: NDArray[np.uint8]
+    min: NDArray[np.float32]
+    max: NDArray[np.float32]
+    count: NDArray[np.int64]
+    level: NDArray[np.uint16]
+
+    def __len__(self) -> int:
+        return self.exponent.size
+
+    def __getitem__(self, i: int) -> Bucket:
+        return Bucket(
+            int(self.exponent[i]),
+            int(self.sign[i]),
+            float(self.min[i]),
+            float(self.max[i]),
+            int(self.count[i]),
+            int(self.level[i]),
+        )
+
+    def __iter__(self) -> Iterator[Bucket]:
+        return (self[i] for i in range(len(self)))
+
+    @property
+    def representative(self) -> NDArray[np.float32]:
+        """float32 (b,): (min + max) / 2, computed in float64 and rounded once."""
+        return ((self.min.astype(np.float64) + self.max) / 2).astype(np.float32)
+
+    @property
+    def bins(self) -> NDArray[np.int64]:
+        """int64 (b,): sign << 8 | exponent field, the top nine bits of every member."""
+        return self.sign.astype(np.int64) << 8 | (self.exponent + EXPONENT_BIAS)
+
+    def energies(
+        self, values: NDArray[np.float32]
+    ) -> tuple[Codes, NDArray[np.float64], NDArray[np.float64]]:
+        """How much of the values' sum of squares each bucket holds, and loses by rounding.
+
+        values: float32 (n,), the ones these buckets were counted on. Returns the codes of
+        the exponent stage, (n,); energy, float64 (b,), the sum of squares of the members;
+        and residual, float64 (b,), their sum of squared distances to the representative.
+        """
+        levels = self.keeping(None).levels
+        code_of_bin = np.zeros(kernels.N_BINS, np.uint16)
+        code_of_bin[self.bins] = np.arange(1, levels.size)
+        codes = empty_codes(values.size, levels.size)
+        energy, residual = np.zeros(levels.size), np.zeros(levels.size)
+        kernels.bucket_energies(values, code_of_bin, levels, codes, energy, residual)
+        return codes, energy[1:], residual[1:]
+
+    def promoted(self, bits: int | None) -> Buckets:
+        """The same buckets with the levels that ``bits`` would give them.
+
+        Promotion order does not depend on bits, so one histogram answers for every x.
+        Raises SettingsError if bits is not 1..8 or None.
+        """
+        return self.keeping(n_promoted(bits))
+
+    def keeping(self, n: int | None) -> Buckets:
+        """The same buckets with levels for the first n only, None for all."""
+        level = np.arange(1, len(self) + 1, dtype=np.uint16)
+        if n is not None:
+            level[n:] = 0
+        return replace(self, level=level)
+
+    def first(self, n: int) -> Buckets:
+        """The n largest buckets alone."""
+        return Buckets(
+            self.exponent[:n],
+            self.sign[:n],
+            self.min[:n],
+            self.max[:n],
+            self.count[:n],
+            self.level[:n],
+        )
+
+    @property
+    def levels(self) -> NDArray[np.float32]:
+        """float32 (k,): zero, then the representatives of the buckets that have a level."""
+        return np.concatenate((np.zeros(1, np.float32), self.representative[self.level > 0]))
+
+    @property
+    def cautious_levels(self) -> NDArray[np.float32]:
+        """`levels`, but of a negative bucket the member closest to zero.
+
+        A track that is not below the values it follows, or not by much, then never falls below
+        0 while they do not: track + level >= track + delta, and rounding keeps the order.
+        """
+        levels = np.where(self.sign > 0, self.max, self.representative)
+        return np.concatenate((np.zeros(1, np.float32), levels[self.level > 0]))
+
+    def counts(self, n: int) -> NDArray[np.int64]:
+        """int64 (k,): how many of n elements have each code; what is dropped counts as zero."""
+        kept = self.count[self.level > 0]
+        return np.concatenate(([n - kept.sum()], kept)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Counts and extremes of the 512 bins (sign << 8 | exponent field) of some values.
+
+    count: int64 (512,). low, high: uint32 (512,), smallest and largest magnitude as bits.
+    noted: uint16 (512,): how survivors remember their bin.
+    """
+
+    count: NDArray[np.int64]
+    low: NDArray[np.uint32]
+    high: NDArray[np.uint32]
+    noted: NDArray[np.uint16]
+
+    @property
+    def fits_a_byte(self) -> bool:
+        """True if no two bins are the same once folded, and there are at most 255 of them."""
+        bins = np.flatnonzero(self.count)
+        fields = FIELDS[bins]
+        return bins.size == 0 or (bins.size < 256 and fields.max() - fields.min() < 128)
+
+    @property
+    def n_non_finite(self) -> int:
+        """How many values are NaN or infinite."""
+        return int(self.count[[NON_FINITE, NON_FINITE | 256]].sum())
+
+    def above(self, magnitude: int) -> Histogram:
+        """Without the bins whose exponent is below that of a magnitude, given as bits."""
+        return replace(self, count=np.where(magnitude >> 23 > FIELDS, 0, self.count))
+
+    def buckets(self) -> Buckets:
+        """Every bin that has members, in promotion order, all with a level."""
+        bins = np.flatnonzero(self.count)
+        sign, field = bins >> 8, bins & 0xFF
+        near, far = self.low[bins].view(np.float32), self.high[bins].view(np.float32)
+        middle = (near.astype(np.float64) + far) / 2
+        order = np.lexsort((sign, -middle, -field))  # last key sorts first
+        bins, sign, near, far = bins[order], sign[order], near[order], far[order]
+        negative = sign == 1
+        return Buckets(
+            exponent=(field[order] - EXPONENT_BIAS).astype(np.int16),
+            sign=sign.astype(np.uint8),
+            min=np.where(negative, -far, near).astype(np.float32),
+            max=np.where(negative, -near, far).astype(np.float32),
+            count=self.count[bins],
+            level=np.arange(1, bins.size + 1, dtype=np.uint16),
+        )
+
+    def final(self, buckets: Buckets) -> NDArray[np.uint16]:
+        """uint16 (512,): the level of every noted bin, 0 where it has none."""
+        final = np.zeros(kernels.N_BINS, np.uint16)
+        final[self.noted[buckets.bins]] = buckets.level
+        return final
+
+
+class Tallies:
+    """Room for the histograms of n pieces of work, side by side."""
+
+    def __init__(self, n: int) -> None:
+        self._count = np.zeros((n, kernels.N_BINS), np.int64)
+        self._low = np.full(self._count.shape, NO_MAGNITUDE, np.uint32)
+        self._high = np.zeros(self._count.shape, np.uint32)
+
+    def of(self, i: int) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.uint32]]:
+        """count, low and high of piece i, for a kernel to change."""
+        return self._count[i], self._low[i], self._high[i]
+
+    def together(self, noted: NDArray[np.uint16]) -> Histogram:
+        """The histogram of all pieces."""
+        low = self._low.min(axis=0, initial=NO_MAGNITUDE)
+        return Histogram(self._count.sum(axis=0), low, self._high.max(axis=0, initial=0), noted)
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A quantized delta.
+
+    codes: uint8 (uint16 beyond 256 levels), shape (n,), indices into levels.
+    levels: float32, shape (k,), levels[0] == 0.0, then by falling magnitude.
+    shape: that of the delta; n is its product.
+    bits: the x of priority promotion, None for the exponent stage alone.
+    buckets: every bucket, dropped ones too; None on what `decode` returns, since a payload
+    keeps only the promoted ones.
+    """
+
+    codes: Codes
+    levels: NDArray[np.float32]
+    shape: tuple[int, ...]
+    bits: int | None
+    buckets: Buckets | None
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """int64 (k,): how many elements have each code."""
+        if self.buckets is None:
+            return np.bincount(self.codes, minlength=self.levels.size).astype(np.int64)
+        return self.buckets.counts(self.codes.size)
+
+
+def empty_codes(n: int, n_levels: int) -> Codes:
+    """Room for n codes: uint8, or uint16 where there are more than 256 levels."""
+    return np.empty(n, np.uint8 if n_levels <= 256 else np.uint16)
+
+
+def n_promoted(bits: int | None) -> int | None:
+    """How many buckets priority promotion with x bits keeps at most: 2^x - 1, None for all.
+
+    Raises SettingsError if bits is not 1..8 or None.
+    """
+    bits = check_bits(bits)
+    return None if bits is None else 2**bits - 1
+
+
+def check_bits(bits: int | None) -> int | None:
+    """bits as a Python int (2 ** np.int8(8) would wrap around), or None.
+
+    Raises SettingsError unless bits is None or an integer from 1 to 8.
+    """
+    if bits is None:
+        return None
+    whole = isinstance(bits, int | np.integer) and not isinstance(bits, bool)
+    if not whole or not 1 <= bits <= MAX_BITS:
+        raise SettingsError(f"bits must be an integer from 1 to {MAX_BITS}, or None; got {bits!r}")
+    return int(bits)
+
+
+def quantize(delta: NDArray[np.floating], bits: int | None = None) -> Quantized:
+    """Exponent-based quantization, then priority promotion with ``bits`` bits.
+
+    delta: float16, float32 or float64 of any shape, taken as float32. bits: 1 to 8 keeps at
+    most 2^bits - 1 buckets; None keeps all of them (the exponent stage alone).
+
+    Order of levels: larger exponent first, then larger |(min + max) / 2|, on an exact tie
+    the positive bucket first; buckets of different exponents never overlap in magnitude.
+
+    Raises DTypeError for other dtypes, NonFiniteError for NaN, infinities and float64
+    values beyond float32's range, SettingsError for bits out of range.
+    """
+    bits = check_bits(bits)
+    delta = np.asarray(delta)
+    if delta.dtype.newbyteorder("=") not in (np.float16, np.float32, np.float64):
+        raise DTypeError(f"a delta must be float16, float32 or float64, not {delta.dtype}")
+    with np.errstate(all="ignore"):  # what became infinite is reported below, by name
+        flat = np.ascontiguousarray(delta, dtype=np.float32).reshape(-1)
+    words = flat.view(np.uint32)
+    pieces = workers.pieces(flat.size, least=kernels.UNIT)
+    found = Tallies(len(pieces))
+
+    def count(i: int, _scratch: workers.Scratch) -> None:
+        kernels.bucket_statistics(words[slice(*pieces[i])], *found.of(i))
+
+    workers.spread(count, len(pieces))
+    histogram = found.together(EXACT_BINS)
+    if histogram.n_non_finite:
+        raise NonFiniteError(
+            f"{histogram.n_non_finite} of {words.size} values are NaN, infinite or beyond "
+            "float32's range; a tracker stores such a tensor exactly for that step"
+        )
+    buckets = histogram.buckets().promoted(bits)
+    codes, levels = empty_codes(flat.size, buckets.levels.size), buckets.levels
+    final = histogram.final(buckets)
+
+    def assign(i: int, _scratch: workers.Scratch) -> None:
+        begin, end = pieces[i]
+        kernels.assign_codes(words[begin:end], final, codes[begin:end])
+
+    workers.spread(assign, len(pieces))
+    return Quantized(codes, levels, delta.shape, bits, buckets)
+
+
+def dequantize(q: Quantized) -> NDArray[np.float32]:
+    """levels[codes] as float32, in the shape of the delta."""
+    return q.levels[q.codes].reshape(q.shape)

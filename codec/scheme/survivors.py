@@ -1,0 +1,264 @@
+"""The elements of a delta that are not zero once it is quantized.
+
+One pass over u - track finds them: nothing as large as the delta is ever written. While the
+pass goes on, a threshold rises to the exponents that can still be promoted; whatever lies
+below it is skipped 64 elements at a time. The survivors are kept as one bit a position and
+one byte a survivor, at most 1.125 bytes an element.
+
+Not done here: which survivors become which level (quantize), how they are written (coding).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import kernels, workers
+from .kernels import N_BINS, UNIT
+from .memory import Pages
+from .quantize import EXACT_BINS, Codes, Histogram, Tallies
+
+PROBED = 4  # units: with fewer it is soon seen what is large
+FOLDED_BINS = (EXACT_BINS & 127 | EXACT_BINS >> 1 & 128).astype(np.uint16)  # sign, 7 bits
+
+
+class Segments:
+    """Neighbouring tensors, addressed as one long array of n elements.
+
+    tracks: what is compared and moved. sources: what is to be saved, or (for decoding) what
+    the track was before; none where only the track matters. Both are float32 and C-contiguous,
+    of the same sizes in pairs.
+    """
+
+    def __init__(
+        self, tracks: Sequence[NDArray[np.float32]], sources: Sequence[NDArray[np.float32]] = ()
+    ) -> None:
+        self.arrays = (tuple(tracks), tuple(sources))  # kept alive: the kernels have addresses
+        self.tracks = _addresses(tracks)
+        self.sources = _addresses(sources)
+        self.starts = np.cumsum([0, *(t.size for t in tracks)], dtype=np.int64)
+        self.n = int(self.starts[-1])
+
+    def tracks_only(self) -> Segments:
+        """The same without sources."""
+        return Segments(self.arrays[0])
+
+    def copy(self, begin: int, end: int) -> None:
+        """tracks = sources at the positions begin..end; nothing if there are no sources."""
+        segment = int(np.searchsorted(self.starts, begin, side="right")) - 1
+        for track, source in zip(*(arrays[segment:] for arrays in self.arrays)):
+            start = int(self.starts[segment])
+            if start >= end:
+                return
+            own = slice(max(begin - start, 0), min(end - start, track.size))
+            track.reshape(-1)[own] = source.reshape(-1)[own]
+            segment += 1
+
+
+class _Room:
+    """Memory for the survivors of so many units.
+
+    codes: in small pages, so that what is not reached takes none, and what is done with can be
+    given back: at most a third is used where most of a delta is zero.
+    """
+
+    def __init__(self, units: int) -> None:
+        self.marks = np.empty(units * (UNIT // kernels.WORD), np.uint64)
+        self.codes = Pages(units * UNIT)
+
+
+@dataclass
+class Survivors:
+    """Marks and codes of n elements, as the kernels know them.
+
+    marks: uint64 (units * 1024,). codes: uint8 or uint16 (units * 65536,). numbers: int32
+    (units,): survivors of each unit.
+    """
+
+    n: int
+    marks: NDArray[np.uint64]
+    codes: Codes
+    numbers: NDArray[np.int32]
+    room: _Room
+
+    @property
+    def units(self) -> int:
+        """Stretches of 65536 elements, the last one shorter."""
+        return self.numbers.size
+
+    @property
+    def dense(self) -> bool:
+        """Whether more than half of all elements survive."""
+        return _most(self.numbers)
+
+    def leave(self, first: int, last: int) -> None:
+        """Nobody will look at the codes of the units first..last again.
+
+        Where there are few, they are left as they are: it is faster to write over them.
+        """
+        numbers, unit = self.numbers[first:last], UNIT * self.codes.itemsize
+        if _most(numbers):
+            self.room.codes.give_back(first * unit, (first + numbers.size) * unit)
+
+
+class _Rooms:
+    """Rooms, kept from one use to the next: fresh pages cost more than the work.
+
+    No lock, which a fork could leave locked: a list's append and pop are atomic.
+    """
+
+    def __init__(self) -> None:
+        self._idle: list[_Room] = []
+
+    @contextmanager
+    def borrow(self, n: int, itemsize: int) -> Iterator[Survivors]:
+        """Room for the survivors of n elements."""
+        units = -(-n // UNIT)
+        try:
+            room = self._idle.pop()
+        except IndexError:
+            room = _Room(0)
+        if room.codes.content.size < units * UNIT * itemsize:
+            room = _Room(units * itemsize)
+        codes: Codes = room.codes.content[: units * UNIT * itemsize]
+        codes = codes if itemsize == 1 else codes.view(np.uint16)
+        marks = room.marks[: units * (UNIT // kernels.WORD)]
+        yield Survivors(n, marks, codes, np.empty(units, np.int32), room)
+        # not after an error: who knows who still writes there
+        if not self._idle:  # one is enough: states are seldom saved side by side
+            self._idle.append(room)
+
+
+_rooms = _Rooms()
+
+
+@dataclass(frozen=True)
+class Collected:
+    """The survivors of a delta, and the histogram of the bins that matter.
+
+    histogram: right for every bin in it. The survivors' codes are what its `noted` says.
+    """
+
+    segments: Segments
+    survivors: Survivors
+    histogram: Histogram
+
+    def at_least(self, magnitude: int, most: int | None = None) -> Collected:
+        """The elements of at least this magnitude, given as bits, and no others; of these the first
+        ``most``, if it is given. They take the place of these survivors, whose memory they use."""
+        s, noted = self.survivors, self.histogram.noted
+        histogram, _ = _collect(self.segments, N_BINS, magnitude, noted, s)
+        if most is not None:
+            histogram = replace(histogram, count=_cut(s, most, histogram))
+        return replace(self, histogram=histogram)
+
+
+@contextmanager
+def collected(segments: Segments, keep: int | None) -> Iterator[Collected]:
+    """The survivors of sources - tracks, and the histogram of the bins that matter.
+
+    keep: how many of the largest buckets there will be, None for all. The histogram holds the
+    ``keep`` largest.
+    """
+    most = N_BINS if keep is None else keep
+    with _rooms.borrow(segments.n, 1) as survivors:
+        least = 1 if keep is None or survivors.units < PROBED else _probe(segments, keep)
+        histogram, least = _collect(segments, most, least, FOLDED_BINS, survivors)
+        fits = histogram.fits_a_byte
+        if not fits:  # once more, without the small ones
+            histogram, least = _collect(segments, most, least, FOLDED_BINS, survivors)
+            fits = histogram.fits_a_byte
+        if fits:
+            yield Collected(segments, survivors, histogram.above(least))
+            return
+    with _rooms.borrow(segments.n, 2) as survivors:
+        histogram, least = _collect(segments, most, least, EXACT_BINS, survivors)
+        yield Collected(segments, survivors, histogram.above(least))
+
+
+@contextmanager
+def packed(codes: Codes) -> Iterator[Survivors]:
+    """Codes, one an element, as survivors."""
+    with _rooms.borrow(codes.size, codes.itemsize) as survivors:
+        s = survivors
+
+        def work(i: int, _scratch: workers.Scratch) -> None:
+            kernels.pack_codes(codes, *pieces[i], s.marks, s.codes, s.numbers)
+
+        pieces = workers.pieces(s.units)
+        workers.spread(work, len(pieces))
+        yield survivors
+
+
+def _probe(segments: Segments, keep: int) -> int:
+    with workers.scratch() as scratch:
+        count = np.zeros(N_BINS, np.int64)
+        return int(
+            kernels.probe(
+                segments.sources, segments.tracks, segments.starts, keep, scratch.delta, count
+            )
+        )
+
+
+def _collect(
+    segments: Segments, keep: int, least: int, noted: NDArray[np.uint16], s: Survivors
+) -> tuple[Histogram, int]:
+    """Fill ``s``; returns what was met, and the magnitude from which on nothing is missing."""
+    pieces = workers.pieces(s.units, least=8)
+    found = Tallies(len(pieces))
+    threshold = np.uint32(least)
+    reached = np.full(len(pieces), threshold)
+
+    def work(i: int, scratch: workers.Scratch) -> None:
+        nonlocal threshold
+        reached[i] = kernels.collect(
+            segments.sources,
+            segments.tracks,
+            segments.starts,
+            *pieces[i],
+            keep,
+            threshold,
+            noted,
+            scratch.delta,
+            s.marks,
+            s.codes,
+            s.numbers,
+            *found.of(i),
+        )
+        # Another piece may pass a lower one on: no matter, all of them are low enough. But what is
+        # below the highest one was met in part only.
+        threshold = max(threshold, reached[i])
+
+    workers.spread(work, len(pieces))
+    return found.together(noted), int(reached.max(initial=least))
+
+
+def _cut(s: Survivors, most: int, histogram: Histogram) -> NDArray[np.int64]:
+    """Keep the first survivors only; returns how many of them each bin has."""
+    ends = np.cumsum(s.numbers)
+    unit = int(np.searchsorted(ends, most))
+    left = most - int(ends[unit] - s.numbers[unit])
+    words = UNIT // kernels.WORD
+    marks = s.marks[unit * words : (unit + 1) * words]
+    bits = np.unpackbits(marks.view(np.uint8), bitorder="little")
+    bits[np.flatnonzero(bits)[left:]] = 0
+    marks[:] = np.packbits(bits, bitorder="little").view(np.uint64)
+    s.marks[(unit + 1) * words :] = 0
+    s.numbers[unit], s.numbers[unit + 1 :] = left, 0
+    found = np.zeros(N_BINS, np.int64)
+    for i in range(unit + 1):
+        codes = s.codes[i * UNIT : i * UNIT + s.numbers[i]]
+        found += np.bincount(codes, minlength=N_BINS)
+    return np.where(histogram.count > 0, found[histogram.noted], 0)
+
+
+def _most(numbers: NDArray[np.int32]) -> bool:
+    return int(numbers.sum(dtype=np.int64)) > numbers.size * (UNIT // 2)
+
+
+def _addresses(arrays: Sequence[NDArray[np.float32]]) -> NDArray[np.uint64]:
+    return np.array([a.__array_interface__["data"][0] for a in arrays], np.uint64)

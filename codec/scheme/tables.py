@@ -1,0 +1,168 @@
+"""Code tables: which one is cheapest, and whether the last one will do.
+
+A table is chosen from counts, before anything is coded, and its cost in bits is exact. The
+one sent last is used again while that costs no more than a new one and its own bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codec.errors import CodeTableError
+
+from . import huffman, runlength
+from .kernels import MAX_CLASSES
+
+CODERS = ("runlength", "huffman")
+
+
+@dataclass(frozen=True, eq=False)
+class CodeTable:
+    """A canonical code for codes or for tokens.
+
+    lengths: uint8, of every code (classes == 1) or token. classes: 1 for the paper's code of
+    single values; more: runs of zeros in so many classes, as in runlength.
+    """
+
+    lengths: NDArray[np.uint8]
+    classes: int
+
+    @property
+    def n_symbols(self) -> int:
+        """Codes other than 0."""
+        return (self.lengths.size - 1) // self.classes
+
+    @property
+    def packed(self) -> NDArray[np.uint8]:
+        """What a record holds of it."""
+        return huffman.pack_lengths(self.lengths)
+
+    @property
+    def words(self) -> NDArray[np.uint32]:
+        """Code words as `huffman.packed_words` gives them."""
+        return huffman.packed_words(self.lengths)
+
+    @classmethod
+    def unpacked(cls, packed: NDArray[np.uint8], n_symbols: int, classes: int) -> CodeTable:
+        """The table that was `packed`. Raises CodeTableError for what is none of ours."""
+        if not 1 <= classes <= (1 if n_symbols < 1 else runlength.n_classes(n_symbols)):
+            raise CodeTableError(f"{classes} classes of runs with {n_symbols} symbols")
+        n = runlength.n_tokens(n_symbols, classes)
+        table = cls(huffman.unpack_lengths(packed, n), classes)
+        table.check()
+        return table
+
+    def check(self) -> None:
+        """Raise CodeTableError if messages cannot be read with it."""
+        if not huffman.checked_lengths(self.lengths).any():
+            raise CodeTableError("a table without code words")
+        classes, most = self.classes, 1
+        if isinstance(classes, int) and 0 < classes < self.lengths.size:
+            most = runlength.n_classes(self.n_symbols)
+        if not isinstance(classes, int) or not 1 <= classes <= most:
+            raise CodeTableError(f"{self.lengths.size} code lengths for {classes!r} classes")
+        if self.lengths.size != runlength.n_tokens(self.n_symbols, classes):
+            raise CodeTableError(f"{self.lengths.size} code lengths for {classes} classes of runs")
+        if classes > 1 and not self.lengths[0]:
+            raise CodeTableError("the escape has no code word")
+
+    def cost(self, counts: Counts) -> int | None:
+        """Bits of a message with these counts; None if it cannot be written with this table."""
+        if self.classes == 1:
+            codes = counts.codes
+            if codes.size != self.lengths.size or (codes[self.lengths == 0] > 0).any():
+                return None
+            return huffman.n_bits(codes, self.lengths)
+        return None if counts.tokens is None else self._cost_of(counts.tokens)
+
+    def _cost_of(self, tokens: NDArray[np.int64]) -> int:
+        lengths = self._of_tokens(tokens.shape[0])
+        escaped = int(self.lengths[0]) + runlength.CLASS_BITS
+        escaped += runlength.symbol_bits(tokens.shape[0])
+        bits = np.where(lengths > 0, lengths, escaped) + runlength.OPEN_BITS
+        return int((tokens * bits).sum())
+
+    def full_words(self, n_symbols: int) -> tuple[NDArray[np.uint32], np.uint32]:
+        """For `kernels.write`: the word of every token, 0 where it is escaped, and the escape's."""
+        if self.classes == 1:
+            return self.words, np.uint32(0)
+        words, full = self.words, np.zeros((n_symbols + 1, MAX_CLASSES), np.uint32)
+        own = words[1:].reshape(-1, self.classes)[:n_symbols]
+        full[1 : own.shape[0] + 1, : self.classes] = own
+        return full.reshape(-1), words[0]
+
+    def _of_tokens(self, n_symbols: int) -> NDArray[np.int64]:
+        lengths = np.zeros((n_symbols, MAX_CLASSES), np.int64)
+        own = self.lengths[1:].reshape(-1, self.classes)[:n_symbols]
+        lengths[: own.shape[0], : self.classes] = own
+        return lengths
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """How often everything occurs that may get a code word.
+
+    codes: int64 (k,). tokens: int64 (k - 1, MAX_CLASSES), occurrences of each symbol after a
+    run of each class, or None if they were not counted.
+    """
+
+    codes: NDArray[np.int64]
+    tokens: NDArray[np.int64] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A table for a message: its cost in bits, whether it is the one sent last, and the bits
+    that saves (0 for a new one)."""
+
+    table: CodeTable
+    bits: int
+    cached: bool
+    saved_bits: int
+
+
+def choose(counts: Counts, previous: CodeTable | None, streams: int = 1) -> Choice:
+    """The cheapest table, its own bytes counted: new or the previous one.
+
+    Without counted tokens only the paper's code is considered; with them it is taken where
+    runs do not pay. ``counts`` must have more than one kind of code. streams: how many there
+    are; each may end with up to 31 unused bits.
+    """
+    table, bits = _cheapest(counts, streams)
+    if previous is not None:
+        reused, new = previous.cost(counts), bits + 8 * table.packed.size
+        if reused is not None and reused <= new:
+            return Choice(previous, reused, True, new - reused)
+    return Choice(table, bits, False, 0)
+
+
+def _cheapest(counts: Counts, streams: int) -> tuple[CodeTable, int]:
+    """A new table, and the bits of a message with it."""
+    most = None
+    if counts.tokens is not None:
+        runs = _of_tokens(counts.tokens)
+        bits = runs._cost_of(counts.tokens)
+        most = 32 * (-(-bits // 32) + streams - 1) + 8 * runs.packed.size
+        if most < counts.codes.sum():  # a word has a bit at least
+            return runs, bits
+    plain = CodeTable(huffman.code_lengths(counts.codes), 1)
+    plain_bits = huffman.n_bits(counts.codes, plain.lengths)
+    if most is not None and most < -(-plain_bits // 32) * 32 + 8 * plain.packed.size:
+        return runs, bits
+    return plain, plain_bits
+
+
+def _of_tokens(tokens: NDArray[np.int64]) -> CodeTable:
+    n_symbols = tokens.shape[0]
+    used = np.flatnonzero(tokens.any(axis=0))
+    # at least 2 classes, or it would be taken for a plain code
+    classes = min(max(int(used[-1]) + 1, 2), runlength.n_classes(n_symbols))
+    with_word = tokens[:, :classes].flatten()
+    if not with_word.any():  # all escape, and a code of one word has none
+        with_word[0] = 1
+    escaped = int(tokens[:, classes:].sum())
+    counts = np.concatenate(([max(escaped, 1)], with_word))
+    return CodeTable(huffman.code_lengths(counts), classes)

@@ -1,0 +1,193 @@
+"""Threads over pieces of work, and the memory they reuse.
+
+The kernels release the GIL, so plain threads use every core. Which thread does what never
+shows in a result: pieces are independent, and sums over them do not depend on their order.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codec.errors import SettingsError
+
+from . import kernels
+from .memory import Pages
+
+SUBNORMAL, ONE = np.float32(2.0**-130), np.float32(1)
+PIECES = 8  # of work for each thread, so that a slow one does not keep the others waiting
+
+
+class Scratch:
+    """What one thread writes over and over: small arrays that stay in its cache."""
+
+    def __init__(self) -> None:
+        self.delta = np.empty((2, kernels.BLOCK), np.float32)
+        self.positions = np.empty(kernels.ROW, np.uint32)
+        self.found = np.empty(kernels.ROW, np.uint16)
+        self.listed = np.empty(kernels.LANES * kernels.ROW, np.uint64)
+        self.moved = np.empty((2, kernels.ROW), np.uint32)
+        self.states = np.empty((kernels.LANES, 7), np.int64)
+        self.words = np.empty(0, np.uint32)
+
+    def room(self, n: int) -> NDArray[np.uint32]:
+        """At least n uint32, of any content; little of it is filled, mostly."""
+        if self.words.size < n:
+            self.words = Pages(4 * (n + n // 4)).content.view(np.uint32)
+        return self.words
+
+
+class _Crew:
+    """The threads in use. A forked child starts with none of its parent's."""
+
+    def __init__(self) -> None:
+        self.n = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
+        self.n = self.n or os.cpu_count() or 1
+        self.reset()
+
+    def reset(self) -> None:
+        self.pool: ThreadPoolExecutor | None = None
+        self.lock = threading.Lock()
+        self.idle: list[Scratch] = []
+
+    def resize(self, n: int) -> None:
+        with self.lock:
+            self.n, self.pool = n, None  # the old one ends with its work
+
+    def ask(self, n: int, help_out: Callable[[], None]) -> None:
+        """Let up to n other threads call ``help_out``, some time."""
+        with self.lock:
+            if self.pool is None:
+                self.pool = ThreadPoolExecutor(max(self.n - 1, 1), thread_name_prefix="codec")
+            for _ in range(n):
+                try:
+                    self.pool.submit(help_out)
+                except RuntimeError:  # no thread can be started, or the interpreter is ending
+                    return
+
+
+class _Job:
+    """work(0) ... work(n - 1), taken one after another by whoever takes part.
+
+    No lock: an interrupt (Ctrl-C) may hit the calling thread anywhere, and must not make it
+    leave while others still work on its arrays. Appending to a list is atomic.
+    """
+
+    def __init__(self, work: Callable[[int, Scratch], None], n: int) -> None:
+        self._work, self._n = work, n
+        self._numbers = itertools.count()
+        self._begun: list[int] = []
+        self._ended: list[int] = []
+        self._bell: SimpleQueue[None] = SimpleQueue()
+        self._over = False
+        self._failure: BaseException | None = None
+
+    def run(self, helpers: int) -> None:
+        """In this thread, and in up to so many others that are asked to help."""
+        begun, failure = False, None
+        while True:
+            try:
+                if not begun:
+                    begun = True
+                    if helpers > 0:
+                        _crew.ask(helpers, self.help_out)
+                    self._take()
+                if failure:  # only then: a number may be taken, and not looked at yet
+                    self._n = 0
+                self._over = True
+                while len(self._ended) < len(self._begun):
+                    with suppress(Empty):
+                        self._bell.get(timeout=0.1)  # one that an interrupt swallowed is no loss
+                break
+            except BaseException as exc:
+                failure = failure or exc
+        if failure or self._failure:
+            raise failure or self._failure  # type: ignore[misc]
+
+    def help_out(self) -> None:
+        """Nothing if it comes too late: nobody waits for a thread that has not begun."""
+        self._begun.append(1)
+        try:
+            if not self._over:
+                self._take()
+        except BaseException as exc:
+            self._failure, self._n = exc, 0
+        finally:
+            self._ended.append(1)
+            self._bell.put(None)
+
+    def _take(self) -> None:
+        check_arithmetic()
+        with scratch() as mine:
+            while (i := next(self._numbers)) < self._n:
+                self._work(i, mine)
+
+
+def check_arithmetic() -> None:
+    """Raise SettingsError in a thread that does not compute as every reader will."""
+    if SUBNORMAL * ONE == 0:
+        _crew.resize(_crew.n)  # the next threads are of the kind that starts them
+        raise SettingsError(
+            "this thread rounds subnormal numbers to 0, so what it saves would not be what others "
+            "restore; call torch.set_flush_denormal(False) before"
+        )
+
+
+_crew = _Crew()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_crew.reset)
+
+
+def set_threads(n: int) -> None:
+    """Use n threads from now on; the default is one for each processor of this process.
+
+    The bytes written do not depend on it. Raises SettingsError unless n is at least 1.
+    """
+    if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
+        raise SettingsError(f"the number of threads is an integer from 1 on; got {n!r}")
+    _crew.resize(int(n))
+
+
+def threads() -> int:
+    """How many threads a large piece of work is spread over."""
+    return _crew.n
+
+
+def pieces(
+    n: int, *, least: int = 1, most: int | None = None, step: int | None = None
+) -> list[tuple[int, int]]:
+    """0..n cut into ranges for `spread`: a few for each thread, of at least ``least``.
+
+    most: and no more than so many, unless least is more. step: or of exactly so many, but for the
+    last.
+    """
+    step = step or max(least, min(-(-n // (PIECES * _crew.n)), most or n), 1)
+    return [(i, min(i + step, n)) for i in range(0, n, step)]
+
+
+def spread(work: Callable[[int, Scratch], None], n: int) -> None:
+    """work(i, scratch) for i = 0..n-1, begun in this order, by all threads; wait for the end.
+
+    The calling thread takes part. The first exception is raised once all threads have stopped.
+    """
+    _Job(work, n).run(min(n, _crew.n) - 1)
+
+
+@contextmanager
+def scratch() -> Iterator[Scratch]:
+    """Scratch memory that no other thread uses."""
+    with _crew.lock:
+        mine = _crew.idle.pop() if _crew.idle else Scratch()
+    try:
+        yield mine
+    finally:
+        with _crew.lock:
+            _crew.idle.append(mine)

@@ -1,0 +1,438 @@
+"""Tensors as arrays that carry their bits, and back.
+
+The codec works on numpy arrays. This module and files alone know torch, and import it only
+when a state holds its tensors, so a numpy-only installation can read and write chains.
+
+A tensor is *lossy* (delta-coded) if it is a float16, bfloat16 or float32 of at least
+TINY_ELEMENTS elements, and its owner does not say otherwise; its track is kept in float32
+whatever its own dtype. Everything else is *exact*: integers, booleans, float64, float8,
+complex, 0-d, empty and tiny tensors.
+
+Not done here: where a tensor stands in a nested state (tree), which ones are lossy (policy).
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codec.errors import DTypeError, StateMismatchError
+
+TINY_ELEMENTS = 8  # below it, levels and table cost more than the raw values
+
+Arrays = dict[str, NDArray[Any]]
+
+# Name in a record -> dtype of the array that carries its bits.
+CARRIER = {
+    "F64": np.float64,
+    "F32": np.float32,
+    "F16": np.float16,
+    "BF16": np.uint16,
+    "F8_E4M3": np.uint8,
+    "F8_E5M2": np.uint8,
+    "F8_E4M3FNUZ": np.uint8,
+    "F8_E5M2FNUZ": np.uint8,
+    "F8_E8M0": np.uint8,
+    "C128": np.float64,
+    "C64": np.complex64,
+    "C32": np.uint32,
+    "BOOL": np.bool_,
+    "I64": np.int64,
+    "I32": np.int32,
+    "I16": np.int16,
+    "I8": np.int8,
+    "U64": np.uint64,
+    "U32": np.uint32,
+    "U16": np.uint16,
+    "U8": np.uint8,
+}
+_BITS = {"BF16": "int16", "C32": "int32"}  # torch's dtype of as many bits, for numpy
+_BITS |= {name: "uint8" for name in CARRIER if name.startswith("F8")}
+_NAME_OF_NUMPY: dict[np.dtype[Any], str] = {
+    np.dtype(v): k for k, v in CARRIER.items() if k not in (*_BITS, "C128")
+} | {np.dtype(np.complex128): "C128"}
+_NAME_OF_TORCH = {
+    "float64": "F64",
+    "float32": "F32",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "float8_e4m3fnuz": "F8_E4M3FNUZ",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ",
+    "float8_e8m0fnu": "F8_E8M0",
+    "complex128": "C128",
+    "complex64": "C64",
+    "complex32": "C32",
+    "bool": "BOOL",
+    "int64": "I64",
+    "int32": "I32",
+    "int16": "I16",
+    "int8": "I8",
+    "uint64": "U64",
+    "uint32": "U32",
+    "uint16": "U16",
+    "uint8": "U8",
+}
+_NAMES: dict[str, Mapping[Any, str]] = {"numpy": _NAME_OF_NUMPY, "torch": _NAME_OF_TORCH}
+# Of other subclasses (masked arrays, matrices) an array would lose what makes them special.
+_ARRAYS = (np.ndarray, np.memmap)
+_SCALARS = {dtype.type: name for dtype, name in _NAME_OF_NUMPY.items()}
+_PLAIN = {type(None), bool, int, float, str, bytes, dict, list, tuple}
+LOSSY_DTYPES = ("F32", "F16", "BF16")
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One tensor of a state.
+
+    dtype: safetensors' name of it. lossy: delta-coded. library: "numpy" or "torch", what it
+    came from. family: which lossy tensors it shares an alphabet with; "" are the model's.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    lossy: bool
+    library: str = "numpy"
+    family: str = ""
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def track_dtype(self) -> np.dtype[Any]:
+        """dtype of its array in the track: float32 if lossy, else the carrier of its bits."""
+        return np.dtype(np.float32 if self.lossy else CARRIER[self.dtype])
+
+    @property
+    def track_shape(self) -> tuple[int, ...]:
+        """Shape of its array in the track: a complex128 is two float64."""
+        return (*self.shape, 2) if self.dtype == "C128" else self.shape
+
+    @property
+    def track_nbytes(self) -> int:
+        """Bytes of its array in the track."""
+        return math.prod(self.track_shape) * self.track_dtype.itemsize
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a state looks like.
+
+    tensors: in order. structure: how they stand in a nested state (see tree), "" for a flat
+    mapping of their names.
+    """
+
+    tensors: tuple[TensorSpec, ...]
+    structure: str = ""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the whole track, the denominator of every ratio: float32 where lossy."""
+        return sum(t.track_nbytes for t in self.tensors)
+
+    @property
+    def lossy_nbytes(self) -> int:
+        """Bytes of the lossy tensors in float32: what a budget is a share of."""
+        return sum(t.track_nbytes for t in self.tensors if t.lossy)
+
+
+def is_tensor(value: object) -> bool:
+    """Whether this is a numpy array (a memory map counts, other subclasses do not) or a torch
+    tensor."""
+    kind = type(value)
+    if kind in _PLAIN:  # most of what is asked
+        return False
+    return kind in _ARRAYS or is_torch(value)
+
+
+def is_number(value: object) -> bool:
+    """Whether this is a numpy scalar of a dtype that a tensor can have."""
+    return type(value) in _SCALARS
+
+
+def look(value: Any) -> tuple[Any, ...]:
+    """Address, shape, strides, dtype…: all that matters of a tensor but its name and content, as
+    cheap as can be. Two that are alike are one tensor, see `shares`.
+
+    The address is None for tensors that are not dense.
+    """
+    if isinstance(value, np.ndarray):
+        address = value.__array_interface__["data"][0]
+        return (address, value.shape, value.strides, value.dtype)
+    if (own := _plain(value)) is None:  # spec_of says why
+        return (None, object())
+    try:
+        address, strides = own.data_ptr(), own.stride()
+        return (address, own.shape, strides, own.dtype, own.is_conj(), own.is_neg())
+    except RuntimeError:  # sparse, nested, inside a transform: spec_of says which
+        return (None, object())
+
+
+def shares(seen: tuple[Any, ...]) -> bool:
+    """Whether a tensor of this look has memory that others may have as well."""
+    return bool(seen[0]) and 0 not in seen[1]
+
+
+def signature(value: Any, seen: tuple[Any, ...]) -> Hashable:
+    """What `spec_of` depends on, but for the name: of a dense tensor shape, dtype, and whether it
+    has memory. seen: its `look`."""
+    return seen[1] if len(seen) == 2 else (seen[1], seen[3], _has_memory(value))
+
+
+def spec_of(
+    name: str, value: Any, lossy: bool = True, family: str = "", *, swapped: bool = False
+) -> TensorSpec:
+    """Describe a tensor. lossy: if it can be, see above. swapped: numbers of the other byte order
+    are taken too, which a description does not tell.
+
+    Raises DTypeError for what is no tensor, for dtypes that are not supported, and for torch
+    tensors that are not one dense block of memory, see `refusal`.
+    """
+    if is_torch(value):
+        library = "torch"
+        if reason := refusal(value):
+            raise DTypeError(f"tensor {name!r} {reason}")
+        value = _plain(value)
+        dtype = _NAME_OF_TORCH.get(str(value.dtype).removeprefix("torch."))
+    elif is_tensor(value) or isinstance(value, np.generic):
+        library = "numpy"
+        dtype = _NAME_OF_NUMPY.get(value.dtype.newbyteorder("=") if swapped else value.dtype)
+    else:
+        raise DTypeError(
+            f"tensor {name!r} is a {type(value).__name__}; a state maps names to numpy "
+            "arrays or torch tensors"
+        )
+    if dtype is None:
+        raise DTypeError(
+            f"tensor {name!r} has dtype {value.dtype}, which is not supported. To leave it out of "
+            f"a checkpoint: policy={{{name!r}: 'skip'}}"
+        )
+    shape = tuple(int(d) for d in value.shape)
+    lossy = lossy and dtype in LOSSY_DTYPES and math.prod(shape) >= TINY_ELEMENTS
+    return TensorSpec(name, dtype, shape, lossy, library, family if lossy else "")
+
+
+def layout_of(state: Mapping[str, Any]) -> Layout:
+    """Describe a flat mapping from names to numpy arrays, of any byte order, or torch tensors.
+
+    Raises what `spec_of` does; StateMismatchError for names that are no strings or not Unicode
+    (lone surrogates, which no file can hold).
+    """
+    for name in state:
+        if not isinstance(name, str) or not is_unicode(name):
+            raise StateMismatchError(f"names of tensors are strings of Unicode; got {name!r}")
+    return Layout(tuple(spec_of(name, value, swapped=True) for name, value in state.items()))
+
+
+def to_arrays(state: Mapping[str, Any], layout: Layout) -> Arrays:
+    """The state's values as C-contiguous arrays of their track dtypes.
+
+    Values that need no conversion share memory with the state: copy before keeping them.
+    """
+    return {t.name: _to_array(state[t.name], t) for t in layout.tensors}
+
+
+def is_plain(value: Any, array: NDArray[Any]) -> bool:
+    """Whether the bytes of a tensor, one after the other in main memory, are those of the array
+    that it becomes."""
+    if not is_torch(value):
+        return isinstance(value, np.ndarray) and (
+            value.dtype == array.dtype and value.flags.c_contiguous
+        )
+    torch = sys.modules["torch"]
+    return (
+        type(value) in (torch.Tensor, torch.nn.Parameter)
+        and value.device.type == "cpu"
+        and value.is_contiguous()
+        and value.numel() * value.element_size() == array.nbytes  # not where it is converted
+        and not value.is_conj()
+        and not value.is_neg()
+    )
+
+
+class Stage:
+    """An array that tensors of one description are copied into, again and again."""
+
+    def __init__(self, spec: TensorSpec, array: NDArray[Any]) -> None:
+        self._spec, self._array = spec, array
+        self._tensor: Any = None
+        if spec.library == "torch" and (spec.lossy or spec.dtype == "F32"):
+            import torch
+
+            self._tensor = torch.from_numpy(array)
+
+    def fill(self, value: Any) -> None:
+        """Copy one, from any device and memory layout."""
+        if self._tensor is not None:
+            own = _plain(value)
+            self._tensor.copy_(own.detach() if own.requires_grad else own)
+        else:
+            self._array[...] = _to_array(value, self._spec)
+
+
+def from_arrays(arrays: Arrays, layout: Layout) -> dict[str, Any]:
+    """Name -> tensor of its original library, dtype and shape; always freshly allocated.
+
+    Raises DTypeError if a tensor came from torch and torch is not installed.
+    """
+    return {t.name: _from_array(arrays[t.name], t) for t in layout.tensors}
+
+
+def number_of(name: str, value: Any) -> tuple[str, bytes]:
+    """dtype and bytes of a numpy scalar, or of a tensor of no dimensions from any device.
+
+    name: for messages. Raises what `spec_of` does.
+    """
+    if found := _SCALARS.get(type(value)):
+        return found, value.tobytes()
+    spec = spec_of(name, value, lossy=False)
+    return spec.dtype, _to_array(value, spec).tobytes()
+
+
+def tensor_of(library: str, dtype: str, data: bytes) -> Any:
+    """The tensor of no dimensions that `number_of` took apart; from numpy an array.
+
+    Raises what `check_number` does, DTypeError for torch tensors without torch.
+    """
+    spec = check_number(library, dtype, data)
+    return _from_array(np.frombuffer(data, spec.track_dtype).reshape(spec.track_shape), spec)
+
+
+def check_number(library: str, dtype: str, data: bytes) -> TensorSpec:
+    """What these describe, without making it: torch may not be installed.
+
+    Raises ValueError for what `number_of` does not return.
+    """
+    spec = TensorSpec("", dtype, (), False, library)
+    if not is_storable(spec) or len(data) != spec.track_nbytes:
+        raise ValueError(f"{len(data)} bytes of a {dtype!r} of {library}")
+    return spec
+
+
+def is_storable(spec: TensorSpec) -> bool:
+    """Whether a state can hold a tensor of this description."""
+    return spec.dtype in _NAMES.get(spec.library, {}).values() and (
+        spec.dtype in LOSSY_DTYPES if spec.lossy else spec.family == ""
+    )
+
+
+def copy_arrays(arrays: Arrays) -> Arrays:
+    """A deep copy."""
+    return {name: array.copy() for name, array in arrays.items()}
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a file can hold it: no lone surrogates."""
+    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
+
+
+def is_torch(value: object) -> bool:
+    """Whether this is a torch tensor."""
+    torch = sys.modules.get("torch")  # a tensor exists only if its library was imported
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def refusal(value: Any) -> str:
+    """Why a torch tensor cannot be stored, and what can; "" where it can be.
+
+    One dense block of memory can be stored. A subclass is stored as the tensor below it, unless it
+    implements its operations itself (__torch_dispatch__): its values are then elsewhere.
+    """
+    torch, kind = sys.modules["torch"], type(value)
+    if issubclass(kind, (torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer)):
+        return "is not initialized; run its lazy module once before you save it"
+    if (own := _plain(value)) is None:
+        distributed = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", ())
+        if issubclass(kind, distributed) or hasattr(kind, "local_shards"):
+            return (
+                f"is a {kind.__name__}, spread over processes; save it with codec.dcp.ChainWriter, "
+                "where each rank saves its own part"
+            )
+        return (
+            f"is a {kind.__name__}, a subclass of torch.Tensor that keeps its values elsewhere; "
+            "store the plain tensors that it is made of"
+        )
+    if own.is_nested:
+        return "is a nested tensor; store the list of its parts, tensor.unbind()"
+    if own.layout is not torch.strided:
+        return f"is not dense (its layout is {own.layout}); store tensor.to_dense()"
+    if own.is_meta:
+        return "is on the meta device and has no data; move its module with to_empty() and fill it"
+    if own.is_quantized:
+        return (
+            f"is quantized ({own.dtype}); store tensor.int_repr() with its scales and zero points, "
+            "or tensor.dequantize()"
+        )
+    if own.device.type not in ("cpu", "cuda"):
+        return ""  # others need not say where their memory is
+    try:
+        has_memory = own.numel() == 0 or _has_memory(own)
+    except RuntimeError:
+        return "stands for values inside torch.func or torch.vmap; save outside of the transform"
+    return "" if has_memory else "has no memory of its own; save before it is freed"
+
+
+def _has_memory(value: Any) -> bool:
+    """Whether it was not freed, as FSDP frees what it has gathered; numpy frees none."""
+    own = _plain(value) if is_torch(value) else None
+    return own is None or bool(own.data_ptr() and own.untyped_storage().data_ptr())
+
+
+def _plain(value: Any) -> Any:
+    """A torch tensor without the subclass around it, whose __torch_function__ may do anything; None
+    if the subclass keeps its values elsewhere or has none yet."""
+    torch, kind = sys.modules["torch"], type(value)
+    if kind is torch.Tensor or kind is torch.nn.Parameter:
+        return value
+    if kind.__torch_dispatch__ != torch.Tensor.__torch_dispatch__ or issubclass(
+        kind, (torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer)
+    ):
+        return None
+    return torch.Tensor.__torch_function__(torch.Tensor.as_subclass, (), (value, torch.Tensor))
+
+
+def _to_array(value: Any, spec: TensorSpec) -> NDArray[Any]:
+    if is_torch(value):
+        import torch
+
+        value = _plain(value).detach()
+        if spec.lossy:
+            value = value.to(torch.float32)
+        elif spec.dtype in _BITS:
+            value = value.contiguous().view(getattr(torch, _BITS[spec.dtype]))
+        value = value.contiguous().numpy(force=True)  # from any device, conjugate bits resolved
+    array = np.asarray(value)
+    if spec.lossy:
+        return np.ascontiguousarray(array, np.float32)
+    array = np.ascontiguousarray(array).reshape(spec.shape)  # ascontiguousarray makes 0-d 1-d
+    if spec.dtype in (*_BITS, "C128"):
+        array = array.astype(array.dtype.newbyteorder("="), copy=False)
+        return array.reshape(-1).view(spec.track_dtype).reshape(spec.track_shape)
+    return array.astype(spec.track_dtype, copy=False)
+
+
+def _from_array(array: NDArray[Any], spec: TensorSpec) -> Any:
+    if spec.library == "numpy":
+        if spec.dtype == "C128":
+            return array.reshape(-1).view(np.complex128).reshape(spec.shape).copy()
+        with np.errstate(over="ignore"):  # a float16 track beyond 65504 becomes infinite
+            return array.astype(CARRIER[spec.dtype] if spec.lossy else array.dtype, copy=True)
+    try:
+        import torch
+    except ImportError as exc:
+        raise DTypeError("this state holds torch tensors; install torch to restore it") from exc
+    dtype = getattr(torch, next(k for k, v in _NAME_OF_TORCH.items() if v == spec.dtype))
+    if spec.dtype == "C128":
+        array = array.reshape(-1).view(np.complex128).reshape(spec.shape)
+    tensor = torch.from_numpy(array.copy())
+    return tensor.to(dtype) if spec.lossy or tensor.dtype == dtype else tensor.view(dtype)
