@@ -1,33 +1,41 @@
 """The dashboard: streamlit run app.py; with -- --run PATH it opens on what grows there."""
 
+from importlib import import_module
 from pathlib import Path
 
 import streamlit as st
 
-from lcviz import state
-from lcviz.pages import export, glossary, inspect, learn, live, recover, traced, tune, watched
+from lcviz.inspect import page_watch
+from lcviz.ui import follow_weight, navigation, session
+
+PAGES = {  # folder of lcviz/, whose page.py has the page -> title, icon
+    "live": ("Live", "monitoring"),
+    "learn": ("Learn", "school"),
+    "tune": ("Tune", "tune"),
+    "recover": ("Recover", "healing"),
+    "inspect": ("Inspect", "search"),
+    "export": ("Export", "download"),
+    "glossary": ("Glossary", "menu_book"),
+}
 
 st.set_page_config(
     page_title="lcviz: LC-Checkpoint live",
     page_icon=Path(__file__).parent / "lcviz" / "assets" / "icon.svg",
     layout="wide",
 )
-pages = [
-    st.Page(live.page, title="Live", icon=":material/monitoring:", default=True),
-    st.Page(learn.page, title="Learn", icon=":material/school:", url_path="learn"),
-    st.Page(tune.page, title="Tune", icon=":material/tune:", url_path="tune"),
-    st.Page(recover.page, title="Recover", icon=":material/healing:", url_path="recover"),
-    st.Page(inspect.page, title="Inspect", icon=":material/search:", url_path="inspect"),
-    st.Page(export.page, title="Export", icon=":material/download:", url_path="export"),
-    st.Page(
-        lambda: glossary.page({page.url_path: page for page in pages}),
-        title="Glossary",
-        icon=":material/menu_book:",
-        url_path="glossary",
-    ),
-]
-page = st.navigation(pages, position="top")
-watched.land(page.url_path == "", pages[4])
-state.keep_run()
-traced.toolbar(not watched.covers(page is pages[4]))
+pages = {
+    name: st.Page(
+        import_module(f"lcviz.{name}.page").page,
+        title=title,
+        icon=f":material/{icon}:",
+        url_path=name,
+        default=name == "live",
+    )
+    for name, (title, icon) in PAGES.items()
+}
+navigation.set_pages(pages)
+page = st.navigation(list(pages.values()), position="top")
+page_watch.land(page is pages["live"])
+session.keep_run()
+follow_weight.toolbar(not page_watch.covers(page is pages["inspect"]))
 page.run()

@@ -19,8 +19,8 @@ from pathlib import Path
 from codec.scheme.tables import CODERS
 from lcviz.lab.anatomy import choices, written
 from lcviz.lab.sizes import Sizes
-from lcviz.session import Run
-from lcviz.snapshot import Settings, Snapshot
+from lcviz.run.run import Run
+from lcviz.run.snapshot import Settings, Snapshot
 
 KEPT = {"2": (2, None), "3": (3, None), "all": (None, None), "5 %": (None, 0.05)}
 

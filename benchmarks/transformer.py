@@ -237,7 +237,7 @@ def table(ways: list[Way], step: float) -> str:
 def nbytes(state: dict[str, Any]) -> int:
     """Of all tensors in their own dtypes, tied ones once."""
     known: dict[int, int] = {}
-    for _, value in codec.tree.leaves(state):
+    for _, value in codec.state.tree.leaves(state):
         if isinstance(value, torch.Tensor) and value.numel():
             known[value.data_ptr()] = value.numel() * value.element_size()
     return sum(known.values())

@@ -24,12 +24,12 @@ import codec
 import demo_models
 from codec import console
 from codec.console import BAD_DATA, OK, WRONG_USE, Parser
-from lcviz.experiments.base import caution, data_of, provenance
-from lcviz.lab.kept import Kept, KeptError, Row
-from lcviz.lab.recovery import ProtocolError
+from lcviz.lab.experiments import EXPERIMENTS, Experiment
+from lcviz.lab.experiments.base import caution, data_of, provenance
+from lcviz.lab.experiments.results_file import Kept, KeptError, Row
+from lcviz.lab.recovery.recovery import ProtocolError
 
-from . import receipt
-from .experiments import EXPERIMENTS, Experiment
+from .export import receipt
 
 EXIT_CODES: dict[type[Exception], int] = {
     **dict.fromkeys((demo_models.SettingsError, codec.SettingsError, ProtocolError), WRONG_USE),

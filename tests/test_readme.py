@@ -88,7 +88,7 @@ def test_worked_example_lines() -> None:
 
 def test_lab_commands_are_understood() -> None:
     from lcviz.__main__ import _parser
-    from lcviz.experiments import EXPERIMENTS
+    from lcviz.lab.experiments import EXPERIMENTS
 
     commands = [shlex.split(c, comments=True) for c in COMMANDS if c.startswith("python -m lcviz")]
     asked = {_parser().parse_args(command[3:]).experiment.name for command in commands}

@@ -57,7 +57,7 @@ class Checkpointer:
     resume=True takes the chain over from a writer that has not closed it, or not knowing what
     became of its newest save; if he lives, his next `save` raises LockedError. The first save after
     that, and after one of which nobody knows whether it arrived, writes a base. What is not
-    promised there, `codec.fencing` says.
+    promised there, `codec.storage.lease` says.
 
     Raises SettingsError, LockedError if somebody else writes there, StepOrderError (records are
     there and resume is False), WriteError. On resuming, damaged records at the end are set aside

@@ -32,7 +32,7 @@ class Moment:
 
     arrays: of the layout's tensors, see `tensors.to_arrays`; they may share memory with what
     made them, so whoever keeps them copies. loss_of: the loss of a state like this one, None
-    where nobody can tell. values: what is no tensor, see `codec.tree`.
+    where nobody can tell. values: what is no tensor, see `codec.state.tree`.
     """
 
     step: int

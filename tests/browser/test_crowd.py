@@ -17,11 +17,10 @@ if TYPE_CHECKING:
 SMALL = """
 import runpy
 
-import lcviz.jobs
-import lcviz.runs
-from lcviz.pages import opening
+from lcviz.inspect import page_open
+from lcviz.server import jobs, runs
 
-lcviz.runs.MAX_RUNS, lcviz.jobs.MAX_WAITING, opening.UPLOAD_MIB = 2, 0, 1
+runs.MAX_RUNS, jobs.MAX_WAITING, page_open.UPLOAD_MIB = 2, 0, 1
 runpy.run_path("app.py")
 """
 

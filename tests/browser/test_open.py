@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import codec
-from lcviz import receipt
+from lcviz.export import receipt
 
 MakeTab = Callable[..., Any]
 

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import queue
+import re
 import runpy
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from streamlit.components.v2 import manifest_scanner
+from streamlit.testing.v1 import AppTest
 
-from demo_models import MODELS
-from lcviz.session import Run, Settings
+import codec
+from demo_models import FOLDER_VARIABLE, MODELS
+from lcviz.lab.recovery.methods import Method
+from lcviz.lab.recovery.recovery import Outcome, Race
+from lcviz.run.run import Run, Settings, Snapshot
+from lcviz.server import runs
+from lcviz.server.runs import EXAMPLE_ID
+from lcviz.ui import session as state
+from lcviz.ui.charts import Panel, inked
 
 MakeSettings = Callable[..., Settings]
 
@@ -113,3 +127,334 @@ def own(tmp_path: Path) -> Path:
         w = w + torch.randn(400, generator=generator) * 2.0 ** -(i % 7)
         torch.save({"w": w}, tmp_path / f"{i}.pt")
     return tmp_path
+
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One step: the track before it, the state that was saved, and what the codec made of it."""
+
+    before: Arrays
+    after: Arrays
+    step: codec.Step
+
+    @property
+    def changes(self) -> Arrays:
+        """Name -> what the step encodes."""
+        return {name: self.after[name] - self.before[name] for name in self.before}
+
+    def deltas(self) -> list[np.ndarray]:
+        """The delta of each group, flat, in the codec's order."""
+        return [
+            np.concatenate([self.changes[t.name].ravel() for t in g.tensors])
+            for g in self.step.groups
+        ]
+
+    def codes(self) -> list[np.ndarray]:
+        """The codes of each group as the record has them, read from the record."""
+        return [codec.decode(g.encoded).codes for g in self.step.groups]
+
+
+@pytest.fixture(scope="session")
+def make_case() -> Callable[..., Case]:
+    """A seeded step over tensors of very different scale; ``scale`` overrides some of them.
+
+    ``steps``: it is the last of so many, so that its tables may be ones sent before.
+    """
+
+    def make(
+        seed: int = 0,
+        bits: int | None = 2,
+        scope: str = "model",
+        scale: dict[str, float] | None = None,
+        coder: str = "runlength",
+        budget: float | None = None,
+        steps: int = 1,
+    ) -> Case:
+        rng = np.random.default_rng(seed)
+        shapes = {"wide": (40, 50), "bias": (30,), "still": (5, 5), "tiny": (3,)}
+        scales = {"wide": 0.01, "bias": 3.0, "still": 0.0, "tiny": 1.0} | (scale or {})
+        after = {k: rng.normal(size=s).astype(np.float32) for k, s in shapes.items()}
+        tracker = codec.Tracker(after, bits, scope, coder, budget)
+        for _ in range(steps):
+            before = {name: array.copy() for name, array in tracker.state.items()}
+            after = dict(after)
+            for name, shape in shapes.items():
+                change = rng.normal(size=shape) * 2.0 ** rng.integers(-9, 1, size=shape)
+                after[name] = (after[name] + scales[name] * change).astype(np.float32)
+            step = tracker.step(after)
+        return Case(before, after, step)
+
+    return make
+
+
+def _walk(value: Any) -> Iterator[Any]:
+    yield value
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for one in inner:
+        yield from _walk(one)
+
+
+def _check(panel: Panel) -> dict[str, Any]:
+    option = panel.chart
+    assert isinstance(option, dict)
+    assert json.loads(json.dumps(option, allow_nan=False)) == option  # plain JSON, NumPy-free
+    for one in _walk(option):
+        assert not (isinstance(one, dict) and one.get("decal") == "none")  # makes ECharts throw
+    assert option["animation"] is False
+    assert option["legend"].get("selectedMode") is False or option["legend"]["show"] is False
+    for theme, ink in (("light", "#31333f"), ("dark", "#fafafa")):
+        dyed = inked(option, theme)
+        json.dumps(dyed, allow_nan=False)
+        axes = [
+            a for k in ("xAxis", "yAxis") for a in _as_list(dyed.get(k, [])) if a.get("show", True)
+        ]
+        assert all(a["axisLabel"]["color"] == a["nameTextStyle"]["color"] == ink for a in axes)
+        assert dyed["legend"]["textStyle"]["color"] == ink
+    assert panel.title
+    assert panel.sentence.endswith(".")
+    assert panel.alt.endswith(".")
+    assert len(panel.table.columns) > 1
+    return option
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+@pytest.fixture(scope="session")
+def check_option() -> Callable[[Panel], dict[str, Any]]:
+    """Checks an ECharts panel: JSON without NaN, inked in both themes, with words. Its option."""
+    return _check
+
+
+METHODS = [
+    Method("full"),
+    Method("scar", 0.05),
+    Method("topn", 0.05),
+    Method("lc", 0.05, coder="huffman"),
+    Method("lc", 0.05),
+]
+CALM = (2.0, 1.9, 1.8, 1.7, 1.6)
+TREND = (2.0, 1.8, 1.6, 1.4, 1.2)
+
+
+def _outcome(method: Method, seed: int, rework: float, above: Sequence[float]) -> Outcome:
+    """above: what the restored training is above the undisturbed one, by iteration."""
+    restored = tuple(c + a for c, a in zip(CALM, above))
+    raw = [r for r, loss in enumerate(restored) if loss <= CALM[0]]
+    return Outcome(
+        method,
+        seed,
+        rework,
+        rework == 4,
+        raw[0] if raw else 4,
+        CALM[0],
+        restored[0],
+        0.1,
+        1234.0,
+        0.0499,
+        0.002,
+        0.001,
+        Race(CALM, TREND, restored),
+    )
+
+
+def _seed_of(seed: int) -> tuple[Outcome, ...]:
+    above = [(0.0,), (0.3, 0.25, 0.15), (3.0,) * 5, (0.1, 0.05), (0.0,)]
+    return tuple(
+        _outcome(m, seed, r, a) for m, r, a in zip(METHODS, [0.0, 1.4 + seed, 4.0, 0.4, 0.0], above)
+    )
+
+
+@pytest.fixture(scope="session")
+def seeds() -> list[tuple[Outcome, ...]]:
+    """Two seeds of full, SCAR, TOPN, LC Huffman and LC run-length: TOPN is capped at 4."""
+    return [_seed_of(0), _seed_of(1)]
+
+
+EXPLAINED = re.compile(r'\[([^\]]+)\]\(glossary[^"]+"[^"]+"\)')
+SECONDS = 60  # for one script run
+APP = str(Path(__file__).resolve().parents[2] / "app.py")
+
+
+def _export_page() -> None:
+    from lcviz.export import page as export
+
+    export.page()
+
+
+@pytest.fixture(scope="session")
+def scanned_once() -> Iterator[None]:
+    """Each AppTest looks for components in everything that is installed, which takes six times as
+    long as a page, and finds the same each time."""
+    with pytest.MonkeyPatch.context() as patch:
+        scan = functools.cache(manifest_scanner.scan_component_manifests)
+        patch.setattr(manifest_scanner, "scan_component_manifests", scan)
+        yield
+
+
+class Page:
+    """One session at the dashboard: an AppTest, and shortcuts to what a test looks at."""
+
+    def __init__(self, at: AppTest) -> None:
+        self.at = at
+
+    def run(self) -> Page:
+        """Run the script; an exception in it fails the test."""
+        self.at.run()
+        told = [(e.message, e.stack_trace) for e in self.at.exception]
+        assert told == []
+        return self
+
+    def click(self, key: str) -> Page:
+        """Press a button."""
+        self.at.button(key=key).click()
+        return self.run()
+
+    def set(self, kind: str, key: str, value: Any) -> Page:
+        """Set a widget, kind being its name in Streamlit."""
+        getattr(self.at, kind)(key=key).set_value(value)
+        return self.run()
+
+    @property
+    def scrubber(self) -> Any:
+        """The slider that chooses the step to look into."""
+        (slider,) = (s for s in self.at.slider if str(s.key).startswith("viewed-"))
+        return slider
+
+    @property
+    def follow(self) -> Any:
+        """The toggle that follows the newest step."""
+        (toggle,) = (t for t in self.at.toggle if str(t.key).startswith("follow-"))
+        return toggle
+
+    def follow_newest(self, follow: bool) -> Page:
+        """Turn it."""
+        self.follow.set_value(follow)
+        return self.run()
+
+    def look_into(self, step: int) -> Page:
+        """Choose a step."""
+        self.scrubber.set_value(step)
+        return self.run()
+
+    @property
+    def the_run(self) -> Run:
+        """The run in the URL, else the example."""
+        found = self.at.query_params.get("run", EXAMPLE_ID)
+        run = state.all_runs().get(found[0] if isinstance(found, list) else found)
+        assert run is not None, found
+        return run
+
+    def finish(self) -> Snapshot:
+        """Wait until the run is at rest, then look again."""
+        snapshot = self.the_run.wait(SECONDS)
+        self.run()
+        return snapshot
+
+    def chart(self, key: str) -> dict[str, Any]:
+        """The option of the ECharts panel of that key."""
+        (found,) = (e for e in self.at.get("echarts_chart") if e.proto.id.endswith(f"-panel-{key}"))
+        assert found.proto.alt
+        option: dict[str, Any] = json.loads(found.proto.spec)
+        return option
+
+    @property
+    def charts(self) -> set[str]:
+        """Keys of all panels, whatever they are drawn with."""
+        return {
+            e.proto.id.rpartition("-panel-")[2]
+            for kind in ("echarts_chart", "plotly_chart")
+            for e in self.at.get(kind)
+        }
+
+    def texts(self, kind: str) -> list[str]:
+        """What all elements of a kind say: subheader, error, caption, ...; links as their words."""
+        return [EXPLAINED.sub(r"\1", element.value) for element in getattr(self.at, kind)]
+
+    @property
+    def sentences(self) -> list[str]:
+        """What the panels say."""
+        return [t[len(":small[") : -1] for t in self.texts("markdown") if t.startswith(":small[")]
+
+    @property
+    def removed_step(self) -> int | None:
+        """The step whose removed buckets are shown, by the panel's title."""
+        found = [re.search(r"^\*\*Error .* of step (\d+) ", t) for t in self.texts("markdown")]
+        return next((int(m[1]) for m in found if m), None)
+
+    @property
+    def metrics(self) -> dict[str, tuple[str, str]]:
+        """Label -> (value, note)."""
+        return {m.label: (m.value, m.delta) for m in self.at.metric}
+
+
+@pytest.fixture(scope="session")
+def cheap_example(scanned_once: None) -> Iterator[None]:
+    """Six iterations of logistic regression instead of forty of LeNet-5, trained once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            runs, "EXAMPLE", Settings("logistic-regression", lr=0.1, interval=2, stop_after=6)
+        )
+        patch.delenv(FOLDER_VARIABLE, raising=False)
+        state.all_runs.clear()
+        assert state.all_runs().prepared(SECONDS)
+        yield
+        for run in list(state.all_runs()._runs.values()):
+            run.close()
+        state.all_runs.clear()
+
+
+@pytest.fixture
+def server(cheap_example: None) -> Iterator[None]:
+    """Every test begins with the example alone: the manager is one for the whole process."""
+    yield
+    manager = state.all_runs()
+    for run in list(manager._runs.values()):
+        manager.close(run)
+
+
+@pytest.fixture
+def page_of(server: None) -> Callable[[AppTest], Page]:
+    """A session at any script."""
+    return Page
+
+
+@pytest.fixture
+def live(server: None) -> Callable[..., Page]:
+    """The Live page, opened with these URL parameters: live(model="lenet5", bits="3")."""
+
+    def open_page(**parameters: str) -> Page:
+        at = AppTest.from_file(APP, default_timeout=SECONDS)
+        for name, value in parameters.items():
+            at.query_params[name] = value
+        return Page(at).run()
+
+    return open_page
+
+
+@pytest.fixture
+def exporting(server: None) -> Callable[..., Page]:
+    """The Export page of a run, or of the example."""
+
+    def open_page(run: Run | None = None) -> Page:
+        at = AppTest.from_function(_export_page, default_timeout=SECONDS)
+        if run is not None:
+            at.query_params["run"] = run.id
+        return Page(at).run()
+
+    return open_page
+
+
+@pytest.fixture
+def create(server: None) -> Callable[..., Run]:
+    """A paused run of the server: create(stop_after=5)."""
+
+    def make(**changes: Any) -> Run:
+        settings = {"model": "logistic-regression", "lr": 0.1, "stop_after": 5} | changes
+        return state.all_runs().create(Settings(**settings))
+
+    return make

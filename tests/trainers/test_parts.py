@@ -254,7 +254,7 @@ def test_small_tensors_become_values() -> None:
     given = {"best": {f"{i}.ckpt": t for i, t in enumerate(tensors)}, "l": [large, (tensors[0], 1)]}
     packed = small.as_values(given)
     assert packed["l"][0] is large
-    left = [v for _, v in codec.tree.leaves(packed) if isinstance(v, torch.Tensor)]
+    left = [v for _, v in codec.state.tree.leaves(packed) if isinstance(v, torch.Tensor)]
     assert len(left) == 1
     back = small.as_tensors(packed)
     for i, tensor in enumerate(tensors):

@@ -64,7 +64,7 @@ def test_found(kind: str, tmp_path: Path, states: list[dict[str, torch.Tensor]])
             if suffix == "pt":
                 torch.save(state, path)
             else:
-                path.write_bytes(codec.files.to_safetensors(state))
+                path.write_bytes(codec.state.tensor_files.to_safetensors(state))
             paths.append(path)
         if kind == "folder":
             (tmp_path / "notes.txt").write_text("not a checkpoint")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lcviz.lab.timelines import Drill
 from lcviz.lab.workload import Workload, workload
+from lcviz.recover.timelines import Drill
 
 
 def test_the_same_name_in_another_folder_is_another_training() -> None:

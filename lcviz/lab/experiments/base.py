@@ -1,0 +1,273 @@
+"""What the experiments of `python -m lcviz` have in common: how they are asked, on what they run.
+
+A trial is what is kept as a whole when a run is interrupted. Its rows are plain values, as they go
+into JSON and CSV; a table is made of them, and of nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from codec.scheme.track import SCOPES
+from codec.state.policy import rules
+from demo_models import DATASETS, MODELS, IncompatibleDataError
+from lcviz.lab.intervals import Mean
+from lcviz.lab.progress import Progress as Tell
+from lcviz.lab.series import Found, Series, Trained
+from lcviz.lab.workload import Workload, workload
+
+from .results_file import Row
+
+Value = TypeVar("Value")
+MOST_SEEDS = 1000  # every one is a training or more
+OWN = "own"  # instead of a model's name
+TITLES = {name: card.title for name, card in MODELS.items()} | {OWN: "own"}
+
+
+class Experiment(Protocol):
+    """One subcommand."""
+
+    name: str
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """What can be asked of this one."""
+
+    def trials(self, options: argparse.Namespace) -> list[list[Any]]:
+        """Their keys, as JSON holds them."""
+
+    def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
+        """One trial."""
+
+    def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
+        """Markdown."""
+
+
+def workload_arguments(parser: argparse.ArgumentParser, seeds: int = 5) -> None:
+    """Which models, data and seeds."""
+    parser.add_argument(
+        "--models",
+        type=some_of(list(MODELS)),
+        default=list(MODELS),
+        metavar="M,…",
+        help=f"of {', '.join(MODELS)} (default: all)",
+    )
+    parser.add_argument(
+        "--data",
+        choices=list(DATASETS),
+        metavar="NAME",
+        help=f"of {', '.join(DATASETS)}, for the models that can take it (default: mnist for image "
+        "models if --folder is given, else what is built in)",
+    )
+    parser.add_argument("--folder", help="where MNIST, MovieLens or Jester files are")
+    parser.add_argument("--seed", type=int, default=0, help="the first one (default: 0)")
+    parser.add_argument(
+        "--seeds", type=whole(1, MOST_SEEDS), default=seeds, help=f"how many (default: {seeds})"
+    )
+
+
+def series_arguments(parser: argparse.ArgumentParser, iterations: int = 100) -> None:
+    """A training of one seed, or checkpoints of the user's own."""
+    workload_arguments(parser, seeds=1)
+    parser.add_argument(
+        "--own",
+        type=Path,
+        nargs="+",
+        metavar="PATH",
+        help="instead of a training: a folder of your checkpoints, files, or a chain",
+    )
+    parser.add_argument(
+        "--policy",
+        action="append",
+        default=[],
+        metavar="PATTERN=HOW",
+        help="lossy, exact or skip for names like this in your checkpoints; may be repeated",
+    )
+    parser.add_argument(
+        "--iterations",
+        type=whole(1),
+        default=iterations,
+        help=f"of a training (default: {iterations})",
+    )
+
+
+def choice_arguments(parser: argparse.ArgumentParser) -> None:
+    """What is chosen in advance, where an experiment does not try every setting."""
+    parser.add_argument(
+        "--interval",
+        type=whole(1),
+        default=1,
+        metavar="K",
+        help="iterations between checkpoints (default: 1)",
+    )
+    parser.add_argument(
+        "--scope", choices=SCOPES, default="model", help="of one alphabet (default: model)"
+    )
+
+
+def data_of(options: argparse.Namespace) -> str | None:
+    """What the models that can take it are trained on; None for what is built in."""
+    return options.data or ("mnist" if options.folder else None)
+
+
+def workload_keys(options: argparse.Namespace) -> Iterable[list[Any]]:
+    """One trial a model and seed. Raises demo_models.IncompatibleDataError for data that none of
+    the models can take."""
+    can = [data for model in options.models for data in MODELS[model].data]
+    if options.data and options.data not in can:
+        raise IncompatibleDataError(", ".join(options.models), options.data, dict.fromkeys(can))
+    seeds = range(options.seed, options.seed + options.seeds)
+    return ([model, seed] for model in options.models for seed in seeds)
+
+
+def series_keys(options: argparse.Namespace) -> Iterable[list[Any]]:
+    """The same, or one of the user's own checkpoints. Raises what `Found` does."""
+    if options.own:
+        found_of(options)
+        return [[OWN, None]]
+    return workload_keys(options)
+
+
+def found_of(options: argparse.Namespace) -> Found:
+    """The user's own checkpoints."""
+    return Found(options.own, rules(options.policy))
+
+
+def caution(options: argparse.Namespace) -> str:
+    """What a reader has to know of the user's own series; nothing of any other."""
+    if not getattr(options, "own", None):
+        return ""
+    found = found_of(options)
+    if why := found.why_counted:
+        return f"The checkpoints are counted from 0, in the order given: {why}."
+    if not found.is_chain:
+        return ""
+    return (
+        "A chain gives what a restart would have, not what was trained: what it has left out "
+        "cannot be judged any more, so small numbers here say little. Checkpoints of the training "
+        "itself tell more."
+    )
+
+
+def workload_of(options: argparse.Namespace, model: str) -> Workload:
+    """What is trained; a model that cannot take the data that were named trains on its own."""
+    data = data_of(options)
+    return workload(model, data if data in MODELS[model].data else None, options.folder)
+
+
+def about(options: argparse.Namespace, model: str, seed: int | None) -> Row:
+    """What every row of a trial begins with."""
+    own = getattr(options, "own", None)
+    data = _named(own) if own else workload_of(options, model).data
+    return {"model": model, "data": data, "seed": seed}
+
+
+def _named(paths: Sequence[Path]) -> str:
+    few = ", ".join(map(str, paths[:3]))
+    return few if len(paths) <= 3 else f"{paths[0]} and {len(paths) - 1} more"
+
+
+def provenance(rows: Sequence[Row], on: Mapping[str, Any]) -> str:
+    """A sentence to go below a table: what was trained, from which seeds, where and with what."""
+    trained = {r["model"]: DATASETS[r["data"]].title for r in rows if r["model"] != OWN}
+    own = list(dict.fromkeys(r["data"] for r in rows if r["model"] == OWN))
+    what = [f"{TITLES[model]} on {data}" for model, data in trained.items()] + own
+    seeds = sorted({r["seed"] for r in rows if r["seed"] is not None})
+    if seeds:
+        what.append(f"seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"seed {seeds[0]}")
+    versions = ", ".join(f"{name} {version}" for name, version in on["versions"].items())
+    return (
+        f"{'; '.join(what)}. {on['cpu']}, {on['cores']} cores, "
+        f"one thread of torch; {versions}; {on['date']}."
+    )
+
+
+def titled(model: str, seed: int | None) -> str:
+    """What a table of one trial is headed with."""
+    return TITLES[model] if seed is None else f"{TITLES[model]}, seed {seed}"
+
+
+def series_of(options: argparse.Namespace, model: str, seed: int) -> Series:
+    """The states that an experiment looks at."""
+    if options.own:
+        return found_of(options)
+    interval = getattr(options, "interval", 1)
+    return Trained(workload_of(options, model), seed, options.iterations, interval)
+
+
+def with_interval(found: Mean, digits: int = 2, sign: str = "") -> str:
+    """A mean ± half of its interval; the mean alone where there is none, as of a single seed."""
+    text = f"{found.value:{sign}.{digits}f}"
+    return f"{text} ± {found.half:.{digits}f}" if math.isfinite(found.half) else text
+
+
+def percent(share: float) -> str:
+    """A share that was asked for, in as many digits as it has: up to three."""
+    return f"{100 * share:.3g}%"
+
+
+def grouped(rows: Sequence[Row], *keys: str) -> Iterable[tuple[list[Any], list[Row]]]:
+    """Rows with the same values under these keys, in the order of their first ones."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
+    return ((list(key), own) for key, own in groups.items())
+
+
+def listed(read: Callable[[str], Value]) -> Callable[[str], list[Value]]:
+    """A reader of values separated by commas. What is said twice counts once: as another seed's
+    it would make intervals narrower than they are."""
+    return lambda text: list(dict.fromkeys(map(read, text.split(","))))
+
+
+def some_of(names: Sequence[str]) -> Callable[[str], list[str]]:
+    """A reader of some of these names, separated by commas."""
+
+    def read(text: str) -> str:
+        if text not in names:
+            raise argparse.ArgumentTypeError(f"choose of {', '.join(names)}; got {text!r}")
+        return text
+
+    return listed(read)
+
+
+def whole(least: int, most: int = sys.maxsize) -> Callable[[str], int]:
+    """A reader of whole numbers in this range."""
+
+    def read(text: str) -> int:
+        try:
+            found = int(text)
+        except ValueError:
+            found = least - 1
+        if not least <= found <= most:
+            upto = "or more" if most == sys.maxsize else f"to {most:,}"
+            raise argparse.ArgumentTypeError(f"whole numbers here are {least} {upto}; got {text!r}")
+        return found
+
+    return read
+
+
+def share(text: str) -> float:
+    """A share of the float32 size."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not 0 < found <= 1:
+        raise argparse.ArgumentTypeError(
+            f"shares lie above 0 and are at most 1: 0.05 is 5 %; got {text!r}"
+        )
+    return found
+
+
+def bits(text: str) -> int | None:
+    """x of priority promotion, None for all buckets."""
+    if text == "all":
+        return None
+    if text not in tuple("12345678"):
+        raise argparse.ArgumentTypeError(f"bits are 1 to 8, or all; got {text!r}")
+    return int(text)

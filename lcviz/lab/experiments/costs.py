@@ -1,0 +1,114 @@
+"""What saving costs a training."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from codec.bench.markdown import table
+from codec.saving.recorder import STAGES
+from lcviz.lab.overhead import NONE, SYNCHRONOUS, round_of
+
+from .base import (
+    TITLES,
+    Tell,
+    about,
+    bits,
+    grouped,
+    whole,
+    workload_arguments,
+    workload_keys,
+    workload_of,
+)
+from .results_file import Row
+
+
+class Overhead:
+    """What saving costs a training, and when it pays."""
+
+    name = "overhead"
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """See `Experiment`."""
+        workload_arguments(parser)
+        parser.add_argument(
+            "--iterations", type=whole(1), default=200, help="of each training (default: 200)"
+        )
+        parser.add_argument(
+            "--bits", type=bits, default=2, metavar="X", help="1 to 8, or all (default: 2)"
+        )
+        parser.add_argument(
+            "--fail-at",
+            type=whole(1),
+            default=7,
+            metavar="T",
+            help="of the sum below the table (default: 7, the paper's)",
+        )
+
+    def trials(self, options: argparse.Namespace) -> list[list[Any]]:
+        """See `Experiment`."""
+        return list(workload_keys(options))
+
+    def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
+        """See `Experiment`."""
+        model, seed = trial
+        settings = {"bits": options.bits}
+        costs = round_of(workload_of(options, model), seed, options.iterations, settings, tell)
+        rows = []
+        for cost in costs:
+            row = asdict(cost)
+            stages = {f"{stage}_seconds": row["stages"].get(stage, 0.0) for stage in STAGES}
+            del row["stages"]
+            rows.append(about(options, model, seed) | row | stages)
+        return rows
+
+    def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
+        """See `Experiment`."""
+        head = [
+            "saved every iteration",
+            "",
+            "ms an iteration",
+            "above it",
+            "ms in save",
+            *(f"{stage}, ms" for stage in STAGES),
+            "bytes",
+            "saved",
+        ]
+        lines, sums = [], []
+        medians: dict[tuple[str, str], dict[str, float]] = {}
+        for (model, mode), own in grouped(rows, "model", "mode"):
+            keys = (
+                "iteration",
+                "above",
+                "call",
+                "nbytes",
+                "saved",
+                *(f"{stage}_seconds" for stage in STAGES),
+            )
+            m = {key: statistics.median(r[key] for r in own) for key in keys}
+            medians[model, mode] = m
+            cells = ["–"] * (3 + len(STAGES))
+            if mode != NONE:
+                stages = [f"{1e3 * m[f'{stage}_seconds']:.2f}" for stage in STAGES]
+                cells = [
+                    f"{1e3 * m['call']:.2f}",
+                    *stages,
+                    f"{m['nbytes']:,.0f}",
+                    f"{m['saved']:.0%}",
+                ]
+            lines.append(
+                [TITLES[model], mode, f"{1e3 * m['iteration']:.2f}", f"{m['above']:+.1%}", *cells]
+            )
+        last = options.fail_at
+        for model in dict.fromkeys(r["model"] for r in rows):
+            plain, slow = (medians[model, mode]["iteration"] for mode in (NONE, SYNCHRONOUS))
+            gained, spent = ((last - 1) * 1e3 * s for s in (plain, slow - plain))
+            sums.append(
+                f"- {TITLES[model]}: a failure in iteration {last} costs the {last - 1} before it, "
+                f"{gained:.1f} ms of work, where nothing was saved; saving after each of them in "
+                f"the loop takes {spent:.1f} ms.\n"
+            )
+        return table(head, lines) + "\n" + "".join(sums)

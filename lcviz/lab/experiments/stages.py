@@ -1,0 +1,183 @@
+"""Experiments on single checkpoints: what each stage saves, and what each bucket is worth."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from codec.bench.markdown import table
+from lcviz.lab.breakdown import breakdown
+from lcviz.lab.intervals import mean
+from lcviz.lab.removed_bucket import removed_of
+
+from .base import (
+    TITLES,
+    Tell,
+    about,
+    bits,
+    choice_arguments,
+    grouped,
+    listed,
+    series_arguments,
+    series_keys,
+    series_of,
+    titled,
+)
+from .results_file import Row
+
+PAPER = ("85.47%", "93.73%", "95.87%")  # Chen, Liu, Ren, Jin, ICML 2020: E, E+P, E+P+H
+
+
+ABOUT_STAGES = (
+    "Means over checkpoints, of what is delta-coded, a record's header left out. x: bits of "
+    "priority promotion, all: none of it. Symbols: buckets and zero. E: an index of fixed length "
+    "for each value, and a level for each bucket. P: x bits. H: Huffman words of single values, "
+    "their table and levels. Run-length: of zeros together with the level after them; it may get "
+    "below the entropy, which is that of single values.\n"
+)
+ABOUT_BUCKETS = (
+    "Distance: ‖rebuilt − u‖ / ‖u − u₀‖; E's rounding alone keeps it above 0. And smaller: the "
+    "bucket and all below it are left out.\n"
+)
+
+
+class Breakdown:
+    """What each stage of the codec saves."""
+
+    name = "breakdown"
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """See `Experiment`."""
+        series_arguments(parser)
+        choice_arguments(parser)
+        parser.add_argument(
+            "--bits",
+            type=listed(bits),
+            default=[None, 2, 3],
+            metavar="X,…",
+            help="of priority promotion; all: without it (default: all,2,3)",
+        )
+
+    def trials(self, options: argparse.Namespace) -> list[list[Any]]:
+        """See `Experiment`."""
+        return [[*of, bits] for of in series_keys(options) for bits in options.bits]
+
+    def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
+        """See `Experiment`."""
+        model, seed, bits = trial
+        series = series_of(options, model, seed)
+        rows, total = [], len(series) - 1
+        for stages in breakdown(series, bits, options.scope):
+            rows.append(about(options, model, seed) | asdict(stages))
+            tell(len(rows), total)
+        return rows
+
+    def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
+        """See `Experiment`."""
+        head = [
+            "float32 bytes saved by",
+            "x",
+            "symbols",
+            "E",
+            "E+P",
+            "E+P+H",
+            "run-length",
+            "entropy of H",
+        ]
+        lines = []
+        of_models: dict[Any, list[list[float]]] = {}
+        for (model, x), own in grouped(rows, "model", "bits"):
+            symbols = mean([r["symbols"] for r in own]).value
+            saved = [
+                mean([1 - r[stage] / (4 * r["n"]) for r in own]).value
+                for stage in ("e", "ep", "huffman", "runlength", "entropy")
+            ]
+            of_models.setdefault(x, []).append([symbols, *saved])
+            lines.append([TITLES[model], *_saved(x, symbols, saved)])
+        for x, several in of_models.items():
+            if len(several) > 1:
+                symbols, *saved = (mean(column).value for column in zip(*several))
+                lines.append([f"mean of {len(several)}", *_saved(x, symbols, saved)])
+        lines.append(["the paper, averages", "2", "–", *PAPER, "–", "–"])
+        return f"{table(head, lines)}\n{ABOUT_STAGES}"
+
+
+class RemovedBucket:
+    """What the loss becomes without a bucket, and without all smaller ones."""
+
+    name = "removed-bucket"
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """See `Experiment`."""
+        series_arguments(parser)
+        choice_arguments(parser)
+        parser.add_argument(
+            "--bits",
+            type=bits,
+            default=2,
+            metavar="X",
+            help="of the chain up to there; all: every bucket (default: 2)",
+        )
+
+    def trials(self, options: argparse.Namespace) -> list[list[Any]]:
+        """See `Experiment`."""
+        return list(series_keys(options))
+
+    def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
+        """See `Experiment`."""
+        model, seed = trial
+        found = removed_of(series_of(options, model, seed), options.bits, options.scope, tell)
+        whole = {"step": found.step, "loss_whole": found.loss, "distance_whole": found.distance}
+        return [about(options, model, seed) | whole | asdict(b) for b in found.buckets]
+
+    def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
+        """See `Experiment`."""
+        parts = []
+        head = [
+            "without bucket",
+            "members",
+            "kept",
+            "loss",
+            "distance",
+            "loss, and smaller",
+            "distance, and smaller",
+        ]
+        for (model, seed), own in grouped(rows, "model", "seed"):
+            first = own[0]
+            lines = [
+                [
+                    f"{'-' if r['sign'] else '+'}2^{r['exponent']}",
+                    f"{r['count']:,}",
+                    "yes" if r["kept"] else "no",
+                    _relative(r["loss"], first["loss_whole"]),
+                    f"{r['distance']:.4f}",
+                    _relative(r["loss_below"], first["loss_whole"]),
+                    f"{r['distance_below']:.4f}",
+                ]
+                for r in own
+            ]
+            far = f"{first['distance_whole']:.4f}"
+            nothing = [_relative(first["loss_whole"], first["loss_whole"]), far] * 2
+            shown = 1 + max((i for i, line in enumerate(lines) if line[3:] != nothing), default=0)
+            rest = own[shown:]
+            told = f"{titled(model, seed)}, step {first['step']}"
+            told += f"; with every bucket: distance {first['distance_whole']:.4f}"
+            if math.isfinite(first["loss_whole"]):
+                told += f", loss {first['loss_whole']:.5f}, to which losses below are relative"
+            parts.append(f"{told}\n\n{table(head, lines[:shown])}")
+            if rest:
+                n = sum(r["count"] for r in rest)
+                parts.append(f"Smaller ones change none of it: {len(rest)}, with {n:,} members.\n")
+        kept = "every bucket" if options.bits is None else f"those that x = {options.bits} promotes"
+        return "\n".join([*parts, f"Kept by the chain up to there: {kept}. {ABOUT_BUCKETS}"])
+
+
+def _saved(x: int | None, symbols: float, saved: Sequence[float]) -> list[str]:
+    return [str(x or "all"), f"{symbols:.0f}", *(f"{share:.2%}" for share in saved)]
+
+
+def _relative(loss: float, whole: float) -> str:
+    return f"{round(loss / whole - 1, 5) + 0.0:+.3%}" if math.isfinite(whole) else "–"

@@ -1,0 +1,246 @@
+"""Which setting to use, and whether it holds what it promises."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from codec.bench.markdown import table
+from codec.scheme.tables import CODERS
+from codec.scheme.track import SCOPES
+from lcviz.lab.progress import part
+from lcviz.lab.recovery.methods import SHARES
+from lcviz.lab.recovery.recovery import Protocol as Failure
+from lcviz.lab.recovery.recovery import fail_and_recover
+from lcviz.lab.tuner.tuner import (
+    BITS,
+    INTERVALS,
+    TARGETS,
+    Candidate,
+    Setting,
+    failure_points,
+    just_before_a_checkpoint,
+    settings,
+    tune,
+)
+
+from .base import (
+    OWN,
+    Tell,
+    about,
+    bits,
+    grouped,
+    listed,
+    series_arguments,
+    series_keys,
+    series_of,
+    share,
+    some_of,
+    titled,
+    whole,
+    workload_of,
+)
+from .results_file import Row
+
+FRESH = 1000  # seeds of checks begin so far after that of the run
+CAP = 100  # iterations of rework that a check looks for
+
+
+ABOUT = (
+    "Only settings that no other one beats in bytes, distance and rework at once; --json has all. "
+    "Bytes are shares of the float32 size of all that is saved, the base left out. Distance: "
+    "‖restored − u‖ / ‖u − u₀‖, with u the state before the failure and u₀ the first one. It and "
+    "rework are means over 10 failures, each just before the next checkpoint, fewer where "
+    "checkpoints are few or far apart. 95 %: another failure (checkpoint) stays below in 95 of 100 "
+    "cases.\n"
+)
+
+
+class Tune:
+    """The cheapest setting that meets a target of size, distance or rework."""
+
+    name = "tune"
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """See `Experiment`."""
+        series_arguments(parser, iterations=160)
+        parser.add_argument(
+            "--target",
+            type=_target,
+            metavar="WHAT=MOST",
+            help="size=.05: share of float32 that a checkpoint may take; distance=.1: relative "
+            "distance; rework=3: iterations (default: rework=3; with --own distance=.1)",
+        )
+        parser.add_argument(
+            "--bits",
+            type=listed(bits),
+            default=list(BITS),
+            metavar="X,…",
+            help="that are tried (default: 1 to 8, and all)",
+        )
+        parser.add_argument(
+            "--budgets",
+            type=listed(share),
+            default=list(SHARES),
+            metavar="S,…",
+            help="of float32, that are tried (default: .01,.02,.05,.1)",
+        )
+        parser.add_argument(
+            "--scopes",
+            type=some_of(SCOPES),
+            default=list(SCOPES),
+            metavar="S,…",
+            help=f"of one alphabet, that are tried (default: {','.join(SCOPES)})",
+        )
+        parser.add_argument(
+            "--coders",
+            type=some_of(CODERS),
+            default=list(CODERS),
+            metavar="C,…",
+            help=f"that are tried (default: {','.join(CODERS)})",
+        )
+        parser.add_argument(
+            "--intervals",
+            type=listed(whole(1)),
+            default=list(INTERVALS),
+            metavar="K,…",
+            help="between checkpoints, that are tried (default: 1,2,5,10)",
+        )
+        parser.add_argument(
+            "--check",
+            type=whole(0),
+            default=0,
+            metavar="N",
+            help="let N trainings of fresh seeds fail with the recommended setting (default: 0)",
+        )
+
+    def trials(self, options: argparse.Namespace) -> list[list[Any]]:
+        """See `Experiment`."""
+        options.target = options.target or (["distance", 0.1] if options.own else ["rework", 3.0])
+        return list(series_keys(options))
+
+    def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
+        """See `Experiment`."""
+        model, seed = trial
+        target, most = options.target
+        unit = "checkpoint" if options.own else "iteration"
+        tried = settings(
+            options.bits, options.budgets, options.scopes, options.coders, options.intervals
+        )
+        series, parts = series_of(options, model, seed), 1 + options.check
+        found = tune(series, target, most, tried, part(tell, 0, parts))
+        told = about(options, model, seed) | {"because": found.because}
+        rows = [
+            told
+            | {"kind": "candidate"}
+            | _row(c, unit)
+            | {"on_frontier": c in found.frontier, "recommended": c is found.recommended}
+            for c in found.candidates
+        ]
+        if found.recommended and not options.own:
+            rows += _checked(options, model, seed, found.recommended.setting, tell)
+        return rows
+
+    def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
+        """See `Experiment`."""
+        parts = []
+        for (model, seed), own in grouped(rows, "model", "seed"):
+            unit = "checkpoint" if model == OWN else "iteration"
+            head = ["", f"bytes for every {unit}", "of a saved one", "95 %", "distance", "95 %"]
+            head += [] if model == OWN else ["rework, iterations", "95 %"]
+            shown = [
+                r
+                for r in own
+                if r["kind"] == "candidate" and (r["on_frontier"] or r["recommended"])
+            ]
+            lines = [
+                [
+                    "→" if r["recommended"] else "",
+                    f"{r['rate']:.3%}",
+                    f"{r['share']:.2%}",
+                    f"{r['share_bound']:.2%}",
+                    f"{r['distance']:.3f}",
+                    f"{r['distance_bound']:.3f}",
+                    *([] if model == OWN else map(_number, (r["rework"], r["rework_bound"]))),
+                    r["setting"],
+                ]
+                for r in sorted(shown, key=lambda r: r["rate"])
+            ]
+            parts.append(f"{titled(model, seed)}\n\n{table([*head, 'setting'], lines)}")
+            parts.append(f"→ {own[0]['because']}\n")
+            if checks := [r for r in own if r["kind"] == "check"]:
+                met = sum(r["met"] for r in checks)
+                values = ", ".join(f"{r['reached']:.3g}" for r in checks)
+                seeds = f"{len(checks)} fresh seed{'s' if len(checks) > 1 else ''}"
+                parts.append(
+                    f"Checked by trainings of {seeds} that failed: {met} of {len(checks)} within "
+                    f"{options.target[1]:g} ({values}).\n"
+                )
+        return "\n".join([*parts, ABOUT])
+
+
+def _checked(
+    options: argparse.Namespace, model: str, seed: int, setting: Setting, tell: Tell
+) -> list[Row]:
+    """One row for each fresh seed, which fails at another iteration."""
+    target, most = options.target
+    rows = []
+    points = failure_points(options.iterations)
+    for i in range(options.check):
+        fail_at = just_before_a_checkpoint(points[i % len(points)], setting.interval)
+        fail_at = max(fail_at, 2 * setting.interval - 1)  # something has to be saved before
+        failure = Failure(fail_at, setting.interval, CAP)
+        (outcome,) = fail_and_recover(
+            workload_of(options, model),
+            seed + FRESH + i,
+            [setting.method],
+            failure,
+            part(tell, 1 + i, 1 + options.check),
+        )
+        reached = {
+            "size": outcome.share,
+            "distance": outcome.distance,
+            "rework": outcome.rework,
+        }[target]
+        told = {"kind": "check", "fresh_seed": outcome.seed, "fail_at": fail_at}
+        told |= {"reached": reached, "met": reached <= most}
+        rows.append(about(options, model, seed) | told)
+    return rows
+
+
+def _row(c: Candidate, unit: str) -> Row:
+    return asdict(c.setting) | {
+        "setting": c.setting.text(unit),
+        "share": c.share,
+        "rate": c.rate,
+        "share_bound": c.share_bound,
+        "exact_share": c.exact_share,
+        "distance": c.distance.value,
+        "distance_bound": c.distance_bound,
+        "rework": c.rework.value if c.rework else None,
+        "rework_half": c.rework.half if c.rework else None,
+        "rework_bound": c.rework_bound,
+    }
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return "not reached" if value == math.inf else f"{value:.2f}"
+
+
+def _target(text: str) -> list[Any]:
+    what, found, most = text.partition("=")
+    try:
+        if what not in TARGETS or not found or not 0 < float(most) < math.inf:
+            raise ValueError
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"a target is size=, distance= or rework= with a number above 0; got {text!r}"
+        ) from None
+    if what == "size" and float(most) > 1:
+        raise argparse.ArgumentTypeError(f"a size is a share: 0.05 is 5 %; got {text!r}")
+    return [what, float(most)]

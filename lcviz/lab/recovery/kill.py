@@ -1,0 +1,186 @@
+"""The race back of a training that was killed: LC from the chain it left, the others repeated.
+
+A live training saves with LC alone. So that full, SCAR and TOPN get the same chance, the training
+is repeated from its seed, with the same batches, and saved by each of them at the same steps: the
+model alone, as the training itself did, SCAR and TOPN with no more bytes a checkpoint than LC's
+records after the base took on average. LC restores from the chain that is on disk. Then all of
+them go on as `recovery` tells, and rework is counted as there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import codec
+from codec.record.record import track_digest
+from codec.scheme.track import digest_sums
+from codec.state.tensors import layout_of, to_arrays
+from demo_models import Training
+from lcviz.lab.progress import Progress
+from lcviz.lab.workload import Workload
+
+from .methods import Method
+from .recovery import Outcome, Protocol, fail_and_recover
+
+BEFORE = 30  # iterations before the crash whose losses are drawn
+CAPS = (100, 50, 25, 10)  # iterations that rework is looked for: the first that there is time for
+SECONDS = 300.0  # a race that would take longer is not offered
+
+
+def fingerprint(model: Mapping[str, Any]) -> str:
+    """xxh3-128, hex, of a model's names, shapes and bits. model: name -> tensor or array."""
+    layout = layout_of(model)
+    arrays = to_arrays(model, layout)
+    return track_digest(layout, arrays, digest_sums(layout, arrays))
+
+
+@dataclass(frozen=True)
+class OnDisk(Method):
+    """LC-Checkpoint as a training has used it already: its records are counted, not written.
+
+    chain: the directory. newest: the step to restore; what came later is not looked at.
+    """
+
+    chain: Path = Path()
+    newest: int = 0
+
+    @property
+    def name(self) -> str:
+        """There is but one LC in a race."""
+        return "LC"
+
+    def open(self, folder: Path) -> _Records:
+        """See `Method.open`; the folder stays empty. Raises codec.LccError."""
+        return _Records(self.chain, self.newest)
+
+
+class _Records:
+    """A chain that somebody else has written, as a `Saver`."""
+
+    def __init__(self, path: Path, newest: int) -> None:
+        self._path, self._newest = path, newest
+        self._nbytes = {e.step: e.nbytes for e in codec.Chain(path).entries}
+
+    def save(self, step: int, state: Mapping[str, Any]) -> int:
+        """Bytes of the record that is there. Raises codec.StepNotFoundError if none is."""
+        if step not in self._nbytes:
+            raise codec.StepNotFoundError(f"{self._path}: holds no step {step}")
+        return self._nbytes[step]
+
+    def restore(self) -> dict[str, Any]:
+        return {"model": codec.restore(self._path, self._newest)}
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds: of an iteration, of one loss on held-out examples, and of one save."""
+
+    iteration: float
+    probe: float
+    save: float
+
+
+@dataclass(frozen=True)
+class Raced:
+    """What each method made of the crash: full, SCAR, TOPN, LC.
+
+    alike: the repeated training came to the very bits that the killed one had when it died.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    alike: bool
+
+
+@dataclass(frozen=True)
+class Crash:
+    """A training that was killed, and the chain it left.
+
+    workload, seed: what was trained. fail_at: T, the last iteration. interval: iterations between
+    checkpoints. ours: its own way to save, its chain and the newest step. share: of float32, what
+    its records after the base took on average. died_as: the fingerprint of its model at T. went_on:
+    steps that it went on from after earlier crashes. cap: how much rework is looked for.
+    """
+
+    workload: Workload
+    seed: int
+    fail_at: int
+    interval: int
+    ours: OnDisk
+    share: float
+    died_as: str
+    went_on: frozenset[int] = frozenset()
+    cap: int = CAPS[0]
+
+    @property
+    def methods(self) -> tuple[Method, ...]:
+        """In the order of the outcomes."""
+        share = min(self.share, 1.0)  # a record of a tiny model may be larger than the model
+        return Method("full"), Method("scar", share), Method("topn", share), self.ours
+
+    @property
+    def protocol(self) -> Protocol:
+        """What `fail_and_recover` is asked."""
+        return Protocol(self.fail_at, self.interval, self.cap, optimizer=False, before=BEFORE)
+
+    def race(self, progress: Progress) -> Raced:
+        """Repeat, restore, race. Raises demo_models.DataError, codec.LccError."""
+        alike = False
+
+        def after(iteration: int, training: Training) -> None:
+            nonlocal alike
+            if iteration in self.went_on:
+                training.load({"model": codec.restore(self.ours.chain, iteration)})
+            if iteration == self.fail_at:
+                alike = fingerprint(training.state()["model"]) == self.died_as
+
+        found = fail_and_recover(
+            self.workload, self.seed, self.methods, self.protocol, progress, after
+        )
+        return Raced(tuple(found), alike)
+
+    def seconds(self, pace: Pace) -> float:
+        """About how long the race takes at most."""
+        repeated, *raced = self.protocol.iterations(len(self.methods))
+        saves = (len(self.methods) - 1) * (repeated // self.interval)  # LC's are there
+        return (
+            repeated * pace.iteration
+            + saves * pace.save
+            + sum(raced) * (pace.iteration + pace.probe)
+        )
+
+    def capped(self, pace: Pace) -> Crash | None:
+        """With the largest of CAPS that there is time for; None if there is for none."""
+        tried = (replace(self, cap=cap) for cap in CAPS)
+        return next((one for one in tried if one.seconds(pace) <= SECONDS), None)
+
+    @property
+    def hurried(self) -> bool:
+        """Whether rework is looked for less far than there were time for in a faster training."""
+        return self.cap < CAPS[0]
+
+    @property
+    def shortest(self) -> Crash:
+        """With the smallest of CAPS."""
+        return replace(self, cap=CAPS[-1])
+
+    def where(self, share: float) -> str:
+        """How far a race is, in words. share: of its progress, from 0 to 1."""
+        plan = self.protocol.iterations(len(self.methods))
+        done = round(share * sum(plan))
+        if done < plan[0]:
+            return f"Repeating the training: {done} of {plan[0]}"
+        done -= plan[0]
+        if done < plan[1]:
+            return f"Training on without a crash, to compare: {done} of {plan[1]}"
+        done -= plan[1]
+        for method, most in zip(self.methods, plan[2:], strict=True):
+            if done < most:
+                return f"Racing back: {method.name}, {done} of {self.cap} at most"
+            done -= most
+        return "Counting"

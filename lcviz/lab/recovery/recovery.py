@@ -1,0 +1,315 @@
+"""Recovery: how much work a crash costs with each way to save, at equal bytes on disk.
+
+Protocol. Train with a fixed order of batches, save every few iterations with every method, and let
+the training fail at iteration T. Each method restores what it has; the training goes on from T + 1
+with the same batches. Rework is how many iterations pass until the loss on fixed held-out examples
+is again at or below its value just before the failure.
+
+A training's loss jumps from one iteration to the next, by more than it falls. So rework is counted
+on its trend: the loss of the undisturbed training, averaged over 2w + 1 iterations, plus what the
+restored training is above the undisturbed one at the same iteration. Both see the same batches, so
+jumps that both make cancel. Between two iterations it is interpolated: a restored training that
+is above by the tenth of what an iteration brings costs a tenth of an iteration.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from codec.state.tensors import Arrays, copy_arrays, layout_of, to_arrays
+from demo_models import Training
+from lcviz.lab.measures import crossing, distance, smoothed
+from lcviz.lab.progress import Progress
+from lcviz.lab.workload import Workload
+
+from .methods import Method, Saver
+
+
+class ProtocolError(ValueError):
+    """Numbers that no experiment can use; the message says what they should be."""
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """When a training fails, and how rework is counted.
+
+    fail_at: T, the last iteration before the failure. interval: iterations between checkpoints.
+    cap: more rework than this is not looked for. smooth: w, iterations on either side. optimizer:
+    whether a checkpoint holds what the optimizer remembers; else that begins anew after a failure.
+    before: of so many iterations before the failure losses are told, too. Raises ProtocolError.
+    """
+
+    fail_at: int = 80
+    interval: int = 1
+    cap: int = 100
+    smooth: int = 5
+    optimizer: bool = True
+    before: int = 0
+
+    def __post_init__(self) -> None:
+        sound = 1 <= self.interval <= self.fail_at and self.cap >= 1
+        if not sound or self.smooth < 0 or self.before < 0:
+            raise ProtocolError(
+                f"a training saves at least once before it fails, and looks for some rework; got "
+                f"fail_at {self.fail_at}, interval {self.interval}, cap {self.cap}, smooth "
+                f"{self.smooth}, before {self.before}"
+            )
+
+    def iterations(self, methods: int) -> tuple[int, ...]:
+        """What is trained with so many methods, at most: up to the failure, on without one, and
+        after each restore."""
+        return self.fail_at, *(methods + 1) * [self.cap + self.smooth]
+
+
+@dataclass(frozen=True)
+class Race:
+    """Losses on the probe from the failure on, T first.
+
+    undisturbed, trend: of the training that did not fail, of T to T + cap, as measured and
+    averaged over 2w + 1 iterations. restored: of the restored one, at iterations T (right after
+    restoring), T + 1, ..., until it was back both on the trend and without smoothing.
+
+    before, trend_before: as measured and averaged, of the iterations before T that the protocol
+    asks for, T last; fewer if it failed early.
+    """
+
+    undisturbed: tuple[float, ...]
+    trend: tuple[float, ...]
+    restored: tuple[float, ...]
+    before: tuple[float, ...] = ()
+    trend_before: tuple[float, ...] = ()
+
+    @property
+    def on_trend(self) -> tuple[float, ...]:
+        """The trend plus what the restored training is above the undisturbed one."""
+        return tuple(t + r - u for t, r, u in zip(self.trend, self.restored, self.undisturbed))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one method made of one failure.
+
+    rework: iterations, on the trend; the protocol's cap if capped. rework_raw: whole iterations
+    until the loss itself is at or below that before the failure, without any smoothing; the cap
+    at most. loss_before, loss_restored: on the probe. distance: ||restored - u_T|| / ||u_T - u_0||
+    of the model. nbytes: of a checkpoint after the first, on disk, the mean. share: of the float32
+    size. save_seconds: of one save, median; seconds: of an iteration of training, median. race: the
+    losses that rework was counted on.
+    """
+
+    method: Method
+    seed: int
+    rework: float
+    capped: bool
+    rework_raw: int
+    loss_before: float
+    loss_restored: float
+    distance: float
+    nbytes: float
+    share: float
+    save_seconds: float
+    seconds: float
+    race: Race
+
+    @property
+    def capped_raw(self) -> bool:
+        """Whether the loss itself was not back when the cap was reached."""
+        return not any(loss <= self.loss_before for loss in self.race.restored)
+
+
+def fail_and_recover(
+    workload: Workload,
+    seed: int,
+    methods: Sequence[Method],
+    protocol: Protocol,
+    progress: Progress = lambda _done, _total: None,
+    after: Callable[[int, Training], None] = lambda _iteration, _training: None,
+) -> list[Outcome]:
+    """One training, one failure, and what each method makes of it.
+
+    progress(done, total) is called on the way, in iterations as `Protocol.iterations` counts them;
+    what is not needed is passed over. What it raises ends the experiment, and leaves no file
+    behind. after(iteration, training) is called once each iteration up to the failure is trained
+    and saved; what it loads, the training goes on from. Raises demo_models.DataError,
+    codec.LccError.
+    """
+    p = protocol
+    plan = p.iterations(len(methods))
+    total, done = sum(plan), 0
+    training = workload.training(seed)
+    start = _model(training.state())
+    losses = {0: training.task.probe_loss()}
+    seconds: list[float] = []
+
+    def iterate(iteration: int) -> None:
+        nonlocal done
+        began = time.perf_counter()
+        training.iterate(iteration)
+        seconds.append(time.perf_counter() - began)
+        done += 1
+        progress(min(done, total), total)
+
+    def state() -> Mapping[str, Any]:
+        whole = training.state()
+        return whole if p.optimizer else {"model": whole["model"]}
+
+    first = max(p.fail_at - p.before - p.smooth, 0)  # whose loss is of interest
+    with ExitStack() as stack:
+        savers = []
+        for method in methods:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            savers.append(stack.enter_context(closing(method.open(Path(folder)))))
+        sizes: list[list[int]] = [[] for _ in methods]
+        spent: list[list[float]] = [[] for _ in methods]
+        for saver in savers:
+            saver.save(0, state())
+        for t in range(1, p.fail_at + 1):
+            iterate(t)
+            if t % p.interval == 0:
+                now = state()
+                for saver, own, its in zip(savers, sizes, spent):
+                    began = time.perf_counter()
+                    own.append(saver.save(t, now))
+                    its.append(time.perf_counter() - began)
+            after(t, training)
+            if t >= first:
+                losses[t] = training.task.probe_loss()
+        restored = [saver.restore() for saver in savers]
+    end = _model(training.state())
+    for t in range(p.fail_at + 1, p.fail_at + p.cap + p.smooth + 1):
+        iterate(t)
+        losses[t] = training.task.probe_loss()
+    whole = smoothed([losses[t] for t in sorted(losses) if t >= first], p.smooth)
+    trend = whole[p.fail_at - first :]
+    told = range(max(p.fail_at - p.before, 0), p.fail_at + 1) if p.before else range(0)
+    undisturbed = tuple(losses[p.fail_at + r] for r in range(p.cap + 1))
+    moved = distance(end, start)
+    found = []
+    for i, (method, saved, own, its) in enumerate(zip(methods, restored, sizes, spent)):
+        done = sum(plan[: 2 + i])
+        progress(done, total)
+        training.load(saved)
+        race = [training.task.probe_loss()]
+        excess = [race[0] - losses[p.fail_at]]
+        while (rework := crossing(trend, excess)) is None and len(excess) <= p.cap:
+            iterate(p.fail_at + len(excess))
+            race.append(training.task.probe_loss())
+            excess.append(race[-1] - losses[p.fail_at + len(excess)])
+        while min(race) > losses[p.fail_at] and len(race) <= p.cap:
+            iterate(p.fail_at + len(race))
+            race.append(training.task.probe_loss())
+        raw = [r for r, loss in enumerate(race) if loss <= losses[p.fail_at]]
+        outcome = Outcome(
+            method,
+            seed,
+            p.cap if rework is None else rework,
+            rework is None,
+            raw[0] if raw else p.cap,
+            losses[p.fail_at],
+            race[0],
+            distance(_model(saved), end) / moved if moved else 0.0,
+            float(np.mean(own)),
+            float(np.mean(own)) / sum(4 * a.size for a in end.values()),
+            float(np.median(its)),
+            float(np.median(seconds)),
+            Race(
+                undisturbed,
+                tuple(trend),
+                tuple(race),
+                tuple(losses[t] for t in told),
+                tuple(whole[t - first] for t in told),
+            ),
+        )
+        found.append(outcome)
+    progress(total, total)
+    return found
+
+
+@dataclass(frozen=True)
+class Endured:
+    """What became of a training that failed again and again.
+
+    metric: of all held-out examples at its end, undisturbed: the same of a training that never
+    failed; both as fraction of right answers ("accuracy") or in rating units ("RMSE"). share: of
+    float32, of a checkpoint after the first, on disk, the mean.
+    """
+
+    method: Method
+    seed: int
+    metric_name: str
+    metric: float
+    undisturbed: float
+    share: float
+
+
+def fail_repeatedly(
+    workload: Workload,
+    seed: int,
+    methods: Sequence[Method],
+    failures: int,
+    iterations: int,
+    progress: Progress = lambda _done, _total: None,
+) -> list[Endured]:
+    """One training a method, saved after every iteration, that fails at even distances.
+
+    After each failure it goes on from what was restored with the next batch, so that every
+    training sees every batch once. (The idea: Agrawal et al., "Inshrinkerator", SoCC 2024, who
+    restore 10 times in a training.) Raises demo_models.DataError, codec.LccError, ProtocolError.
+    """
+    if not 1 <= failures < iterations:
+        raise ProtocolError(
+            f"a training fails at least once, and less often than it iterates; got {failures} "
+            f"failures in {iterations} iterations"
+        )
+    fails = {round(iterations * i / (failures + 1)) for i in range(1, failures + 1)}
+    done, total = 0, iterations * (len(methods) + 1)
+
+    def train(training: Training, after: Callable[[int], None]) -> float:
+        nonlocal done
+        for step in range(1, iterations + 1):
+            training.iterate(step)
+            after(step)
+            done += 1
+            progress(done, total)
+        return training.task.held_out_metric()
+
+    def save_and_fail(training: Training, saver: Saver, sizes: list[int], step: int) -> None:
+        sizes.append(saver.save(step, training.state()))
+        if step in fails:
+            training.load(saver.restore())
+
+    undisturbed = train(workload.training(seed), lambda _step: None)
+    found = []
+    for method in methods:
+        training = workload.training(seed)
+        sizes: list[int] = []
+        with tempfile.TemporaryDirectory() as folder, closing(method.open(Path(folder))) as saver:
+            saver.save(0, training.state())
+            metric = train(training, partial(save_and_fail, training, saver, sizes))
+        n = sum(p.numel() for p in training.task.model.parameters())
+        found.append(
+            Endured(
+                method,
+                seed,
+                training.task.metric_name,
+                metric,
+                undisturbed,
+                float(np.mean(sizes)) / (4 * n),
+            )
+        )
+    return found
+
+
+def _model(state: Mapping[str, Any]) -> Arrays:
+    """The model's tensors, copied, by name."""
+    model = state["model"]
+    return copy_arrays(to_arrays(model, layout_of(model)))

@@ -1,0 +1,106 @@
+"""The recovery experiment as a visitor asks for it, and what several seeds of it say together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import codec
+from lcviz.lab.intervals import Mean, mean
+from lcviz.lab.progress import Progress
+from lcviz.lab.workload import workload
+
+from .methods import Method
+from .recovery import Outcome, Protocol, fail_and_recover
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One model that fails, and five ways to save it at an equal share.
+
+    model: of `demo_models`, on its built-in data, with the lab's settings. share: of float32
+    that a checkpoint may take; "full" takes all. protocol: when it fails.
+    """
+
+    model: str
+    share: float
+    protocol: Protocol
+
+    @property
+    def methods(self) -> tuple[Method, ...]:
+        """Full, SCAR, TOPN, LC with the paper's coder, LC run-length: the last is ours."""
+        return (
+            Method("full"),
+            Method("scar", self.share),
+            Method("topn", self.share),
+            Method("lc", self.share, coder="huffman"),
+            Method("lc", self.share),
+        )
+
+    def fail(self, seed: int, progress: Progress) -> tuple[Outcome, ...]:
+        """One seed, in the order of `methods`. Raises what `fail_and_recover` does."""
+        codec.warm_up()  # so that no save is timed with its compilation
+        return tuple(
+            fail_and_recover(workload(self.model), seed, self.methods, self.protocol, progress)
+        )
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What failures cost with one method: means over seeds.
+
+    rework: iterations, a capped one counted as the cap. each: rework of every seed, and whether
+    it was capped. nbytes, share: of a checkpoint on disk, and of float32. loss_before,
+    loss_restored, distance, save_seconds: as in `Outcome`.
+    """
+
+    method: Method
+    rework: Mean
+    each: tuple[tuple[float, bool], ...]
+    nbytes: float
+    share: float
+    loss_before: float
+    loss_restored: float
+    distance: float
+    save_seconds: float
+
+    @property
+    def capped(self) -> int:
+        """How many seeds were: with any, the true mean is this one or more."""
+        return sum(capped for _, capped in self.each)
+
+
+def costs(seeds: Sequence[Sequence[Outcome]]) -> list[Cost]:
+    """By method. seeds: of each one its outcomes, in the same order. Raises ValueError for none."""
+    if not seeds:
+        raise ValueError("there is no mean of nothing")
+    return [
+        Cost(
+            own[0].method,
+            mean([o.rework for o in own]),
+            tuple((o.rework, o.capped) for o in own),
+            *(
+                mean([getattr(o, name) for o in own]).value
+                for name in (
+                    "nbytes",
+                    "share",
+                    "loss_before",
+                    "loss_restored",
+                    "distance",
+                    "save_seconds",
+                )
+            ),
+        )
+        for own in zip(*seeds, strict=True)
+    ]
+
+
+def times(cost: Cost, ours: Cost) -> float | None:
+    """How many times our rework this one's is; at least so many if it was capped.
+
+    None where nothing can be said: ours is 0, or is only known to be at least something.
+    """
+    if ours.capped or not ours.rework.value or not math.isfinite(cost.rework.value):
+        return None
+    return cost.rework.value / ours.rework.value

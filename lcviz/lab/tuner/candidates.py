@@ -1,0 +1,106 @@
+"""What can be chosen for checkpoints, and what each choice made of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from lcviz.lab.intervals import Mean
+from lcviz.lab.recovery.methods import SHARES, Method
+
+BITS = (1, 2, 3, 4, 5, 6, 7, 8, None)
+INTERVALS = (1, 2, 5, 10)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What can be chosen. bits or budget: see `codec.Tracker`. interval: between checkpoints."""
+
+    bits: int | None
+    budget: float | None
+    scope: str
+    coder: str
+    interval: int
+
+    def text(self, unit: str = "iteration") -> str:
+        """In words. unit: what intervals are counted in."""
+        if self.budget is not None:
+            keeps = f"a budget of {100 * self.budget:.3g} % of float32,"
+        elif self.bits is None:
+            keeps = "all"
+        else:
+            keeps = f"{self.bits} bit{'s' if self.bits > 1 else ''},"
+        every = f"every {unit}" if self.interval == 1 else f"every {self.interval} {unit}s"
+        coder = "run-length" if self.coder == "runlength" else "Huffman"
+        over = "the whole model" if self.scope == "model" else "each tensor"
+        return f"{keeps} buckets over {over}, {coder}, saved {every}"
+
+    @property
+    def restores(self) -> Setting:
+        """Settings with the same one here restore the same: the coder only decides about bytes,
+        unless it is a budget's."""
+        return self if self.budget is not None else replace(self, coder="")
+
+    @property
+    def method(self) -> Method:
+        """The same, for `recovery`."""
+        return Method("lc", self.budget, self.bits, self.scope, self.coder)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A setting, and what it made of one run.
+
+    share: of the float32 bytes, of a delta on disk, the mean; share_bound: what another one stays
+    below in 95 of 100 cases, and with a budget always. exact_share: what of it are tensors
+    that are stored exactly, an optimizer's, say. rate: share for every iteration (checkpoint of the
+    series, where it comes without a training). distance: ||restored - u_T|| / ||u_T - u_0||,
+    rework: iterations; both over the failures that were tried, with a bound that another failure
+    stays below in 95 of 100 cases. rework and its bound are None where no loss is known.
+    """
+
+    setting: Setting
+    share: float
+    share_bound: float
+    exact_share: float
+    distance: Mean
+    distance_bound: float
+    rework: Mean | None
+    rework_bound: float | None
+
+    @property
+    def rate(self) -> float:
+        """Share of the float32 bytes written for every iteration, or checkpoint of the series."""
+        return self.share / self.setting.interval
+
+    def meets(self, target: str, most: float) -> bool:
+        """Whether a target is met with near certainty."""
+        return self.reached(target) <= most
+
+    def reached(self, target: str) -> float:
+        """What a target's number is compared with."""
+        if target == "rework":
+            assert self.rework_bound is not None, "a series without a loss is refused before"
+            return self.rework_bound
+        return self.share_bound if target == "size" else self.distance_bound
+
+    @property
+    def costs(self) -> tuple[float, float, float]:
+        """What there should be little of: rate, distance, rework."""
+        return self.rate, self.distance.value, self.rework.value if self.rework else 0.0
+
+
+def settings(
+    bits: Sequence[int | None] = BITS,
+    budgets: Sequence[float] = SHARES,
+    scopes: Sequence[str] = ("model", "tensor"),
+    coders: Sequence[str] = ("runlength", "huffman"),
+    intervals: Sequence[int] = INTERVALS,
+) -> list[Setting]:
+    """Every combination; a budget stands instead of bits."""
+    keeps = [(x, None) for x in bits] + [(None, share) for share in budgets]
+    return [
+        Setting(x, share, scope, coder, interval)
+        for (x, share), scope, coder, interval in product(keeps, scopes, coders, intervals)
+    ]

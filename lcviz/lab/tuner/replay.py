@@ -1,0 +1,197 @@
+"""Every setting tried out on the states of one run, which do not depend on it: they are replayed.
+
+A failure at iteration T costs what was not saved yet, and what was saved is not quite what
+was trained: the restored loss is above that before the failure. Rework is how long the run itself,
+on its trend, took to fall by as much (see recovery, whose protocol this predicts: there, what a
+restored training is above the undisturbed one is measured at every iteration, here it is taken to
+stay as it is at the failure). A failure is taken to come just before the next checkpoint.
+
+Sizes are of deltas, as `codec.Checkpointer` writes them of the same states; its bases are
+counted nowhere: the first one, and those that it writes once deltas have outgrown the last, which
+is the sooner the larger they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from codec.errors import BudgetError, SettingsError
+from codec.state.tensors import Arrays, Layout, copy_arrays
+from lcviz.lab.dry_run import Unwritten, record_nbytes
+from lcviz.lab.intervals import mean, upper_bound
+from lcviz.lab.measures import crossing, distance, smoothed
+from lcviz.lab.progress import Progress
+from lcviz.lab.series import Moment, Series
+
+from .candidates import Candidate, Setting
+
+FAILURES = 10  # that every setting is tried on
+SMOOTH = 5  # iterations on either side, as in recovery
+ROOM = 2**30  # bytes of tracks that are followed at once
+
+
+def try_out(
+    series: Series,
+    tried: Sequence[Setting],
+    progress: Progress = lambda _done, _total: None,
+) -> tuple[Candidate, ...]:
+    """Replay every setting on a series.
+
+    progress(done, total) is called on the way. Settings whose budget is too small for one of the
+    checkpoints are left out. Raises SettingsError for a series too short to fail in or not finite
+    where it fails, and if every budget is too small; codec.LccError.
+    """
+    return tuple(_tried(series, next(iter(series)), tried, progress))
+
+
+def failure_points(n: int) -> list[int]:
+    """Where a run of n iterations is made to fail: late enough to have moved, early enough to see
+    what comes after."""
+    return sorted({round(n / 4 + i * n * 3 / 8 / (FAILURES - 1)) for i in range(FAILURES)})
+
+
+def just_before_a_checkpoint(step: int, interval: int) -> int:
+    """The last iteration up to ``step`` after which the next one would be saved."""
+    return (step + 1) // interval * interval - 1
+
+
+def _failures(n: int, interval: int) -> set[int]:
+    """After which of n states a run is made to fail, to see how long it takes to recover.
+
+    Raises SettingsError if they are too few for that.
+    """
+    fails = {just_before_a_checkpoint(t, interval) for t in failure_points(n - 1)}
+    if min(fails) < 1 or n - SMOOTH - max(fails) < 2:  # of the trend, from the failure on
+        raise SettingsError(
+            f"a series of {n} checkpoints is too short to fail in with an interval of "
+            f"{interval}: give it {8 * max(interval, SMOOTH)} or more, or try shorter intervals"
+        )
+    return fails
+
+
+def _failures_without_loss(n: int, interval: int) -> set[int]:
+    """The same where only distances are measured, so that nothing has to come after a failure.
+
+    Two failures after something was saved are needed: without a second one, nobody knows what
+    another one costs. A series that is too short to leave out its beginning and its end has them
+    anywhere. Raises SettingsError if these states are too few.
+    """
+    possible = range(2 * interval - 1, n, interval)
+    if len(possible) < 2:
+        raise SettingsError(
+            f"a series of {n} checkpoints is too short for an interval of {interval}: to know "
+            f"size and distance, two saves and a failure after each are needed; give it "
+            f"{3 * interval} or more, or try shorter intervals"
+        )
+    usual = {just_before_a_checkpoint(t, interval) for t in failure_points(n - 1)} & {*possible}
+    return usual if len(usual) > 1 else {*possible[:FAILURES]}
+
+
+class _Try:
+    """One setting, on the way through a series."""
+
+    def __init__(self, setting: Setting, begin: Moment, first: Arrays) -> None:
+        self.setting = setting
+        self._chain = Unwritten(setting, begin.layout, first, begin.values)
+        self.sizes: list[int] = []
+        self.exact_sizes: list[int] = []
+        self.distances: list[float] = []
+        self.excesses: dict[int, float] = {}  # by the iteration of the failure
+        self.refused: BudgetError | None = None
+
+    def save(self, moment: Moment) -> None:
+        try:
+            delta = self._chain.prepare(moment.step, moment.arrays, moment.values)
+        except BudgetError as exc:
+            self.refused = exc
+            return
+        self._chain.commit(delta, moment.values)
+        self.sizes.append(record_nbytes(moment.step, delta))
+        self.exact_sizes.append(sum(array.nbytes for array in delta.exact.values()))
+
+    def restored(self, moment: Moment) -> tuple[float, float | None]:
+        """How far what a failure now restores is from the state, and its loss."""
+        lossy = [t.name for t in moment.layout.tensors if t.lossy]
+        off = distance(self._chain.track, moment.arrays, lossy)
+        off = math.inf if math.isnan(off) else off  # what was saved holds NaN
+        return off, moment.loss_of(self._chain.track) if moment.loss_of else None
+
+
+def _tried(
+    series: Series, first: Moment, tried: Sequence[Setting], progress: Progress
+) -> Iterator[Candidate]:
+    """Every setting replayed; a few at a time where tracks are large."""
+    n = len(series)
+    intervals = sorted({setting.interval for setting in tried}, reverse=True)
+    find = _failures if first.loss_of else _failures_without_loss
+    fails = {interval: find(n, interval) for interval in intervals}
+    every = set().union(*fails.values())
+    done, refused = 0, list[BudgetError]()
+    together = max(1, ROOM // max(first.layout.nbytes, 1))
+    total = n * -(-len(tried) // together)
+    for begin in range(0, len(tried), together):
+        tries: list[_Try] = []
+        start: Arrays = {}
+        losses: list[float] = []
+        for number, moment in enumerate(series):
+            if not tries:
+                start = copy_arrays(moment.arrays)
+                own = tried[begin : begin + together]
+                tries = [_Try(s, moment, start) for s in own]
+            elif moment.layout != first.layout:
+                raise SettingsError(
+                    f"the tensors of checkpoint {moment.step} are not those of the first one; "
+                    "name a series without that change"
+                )
+            if moment.loss_of is not None:
+                losses.append(moment.loss_of(moment.arrays))
+            lossy = [t.name for t in moment.layout.tensors if t.lossy]
+            moved = distance(start, moment.arrays, lossy) or 1.0
+            if number in every and not math.isfinite(moved):
+                raise SettingsError(
+                    f"checkpoint {moment.step} holds NaN, infinity or values so large that "
+                    "nothing is near to it; name a series without it"
+                )
+            restored: dict[Setting, tuple[float, float | None]] = {}
+            for one in (t for t in tries if t.refused is None):
+                setting = one.setting
+                if number and number % setting.interval == 0:
+                    one.save(moment)
+                if number in fails[setting.interval]:
+                    if setting.restores not in restored:
+                        restored[setting.restores] = one.restored(moment)
+                    off, loss = restored[setting.restores]
+                    one.distances.append(off / moved)
+                    if loss is not None:
+                        one.excesses[number] = loss - losses[-1]
+            done += 1
+            progress(done, total)
+        refused += [t.refused for t in tries if t.refused]
+        if len(refused) == len(tried):
+            raise refused[0]
+        yield from (_candidate(t, first.layout, losses) for t in tries if t.refused is None)
+
+
+def _candidate(one: _Try, layout: Layout, losses: Sequence[float]) -> Candidate:
+    trend = smoothed(losses, SMOOTH)
+    reworks = []
+    for number, excess in one.excesses.items():
+        after = trend[number:]
+        found = crossing(after, [excess] * len(after))
+        reworks.append(math.inf if found is None else found)
+    share, share_bound = (f(one.sizes) / layout.nbytes for f in (np.mean, upper_bound))
+    if one.setting.budget is not None:
+        share_bound = min(share_bound, max(one.setting.budget, share))
+    return Candidate(
+        one.setting,
+        float(share),
+        float(share_bound),
+        float(np.mean(one.exact_sizes)) / layout.nbytes,
+        mean(one.distances),
+        upper_bound(one.distances),
+        mean(reworks) if reworks else None,
+        upper_bound(reworks) if reworks else None,
+    )

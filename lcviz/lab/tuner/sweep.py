@@ -1,0 +1,70 @@
+"""Many settings tried out on one series, as a visitor asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lcviz.lab.progress import Progress
+from lcviz.lab.series import Found, Series, Trained
+from lcviz.lab.workload import workload
+
+from .tuner import Candidate, Setting, settings, try_out
+
+ITERATIONS = 160  # of a training, as `python -m lcviz tune` takes
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What determines the outcome.
+
+    model: of `demo_models`, trained on its built-in data from seed 0; "" for own. own: a folder of
+    checkpoints, a file or a chain, with a stamp of what was there when it was asked for: see
+    `stamped`. wide: every setting of `lab.tuner.settings`, or a choice of them.
+    """
+
+    model: str
+    own: str = ""
+    stamp: int = 0
+    wide: bool = False
+
+    @property
+    def unit(self) -> str:
+        """What bytes and intervals are counted in."""
+        return "checkpoint" if self.own else "iteration"
+
+    @property
+    def tried(self) -> list[Setting]:
+        """The settings."""
+        if self.wide:
+            return settings()
+        return settings(
+            (1, 2, 3, 4, None), (0.02, 0.05, 0.1), coders=("runlength",), intervals=(1, 2, 5)
+        )
+
+    @property
+    def series(self) -> Series:
+        """What they are tried out on. Raises codec.SettingsError, codec.SourceError."""
+        if self.own:
+            return Found([Path(self.own)])
+        return Trained(workload(self.model), 0, ITERATIONS)
+
+    def try_out(self, progress: Progress) -> tuple[Candidate, ...]:
+        """Replay them all. Raises what `lab.tuner.try_out` does."""
+        return try_out(self.series, self.tried, progress)
+
+
+def stamped(own: str, *, wide: bool) -> Sweep:
+    """A sweep over checkpoints as they are now: once they change, it is another one."""
+    return Sweep("", own, hash(tuple(_looks(Path(own)))), wide)
+
+
+def _looks(path: Path) -> Iterator[tuple[str, int, int]]:
+    """Names, sizes and times of change of what is there; nothing of what cannot be seen."""
+    try:
+        for one in [path, *(sorted(path.iterdir()) if path.is_dir() else [])]:
+            about = one.stat()
+            yield one.name, about.st_size, about.st_mtime_ns
+    except OSError:
+        return

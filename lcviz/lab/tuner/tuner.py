@@ -1,0 +1,176 @@
+"""Which bits should I use? Every setting is tried on the states of one run (replayed), and the
+cheapest that meets a target is recommended.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from codec.errors import SettingsError
+from lcviz.lab.progress import Progress
+from lcviz.lab.series import Series
+
+from .candidates import BITS, INTERVALS, Candidate, Setting, settings
+from .replay import failure_points, just_before_a_checkpoint, try_out
+
+__all__ = [
+    "BITS",
+    "INTERVALS",
+    "TARGETS",
+    "Candidate",
+    "Setting",
+    "Tuned",
+    "choose",
+    "failure_points",
+    "just_before_a_checkpoint",
+    "settings",
+    "try_out",
+    "tune",
+]
+
+TARGETS = ("size", "distance", "rework")
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The answer. frontier: candidates that no other one beats in size, distance and rework at
+    once, by rising rate, one of those that are alike in all three. recommended: None if no setting
+    meets the target. because: a sentence, or two."""
+
+    candidates: tuple[Candidate, ...]
+    frontier: tuple[Candidate, ...]
+    recommended: Candidate | None
+    because: str
+
+
+def tune(
+    series: Series,
+    target: str,
+    most: float,
+    tried: Sequence[Setting] | None = None,
+    progress: Progress = lambda _done, _total: None,
+) -> Tuned:
+    """Try every setting on a series, and recommend one: `try_out`, then `choose`.
+
+    Raises what they raise, SettingsError before anything is tried.
+    """
+    _check_target(target, most, knows_loss=next(iter(series)).loss_of is not None)
+    tried = settings() if tried is None else tried
+    found = try_out(series, tried, progress)
+    return choose(found, target, most, len(tried))
+
+
+def choose(
+    candidates: Sequence[Candidate], target: str, most: float, n_tried: int | None = None
+) -> Tuned:
+    """The best of what was tried out.
+
+    n_tried: settings, if more than there are candidates: the others' budgets were too small.
+    target: one of TARGETS. most: for "size" the share of the float32 bytes that a checkpoint may
+    take on disk, nearly always; then the setting with the least rework (distance, where no loss is
+    known) is recommended. For "distance" and "rework" what `Candidate` says, at most; then the one
+    with the fewest bytes an iteration is. Raises SettingsError for a target that is none, or rework
+    without a loss.
+    """
+    knows_loss = candidates[0].rework is not None
+    _check_target(target, most, knows_loss=knows_loss)
+    alike: dict[tuple[float, float, float], Candidate] = {}
+    for c in candidates:
+        if not any(_beats(o, c) for o in candidates):
+            alike.setdefault(c.costs, c)
+    frontier = tuple(alike[costs] for costs in sorted(alike))
+    unit = "iteration" if knows_loss else "checkpoint"
+    meeting = [c for c in candidates if c.meets(target, most)]
+    if not meeting:
+        nearest = min(candidates, key=lambda c: (c.reached(target), c.distance.value))
+        because = (
+            f"No setting of {len(candidates)} keeps {_words(target, most)}; the nearest is "
+            f"{nearest.setting.text(unit)}, with {_amount(target, nearest.reached(target))}."
+        )
+        because += _exact(nearest) + _left_out(candidates, n_tried)
+        return Tuned(tuple(candidates), frontier, None, because)
+    if target == "size":
+        best = min(meeting, key=lambda c: (c.rework_bound or 0.0, c.distance.value, c.rate))
+        why = "comes nearest to what was trained"
+        if best.rework_bound is not None and math.isfinite(best.rework_bound):
+            why = "has the least rework, in 95 of 100 cases"
+    else:
+        best = min(meeting, key=lambda c: (c.rate, *c.costs))
+        why = f"writes the fewest bytes for every {unit}"
+    rework = ""
+    if best.rework:
+        rework = f", mean rework {best.rework.value:.2f} iterations"
+        if not math.isfinite(best.rework.value):
+            rework = ", rework further than this training went on"
+    words = best.setting.text(unit)
+    meet = "1 setting keeps" if len(meeting) == 1 else f"{len(meeting)} settings keep"
+    because = (
+        f"{words[0].upper()}{words[1:]}: {meet} {_words(target, most)}. Of them this one "
+        f"{why}: {_percent(best.rate)} of float32 for every {unit}, distance "
+        f"{best.distance.value:.3f}{rework}."
+    )
+    because += _exact(best) + _left_out(candidates, n_tried)
+    return Tuned(tuple(candidates), frontier, best, because)
+
+
+def _check_target(target: str, most: float, *, knows_loss: bool) -> None:
+    if target not in TARGETS or not most > 0:
+        raise SettingsError(
+            f"a target is one of {', '.join(TARGETS)}, and a number above 0; got {target!r}, {most}"
+        )
+    if target == "rework" and not knows_loss:
+        raise SettingsError(
+            "these checkpoints come without a training: their loss is not known, and rework "
+            "neither; choose a target of size or distance"
+        )
+
+
+def _beats(one: Candidate, other: Candidate) -> bool:
+    """Whether one is better somewhere, and nowhere worse."""
+    pairs = list(zip(one.costs, other.costs, strict=True))
+    return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
+
+
+def _exact(candidate: Candidate) -> str:
+    """A second sentence, where most of a checkpoint is none of the codec's choice."""
+    if 2 * candidate.exact_share < candidate.share:
+        return ""
+    return (
+        f" Of {_percent(candidate.share)} of float32 in a checkpoint, "
+        f"{_percent(candidate.exact_share)} are tensors stored exactly, as an optimizer's are "
+        "unless a policy says otherwise."
+    )
+
+
+def _left_out(candidates: Sequence[Candidate], n_tried: int | None) -> str:
+    n = 0 if n_tried is None else n_tried - len(candidates)
+    if not n:
+        return ""
+    settings_are = "1 setting is" if n == 1 else f"{n} settings are"
+    return f" {settings_are} left out: the budget is too small for a checkpoint of this series."
+
+
+def _words(target: str, most: float) -> str:
+    what = {
+        "size": "a checkpoint",
+        "distance": "the relative distance",
+        "rework": "the rework after a crash",
+    }[target]
+    return f"{what} within {_amount(target, most)}, in 95 of 100 cases"
+
+
+def _amount(target: str, value: float) -> str:
+    """How much of it, in its own unit."""
+    if target == "size":
+        return f"{100 * value:.3g} % of float32"
+    if target == "distance":
+        return f"{value:.3g}"
+    if not math.isfinite(value):
+        return "more iterations than this training went on"
+    return f"{value:.3g} iteration{'' if value == 1 else 's'}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f} %"

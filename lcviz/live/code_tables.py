@@ -1,0 +1,130 @@
+"""Code tables as rows: of single values, as in the paper, and of runs with the value after them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codec.scheme import huffman, runlength
+from lcviz.lab.anatomy import Alphabet
+
+
+@dataclass(frozen=True)
+class CodeRow:
+    """One line of a Huffman table: a level, how often it occurs, its code word.
+
+    exponent and sign are None for level 0, the zero.
+    """
+
+    symbol: int
+    level: float
+    exponent: int | None
+    sign: int | None
+    count: int
+    word: str
+
+
+@dataclass(frozen=True)
+class TokenRow:
+    """One line of a run-length table: a run of zeros and the level that ends it.
+
+    token: its index in the table; 0 is the escape, which stands for all that has no word of
+    its own; its symbol is None. level, exponent, sign: of the symbol, None for the escape and
+    for a symbol that this record has not. first, last: the shortest and the longest run. count:
+    occurrences, None if they were not counted. open_bits: bits that follow the word, after an
+    escape at least.
+    """
+
+    token: int
+    symbol: int | None
+    level: float | None
+    exponent: int | None
+    sign: int | None
+    first: int
+    last: int
+    count: int | None
+    word: str
+    open_bits: int
+
+
+def code_table(alphabet: Alphabet) -> tuple[CodeRow, ...]:
+    """The paper's table of single values, by level.
+
+    The one of the record if it has such a table, else what it would be.
+    """
+    counts = alphabet.counts(alphabet.kept)
+    table = alphabet.table
+    if table is not None and table.classes == 1:
+        lengths = table.lengths
+    else:
+        lengths = huffman.code_lengths(counts)
+    words = huffman.code_words(lengths)
+    rows = [CodeRow(0, 0.0, None, None, int(counts[0]), words[0])]
+    levels = alphabet.buckets.representative
+    for i in range(counts.size - 1):
+        b = alphabet.buckets[i]
+        rows.append(CodeRow(i + 1, float(levels[i]), b.exponent, b.sign, b.count, words[i + 1]))
+    return tuple(rows)
+
+
+def token_table(
+    alphabet: Alphabet, codes: NDArray[np.unsignedinteger] | None = None
+) -> tuple[TokenRow, ...]:
+    """The record's table of runs: every token that has a code word, shortest words first.
+
+    codes: (n,), of the exponent stage; without them nothing is counted. The alphabet's table
+    has more than one class.
+    """
+    table, kept = alphabet.table, alphabet.kept
+    assert table is not None, "there is a table to show"
+    assert table.classes > 1, "it is one of runs"
+    counted = None if codes is None else token_counts(codes, kept, alphabet.stream_elements)
+    levels = alphabet.buckets.representative
+    symbols, kinds = np.divmod(np.arange(table.lengths.size - 1), table.classes)
+    worded = np.flatnonzero(table.lengths[1:])
+    words = huffman.code_words(table.lengths)
+    rows = []
+    for t in worded.tolist():
+        symbol, kind = int(symbols[t]), int(kinds[t])
+        here = symbol < kept
+        count = None if counted is None else int(counted[symbol, kind]) if here else 0
+        first, open_bits = int(runlength.FIRST_RUN[kind]), int(runlength.OPEN_BITS[kind])
+        rows.append(
+            TokenRow(
+                t + 1,
+                symbol + 1,
+                float(levels[symbol]) if here else None,
+                int(alphabet.buckets.exponent[symbol]) if here else None,
+                int(alphabet.buckets.sign[symbol]) if here else None,
+                first,
+                first + 2**open_bits - 1,
+                count,
+                words[t + 1],
+                open_bits,
+            )
+        )
+    escaped = None
+    if counted is not None:
+        escaped = int(counted.sum()) - sum(row.count or 0 for row in rows)
+    follows = runlength.CLASS_BITS + runlength.symbol_bits(kept)
+    rows.append(TokenRow(0, None, None, None, None, 0, 0, escaped, words[0], follows))
+    return tuple(sorted(rows, key=lambda row: (len(row.word), -(row.count or 0), row.token)))
+
+
+def token_counts(
+    codes: NDArray[np.unsignedinteger], kept: int, stream_elements: int
+) -> NDArray[np.int64]:
+    """How often each symbol follows a run of each class: int64 (kept, classes).
+
+    codes: (n,); those above ``kept`` count as zeros. Runs begin anew with every stream.
+    """
+    positions = np.flatnonzero((codes > 0) & (codes <= kept))
+    begin = np.zeros_like(positions)
+    begin[1:] = positions[:-1] + 1
+    runs = positions - np.maximum(begin, positions // stream_elements * stream_elements)
+    kinds = np.searchsorted(runlength.FIRST_RUN, runs, side="right") - 1
+    classes = runlength.FIRST_RUN.size
+    flat = (codes[positions].astype(np.int64) - 1) * classes + kinds
+    return np.bincount(flat, minlength=kept * classes).reshape(kept, classes)

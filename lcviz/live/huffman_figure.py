@@ -1,0 +1,148 @@
+"""The lossless stage: the code of single values, or of runs of zeros, as a tree and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from codec.scheme import huffman
+from lcviz.lab.anatomy import Alphabet, BucketKey
+from lcviz.text import exponent_text, minus, nbytes_text, plural
+from lcviz.ui.charts import POINTER, Option, Panel
+
+from .code_tables import CodeRow, TokenRow
+from .tree_figure import tree_option
+
+
+def code_panel(
+    rows: Sequence[CodeRow], alphabet: Alphabet, name: str, marked: BucketKey | None = None
+) -> Panel:
+    """The code of single values: levels, counts, code words, and their tree.
+
+    rows: from `lab.codes.code_table`. name: whose alphabet it is, for the sentence. marked: the
+    bucket that is highlighted.
+    """
+    counts = np.array([r.count for r in rows], np.int64)
+    lengths = np.array([len(r.word) for r in rows], np.uint8)
+    n, words = int(counts.sum()), huffman.n_bits(counts, lengths)
+    option, n_leaves = tree_option(
+        huffman.tree(lengths),
+        lambda s: (_pointed(rows[s], marked) + _level_text(rows[s].level), rows[s].sign),
+        "level",
+        150,
+    )
+    if not lengths.any():
+        sentence = f"{name}: a single symbol, so no bits are needed at all."
+    else:
+        sentence = (
+            f"{name}: {sum(counts > 0)} symbols, {words / n:.4f} bits a value on average; the "
+            f"entropy is {huffman.entropy(counts) / n:.4f}. "
+        )
+        if alphabet.table is not None and alphabet.table.classes == 1:
+            sentence += _cost(alphabet)
+        else:
+            table_bytes = plural(huffman.pack_lengths(lengths).size, "byte")
+            sentence += (
+                f"It is not what this record was written with: as the paper's code it would take "
+                f"{nbytes_text(words / 8)} of words and a table of {table_bytes}."
+            )
+    table = pd.DataFrame(
+        {
+            "symbol": [r.symbol for r in rows],
+            "bucket": [
+                "zero"
+                if r.exponent is None
+                else _pointed(r, marked) + exponent_text(r.exponent, r.sign)
+                for r in rows
+            ],
+            "level": [minus(f"{r.level:.6g}") for r in rows],
+            "count": [r.count for r in rows],
+            "share, %": [round(100 * r.count / n, 3) for r in rows],
+            "bits": [len(r.word) for r in rows],
+            "code word": [r.word or "(none)" for r in rows],
+        }
+    )
+    return _panel(
+        "Huffman code of single values (paper)", sentence, option, n_leaves, "The code", table
+    )
+
+
+def token_panel(
+    rows: Sequence[TokenRow], alphabet: Alphabet, name: str, marked: BucketKey | None = None
+) -> Panel:
+    """The code of tokens, each a run of zeros and the level that ends it.
+
+    rows: from `lab.codes.token_table`. name, marked: as for `code_panel`.
+    """
+    assert alphabet.table is not None, "tokens have a table"
+    by_token = {r.token: r for r in rows}
+    option, n_leaves = tree_option(
+        huffman.tree(alphabet.table.lengths),
+        lambda t: (_pointed(by_token[t], marked) + token_text(by_token[t]), by_token[t].sign),
+        "token",
+        230,
+    )
+    counts = alphabet.counts(alphabet.kept)
+    n_values, escaped = int(counts[1:].sum()), by_token[0].count
+    sentence = (
+        f"{name}: {n_values:,} of {alphabet.n:,} values are not 0; each makes one token with "
+        "the zeros before it, and a token is one code word. That makes "
+        f"{alphabet.word_bits / alphabet.n:.4f} bits a value; the entropy of single values is "
+        f"{huffman.entropy(counts) / alphabet.n:.4f}. {_cost(alphabet)}"
+    )
+    if escaped:
+        sentence += f" {plural(escaped, 'run')} without a word took the escape's."
+    columns: dict[str, list[object]] = {
+        "token": [_pointed(r, marked) + token_text(r) for r in rows],
+        "code word": [r.word for r in rows],
+        "bits": [len(r.word) for r in rows],
+        "open bits": [f"{'≥ ' if r.symbol is None else ''}{r.open_bits}" for r in rows],
+    }
+    if escaped is not None:  # counted
+        columns["count"] = [r.count for r in rows]
+    return _panel(
+        "Run-length Huffman code: zeros, and the level that ends them",
+        sentence,
+        option,
+        n_leaves,
+        "The code of runs",
+        pd.DataFrame(columns),
+    )
+
+
+def token_text(row: TokenRow) -> str:
+    """A token in words: '16–19 zeros, +0.79'."""
+    if row.symbol is None:
+        return "escape: any other run"
+    run = str(row.first) if row.first == row.last else f"{row.first}–{row.last}"
+    zeros = "no zero" if row.last == 0 else "1 zero" if row.last == 1 else f"{run} zeros"
+    level = f"level {row.symbol}" if row.level is None else _level_text(row.level)
+    return f"{zeros}, {level}"
+
+
+def _panel(
+    title: str, sentence: str, option: Option, n_leaves: int, what: str, table: pd.DataFrame
+) -> Panel:
+    alt = f"{what} as a binary tree; the table below has the same words."
+    return Panel(title, sentence, option, alt, table, max(150, 24 + 20 * n_leaves))
+
+
+def _cost(alphabet: Alphabet) -> str:
+    """What a record's words and table cost, and whether the table is new."""
+    words = nbytes_text(alphabet.word_bits / 8)
+    if alphabet.cached:
+        saved = nbytes_text(alphabet.saved_bits / 8)
+        return f"The table is the one sent last, which saved {saved}: only {words} of words."
+    return f"The table is new: {plural(alphabet.table_nbytes, 'byte')}, beside {words} of words."
+
+
+def _pointed(row: CodeRow | TokenRow, marked: BucketKey | None) -> str:
+    """What stands in front of a row of the highlighted bucket."""
+    here = row.exponent is not None and (row.exponent, row.sign) == marked
+    return f"{POINTER} " if here else ""
+
+
+def _level_text(level: float) -> str:
+    return minus(f"{level:+.3g}") if level else "zero"

@@ -1,1 +1,0 @@
-"""One module a page; only these and `lcviz.state` know Streamlit."""

@@ -1,0 +1,190 @@
+"""Where the time of saving goes, in the loop, beside it, merged; and a crash at any moment."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+
+import streamlit as st
+
+from demo_models import MODELS
+from lcviz.lab.workload import Workload
+from lcviz.run.snapshot import Settings
+from lcviz.server.jobs import Found, View
+from lcviz.text import nbytes_text, percent_text, plural
+from lcviz.ui import session as state
+from lcviz.ui.experiment import Asking, Words
+from lcviz.ui.glossary import explained
+
+from .timelines import (
+    BESIDE,
+    LOOP,
+    MERGED,
+    MERGED_AT_ONCE,
+    MOST_INTERVAL,
+    SHOWN,
+    WAYS,
+    Drill,
+    Timeline,
+)
+from .timelines_figure import crash_table, ticks, timelines_panel, ways_table
+
+Measured = tuple[Timeline, ...]
+MOST_MEASUREMENTS = 20  # of one drill
+EXPLAINED = {
+    LOOP: "`save` returns once the record is on disk: the training waits for all of it.",
+    BESIDE: "`asynchronous=True`: `save` returns once a copy of the state is handed to a process "
+    "of its own. The next `save` waits if that is not done yet. The newest checkpoint is on disk "
+    "a little later.",
+    MERGED: f"Saved in the loop; every {MERGED_AT_ONCE} deltas become one record. A chain has one "
+    "writer, so the loop closes its Checkpointer, merges, and opens the chain again. Merging "
+    "decodes what it has written and restores the newest step before and after, so it takes "
+    "longer than a save, and longer the longer the chain is.",
+}
+SHOWS = {"all": "all of it", "part": "a sixth of it, around the crash"}
+CRASHES = {"machine": "the whole machine", "training": "the training alone"}
+
+
+def timelines_of_run(place: str, settings: Settings) -> None:
+    """The section for a run of these settings, whatever the run does meanwhile."""
+    timelines(place, drill_of_run(settings))
+    if settings.interval > MOST_INTERVAL:
+        st.caption(
+            f"The run saves every {settings.interval:,} iterations; measured is every "
+            f"{MOST_INTERVAL}, for it would take too long."
+        )
+
+
+def drill_of_run(settings: Settings) -> Drill:
+    """What a run of these settings does, measured."""
+    s = settings
+    workload = Workload(s.model, s.data, s.folder, s.optimizer, s.lr, s.momentum, s.batch_size)
+    interval = min(s.interval, MOST_INTERVAL)
+    return Drill(workload, s.seed, interval, s.bits, s.budget, s.scope, s.coder)
+
+
+def timelines(place: str, drill: Drill) -> None:
+    """The whole section. place: of the page, in the URL and the keys of widgets."""
+    st.subheader("Where the time goes: in the loop, beside it, merged", anchor=False)
+    every = "iteration" if drill.interval == 1 else f"{drill.interval} iterations"
+    st.markdown(
+        explained(
+            "A checkpoint can be written by the training loop itself or by a process "
+            "**[[beside it|asynchronous saving]]**, and [[deltas|delta]] can be "
+            "**[[merged|merged record]]** into fewer records. Measured here and now: the same "
+            f"short training, {MODELS[drill.workload.model].title} saved every {every}, once in "
+            f"each way. Shown are {SHOWN} checkpoints, after {drill.before} iterations to get warm."
+        )
+    )
+    with st.container(horizontal=True, key=f"{place}-timelines-ways"):
+        for way, text in EXPLAINED.items():
+            st.markdown(f"**{way}**", width="content", help=text)
+    kept = _kept(drill)
+    number = min(max(kept, default=-1) + 1, MOST_MEASUREMENTS - 1)
+    asking = Asking(f"{place}-timelines", (drill, number), 1, drill.measure)
+
+    def show(view: View[Measured], watching: bool) -> None:
+        asking.controls(view, watching, _words(drill, view, again=bool(kept)))
+        if kept:
+            _measured(place, kept[max(kept)])
+
+    asking.follow(show)
+
+
+def _kept(drill: Drill) -> dict[int, Found[Measured]]:
+    """Measurements that are there, by number; the server forgets old ones."""
+    looked = ((i, state.all_jobs().look((drill, i), 1)) for i in range(MOST_MEASUREMENTS))
+    return {i: view.found[0] for i, view in looked if view.found}
+
+
+def _words(drill: Drill, view: View[Measured], *, again: bool) -> Words:
+    way = min(int(view.share * len(WAYS)), len(WAYS) - 1)
+    return Words(
+        start="Measure again" if again else "Measure it",
+        icon=":material/timer:",
+        help=f"Trains {len(WAYS)} times, {plural(drill.iterations, 'iteration')} each.",
+        working=f"Measuring, saved {WAYS[way]}: {100 * view.share:.0f} % of all.",
+        done=f"Measured {MOST_MEASUREMENTS} times: this server keeps no more of it.",
+    )
+
+
+def _measured(place: str, measured: Found[Measured]) -> None:
+    """One measurement, and a crash at any moment of it."""
+    found = measured.value
+    end, step = ticks(max(line.end for line in found))
+    with st.container(
+        horizontal=True, vertical_alignment="bottom", key=f"{place}-timelines-choices"
+    ):
+        crash = st.slider(
+            "A crash at t = … ms",
+            0.0,
+            end,
+            _middle(end, step),
+            step,
+            key=f"{place}_crash_{end:g}",
+            bind="query-params",
+            width=420,
+            format="%g",
+            help="The same moment of the three trainings, counted from where each began the first "
+            "iteration that is shown.",
+        )
+        who = state.choice(
+            "What crashes",
+            list(CRASHES),
+            default="machine",
+            key=f"{place}_crashes",
+            format_func=CRASHES.__getitem__,
+            bind="query-params",
+            help="What is on disk survives both. If only the training dies, the process beside it "
+            "still writes what it was given.",
+        )
+        shows = state.choice(
+            "Show",
+            list(SHOWS),
+            default="all",
+            key=f"{place}_shows",
+            format_func=SHOWS.__getitem__,
+            bind="query-params",
+        )
+    second, last = crash / 1e3, end / 1e3
+    window = (0.0, last)
+    if shows == "part":
+        begin = min(max(second - last / 12, 0.0), last - last / 6)
+        window = begin, begin + last / 6
+    machine = who == "machine"
+    st.table(crash_table(found, second, machine), hide_index=True)
+    state.show(timelines_panel(found, second, machine, window), f"{place}-timelines")
+    st.table(ways_table(found), hide_index=True)
+    st.markdown(_on_disk(found))
+    when = datetime.datetime.fromtimestamp(measured.at, datetime.UTC)
+    st.caption(
+        f"Times of this machine, measured on {when.day} {when:%B} at {when:%H:%M:%S} UTC while it "
+        f"also served this page: medians of the {SHOWN} checkpoints shown and their iterations. "
+        "On a busy machine the next measurement may well differ; *Measure again* tells by how "
+        "much. Where the training's lane is empty, this server did something else."
+    )
+
+
+def _middle(end: float, step: float) -> float:
+    return round(end / 2 / step) * step
+
+
+def _on_disk(found: Sequence[Timeline]) -> str:
+    """Bytes with and without merging, and whether all restores the same."""
+    loop, beside, merged = found
+    saved = 1 - merged.nbytes / loop.nbytes
+    same = len({line.track for line in found}) == 1
+    alike = (
+        "All three restore the same weights to the last bit."
+        if same
+        else "The three do **not** restore the same weights: the training was not repeated exactly."
+    )
+    less = f"{percent_text(saved)} less" if saved >= 0 else f"{percent_text(-saved)} more"
+    return (
+        f"On disk, after a base of {nbytes_text(loop.base_nbytes)}: "
+        f"{nbytes_text(loop.nbytes)} in {plural(loop.records, 'delta')} in the loop, "
+        f"{nbytes_text(beside.nbytes)} in {beside.records:,} beside it, and "
+        f"{nbytes_text(merged.nbytes)} in {plural(merged.records, 'record')} merged, {less}. "
+        f"Steps that can be restored: {loop.steps:,}, {beside.steps:,} and {merged.steps:,}; "
+        f"merging gives none up. {alike}"
+    )

@@ -1,0 +1,91 @@
+"""One save of a run, and what it was made of: the delta taken apart while it is at hand."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import codec
+from codec.record.record import track_digest
+from codec.scheme.quantize import Codes
+from codec.scheme.track import Tracker, difference, digest_sums
+from codec.state.tensors import Arrays, copy_arrays
+from demo_models import Task
+from lcviz.lab.anatomy import dissect, tables
+from lcviz.lab.measures import distance
+
+from .live_model import arrays_of
+from .snapshot import Checkpoint, States
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A checkpoint, its losses not measured yet.
+
+    states: what its delta lies between. track: what a restart would have now, name -> float32;
+    the checkpointer's own arrays. codes: of the exponent stage, by alphabet.
+    """
+
+    checkpoint: Checkpoint
+    states: States
+    track: Arrays
+    codes: list[Codes]
+
+
+def take(
+    task: Task,
+    checkpointer: codec.Checkpointer,
+    start: Arrays,
+    iteration: int,
+    train_loss: float,
+    train_seconds: float,
+) -> Taken:
+    """Save the task's model through the codec.
+
+    start: u₀, see `living.Living`. train_loss, train_seconds: see `Checkpoint`. Raises what
+    `codec.Checkpointer.save` does.
+    """
+    started = time.perf_counter()
+    live = arrays_of(task)
+    before = checkpointer.tracker
+    deltas = _deltas(live, before)  # the save moves the track
+    states = States(iteration, copy_arrays(before.state) if before else {}, live)
+    prepared = time.perf_counter() - started
+    saved = checkpointer.save(iteration, task.model.state_dict())
+    started = time.perf_counter()
+    tracker = checkpointer.tracker
+    assert tracker is not None, "there is one once something is saved"
+    track = tracker.state
+    alphabets, codes = dissect(deltas, saved.delta) if saved.delta else ((), [])
+    moved = distance(live, start)
+    checkpoint = Checkpoint(
+        step=saved.step,
+        kind=saved.kind,
+        nbytes=saved.nbytes,
+        full_nbytes=saved.full_nbytes,
+        stream_nbytes=saved.delta.nbytes if saved.delta else saved.full_nbytes,
+        exact_nbytes=saved.exact_nbytes,
+        lossy_nbytes=saved.lossy_nbytes,
+        train_loss=train_loss,
+        live_loss=None,
+        restored_loss=None,
+        distance=distance(track, live) / moved if moved else 0.0,
+        moved=moved,
+        alphabets=alphabets,
+        tables=tables(alphabets),
+        non_finite=saved.delta.non_finite if saved.delta else (),
+        train_seconds=train_seconds,
+        codec_seconds=saved.seconds,
+        measure_seconds=time.perf_counter() - started + prepared,
+        # From all values, not from the tracker's own sums: an export is compared with it.
+        track=track_digest(tracker.layout, track, digest_sums(tracker.layout, track)),
+    )
+    return Taken(checkpoint, states, track, codes)
+
+
+def _deltas(live: Arrays, tracker: Tracker | None) -> Arrays:
+    """What a save will encode: name -> float32, live - track of every lossy tensor."""
+    if tracker is None:
+        return {}
+    lossy = [t.name for t in tracker.layout.tensors if t.lossy]
+    return {name: difference(live[name], tracker.state[name]) for name in lossy}

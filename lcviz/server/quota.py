@@ -1,0 +1,98 @@
+"""Disk space for what visitors bring: capped for all of them together, gone with its owner.
+
+A place is a folder of its own with an account of its bytes. Whoever holds it keeps it; once nobody
+does, at the latest with the server, the folder is deleted. Nothing here knows a screen.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import threading
+import weakref
+from pathlib import Path
+
+from lcviz.text import nbytes_text
+
+from .temp_folders import Scratch
+
+MOST_BYTES = 2 * 2**30  # of all places together
+MOST_PLACES = 40
+
+
+class FullError(OSError):
+    """There is no room; the message is a sentence for the person at the screen."""
+
+
+class Shelf:
+    """All places of this server; safe to use from every session's thread."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES, most_places: int = MOST_PLACES) -> None:
+        self.most_bytes, self.most_places = most_bytes, most_places
+        self._scratch = Scratch("own")
+        self._root = self._scratch.path
+        # A finalizer may run in the middle of anything, in the thread that holds the lock too.
+        self._lock = threading.RLock()
+        self._numbers = itertools.count()
+        self._taken: dict[int, int] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are accounted for."""
+        with self._lock:
+            return sum(self._taken.values())
+
+    def place(self) -> Place:
+        """An empty folder. Raises FullError."""
+        with self._lock:
+            if len(self._taken) >= self.most_places:
+                raise FullError(
+                    f"This server already keeps {self.most_places} series and chains of visitors, "
+                    "its limit. Close what you do not need, or come back when somebody has left."
+                )
+            number = next(self._numbers)
+            self._taken[number] = 0
+        path = self._root / str(number)
+        path.mkdir()
+        return Place(self, number, path)
+
+    def _change(self, number: int, nbytes: int) -> None:
+        with self._lock:
+            if nbytes > 0 and self.nbytes + nbytes > self.most_bytes:
+                raise FullError(
+                    f"This server keeps {nbytes_text(self.most_bytes)} of visitors' files at most, "
+                    f"and {nbytes_text(nbytes)} more do not fit in. Close what you do not need, or "
+                    "come back later."
+                )
+            if number in self._taken:
+                self._taken[number] += nbytes
+
+    def _forget(self, number: int, path: Path) -> None:
+        shutil.rmtree(path, ignore_errors=True)
+        with self._lock:
+            self._taken.pop(number, None)
+
+
+class Place:
+    """A folder for one visitor's files. path: of the folder."""
+
+    def __init__(self, shelf: Shelf, number: int, path: Path) -> None:
+        self.path, self._shelf, self._number = path, shelf, number
+        self.close = weakref.finalize(self, shelf._forget, number, path)
+
+    def take(self, nbytes: int) -> None:
+        """So many bytes are about to be written here; fewer than 0: were removed.
+
+        Raises FullError, and then nothing may be written.
+        """
+        self._shelf._change(self._number, nbytes)
+
+    def remove(self, path: Path) -> None:
+        """Delete a file or folder of this place, and give back its bytes."""
+        if path.is_dir():
+            nbytes = sum(p.stat().st_size for p in path.rglob("*") if p.is_file())
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            nbytes = path.stat().st_size if path.exists() else 0
+            path.unlink(missing_ok=True)
+        self.take(-nbytes)

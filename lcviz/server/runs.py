@@ -1,0 +1,151 @@
+"""All runs of this server: made, found by their unguessable id, capped and cleaned up."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import secrets
+import shutil
+import sys
+import threading
+
+import codec
+from lcviz.run.run import Run
+from lcviz.run.snapshot import BUSY, FAILED, PLAYING, RunError, Settings
+
+from . import heap
+from .temp_folders import Scratch
+
+MAX_RUNS = 12  # each may hold a chain, a model, and up to 50 MB of codes and states
+IDLE_SECONDS = 300.0  # a run at rest that no page shows is closed then if room is needed
+# Training hands the interpreter on at every tensor operation, and a page that has it keeps it for
+# so long: at Python's 5 ms a tick would stop the training it shows.
+SWITCH_SECONDS = 0.0005
+EXAMPLE = Settings(stop_after=40)
+EXAMPLE_ID = "example"
+
+
+class Runs:
+    """The manager of all runs; safe to use from every session's thread."""
+
+    def __init__(self) -> None:
+        sys.setswitchinterval(SWITCH_SECONDS)
+        self._scratch = Scratch("runs")
+        self._root = self._scratch.path
+        self._runs: dict[str, Run] = {}
+        self._lock = threading.Lock()
+        self._creating = threading.Lock()  # not the one above: making a run can take seconds
+        self._making_example = threading.Lock()
+        self._prepared = threading.Event()
+        atexit.register(self.close_all)
+
+    def prepare(self) -> None:
+        """Compile the codec's kernels and train the example, in a thread; returns at once.
+
+        So that nobody's first click has to wait for it: kernels take up to half a minute to
+        compile after an installation, half a second once numba has them in its cache.
+        """
+        threading.Thread(target=self._prepare, name="prepare", daemon=True).start()
+
+    def prepared(self, timeout: float = 0.0) -> bool:
+        """True once the example stands, or `example` can say why not; waits so many seconds."""
+        return self._prepared.wait(timeout)
+
+    def _prepare(self) -> None:
+        try:
+            with contextlib.suppress(Exception):  # whoever asks for the example is told
+                self.example()
+        finally:
+            self._prepared.set()
+
+    def create(self, settings: Settings, instead_of: Run | None = None) -> Run:
+        """A new, paused run; ``instead_of`` is closed once the new one stands.
+
+        Raises RunError if the server is full, and what Run raises; nothing is closed then.
+        """
+        with self._creating:
+            # Of several tabs that reset one run at once, the first alone gets its place.
+            old = None if instead_of is None or instead_of.id == EXAMPLE_ID else instead_of
+            if old is None or self.get(old.id) is not old:
+                self._make_room()
+            run = self._new(secrets.token_urlsafe(12), settings)
+            if old is not None:
+                with self._lock:
+                    self._runs.pop(old.id, None)
+        if old is not None:
+            self.close(old)
+        return run
+
+    def get(self, run_id: str | None) -> Run | None:
+        """The run of that id, or None if this server does not have it (any more)."""
+        with self._lock:
+            return self._runs.get(run_id or "")
+
+    def example(self) -> Run:
+        """The finished short run that every page starts with, trained on first use."""
+        with self._making_example:
+            run = self.get(EXAMPLE_ID)
+            if run is None:
+                codec.warm_up()
+                run = self._new(EXAMPLE_ID, EXAMPLE)
+                run.play()
+                while (snapshot := run.wait(5)).status == PLAYING:
+                    run.watch()
+                if snapshot.status == FAILED:
+                    self._forget(run)
+                    raise RunError(f"The example run failed. {snapshot.message}")
+        return run
+
+    def _new(self, run_id: str, settings: Settings) -> Run:
+        folder = self._root / run_id
+        shutil.rmtree(folder, ignore_errors=True)  # of an attempt that failed
+        try:
+            run = Run(run_id, settings, folder / "run.lcc")
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        with self._lock:
+            self._runs[run_id] = run
+        return run
+
+    def close(self, run: Run) -> None:
+        """End a run and delete its chain; the example stays."""
+        if run.id != EXAMPLE_ID:
+            self._forget(run)
+
+    def _forget(self, run: Run) -> None:
+        with self._lock:
+            self._runs.pop(run.id, None)
+        run.close()
+        shutil.rmtree(run.path.parent, ignore_errors=True)
+        heap.give_back()
+
+    def close_all(self) -> None:
+        """End every thread and delete every chain: the process is about to end."""
+        with self._lock:
+            runs = list(self._runs.values())
+            self._runs.clear()
+        for run in runs:
+            run.stop()  # all at once, then wait for each
+        for run in runs:
+            run.close()
+        shutil.rmtree(self._root, ignore_errors=True)
+
+    def _make_room(self) -> None:
+        """Close the longest unwatched idle run if the server is full."""
+        with self._lock:
+            runs = list(self._runs.values())
+        runs = [r for r in runs if r.id != EXAMPLE_ID]
+        if len(runs) < MAX_RUNS:
+            return
+        idle = [
+            r
+            for r in runs
+            if r.snapshot().status not in BUSY and r.seconds_unwatched() > IDLE_SECONDS
+        ]
+        if not idle:
+            raise RunError(
+                f"This server already holds {MAX_RUNS} runs, its limit. Reset a run that is no "
+                "longer needed, or come back when one has been left alone for five minutes."
+            )
+        self.close(max(idle, key=Run.seconds_unwatched))

@@ -1,0 +1,71 @@
+"""Numbers and units in words, and text from other people's files."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+CODER_NAMES = {"runlength": "Run-length Huffman", "huffman": "Huffman (paper)"}
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_LINKED = re.compile("www(?=[.])|:(?=//|material/)|@", re.IGNORECASE)
+_LISTED = re.compile("^([0-9]*)([-+.)])(?= |$)")
+
+
+def nbytes_text(n: float) -> str:
+    """1234567 -> '1.23 MB'. Decimal units: 1 kB is 1,000 bytes."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if n >= 0.9995 * size:
+            digits = max(0, 2 - math.floor(math.log10(n / size * 1.0005)))
+            return f"{n / size:,.{digits}f} {unit}"
+    return f"{n:.0f} B"
+
+
+def loss_text(loss: float, digits: int = 6) -> str:
+    """A loss in words: the number, or that it is none."""
+    if not math.isfinite(loss):
+        return "not finite"
+    return f"{loss:.{digits}f}" if abs(loss) < 1e4 else f"{loss:.3g}"
+
+
+def percent_text(share: float) -> str:
+    """0.0343 -> '3.43 %'; tiny shares keep two digits, '< 0.01 %' below that; NaN is said."""
+    if not math.isfinite(share):
+        return "not finite"
+    value = 100 * share
+    if 0 < value < 0.01:
+        return "< 0.01 %"
+    return f"{value:.2f} %" if value < 99.95 else f"{value:.0f} %"
+
+
+def exponent_text(exponent: int, sign: int | None = None) -> str:
+    """-7 -> '2⁻⁷', with the sign in front where one is given."""
+    power = "2" + str(exponent).translate(_RAISED) if exponent != -127 else "subnormal"
+    return power if sign is None else f"{'−' if sign else '+'}{power}"
+
+
+def plural(n: int, noun: str) -> str:
+    """1, "level" -> '1 level'; 3, "level" -> '3 levels'."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def enumerated(names: Sequence[str]) -> str:
+    """["a", "b", "c"] -> 'a, b and c'."""
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def minus(number: object) -> str:
+    """A number's text with a true minus sign."""
+    return str(number).replace("-", "−")
+
+
+def plain(text: str) -> str:
+    """Text from somebody else's file as Markdown that says just that: no links, pictures, icons
+    or lists, one line, and nothing that would turn the words around it."""
+    text = " ".join(text.split())
+    shown = "".join(c if c.isprintable() else "\ufffd" for c in text)
+    # Streamlit looks for links and icons after escapes are gone: these must not stand together.
+    shown = _LINKED.sub(lambda found: f"{found[0]}\u2060", shown)
+    escaped = "".join(f"\\{c}" if c in "\\`[]!*_$:~<>#|&" else c for c in shown)
+    return _LISTED.sub(r"\1\\\2", escaped)

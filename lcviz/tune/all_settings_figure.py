@@ -1,0 +1,190 @@
+"""Every number of bits with both scopes and coders, on one delta: bytes and distance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import pandas as pd
+
+from lcviz.lab.anatomy import EVERY_BITS
+from lcviz.text import nbytes_text, percent_text
+from lcviz.ui.charts import (
+    BLUE,
+    GREEN,
+    GREY,
+    PURPLE,
+    VERMILION,
+    Option,
+    Panel,
+    base_option,
+    plotted,
+)
+
+from .ab import Saved, Variant
+
+Tried = Mapping[Variant, Saved]
+SIZES = {  # scope, coder -> name, colour, dash, symbol
+    ("model", "runlength"): ("whole model, run-length", BLUE, "solid", "circle"),
+    ("tensor", "runlength"): ("each tensor, run-length", GREEN, "solid", "triangle"),
+    ("model", "huffman"): ("whole model, Huffman", VERMILION, "dashed", "rect"),
+    ("tensor", "huffman"): ("each tensor, Huffman", PURPLE, "dashed", "diamond"),
+}
+DISTANCES = {"model": "runlength", "tensor": "runlength"}  # the coder does not change them
+
+
+def every_panel(tried: Tried, full_nbytes: int, marked: Mapping[str, Variant]) -> Panel:
+    """Bytes above, distance below, x to the right.
+
+    tried: from `lab.variants.tried`. full_nbytes: of the state in float32. marked: a name ->
+    the variant that is marked with it; those that keep a budget are not drawn.
+    """
+    series = [
+        _line(tried, (scope, coder), SIZES[scope, coder], 0, full_nbytes, marked)
+        for scope, coder in SIZES
+    ] + [
+        _line(tried, (scope, coder), SIZES[scope, coder], 1, full_nbytes, marked)
+        for scope, coder in DISTANCES.items()
+    ]
+    names = [_name(bits) for bits in EVERY_BITS]
+    base = base_option()
+    axis = {"type": "category", "data": names, "boundaryGap": True}
+    option: Option = base | {
+        "legend": base["legend"] | {"data": [name for name, *_ in SIZES.values()]},
+        "tooltip": {"trigger": "axis", "confine": True},
+        "grid": [
+            {"left": 64, "right": 24, "top": 44, "height": 170},
+            {"left": 64, "right": 24, "top": 272, "height": 140},
+        ],
+        "xAxis": [
+            axis | {"gridIndex": 0, "name": "", "axisLabel": {"margin": 18}},
+            axis
+            | {
+                "gridIndex": 1,
+                "name": "x bits for priority promotion (all: every bucket)",
+                "nameLocation": "middle",
+                "nameGap": 28,
+            },
+        ],
+        "yAxis": [
+            {
+                "type": "value",
+                "gridIndex": 0,
+                "name": "record, % of float32",
+                "min": 0,
+                "nameLocation": "middle",
+                "nameGap": 44,
+            },
+            {
+                "type": "value",
+                "gridIndex": 1,
+                "name": "distance, %",
+                "min": 0,
+                "nameLocation": "middle",
+                "nameGap": 44,
+            },
+        ],
+        "series": series,
+    }
+    step = next(iter(tried.values())).step
+    return Panel(
+        f"Step {step} with every setting: bytes, and distance to what was trained",
+        _sentence(tried, full_nbytes, marked),
+        option,
+        "Lines over the bits x: size of the record by scope and coder above, relative distance by "
+        "scope below.",
+        every_table(tried, full_nbytes),
+        470,
+    )
+
+
+def every_table(tried: Tried, full_nbytes: int) -> pd.DataFrame:
+    """A row for each setting."""
+    return pd.DataFrame(
+        [
+            {
+                "x": _name(v.bits),
+                "alphabets": "one" if v.scope == "model" else "one a tensor",
+                "coder": "run-length" if v.coder == "runlength" else "Huffman",
+                "bytes": s.nbytes,
+                "% of float32": round(100 * s.nbytes / full_nbytes, 3),
+                "distance, %": plotted(100 * s.distance, 3),
+                "buckets kept": s.kept,
+            }
+            for v, s in tried.items()
+        ]
+    )
+
+
+def picked(series_index: int, data_index: int) -> Variant:
+    """Which setting a point of the panel is."""
+    scope, coder = [*SIZES, *DISTANCES.items()][series_index]
+    return Variant(EVERY_BITS[data_index], scope, coder)
+
+
+def _line(
+    tried: Tried,
+    which: tuple[str, str],
+    style: tuple[str, str, str, str],
+    grid: int,
+    full_nbytes: int,
+    marked: Mapping[str, Variant],
+) -> Option:
+    name, colour, dash, symbol = style
+    scope, coder = which
+    data = []
+    for bits in EVERY_BITS:
+        saved = tried[Variant(bits, scope, coder)]
+        share = 100 * (saved.distance if grid else saved.nbytes / full_nbytes)
+        point: Option = {"value": plotted(share, 4)}
+        here = [
+            who
+            for who, v in marked.items()
+            if (v.bits, v.scope, v.budget) == (bits, scope, None) and (grid or v.coder == coder)
+        ]
+        if here:
+            point |= {"symbolSize": 16, "label": {"show": True, "formatter": ", ".join(here)}}
+        data.append(point)
+    return {
+        "name": name,
+        "type": "line",
+        "xAxisIndex": grid,
+        "yAxisIndex": grid,
+        "symbol": symbol,
+        "symbolSize": 9,
+        "showSymbol": True,
+        "selectedMode": "single",
+        "select": {"itemStyle": {"borderColor": GREY, "borderWidth": 3}},
+        "label": {"show": False, "position": "right", "fontWeight": "bold", "offset": [2, 9]},
+        "lineStyle": {"color": colour, "type": dash, "width": 2},
+        "itemStyle": {"color": colour},
+        "data": data,
+    }
+
+
+def _sentence(tried: Tried, full_nbytes: int, marked: Mapping[str, Variant]) -> str:
+    small = min(tried, key=lambda v: tried[v].nbytes)
+    text = (
+        f"The fewest bytes are {nbytes_text(tried[small].nbytes)} "
+        f"({percent_text(tried[small].nbytes / full_nbytes)} of float32), with {small.text}"
+    )
+    near = min(
+        (v for v in tried if math.isfinite(tried[v].distance)),
+        key=lambda v: (tried[v].distance, tried[v].nbytes),
+        default=None,
+    )
+    if near is None:
+        text += "; distances have no number here."
+    else:
+        far = percent_text(tried[near].distance)
+        text += f", and the nearest is {far} of the way trained, with {near.text}."
+    budgets = [who for who, v in marked.items() if v.budget is not None]
+    if budgets:
+        one = len(budgets) == 1
+        text += f" {' and '.join(budgets)} {'keeps' if one else 'keep'} a budget instead of bits "
+        text += f"and {'is' if one else 'are'} not marked."
+    return text
+
+
+def _name(bits: int | None) -> str:
+    return "all" if bits is None else str(bits)

@@ -1,0 +1,79 @@
+"""Tune, tensor by tensor: what A and B make of each tensor of the newest delta."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+import codec
+from lcviz.run.run import Run
+from lcviz.run.snapshot import Snapshot
+from lcviz.ui import session as state
+from lcviz.ui.glossary import explained
+
+from .ab import Variant
+from .all_settings import ByTensor, by_tensor, columns
+from .by_tensor_figure import MEASURES, by_tensor_panel, highest
+from .page_choices import both
+from .page_newest_delta import GONE, Delta, following, held_delta
+
+_FOUND = "tune-by-tensor"  # in the session: a delta's key, and what was found by scope and coder
+MEASURE_HELP = (
+    "Bits a parameter: of the code words that end in a tensor, and its share of levels and code "
+    "table, which tensors coded together share by their values. Relative error: of this delta, 1 "
+    "if all of it is dropped. Left as they were: values that keep what the track has, because "
+    "their change was dropped or there was none."
+)
+
+
+def tensors() -> None:
+    """The whole section."""
+    st.markdown(
+        explained(
+            "[[Buckets|bucket]] over the whole model are spent where changes are largest: other "
+            "tensors may be dropped altogether. Below, the **newest [[delta]]** of "
+            "the run on Live, tensor by tensor, with every number of [[bits|bits x]]; the setting "
+            "of A and that of B are framed."
+        )
+    )
+    following(_tensors)
+
+
+def _tensors(run: Run, snapshot: Snapshot) -> None:
+    measure = state.choice(
+        "Measure",
+        list(MEASURES),
+        default="bits",
+        key="tune_measure",
+        format_func=MEASURES.__getitem__,
+        bind="query-params",
+        help=MEASURE_HELP,
+    )
+    delta = held_delta(run, snapshot, "tune-tensors-delta")
+    if delta is None:
+        st.info(GONE)
+        return
+    sides = both()
+    try:
+        found = {who: _found(delta, variant) for who, variant in sides.items()}
+    except codec.LccError as exc:
+        st.error(f"This delta cannot be encoded. {exc}", icon=":material/error:")
+        return
+    state.tables_toggle()
+    top = highest(tuple(found.values()), str(measure))
+    grid = st.grid(2, min_column_width=560, border=True, key="tune-tensors")
+    for who, variant in sides.items():
+        with grid.cell():
+            panel = by_tensor_panel(found[who], variant, str(measure), who, top)
+            state.show(panel, f"tensors-{who}")
+
+
+def _found(delta: Delta, variant: Variant) -> ByTensor:
+    held: tuple[Any, dict[tuple[Variant, ...], ByTensor]] | None = st.session_state.get(_FOUND)
+    if held is None or held[0] != delta.key:
+        held = st.session_state[_FOUND] = delta.key, {}
+    wanted = columns(variant)
+    if wanted not in held[1]:
+        held[1][wanted] = by_tensor(delta.layout, delta.before, delta.moment, wanted)
+    return held[1][wanted]

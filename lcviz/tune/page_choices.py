@@ -1,0 +1,100 @@
+"""The controls of A and B: two choices of the codec, side by side, in the URL."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from lcviz.text import CODER_NAMES
+from lcviz.ui import session as state
+from lcviz.ui.settings import BITS, CODERS, KEEP, SCOPES, bits_name
+
+from .ab import Variant
+
+DEFAULTS = {"A": Variant(2), "B": Variant(3)}
+BUDGET = 5.0  # percent
+
+
+def both() -> dict[str, Variant]:
+    """ "A" and "B" as they are chosen now."""
+    grid = st.grid(2, min_column_width=380, border=True, key="tune-sides")
+    found = {}
+    for who in DEFAULTS:
+        with grid.cell():
+            found[who] = _side(who)
+    return found
+
+
+def put(who: str, variant: Variant) -> None:
+    """Have the controls of A or B say this, one with bits; called before they are drawn."""
+    for name, value in (
+        ("keep", "bits"),
+        ("bits", variant.bits),
+        ("scope", variant.scope),
+        ("coder", variant.coder),
+    ):
+        st.session_state[_key(who, name)] = value
+
+
+def _side(who: str) -> Variant:
+    default = DEFAULTS[who]
+    st.markdown(f"**{who}**")
+    with st.container(horizontal=True, key=f"tune-side-{who}"):
+        keep = state.choice(
+            "Keep",
+            list(KEEP),
+            default="bits",
+            key=_key(who, "keep"),
+            format_func=KEEP.__getitem__,
+            bind="query-params",
+            persist_state="session",
+            help="The 2ˣ − 1 largest buckets, or as many as fit into a share of float32.",
+        )
+        scope = state.choice(
+            "Buckets over",
+            list(SCOPES),
+            default=default.scope,
+            key=_key(who, "scope"),
+            format_func=SCOPES.__getitem__,
+            bind="query-params",
+            persist_state="session",
+            help="The same buckets for the whole model, as in the paper, or each tensor its own.",
+        )
+        coder = state.choice(
+            "Coder",
+            list(CODERS),
+            default=default.coder,
+            key=_key(who, "coder"),
+            format_func=CODERS.__getitem__,
+            bind="query-params",
+            persist_state="session",
+            help=" or ".join(CODER_NAMES.values()) + ": both without loss.",
+        )
+    if keep == "budget":
+        percent = st.number_input(
+            "Budget, % of float32",
+            0.5,
+            50.0,
+            BUDGET,
+            0.5,
+            format="%g",
+            key=_key(who, "budget"),
+            bind="query-params",
+            persist_state="session",
+            help="Of a whole record, its header included.",
+        )
+        return Variant(None, str(scope), str(coder), percent / 100)
+    bits: int | None = st.select_slider(
+        "Bits x",
+        BITS,
+        default.bits,
+        format_func=bits_name,
+        key=_key(who, "bits"),
+        bind="query-params",
+        persist_state="session",
+        help="“all” keeps every bucket.",
+    )
+    return Variant(bits, str(scope), str(coder))
+
+
+def _key(who: str, name: str) -> str:
+    return f"tune_{who.lower()}_{name}"

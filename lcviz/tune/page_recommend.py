@@ -1,0 +1,208 @@
+"""Tune, the recommendation: many settings tried out, and one chosen that meets a target."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from demo_models import DATASETS, MODELS
+from lcviz.lab.tuner.replay import FAILURES
+from lcviz.lab.tuner.sweep import ITERATIONS, Sweep, stamped
+from lcviz.lab.tuner.tuner import Candidate, Setting, choose
+from lcviz.lab.workload import workload
+from lcviz.server.jobs import View
+from lcviz.ui import navigation
+from lcviz.ui import session as state
+from lcviz.ui.experiment import Asking, Words
+from lcviz.ui.glossary import explained
+from lcviz.ui.live_settings import checkpoint_parameters, own_training, training_parameters
+
+from .recommend_figure import frontier_panel
+
+SOURCES = {"trained": "A training on this server", "own": "Checkpoints of yours"}
+TARGETS = {
+    "rework": "lose few iterations",
+    "distance": "stay close",
+    "size": "fit into a size",
+}
+Candidates = tuple[Candidate, ...]
+
+
+def recommend() -> None:
+    """The whole section."""
+    st.markdown(
+        explained(
+            "More [[bits|bits x]] restore what was trained more closely and cost more bytes; "
+            "saving less often costs fewer bytes and more of the training when it crashes. Below, "
+            "many settings are **tried out on the same states**, without training again for each: "
+            "what every checkpoint would take on disk, how far a restart would be from what was "
+            "trained, and how many iterations of work a crash would cost, the **[[rework]]**."
+        )
+    )
+    sweep = _sweep()
+    if sweep is None:
+        st.info(
+            "Name a folder or a chain above, on the machine that runs this page: then settings can "
+            "be tried out on it.",
+            icon=":material/folder_open:",
+        )
+        return
+    asking = Asking("tune", sweep, 1, lambda _, progress: sweep.try_out(progress))
+
+    def dashboard(view: View[Candidates], watching: bool) -> None:
+        if view.found:
+            _answer(sweep, view.found[0].value)
+        else:
+            asking.controls(view, watching, _words(sweep, view))
+
+    asking.follow(dashboard)
+
+
+def _sweep() -> Sweep | None:
+    with st.container(border=True, key="tune-parameters"):
+        source = state.choice(
+            "Try settings out on",
+            list(SOURCES),
+            default="trained",
+            key="tune_source",
+            format_func=SOURCES.__getitem__,
+            bind="query-params",
+        )
+        grid = st.grid(2, min_column_width=320, key="tune-choices")
+        with grid.cell():
+            if source == "own":
+                own = st.text_input(
+                    "Folder of checkpoints, or a chain",
+                    key="tune_own",
+                    bind="query-params",
+                    placeholder="/path/to/checkpoints",
+                    help="On the machine that runs this page: 40 .safetensors or .pt files "
+                    "(weights only) or more, numbered, one for each iteration or so. A chain gives "
+                    "what a restart would have, so that what it left out is not judged.",
+                )
+            else:
+                model = st.selectbox(
+                    "Model",
+                    list(MODELS),
+                    key="tune_model",
+                    bind="query-params",
+                    format_func=lambda name: MODELS[name].title,
+                    help=f"{ITERATIONS} iterations from seed 0 on data that is built in, with the "
+                    "lab's settings. Larger models take longer: logistic regression takes "
+                    "seconds, AlexNet minutes.",
+                )
+                st.caption(DATASETS[MODELS[model].default_data].sentence)
+        with grid.cell():
+            wide = state.choice(
+                "How many",
+                [False, True],
+                default=False,
+                key="tune_wide",
+                format_func=lambda w: f"{len(Sweep('', wide=w).tried)} settings",
+                bind="query-params",
+                help="The choice: 1 to 4 bits, all buckets, budgets of 2, 5 and 10 %, both scopes, "
+                "run lengths, every 1, 2 and 5 iterations. All: also 5 to 8 bits, a budget of 1 %, "
+                "the paper's coder, and every 10 iterations.",
+            )
+    if source == "own":
+        return stamped(own.strip(), wide=bool(wide)) if own.strip() else None
+    return Sweep(str(model), wide=bool(wide))
+
+
+def _words(sweep: Sweep, view: View[Candidates]) -> Words:
+    return Words(
+        start=f"Try {len(sweep.tried)} settings out",
+        icon=":material/tune:",
+        working=f"{100 * view.share:.0f} % tried out",
+    )
+
+
+def _answer(sweep: Sweep, candidates: Candidates) -> None:
+    knows_loss = candidates[0].rework is not None
+    targets = [t for t in TARGETS if t != "rework" or knows_loss]
+    with st.container(border=True, key="tune-target"):
+        target = state.choice(
+            "I want to",
+            targets,
+            default=targets[0],
+            key=f"tune_want_{knows_loss}",
+            format_func=TARGETS.__getitem__,
+            bind="query-params",
+            help="What you ask for holds in 95 of 100 cases, as far as 10 failures or fewer of one "
+            "training can tell. Of the settings that keep it, the one with the fewest bytes is "
+            "recommended; of those that fit into a size, the one that loses least.",
+        )
+        most = _most(str(target))
+        tuned = choose(candidates, str(target), most, len(sweep.tried))
+        if tuned.recommended:
+            st.success(tuned.because, icon=":material/recommend:")
+            _to_live(sweep, tuned.recommended.setting)
+            own_training(tuned.recommended.setting)
+        else:
+            st.warning(tuned.because, icon=":material/search_off:")
+    measure = "rework" if knows_loss and target != "distance" else "distance"
+    panel = frontier_panel(tuned, measure, sweep.unit)
+    with st.container(border=True, key="tune-frontier"):
+        state.picture(panel, "frontier")
+    beaten_in = "bytes, distance and rework at once" if knows_loss else "bytes and distance at once"
+    st.markdown(f"**Settings that no other one beats in {beaten_in}**")
+    st.table(panel.table, hide_index=True)
+    st.caption(
+        "Bytes: shares of the float32 size of all that is saved, the base left out. Distance: "
+        "‖restored − u‖ / ‖u − u₀‖, with u the state before the failure and u₀ the first one. "
+        f"{'It and rework are means' if knows_loss else 'It is a mean'} over {FAILURES} failures, "
+        "each just before the next checkpoint; over fewer where checkpoints are far apart."
+    )
+
+
+def _to_live(sweep: Sweep, setting: Setting) -> None:
+    """A link that opens Live with this setting, and with the training it was found for."""
+    training = {}
+    help = "The setting alone: the model is not known here."
+    if not sweep.own:
+        training = training_parameters(workload(sweep.model), ITERATIONS)
+        help = "And with the training that it was found for: its model, learning rate and batches."
+    st.page_link(
+        navigation.page("live"),
+        label="Use it on Live",
+        icon=":material/monitoring:",
+        help=help,
+        query_params=training | checkpoint_parameters(setting),
+    )
+
+
+def _most(target: str) -> float:
+    """How much of it, in the target's own unit."""
+    if target == "size":
+        percent = st.number_input(
+            "Share of float32 that a checkpoint may take, %",
+            0.1,
+            100.0,
+            5.0,
+            0.5,
+            format="%g",
+            key="tune_size",
+            bind="query-params",
+        )
+        return percent / 100
+    if target == "distance":
+        return st.number_input(
+            "Relative distance at most",
+            0.001,
+            1.0,
+            0.1,
+            0.01,
+            format="%g",
+            key="tune_distance",
+            bind="query-params",
+            help="0.1: a tenth of the way that training has come.",
+        )
+    return st.number_input(
+        "Iterations of rework at most",
+        0.1,
+        100.0,
+        3.0,
+        0.5,
+        format="%g",
+        key="tune_rework",
+        bind="query-params",
+    )

@@ -1,0 +1,165 @@
+"""What changes over the run: losses, record sizes, distance of the track."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from lcviz.text import loss_text, nbytes_text, percent_text
+
+from .charts import BLUE, GREEN, GREY, VERMILION, Option, Panel, base_option, plotted
+
+MAX_POINTS = 500  # a line: more than the pixels there are would only slow every tick
+FEW = 25  # points that are drawn one by one
+Lines = dict[str, tuple[str, str, Sequence[float]]]  # name -> colour, dash, values
+
+
+def loss_curve(
+    steps: Sequence[int],
+    live: Sequence[float],
+    restored: Sequence[float],
+    viewed: int,
+    killed: Sequence[int] = (),
+) -> Panel:
+    """Probe loss of the live model and of what a restart would begin with, by step.
+
+    viewed: the step the other panels show, marked by a line. killed: iterations at which the run
+    was, marked too.
+    """
+    option = lines_option(
+        steps,
+        {
+            "live model": (BLUE, "solid", live),
+            "restored checkpoint": (VERMILION, "dashed", restored),
+        },
+        "loss on held-out examples",
+        viewed,
+    )
+    option["series"][0]["markLine"]["data"] += [
+        {
+            "xAxis": iteration,
+            "label": {"formatter": f"killed at {iteration}", "position": "insideEndTop"},
+            "lineStyle": {"color": VERMILION, "type": "dashed"},
+        }
+        for iteration in killed
+    ]
+    option["xAxis"]["max"] = max([option["xAxis"]["max"], *killed])
+    seen = [v for v in (*live, *restored) if math.isfinite(v)]
+    if seen and min(seen) > 0 and max(seen) > 1e4 * min(seen):  # exploding: keep the rest visible
+        option["yAxis"]["type"] = "log"
+    sentence = (
+        f"At step {steps[-1]} the live model's loss is {loss_text(live[-1], 4)}; restored from the "
+        f"chain it would be {loss_text(restored[-1], 4)}."
+    )
+    alt = "Loss of the live model and of the restored checkpoint, by step."
+
+    def table() -> pd.DataFrame:
+        return pd.DataFrame({"step": steps, "live": live, "restored": restored})
+
+    return Panel("Loss: live and restored", sentence, option, alt, table)
+
+
+def size_curve(
+    steps: Sequence[int],
+    nbytes: Sequence[int],
+    full: Sequence[int],
+    header: int,
+    viewed: int,
+    budget: float | None = None,
+    allowed: Sequence[float] = (),
+) -> Panel:
+    """Size of each delta record as a percentage of float32, by step; the base is left out.
+
+    nbytes, full: bytes of each record and of the same state in float32, the base first.
+    header: bytes of the newest record that are its header. budget: the share that
+    the lossy tensors were made to fit, if they were; allowed: bytes that it grants each record,
+    what is stored exactly included.
+    """
+    share = np.round(100 * np.asarray(nbytes) / np.asarray(full), 3).tolist()
+    lines: Lines = {
+        "record on disk": (GREEN, "solid", share[1:]),
+        "1 bit a parameter": (GREY, "dashed", [3.125] * len(share[1:])),
+    }
+    if budget is not None:
+        most = np.round(100 * np.asarray(allowed) / np.asarray(full), 3).tolist()
+        lines["budget"] = (VERMILION, "dotted", most[1:])
+    option = lines_option(
+        steps[1:],
+        lines,
+        "record, % of float32",
+        viewed,
+    )
+    option["yAxis"]["min"] = 0
+    mean = sum(nbytes[1:]) / max(1, sum(full[1:]))
+    within = "" if budget is None else f" (budget {percent_text(budget)})"
+    sentence = f"So far only the base, {nbytes_text(nbytes[0])}, which is exact."
+    if len(steps) > 1:
+        sentence = (
+            f"{len(steps)} checkpoints in {nbytes_text(sum(nbytes))} instead of "
+            f"{nbytes_text(sum(full))}: the base is exact, a delta record takes "
+            f"{percent_text(mean)} of float32 on average{within}, its header of {header:,} bytes "
+            "included."
+        )
+    alt = "Size of each delta record in percent of float32, by step."
+
+    def table() -> pd.DataFrame:
+        return pd.DataFrame({"step": steps, "bytes": nbytes, "float32 bytes": full, "%": share})
+
+    return Panel("Size of each checkpoint", sentence, option, alt, table)
+
+
+def _thinned(n: int) -> range:
+    """At most MAX_POINTS of n points, evenly chosen, the newest always among them."""
+    stride = -(-n // MAX_POINTS) or 1
+    return range((n - 1) % stride, n, stride)
+
+
+def lines_option(
+    steps: Sequence[int], series: Lines, y_name: str, viewed: int, digits: int = 6
+) -> Option:
+    """Lines over steps, with a mark at the one looked into. digits: after the point."""
+    mark = {
+        "symbol": "none",
+        "silent": True,
+        "animation": False,
+        "lineStyle": {"color": GREY},
+        "data": [{"xAxis": viewed, "label": {"formatter": f"step {viewed}"}}],
+    }
+    shown = _thinned(len(steps))
+    return base_option() | {
+        "tooltip": {"trigger": "axis", "confine": True},
+        "grid": [{"left": 64, "right": 24, "top": 48, "bottom": 48}],
+        "xAxis": {
+            "type": "value",
+            "name": "step (iterations)",
+            "nameLocation": "middle",
+            "nameGap": 28,
+            "min": 0,
+            "max": max(*steps, viewed, 1),  # the mark is inside, wherever the line ends
+            "minInterval": 1,
+            "axisLabel": {"hideOverlap": True},
+        },
+        "yAxis": {
+            "type": "value",
+            "name": y_name,
+            "nameLocation": "middle",
+            "nameGap": 46,
+            "scale": True,
+        },
+        "series": [
+            {
+                "name": name,
+                "type": "line",
+                "showSymbol": len(steps) <= FEW,  # a line of three points looks like a straight one
+                "symbolSize": 5,
+                "lineStyle": {"color": colour, "type": dash, "width": 2},
+                "itemStyle": {"color": colour},
+                "data": [[steps[i], plotted(values[i], digits)] for i in shown],
+            }
+            | ({"markLine": mark} if place == 0 else {})
+            for place, (name, (colour, dash, values)) in enumerate(series.items())
+        ],
+    }

@@ -1,0 +1,165 @@
+"""How a page asks for an experiment of this server, follows it, and stops wanting it.
+
+A job goes on while somebody looks at it: see `jobs`. While this session does, its part of the page
+looks again every second; who has stopped it leaves it to the others.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import streamlit as st
+
+from lcviz.server.jobs import ACTIVE, DONE, FAILED, STOPPED, WAITING, CrowdedError, View, Work
+from lcviz.text import plain, plural
+
+from . import session as state
+
+T = TypeVar("T")
+Key = tuple[Hashable, int]  # an experiment, and how many parts of it
+
+
+@dataclass(frozen=True)
+class Words:
+    """What the controls say. start, icon, help: of the button that asks for it. working: how far
+    it is. done: once it is finished. kept: what is there of one that was stopped. stop_help: of the
+    button that stops it. failed: what failed, before a colon and the reason."""
+
+    start: str
+    icon: str
+    working: str
+    help: str | None = None
+    done: str = ""
+    kept: str = ""
+    stop_help: str | None = None
+    failed: str = "The experiment failed"
+
+
+@dataclass(frozen=True)
+class Asking(Generic[T]):
+    """A job that one part of a page can ask for.
+
+    name: of that part, in the keys of its widgets and in the session. experiment, parts, work: as
+    for `Jobs.ask`.
+    """
+
+    name: str
+    experiment: Hashable
+    parts: int
+    work: Work[T]
+
+    @property
+    def key(self) -> Key:
+        """The experiment and its parts."""
+        return self.experiment, self.parts
+
+    @property
+    def asked(self) -> Key | None:
+        """What this session has asked for last, here."""
+        found: Key | None = st.session_state.get(f"{self.name}-asked")
+        return found
+
+    @property
+    def elsewhere(self) -> Key | None:
+        """What this session has asked for, is under way, and is not what is shown."""
+        asked = self.asked
+        if asked is None or asked in (self.key, self._left):
+            return None
+        return asked if state.all_jobs().look(*asked).status in ACTIVE else None
+
+    def follow(self, show: Callable[[View[T], bool], None]) -> None:
+        """show(view, watching), again every second while this session follows what is under way."""
+        # Only the whole page can change the pace, so what is watched is decided here.
+        watching = self.watched
+        pace = state.POLL_SECONDS if watching else None
+        st.fragment(self._look, run_every=pace)(show, watching)
+
+    def look(self, watching: bool) -> View[T]:
+        """The job as it is; watching is a sign of life that keeps it going."""
+        return state.all_jobs().look(*self.key, self._who() if watching else None)
+
+    def controls(self, view: View[T], watching: bool, words: Words) -> None:
+        """The button that starts or stops it, how far it is, and what became of it."""
+        done, problem = len(view.found), None
+        with st.container(
+            horizontal=True, vertical_alignment="center", key=f"{self.name}-controls"
+        ):
+            if watching:
+                if st.button(
+                    "Stop",
+                    icon=":material/stop:",
+                    key=f"{self.name}-stop",
+                    type=state.main_button(),
+                    help=words.stop_help,
+                ):
+                    st.session_state[f"{self.name}-left"] = self.key
+                    state.all_jobs().leave(self._who())
+                    st.rerun()
+                st.markdown(_where(view, words.working), width="content")
+            elif view.status != DONE:
+                if st.button(
+                    words.start,
+                    icon=words.icon,
+                    key=f"{self.name}-start",
+                    type=state.main_button(),
+                    help=words.help,
+                ):
+                    problem = self._ask()
+            elif words.done:
+                st.markdown(words.done, width="content")
+        if watching and view.status != WAITING:
+            st.progress((done + view.share) / self.parts)
+        if problem:
+            st.error(problem, icon=":material/hourglass_disabled:")
+        elif view.status == FAILED:
+            st.error(f"{words.failed}: {plain(view.message)}", icon=":material/error:")
+        elif not watching and view.status in ACTIVE:
+            st.info("Somebody else has asked for this one: it goes on for them.")
+        elif view.status == STOPPED:
+            st.info(f"{view.message}{words.kept}", icon=":material/stop_circle:")
+
+    def _look(self, show: Callable[[View[T], bool], None], watching: bool) -> None:
+        view = self.look(watching)
+        if watching != self.watched:
+            st.rerun()  # the whole page: polling begins or ends
+        show(view, watching)
+
+    @property
+    def watched(self) -> bool:
+        """Whether this session follows what is under way: also what others have asked for."""
+        return state.all_jobs().look(*self.key).status in ACTIVE and self._left != self.key
+
+    def _ask(self) -> str:
+        """Get in line; returns why that is not possible, if it is not."""
+        try:
+            state.all_jobs().ask(self.experiment, self.parts, self.work, self._who())
+        except CrowdedError as exc:
+            problem = str(exc)
+        else:
+            st.session_state[f"{self.name}-asked"] = self.key
+            st.session_state.pop(f"{self.name}-left", None)
+            st.rerun()
+        return problem
+
+    @property
+    def _left(self) -> Key | None:
+        """What this session does not want to wait for any more."""
+        found: Key | None = st.session_state.get(f"{self.name}-left")
+        return found
+
+    def _who(self) -> str:
+        """An id that nobody else has."""
+        return str(st.session_state.setdefault(f"{self.name}-who", secrets.token_hex(8)))
+
+
+def _where(view: View[T], working: str) -> str:
+    others = f" Shared with {plural(view.watchers - 1, 'other page')}." if view.watchers > 1 else ""
+    if view.status == WAITING:
+        return (
+            "Waiting: one experiment runs at a time on this server. In line before this one: "
+            f"{view.ahead}.{others}"
+        )
+    return f"{working}{others}"

@@ -1,0 +1,118 @@
+"""One weight over the steps of a run, and what became of it in one of them, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from lcviz.lab.follow_weight import Followed, Said
+from lcviz.text import exponent_text, minus, plural
+
+from .charts import BLUE, VERMILION, Panel
+from .curves import Lines, lines_option
+
+
+def weight_over_steps(found: Sequence[Followed], viewed: Followed) -> Panel:
+    """Trained and restored value of one weight. found: by rising step. viewed: one of them."""
+    steps = [f.step for f in found]
+    lines: Lines = {
+        "trained u": (BLUE, "solid", [f.live for f in found]),
+        "restored ũ": (VERMILION, "dashed", [f.restored for f in found]),
+    }
+    option = lines_option(steps, lines, "value", viewed.step, 9)
+    option["xAxis"]["min"] = min(*steps, viewed.step)
+    option["grid"][0]["left"] = 84
+    option["yAxis"]["nameGap"] = 66
+    sentence = f"In step {viewed.step}: {_in_words(viewed)}.{_waited(found)}"
+    table = pd.DataFrame(
+        {
+            "step": steps,
+            "trained u": [f.live for f in found],
+            "restored ũ": [f.restored for f in found],
+            "δ": [f.delta for f in found],
+            "bucket": [bucket_text(f) for f in found],
+            "level": [None if f.exact else f.level for f in found],
+        }
+    )
+    alt = "Trained and restored value of the followed weight, by step."
+    return Panel(f"The followed weight, {name_text(viewed)}", sentence, option, alt, table)
+
+
+def _waited(found: Sequence[Followed]) -> str:
+    """A second sentence: how often its change was kept, how often not, how often there was none."""
+    coded = [f for f in found if not f.exact]
+    if not coded:
+        return ""
+    kept, changed = sum(f.kept for f in coded), sum(f.bucket is not None for f in coded)
+    told = [f"in {kept} its change was kept"]
+    if waited := changed - kept:
+        told.append(f"in {waited} it waited for the next one")
+    if still := len(coded) - changed:
+        told.append(f"in {still} there was none")
+    return f" Of the {plural(len(coded), 'delta')} shown, {', '.join(told)}."
+
+
+def name_text(f: Followed) -> str:
+    """'conv1.weight (0, 0, 1, 2)'."""
+    place = ", ".join(str(i) for i in f.weight.place(f.shape))
+    return f"{f.weight.tensor} ({place})"
+
+
+def bucket_text(f: Followed) -> str:
+    """Its bucket, '+2⁻⁷', or why it has none."""
+    if f.exact:
+        return "stored exactly"
+    return "none: δ is 0" if f.bucket is None else exponent_text(f.bucket.exponent, f.bucket.sign)
+
+
+def level_text(f: Followed) -> str:
+    """What its change became."""
+    if f.exact:
+        return "the value itself"
+    if f.kept:
+        return f"{number_text(f.level, '+')}, kept"
+    return "0" if f.bucket is None else "0, dropped"
+
+
+def said_text(f: Followed) -> str:
+    """The bits that tell of it, in words."""
+    if f.exact:
+        return "32 bits of the value"
+    if f.said is None:
+        return "none: zeros at a stream's end need no bits"
+    return _said(f.said)
+
+
+def _said(said: Said) -> str:
+    if not said.word:
+        return "none: all values have the same level"
+    after = f" + {plural(said.open_bits, 'bit')}" if said.open_bits else ""
+    text = f"{said.word}{after}"
+    if said.escaped:
+        text += ", an escape"
+    if said.run is None:
+        return text
+    if said.zero:
+        return f"{text}: zero {said.zero} of a run of {said.run}"
+    return f"{text}: {plural(said.run, 'zero')}, then it"
+
+
+def number_text(value: float, sign: str = "") -> str:
+    """A weight or a change, six digits."""
+    return minus(f"{value:{sign}.6g}") if value else "0"
+
+
+def _bracketed(number: str) -> str:
+    """As what is subtracted: two signs do not stand side by side."""
+    return f"({number})" if number.startswith("−") else number
+
+
+def _in_words(f: Followed) -> str:
+    if f.exact:
+        return f"it is stored exactly, {number_text(f.live)}"
+    text = (
+        f"δ = {number_text(f.live)} − {_bracketed(number_text(f.track))} = "
+        f"{number_text(f.delta, '+')}, bucket {bucket_text(f)}, becomes {level_text(f)}"
+    )
+    return f"{text}; restored {number_text(f.restored)}"

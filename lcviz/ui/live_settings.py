@@ -1,0 +1,53 @@
+"""A recommended setting elsewhere: in the URL of Live, and as lines for any training loop."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from demo_models import DATASETS, MODELS
+from lcviz.lab.tuner.tuner import Setting
+from lcviz.lab.workload import Workload
+
+from .settings import CODERS, KEEP, OPTIMIZERS, SCOPES, bits_name
+from .snippet import in_a_loop
+
+
+def checkpoint_parameters(setting: Setting) -> dict[str, str]:
+    """What stands in Live's URL for this setting of a checkpoint."""
+    found = {
+        "keep": KEEP["bits" if setting.budget is None else "budget"],
+        "coder": CODERS[setting.coder],
+        "scope": SCOPES[setting.scope],
+        "interval": str(setting.interval),
+    }
+    if setting.budget is None:
+        found["bits"] = bits_name(setting.bits)
+    else:
+        found["budget"] = f"{100 * setting.budget:g}"
+    return found
+
+
+def training_parameters(workload: Workload, iterations: int) -> dict[str, str]:
+    """What stands in Live's URL for this training."""
+    return {
+        "model": MODELS[workload.model].title,
+        f"data_{workload.model}": DATASETS[workload.data].title,
+        "optimizer": OPTIMIZERS[workload.optimizer],
+        f"lr_{workload.model}_{workload.optimizer}": f"{workload.lr:g}",
+        "momentum": f"{workload.momentum:g}",
+        f"batch_{workload.model}": str(workload.batch_size),
+        "iterations": str(iterations),
+        "seed": "0",
+    }
+
+
+def own_training(setting: Setting) -> None:
+    """The lines that save with this setting elsewhere, folded away."""
+    with st.expander(
+        "This setting in your own training", icon=":material/code:", key="own-training"
+    ):
+        st.code(in_a_loop(setting), language="python")
+        st.caption(
+            "`save` also takes optimizers, random states and counters, which it stores exactly; "
+            "a training that was killed goes on with `checkpoints.restore()`. The README has both."
+        )

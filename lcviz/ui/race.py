@@ -1,0 +1,220 @@
+"""The race back after a failure: the loss of each method until it is where it was before."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from lcviz.lab.recovery.recovery import Outcome
+from lcviz.text import enumerated, loss_text, plural
+
+from .charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Option, Panel, base_option, plotted
+
+# Of each method: colour, symbol, dash. Grey is the training that goes on undisturbed.
+STYLES = {
+    "full": (GREEN, "rect", "solid"),
+    "SCAR": (VERMILION, "circle", "dashed"),
+    "TOPN": (PURPLE, "triangle", "dotted"),
+    "LC Huffman": (BLUE, "diamond", "dashed"),
+    "LC run-length": (BLUE, "roundRect", "solid"),
+    "LC": (BLUE, "diamond", "solid"),
+}
+Points = list[tuple[float, float]]  # iterations after the failure, loss
+_DOTS = "path://M0,8L4,8L4,10L0,10ZM7,8L11,8L11,10L7,10ZM14,8L18,8L18,10L14,10Z"
+_DASH = "path://M0,8L18,8L18,10L0,10Z"
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a picture calls it. event: what happened, "failure" or "crash". calm: the training
+    that it did not happen to. before: the one until then; "" if that is not drawn."""
+
+    event: str
+    calm: str
+    before: str = ""
+
+
+@dataclass(frozen=True)
+class Ways:
+    """The lines of one race. smooth: on the trend, where rework is counted; else as measured.
+
+    lines, ends: by name of the method, see `way_back`. calm: of the undisturbed training, as far as
+    it is drawn. before: up to the failure, which is at 0. cap: iterations that rework was looked
+    for.
+    """
+
+    smooth: bool
+    lines: dict[str, Points]
+    ends: dict[str, float | None]
+    calm: Points
+    before: Points
+    cap: int
+
+    @property
+    def level(self) -> float:
+        """The loss before the failure, to come back to."""
+        return self.calm[0][1]
+
+
+def ways_back(outcomes: Sequence[Outcome], smooth: bool) -> Ways:
+    """The lines of outcomes of one seed."""
+    ways = {o.method.name: way_back(o, smooth) for o in outcomes}
+    race = outcomes[0].race
+    calm = race.trend if smooth else race.undisturbed
+    told = race.trend_before if smooth else race.before
+    last = max(points[-1][0] for points, _ in ways.values())
+    until = min(max(math.ceil(1.15 * last), 5), len(calm) - 1)
+    return Ways(
+        smooth,
+        {name: points for name, (points, _) in ways.items()},
+        {name: end for name, (_, end) in ways.items()},
+        [(float(r), calm[r]) for r in range(until + 1)],
+        [(float(i + 1 - len(told)), loss) for i, loss in enumerate(told)],
+        len(calm) - 1,
+    )
+
+
+def way_back(o: Outcome, smooth: bool) -> tuple[Points, float | None]:
+    """The line of one method, whose last point is where it is back, and when that is.
+
+    None if it never is. smooth: on the trend.
+    """
+    values = o.race.on_trend if smooth else o.race.restored
+    rework, capped = (o.rework, o.capped) if smooth else (o.rework_raw, o.capped_raw)
+    whole = [(float(r), v) for r, v in enumerate(values) if r < rework or r == 0 or capped]
+    if not capped and smooth and rework > 0:
+        whole.append((rework, o.race.trend[0]))
+    elif not capped and rework > 0:
+        whole.append((float(rework), values[int(rework)]))
+    return whole, None if capped else whole[-1][0]
+
+
+def race_picture(
+    ways: Ways, words: Words, at: int, title: str, names: Mapping[str, str], back: str, alt: str
+) -> Panel:
+    """The race as a panel.
+
+    at: the iteration of the failure. names: of the methods in the legend. back: beside the line of
+    the loss to come back to.
+    """
+    mark = [
+        {
+            "yAxis": plotted(ways.level),
+            "label": {"formatter": back, "position": "end", "lineHeight": 14},
+        }
+    ]
+    legend: list[Option] = [{"name": words.calm, "icon": _DOTS}]
+    series = [_line(words.calm, (GREY, "none", "dotted"), ways.calm)]
+    if words.before:
+        legend.insert(0, {"name": words.before, "icon": _DASH})
+        series.insert(0, _line(words.before, (GREY, "none", "solid"), ways.before))
+        mark.append({"xAxis": 0, "label": {"formatter": words.event, "position": "end"}})
+    series[0]["markLine"] = {
+        "symbol": "none",
+        "silent": True,
+        "lineStyle": {"color": GREY, "type": "dashed"},
+        "data": mark,
+    }
+    series += [_line(names[name], STYLES[name], points) for name, points in ways.lines.items()]
+    legend += [{"name": names[name]} for name in ways.lines]
+    option = base_option() | {
+        "tooltip": {"show": False},
+        "legend": base_option()["legend"] | {"data": legend},
+        "grid": [{"left": 72, "right": 84, "top": 84 if words.before else 64, "bottom": 48}],
+        "xAxis": {
+            "type": "value",
+            "name": f"iterations after the {words.event} (at iteration {at})",
+            "nameLocation": "middle",
+            "nameGap": 28,
+            "min": ways.before[0][0] if ways.before else 0,
+            "max": ways.calm[-1][0],
+        },
+        "yAxis": {
+            "type": "value",
+            "name": "loss on held-out examples",
+            "nameLocation": "middle",
+            "nameGap": 52,
+            "scale": True,
+        },
+        "series": series,
+    }
+    return Panel(
+        f"{title}, {'on the trend' if ways.smooth else 'as measured'}",
+        race_sentence(ways, words),
+        option,
+        alt,
+        _table(ways, words),
+        420 if words.before else 380,
+    )
+
+
+def race_panel(outcomes: Sequence[Outcome], fail_at: int, smooth: bool) -> Panel:
+    """The loss after the failure, of each method and of the training that did not fail.
+
+    outcomes: of one seed. smooth: on the trend, where rework is counted; else as measured. Each
+    line ends where the loss is back, and its last point is that.
+    """
+    ways = ways_back(outcomes, smooth)
+    return race_picture(
+        ways,
+        Words("failure", "did not fail"),
+        fail_at,
+        "The race back: loss after the failure",
+        {name: name for name in ways.lines},
+        "before\nthe failure",
+        "Loss after the failure by iteration, of each method and of the undisturbed training.",
+    )
+
+
+def _line(name: str, style: tuple[str, str, str], points: Sequence[tuple[float, float]]) -> Option:
+    """A line whose first and last points are marked."""
+    colour, symbol, dash = style
+    data = []
+    for i, (x, y) in enumerate(points):
+        marked = i in (0, len(points) - 1)
+        data.append({"value": [round(x, 4), plotted(y)], "symbolSize": 9 if marked else 0})
+    return {
+        "name": name,
+        "type": "line",
+        "symbol": symbol,
+        "showSymbol": symbol != "none",
+        "showAllSymbol": True,
+        "itemStyle": {"color": colour},
+        "lineStyle": {"color": colour, "type": dash, "width": 2},
+        "data": data,
+    }
+
+
+def race_sentence(ways: Ways, words: Words) -> str:
+    """Who is back when."""
+    back = {name: end for name, end in ways.ends.items() if end is not None}
+    told = [
+        f"{name} {'at once' if end == 0 else f'after {end:.3g}'}"
+        for name, end in sorted(back.items(), key=lambda item: item[1])
+    ]
+    never = [name for name, end in ways.ends.items() if end is None]
+    if never:
+        told.append(f"{enumerated(never)} not within {plural(ways.cap, 'iteration')}")
+    ends_at = "it is back, or at the cap" if never else "it is back"
+    return (
+        f"Before the {words.event} the loss was {loss_text(ways.level, 4)}"
+        f"{' on the trend' if ways.smooth else ''}. Back there: {', '.join(told)}. Each line ends "
+        f"where {ends_at}."
+    )
+
+
+def _table(ways: Ways, words: Words) -> pd.DataFrame:
+    """Losses at whole iterations; empty where a line has ended."""
+    columns = {words.calm: ways.calm, **ways.lines}
+    if words.before:
+        columns = {words.before: ways.before, **columns}
+    whole = {name: {x: y for x, y in points if x == int(x)} for name, points in columns.items()}
+    rows = sorted({x for own in whole.values() for x in own})
+    told = "+.0f" if rows[0] < 0 else ".0f"
+    table: dict[str, list[object]] = {"iteration": [format(x, told) if x else "0" for x in rows]}
+    for name, own in whole.items():
+        table[name] = [loss_text(own[x], 5) if x in own else "" for x in rows]
+    return pd.DataFrame(table)

@@ -1,0 +1,29 @@
+"""A setting as the lines that save with it in anybody's training loop."""
+
+from __future__ import annotations
+
+from lcviz.lab.tuner.candidates import Setting
+
+
+def in_a_loop(setting: Setting) -> str:
+    """Python for a loop over `step` with a `model`: open, save, close, and load the weights.
+
+    Nothing of it is left to the codec's defaults: what they are tomorrow is not known today.
+    """
+    kept = f"bits={setting.bits!r}" if setting.budget is None else f"budget={setting.budget!r}"
+    save = 'checkpoints.save(step, {"model": model.state_dict()})'
+    if setting.interval > 1:
+        save = f"if step % {setting.interval} == 0:\n    {save}"
+    return f"""import codec
+
+checkpoints = codec.Checkpointer(
+    "run.lcc", {kept}, scope="{setting.scope}",
+    coder="{setting.coder}", resume=True,
+)
+
+# In your loop, after every step:
+{save}
+
+# After the last one, and wherever you want the weights back:
+checkpoints.close()
+model.load_state_dict(codec.restore("run.lcc")["model"])"""

@@ -1,0 +1,1128 @@
+"""Merging and compacting chains: every step that is kept restores as before, whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import shutil
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+import codec
+from codec.chain import upkeep
+from codec.chain.upkeep import superseded
+from codec.record import container, merged
+from codec.storage import directory as storage
+from codec.storage.source import Entry
+
+Arrays = dict[str, np.ndarray]
+States = Callable[..., list[Arrays]]
+Look = Callable[[Path], dict[int, tuple[Any, ...]]]
+
+
+def names(path: Path) -> list[str]:
+    """Records, shortened to step and kind."""
+    files = sorted(p.name for p in path.iterdir() if p.name != ".lock")
+    return [name.replace(".safetensors", "") for name in files]
+
+
+def files(path: Path) -> dict[str, bytes]:
+    return {p.name: p.read_bytes() for p in sorted(path.iterdir()) if p.name != ".lock"}
+
+
+def damage(path: Path) -> None:
+    """Flip a bit of the last byte."""
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+
+
+def write(
+    path: Path, states: Iterable[Any], first: int = 0, every: int = 10, **settings: Any
+) -> None:
+    """Save these states at steps 0, 10, 20…, or go on with them."""
+    with codec.Checkpointer(path, resume=True, **settings) as checkpoints:
+        for i, state in enumerate(states, first):
+            checkpoints.save(every * i, state)
+
+
+def layers(path: Path) -> list[list[int]]:
+    """How many steps each layer of each merged record has."""
+    chain = codec.Chain(path)
+    layout = chain.at(chain.steps[0]).layout
+    return [
+        [len(layer.moments) for layer in merged.merged_of(chain.read(e), layout).layers]
+        for e in chain.entries
+        if e.kind == "merged"
+    ]
+
+
+def tables(path: Path) -> dict[str, tuple[int, list[int]]]:
+    """The code tables sent last."""
+    return {k: (t.classes, t.lengths.tolist()) for k, t in codec.Chain(path).at().tables.items()}
+
+
+def left_names(steps: Iterable[int]) -> list[str]:
+    return [f"{s:08d}.{'delta' if s % 60 else 'base'}" for s in steps]
+
+
+def one_step(path: Path, step: int) -> tuple[Any, ...]:
+    """As `all_steps` tells it."""
+    at = codec.Chain(path).at(step)
+    tensors = {name: array.tobytes() for name, array in at.state.items()}
+    return tensors, dict(at.sums), at.values, at.layout
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_waiting() -> Iterator[None]:
+    """Most of the time here would be spent in fsync (test_chain has the order of its calls), and
+    restoring again and again to measure how long it takes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda fd: None)
+        patch.setattr(upkeep, "MEASURED_TIMES", 1)
+        yield
+
+
+@pytest.fixture
+def chain(tmp_path: Path, jumping_states: States) -> Path:
+    """A base and eight deltas, steps 0, 10 … 80."""
+    write(tmp_path / "run.lcc", jumping_states(9))
+    return tmp_path / "run.lcc"
+
+
+class Killed(BaseException):
+    """What stands for a kill: nothing in the codec catches it."""
+
+
+@contextlib.contextmanager
+def killed_after_removing(n: int) -> Iterator[None]:
+    """Be killed before one more record is removed than these."""
+    left, unlink = [n], os.unlink
+
+    def kill(path: Any, *args: Any, **kwargs: Any) -> None:
+        if str(path).endswith(".safetensors"):
+            if not left[0]:
+                raise Killed
+            left[0] -= 1
+        unlink(path, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "unlink", kill)
+        yield
+
+
+# Merging
+
+SETTINGS = [{"bits": b} for b in (None, 1, 2, 3, 8)] + [{"budget": 0.3}]
+
+
+@pytest.mark.parametrize("coder", ["runlength", "huffman"])
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+def test_every_step_restores_after_merging(
+    tmp_path: Path,
+    setting: dict[str, Any],
+    scope: str,
+    coder: str,
+    jumping_states: States,
+    random_states: States,
+    all_steps: Look,
+) -> None:
+    """Dense and alike; with NaN and infinity inside of what is merged and at its ends."""
+    for i, states in enumerate((jumping_states(6), random_states(6, rows=300))):
+        path = tmp_path / str(i)
+        for step, name in ((1, "w"), (3, "w"), (5, next(k for k in states[0] if k != "w"))):
+            broken = states[step][name].copy()
+            if broken.dtype.kind == "f":
+                broken.reshape(-1)[:3] = np.nan, np.inf, -0.0
+            states[step] = states[step] | {name: broken}
+        write(path, states, scope=scope, coder=coder, **setting)
+        before = all_steps(path)
+        nbytes = codec.Chain(path).nbytes
+        change = codec.merge(path, 5)
+        assert names(path) == ["00000000.base", "00000010-00000050.merged"]
+        assert all_steps(path) == before
+        assert (change.records, change.nbytes) == ((6, 2), (nbytes, codec.Chain(path).nbytes))
+        report = codec.verify(path)
+        assert (report.problems, report.steps) == ((), tuple(before))
+
+
+SCOPES, CODERS = ["model", "tensor"], ["runlength", "huffman"]
+OPTIONS = st.fixed_dictionaries(
+    {
+        "scope": st.sampled_from(SCOPES),
+        "coder": st.sampled_from(CODERS),
+    }
+)
+
+
+@settings(max_examples=10, phases=[Phase.generate])  # to shrink it would take minutes
+@given(st.data())
+def test_any_chain(
+    tmp_path_factory: pytest.TempPathFactory,
+    jumping_states: States,
+    random_states: States,
+    sparse_states: States,
+    all_steps: Look,
+    data: st.DataObject,
+) -> None:
+    """Merged and compacted and resumed in any order: the newest state and the steps are those of a
+    chain left alone, the records of a new save are its very bytes."""
+    draw = data.draw
+    make = draw(st.sampled_from([jumping_states, random_states, sparse_states]))
+    rows = {"rows": 300} if make is random_states else {}
+    states = make(9, draw(st.integers(0, 99)), **rows)
+    for step in draw(st.lists(st.integers(1, 8), max_size=2)):
+        broken = states[step]["w"].copy()
+        broken.reshape(-1)[0] = np.nan
+        states[step] = states[step] | {"w": broken}
+    path = tmp_path_factory.mktemp("any")
+    at = 0
+    while at < len(states):
+        n = draw(st.integers(1, 5))
+        option = draw(OPTIONS) | draw(st.sampled_from(SETTINGS))
+        for name in ("plain", "kept"):
+            write(path / name, states[at : at + n], at, **option)
+        at += n
+        what = draw(st.sampled_from(["nothing", "merge", "compact"]))
+        if what == "merge":
+            codec.merge(path / "kept", draw(st.integers(2, 6)))
+        elif what == "compact":
+            codec.compact(path / "kept", draw(st.integers(2, 3)))
+        assert tables(path / "kept") == tables(path / "plain")
+    plain, kept = all_steps(path / "plain"), all_steps(path / "kept")
+    report = codec.verify(path / "kept")
+    assert (report.problems, report.steps) == ((), tuple(kept))
+    assert list(plain)[-1] == list(kept)[-1]
+    assert kept.items() <= plain.items()
+
+
+def test_what_joins(chain: Path, all_steps: Look) -> None:
+    """The states are such that there are layers of as many steps as pay."""
+    before = all_steps(chain)
+    other = chain.parent / "other"
+    shutil.copytree(chain, other)
+    codec.merge(chain, 4)
+    codec.merge(other, 8)
+    assert all_steps(chain) == all_steps(other) == before
+    assert len(layers(chain)) == 2
+    assert set(layers(other)[0]) == {2}
+
+
+def test_a_chain_of_one_layer(tmp_path: Path, jumping_states: States, all_steps: Look) -> None:
+    """As the paper codes it, merged records hold one code an element for all their steps."""
+    write(tmp_path / "run.lcc", jumping_states(9), coder="huffman")
+    before = all_steps(tmp_path / "run.lcc")
+    change = codec.merge(tmp_path / "run.lcc")
+    assert layers(tmp_path / "run.lcc") == [[8]]
+    assert all_steps(tmp_path / "run.lcc") == before
+    assert change.nbytes[1] < change.nbytes[0]
+
+
+def test_training_states(tmp_path: Path, all_steps: Look) -> None:
+    """Model, optimizer, values that change, ties; second moments that are families of their own."""
+    torch.manual_seed(0)
+    model = torch.nn.Linear(20, 9)
+    for number, policy in enumerate(({}, {"optimizer/*": "lossy"})):
+        optimizer = torch.optim.Adam(model.parameters(), 0.01)
+        path, states = tmp_path / str(number), []
+        for step in range(9):
+            optimizer.zero_grad()
+            model(torch.randn(4, 20)).square().sum().backward()
+            optimizer.step()
+            states.append(
+                {
+                    "model": model.state_dict() | {"again": model.weight.T.T},
+                    "half": model.weight.detach().to(torch.bfloat16),
+                    "optimizer": optimizer.state_dict(),
+                    "rng": torch.get_rng_state(),
+                    "lr": step // 3,
+                    "told": [f"step {step // 2}", -0.0, None, (2**70 + step,)],
+                }
+            )
+            with codec.Checkpointer(path, policy=policy, scope="tensor", resume=True) as one:
+                one.save(step, states[-1])
+        before = all_steps(path)
+        whole = [codec.restore(path, step) for step in before]
+        codec.merge(path, 4)
+        assert [e.kind for e in codec.Chain(path).entries] == ["base", "merged", "merged"]
+        assert all_steps(path) == before
+        for step, expected in enumerate(whole):
+            back = codec.restore(path, step)
+            assert back["lr"] == step // 3
+            assert back["told"] == [f"step {step // 2}", 0, None, (2**70 + step,)]
+            assert math.copysign(1, back["told"][1]) == -1
+            assert back["model"]["again"].data_ptr() == back["model"]["weight"].data_ptr()
+            assert torch.equal(back["rng"], expected["rng"])
+            assert torch.equal(back["half"], expected["half"])
+            assert torch.equal(back["model"]["weight"], expected["model"]["weight"])
+            old, new = (s["optimizer"]["state"].get(0, {}) for s in (expected, back))
+            assert all(torch.equal(torch.as_tensor(old[k]), torch.as_tensor(new[k])) for k in old)
+        write(path, [states[0]], 9, 1, policy=policy, scope="tensor")
+        assert codec.verify(path).ok
+
+
+@pytest.mark.parametrize("coder", ["runlength", "huffman"])
+def test_odd_values(tmp_path: Path, coder: str, all_steps: Look) -> None:
+    """-0.0, subnormals and huge values; tensors that stand still, and that move all at once."""
+    n = 900
+    rng = np.random.default_rng(0)
+    states = []
+    for step in range(7):
+        tiny = np.where(np.arange(n) % 9, -0.0, 1e-45 * rng.integers(-9, 9, n))
+        big = np.where(np.arange(n) % 5, 1.0, 3e38 * rng.choice([-1, 1], n))
+        states.append(
+            {
+                "tiny": tiny.astype(np.float32),
+                "big": big.astype(np.float32),
+                "still": np.full(n, -0.0, np.float32),
+                "all": np.full(n, step * 0.1, np.float32),
+                "e": np.zeros((0, 4), np.float32),
+                "half": np.full(n, step, np.float16),
+            }
+        )
+    path = tmp_path / "run.lcc"
+    write(path, states, scope="tensor", coder=coder, bits=None)
+    before = all_steps(path)
+    assert np.signbit(codec.restore(path)["still"]).all()
+    codec.merge(path, 3)
+    assert all_steps(path) == before
+    assert codec.verify(path).ok
+
+
+def test_several_streams(tmp_path: Path, jumping_states: States, all_steps: Look) -> None:
+    path = tmp_path / "run.lcc"
+    write(path, jumping_states(5, size=150_000, jumps=0.1))
+    before = all_steps(path)
+    codec.merge(path, 4)
+    assert all_steps(path) == before
+    assert codec.verify(path).ok
+
+
+def test_fewer_than_steps_stay(chain: Path, all_steps: Look) -> None:
+    before, first = all_steps(chain), files(chain)
+    codec.merge(chain, 3)
+    assert names(chain) == [
+        "00000000.base",
+        "00000010-00000030.merged",
+        "00000040-00000060.merged",
+        "00000070.delta",
+        "00000080.delta",
+    ]
+    for step in (70, 80):
+        name = f"000000{step}.delta.safetensors"
+        assert files(chain)[name] == first[name]
+    again = files(chain)
+    change = codec.merge(chain, 3)  # what is merged is not merged again
+    assert files(chain) == again
+    assert change.records == (5, 5)
+    codec.merge(chain, 2)
+    assert names(chain)[-1] == "00000070-00000080.merged"
+    assert all_steps(chain) == before
+    assert codec.verify(chain).ok
+
+
+@pytest.mark.parametrize("n", [9, 8, 2, 1])
+def test_nothing_to_merge(tmp_path: Path, jumping_states: States, n: int) -> None:
+    path = tmp_path / "run.lcc"
+    write(path, jumping_states(n))
+    before = files(path)
+    codec.merge(path, 9)
+    assert files(path) == before
+
+
+def test_progress_is_told(chain: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    codec.merge(chain, 4, lambda *at: seen.append(at))
+    assert seen == [(i, 9) for i in range(1, 10)]
+    seen.clear()
+    codec.compact(chain, progress=lambda *at: seen.append(at))
+    assert seen == [(i, 4) for i in range(1, 5)]
+
+
+def test_bases_in_the_middle(tmp_path: Path, jumping_states: States, all_steps: Look) -> None:
+    """By a policy, by tensors that change, by compacting: none is merged across."""
+    path = tmp_path / "run.lcc"
+    states = jumping_states(10)
+    write(path, states[:6], base_every=3)
+    states[7:] = [state | {"more": np.array(1.5)} for state in states[7:]]
+    write(path, states[6:], 6)
+    codec.compact(path, 3)
+    write(path, [states[-1]] * 2, 10)
+    assert names(path) == [
+        "00000040.base",
+        "00000050.delta",
+        "00000060.delta",
+        "00000070.base",
+        "00000080.delta",
+        "00000090.base",
+        "00000090.delta",
+        "00000100.delta",
+        "00000110.delta",
+    ]
+    before = all_steps(path)
+    codec.merge(path, 2)
+    assert names(path) == [
+        "00000040.base",
+        "00000050-00000060.merged",
+        "00000070.base",
+        "00000080-00000090.merged",
+        "00000090.base",
+        "00000100-00000110.merged",
+    ]
+    assert all_steps(path) == before
+    assert codec.verify(path).ok
+    damage(path / "00000090.base.safetensors")
+    with pytest.warns(codec.SkippedRecordWarning, match=r"step \d+ by another way: 00000090"):
+        assert all_steps(path)[110] == before[110]
+
+
+def test_records_of_other_settings(tmp_path: Path, jumping_states: States, all_steps: Look) -> None:
+    """Only deltas of equal settings are merged; a merged record says which they are."""
+    path = tmp_path / "run.lcc"
+    states = jumping_states(12)
+    ways: list[dict[str, Any]] = [
+        {"bits": 2},
+        {"bits": 3},
+        {"bits": 3, "scope": "tensor"},
+        {"budget": 0.5},
+        {"bits": 2},
+        {"bits": 2, "coder": "huffman"},
+    ]
+    for i, way in enumerate(ways):
+        write(path, states[2 * i : 2 * i + 2], 2 * i, **way)
+    write(path, states[:1], 12, bits=1)
+    before = all_steps(path)
+    codec.merge(path, 8)
+    assert names(path) == [
+        "00000000.base",
+        "00000010.delta",
+        "00000020-00000030.merged",
+        "00000040-00000050.merged",
+        "00000060-00000070.merged",
+        "00000080-00000090.merged",
+        "00000100-00000110.merged",
+        "00000120.delta",
+    ]
+    assert all_steps(path) == before
+    one = codec.Chain(path)
+    found = [
+        tuple(one.read(e).metadata[key] for key in ("bits", "scope", "coder", "budget"))
+        for e in one.entries
+        if e.kind == "merged"
+    ]
+    assert found == [
+        (3, "model", "runlength", None),
+        (3, "tensor", "runlength", None),
+        (None, "model", "runlength", 0.5),
+        (2, "model", "runlength", None),
+        (2, "model", "huffman", None),
+    ]
+
+
+@pytest.mark.parametrize("setting", [{"bits": 2}, {"bits": 3, "scope": "tensor"}], ids=str)
+@pytest.mark.parametrize("how", ["merge", "compact", "both"])
+def test_resume_goes_on_with_the_same_bytes(
+    tmp_path: Path, sparse_states: States, setting: dict[str, Any], how: str
+) -> None:
+    """As if nothing had been merged: same parent, same track, and the tables that were sent."""
+    states = sparse_states(9)
+    write(tmp_path / "plain", states, **setting)
+    write(tmp_path / "kept", states[:6], **setting)
+    before = tables(tmp_path / "kept")
+    assert before
+    if how != "compact":
+        codec.merge(tmp_path / "kept", 5)
+    if how != "merge":
+        codec.compact(tmp_path / "kept")
+    assert tables(tmp_path / "kept") == before
+    write(tmp_path / "kept", states[6:], 6, **setting)
+    plain, kept = files(tmp_path / "plain"), files(tmp_path / "kept")
+    for step in (60, 70, 80):
+        name = f"000000{step}.delta.safetensors"
+        assert kept[name] == plain[name]
+    cached = [
+        group.encoded.cached
+        for position in codec.Chain(tmp_path / "kept").replay()
+        if position.delta
+        for group in position.delta.groups
+    ]
+    assert any(cached)
+    assert codec.verify(tmp_path / "kept").ok
+
+
+def test_deltas_go_on_while_they_are_merged(
+    tmp_path: Path, sparse_states: States, all_steps: Look
+) -> None:
+    path = tmp_path / "run.lcc"
+    states = sparse_states(13)
+    for i, state in enumerate(states):
+        write(path, [state], i)
+        if i % 3 == 0 and i:
+            codec.merge(path, 3)
+    assert names(path) == [
+        "00000000.base",
+        *(f"000000{i}0-{i + 2:07d}0.merged".replace("0000000100-", "00000100-") for i in (1, 4, 7)),
+        "00000100-00000120.merged",
+    ]
+    write(tmp_path / "plain", states)
+    assert all_steps(path) == all_steps(tmp_path / "plain")
+
+
+# Compacting
+
+
+def test_compact(chain: Path, all_steps: Look, jumping_states: States) -> None:
+    before, nbytes = all_steps(chain), codec.Chain(chain).nbytes
+    change = codec.compact(chain)
+    assert names(chain)[0] == "00000000.base"  # the only other base
+    assert names(chain)[-2:] == ["00000080.base", "00000080.delta"]
+    assert (change.records, change.nbytes[0]) == ((9, 10), nbytes)
+    assert all_steps(chain) == before
+    assert [p.entry.kind for p in codec.Chain(chain).replay()] == ["base"]
+    after = files(chain)
+    assert codec.compact(chain).records == (10, 10)  # there is nothing to do
+    assert files(chain) == after
+    write(chain, jumping_states(3, 1), 9)
+    now = all_steps(chain)
+    change = codec.compact(chain)
+    assert names(chain) == [
+        "00000080.base",
+        "00000090.delta",
+        "00000100.delta",
+        "00000110.base",
+        "00000110.delta",
+    ]
+    assert change.records == (13, 5)
+    assert change.nbytes[1] == codec.Chain(chain).nbytes
+    assert min(change.restore_seconds) > 0
+    assert all_steps(chain) == {step: now[step] for step in (80, 90, 100, 110)}
+    for step in (0, 10, 70):
+        with pytest.raises(
+            codec.StepNotFoundError, match=f"no record of step {step}; it has 4 steps from 80 to"
+        ):
+            codec.restore(chain, step)
+    report = codec.verify(chain)
+    assert (report.problems, report.steps) == ((), (80, 90, 100, 110))
+
+
+def test_compact_keeps_more_bases(chain: Path, jumping_states: States) -> None:
+    for i in range(3):
+        codec.compact(chain, 3)
+        write(chain, jumping_states(1, i), 9 + i)
+    codec.compact(chain, 3)
+    assert [n for n in names(chain) if "base" in n] == [f"{s:08d}.base" for s in (90, 100, 110)]
+    codec.compact(chain, 2)
+    assert [n for n in names(chain) if "base" in n] == [f"{s:08d}.base" for s in (100, 110)]
+
+
+def test_compact_of_a_merged_chain(chain: Path, all_steps: Look, jumping_states: States) -> None:
+    before = all_steps(chain)
+    codec.merge(chain, 4)
+    codec.compact(chain)
+    assert names(chain)[-2:] == ["00000050-00000080.merged", "00000080.base"]
+    assert all_steps(chain) == before
+    base = codec.Chain(chain)
+    record = base.read(base.entries[-1])
+    assert record.replaces == base.read(base.entries[-2]).identity
+    write(chain, jumping_states(2, 1), 9)
+    assert codec.verify(chain).ok
+    codec.compact(chain)
+    assert names(chain)[0] == "00000080.base"
+    assert codec.verify(chain).ok
+
+
+def test_a_damaged_new_base(chain: Path, all_steps: Look, jumping_states: States) -> None:
+    """The older base and what follows it lead to the same state."""
+    write(chain, jumping_states(2, 1), 9)
+    codec.compact(chain)
+    write(chain, jumping_states(1, 2), 11)
+    before = all_steps(chain)
+    damage(chain / "00000100.base.safetensors")
+    with pytest.warns(
+        codec.SkippedRecordWarning, match=r"reached step 1\d0 by another way: 00000100\.base\."
+    ):
+        after = all_steps(chain)
+    assert after == before
+    with pytest.warns(codec.SkippedRecordWarning, match="another way") as seen:
+        codec.restore(chain)
+    assert len(seen) == 1
+    report = codec.verify(chain)
+    assert report.steps == tuple(before)
+    assert len(report.problems) == 1
+
+
+def test_compact_where_the_newest_base_is_damaged(chain: Path) -> None:
+    """No other can take its name: the error is that of the base."""
+    codec.compact(chain)
+    damage(chain / "00000080.base.safetensors")
+    before = files(chain)
+    with (
+        pytest.warns(codec.SkippedRecordWarning, match="another way: 00000080.base"),
+        pytest.raises(codec.DigestError, match=r"^00000080\.base\.safetensors"),
+    ):
+        codec.compact(chain)
+    assert files(chain) == before
+
+
+def test_a_base_that_is_another_state(
+    chain: Path, forge: Callable[[Any, Arrays], bytes], parts_of: Callable[[bytes], Any]
+) -> None:
+    """Sealed and sound, but not what the record in whose place it stands led to."""
+    codec.compact(chain)
+    path = chain / "00000080.base.safetensors"
+    metadata, arrays = parts_of(path.read_bytes())
+    metadata["track"] = parts_of((chain / "00000070.delta.safetensors").read_bytes())[0]["track"]
+    arrays["t/n"] = np.array(7)
+    path.write_bytes(forge(metadata, arrays))
+    assert not codec.verify(chain).ok
+    chain_of = codec.Chain(chain)
+    position = chain_of.at(70)
+    layout, state, sums = position.layout, position.state, position.sums
+    place = codec.record.record.Place(80, metadata["run"], metadata["parent"], metadata["replaces"])
+    path.write_bytes(codec.record.record.dump_base(place, layout, state, sums, position.values))
+    report = codec.verify(chain)
+    assert len(report.problems) == 1
+    assert "00000080.base.safetensors: expected a track of digest" in report.problems[0]
+
+
+# Being killed, and failing
+
+
+@pytest.mark.parametrize("removed", range(4))
+def test_killed_between_publishing_and_removing(
+    chain: Path, all_steps: Look, removed: int, jumping_states: States
+) -> None:
+    """Both are there: every step restores, a writer goes on, the next merge cleans up."""
+    before = all_steps(chain)
+    clean = chain.parent / "clean"
+    shutil.copytree(chain, clean)
+    codec.merge(clean, 4)
+    with killed_after_removing(removed), pytest.raises(Killed):
+        codec.merge(chain, 4)
+    assert names(chain)[1] == "00000010-00000040.merged"
+    assert len(names(chain)) == 10 - removed
+    assert all_steps(chain) == before
+    assert codec.Chain(chain).steps == tuple(before)
+    report = codec.verify(chain)
+    assert (report.problems, report.steps) == ((), tuple(before))
+    write(chain, jumping_states(1, 3), 9)
+    assert codec.verify(chain).steps == (*before, 90)
+    codec.merge(chain, 4)
+    assert names(chain) == [*names(clean), "00000090.delta"]
+    assert {k: v for k, v in files(chain).items() if "90.delta" not in k} == files(clean)
+
+
+@pytest.mark.parametrize("removed", [0, 1, 3])
+def test_a_damaged_merged_record(chain: Path, all_steps: Look, removed: int) -> None:
+    """As long as its deltas are there they lead to its steps, and verify tells of it."""
+    before = all_steps(chain)
+    with killed_after_removing(removed), pytest.raises(Killed):
+        codec.merge(chain, 8)
+    damage(chain / "00000010-00000080.merged.safetensors")
+    if removed:
+        with pytest.warns(codec.SkippedRecordWarning, match="step 0 instead of 80: 00000010-00000"):
+            assert codec.restore(chain)["n"] == 0
+        with pytest.raises(codec.DigestError, match=r"00000010-00000080\.merged"):
+            codec.restore(chain, 80)
+        with pytest.raises(codec.DigestError, match=r"00000010-00000080\.merged"):
+            codec.merge(chain, 8)
+        return
+    with pytest.warns(codec.SkippedRecordWarning, match="another way: 00000010-00000080.merged"):
+        assert all_steps(chain) == before
+    report = codec.verify(chain)
+    assert report.steps == tuple(before)
+    assert len(report.problems) == 1
+    assert report.problems[0].startswith("00000010-00000080.merged.safetensors: expected content")
+    with (
+        pytest.warns(codec.SkippedRecordWarning, match="another way"),
+        pytest.warns(codec.SkippedRecordWarning, match=r"1 records stay as .*: 00000010-00000080"),
+    ):
+        codec.merge(chain, 8)
+    name = "00000010-00000080.merged"
+    assert names(chain) == ["00000000.base", name, name + ".unusable"]
+    assert all_steps(chain) == before
+    assert codec.verify(chain).ok
+
+
+@pytest.mark.parametrize("removed", range(12))
+def test_killed_while_compacting(
+    chain: Path, all_steps: Look, removed: int, jumping_states: States
+) -> None:
+    """Whatever has gone by then, what is left restores; the next one finishes it."""
+    codec.merge(chain, 3)
+    codec.compact(chain)
+    write(chain, jumping_states(2, 1), 9)
+    before = all_steps(chain)
+    with killed_after_removing(removed), warnings.catch_warnings(action="error"):
+        try:
+            codec.compact(chain)
+        except Killed:
+            assert removed < 6
+    report = codec.verify(chain)
+    assert report.problems == ()
+    after = all_steps(chain)
+    assert after.items() <= before.items()
+    assert set(after) >= {80, 90, 100}
+    assert report.steps == tuple(after)
+    codec.compact(chain)
+    assert names(chain) == ["00000080.base", "00000090.delta", "00000100.base", "00000100.delta"]
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_superseded(data: st.DataObject) -> None:
+    """What is removed, and in which order: never a record before all that need it."""
+    draw = data.draw
+    entries: list[Entry] = []
+    step, needs = 0, {}
+    for number in range(draw(st.integers(1, 12))):
+        kind = draw(st.sampled_from(["base", "delta", "merged", "both"])) if number else "base"
+        first, step = step + 1, step + (3 if kind == "merged" else 1)
+        own = [
+            Entry(step, k, f"{step}.{k}", 1, first if k == "merged" else step)
+            for k in {"both": ["base", "delta"]}.get(kind, [kind])
+        ]
+        for e in own:
+            needs[e] = [p for p in entries if p.step == first - 1] if e.kind != "base" else []
+        entries += own
+    keep = draw(st.integers(2, 4))
+    gone = superseded(draw(st.permutations(entries)), keep)
+    bases = [e for e in entries if e.kind == "base"]
+    left = [e for e in entries if e not in gone]
+    if len(bases) < keep:
+        assert gone == []
+        return
+    assert [e for e in left if e.kind == "base"] == bases[-keep:]
+    assert {e.step for e in left} == {e.step for e in entries if e.step >= bases[-keep].step}
+    assert left[0].kind == "base" or left[1].step == left[0].step
+    rest = list(entries)
+    for e in gone:
+        rest.remove(e)
+        for other in rest:
+            assert not needs[other] or any(p in rest for p in needs[other])
+
+
+@pytest.mark.parametrize("what", [codec.merge, codec.compact])
+def test_a_full_disk_changes_nothing(
+    chain: Path, what: Any, monkeypatch: pytest.MonkeyPatch, all_steps: Look
+) -> None:
+    before, steps = files(chain), all_steps(chain)
+
+    def refuse(fd: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", refuse)
+        with pytest.raises(codec.WriteError, match="could not be written, nothing was changed"):
+            what(chain)
+    assert files(chain) == before
+    what(chain)  # and nothing is locked
+    assert all_steps(chain) == steps
+
+
+def test_what_was_merged_before_a_failure_stands(
+    chain: Path, monkeypatch: pytest.MonkeyPatch, all_steps: Look
+) -> None:
+    steps = all_steps(chain)
+    publish, calls = storage.Directory.publish, []
+
+    def fail(self: Any, name: str, data: bytes) -> None:
+        calls.append(name)
+        if len(calls) == 2:
+            raise codec.WriteError("no")
+        publish(self, name, data)
+
+    monkeypatch.setattr(storage.Directory, "publish", fail)
+    with pytest.raises(codec.WriteError, match="no"):
+        codec.merge(chain, 4)
+    assert names(chain)[:3] == ["00000000.base", "00000010-00000040.merged", "00000050.delta"]
+    assert all_steps(chain) == steps
+
+
+def test_what_cannot_be_removed_stays(
+    chain: Path, monkeypatch: pytest.MonkeyPatch, all_steps: Look
+) -> None:
+    steps = all_steps(chain)
+
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage.os, "unlink", refuse)
+        with pytest.raises(codec.WriteError, match="could not be tidied up"):
+            codec.merge(chain, 8)
+    for leftover in chain.glob(".lcc-*"):
+        leftover.unlink()
+    assert len(names(chain)) == 10
+    assert all_steps(chain) == steps
+    codec.merge(chain, 8)
+    assert names(chain) == ["00000000.base", "00000010-00000080.merged"]
+
+
+def test_a_wrong_merge_is_never_published(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every step is rebuilt from the bytes before they get a name."""
+    before = files(chain)
+    real = merged.dump
+
+    def wrong(place: Any, content: merged.Merged) -> bytes:
+        levels = content.layers[0].groups[0].encoded.levels
+        levels[1, 0] = np.nextafter(levels[1, 0], np.float32(np.inf))
+        return real(place, content)
+
+    monkeypatch.setattr(merged, "dump", wrong)
+    with pytest.raises(codec.TrackDigestError, match=r"^00000010-00000080\.merged.* a track of"):
+        codec.merge(chain, 8)
+    assert files(chain) == before
+
+
+def test_a_merge_too_large_for_a_header(
+    chain: Path, monkeypatch: pytest.MonkeyPatch, all_steps: Look
+) -> None:
+    """What could not be read again is never published: there are more records, of fewer steps."""
+    before, steps = files(chain), all_steps(chain)
+    monkeypatch.setattr(container, "MAX_TENSORS", 7)  # 4 of any merged record, and one a step
+    codec.merge(chain, 7)
+    assert names(chain) == [
+        "00000000.base",
+        "00000010-00000030.merged",
+        "00000040-00000050.merged",
+        "00000060-00000070.merged",
+        "00000080.delta",
+    ]
+    assert all_steps(chain) == steps
+    assert codec.verify(chain).ok
+    shutil.rmtree(chain)
+    chain.mkdir()
+    for name, data in before.items():
+        (chain / name).write_bytes(data)
+    load = codec.record.record.load
+
+    def refusing(data: bytes, where: str) -> Any:
+        record = load(data, where)
+        if record.kind == "merged":  # not even two steps
+            raise codec.ForeignRecordError(where, "less", "more")
+        return record
+
+    monkeypatch.setattr(codec.record.record, "load", refusing)
+    change = codec.merge(chain, 8)
+    assert files(chain) == before
+    assert change.restore_seconds[0] == change.restore_seconds[1]
+
+
+def test_tables_that_no_merged_record_can_tell(
+    tmp_path: Path, sparse_states: States, monkeypatch: pytest.MonkeyPatch, all_steps: Look
+) -> None:
+    """Nothing is published that could not be read: where only the last deltas send too many, the
+    others are merged."""
+    path = tmp_path / "run.lcc"
+    states = sparse_states(9)
+    write(path, states[:5])
+    n = sum(t.lengths.size for t in codec.Chain(path).at().tables.values())
+    write(path, states[5:], 5, scope="tensor")
+    before, steps = files(path), all_steps(path)
+    monkeypatch.setattr(codec.record.record, "MAX_LENGTHS", n)
+    with pytest.raises(codec.MalformedRecordError, match=rf"^00000080\.base.*more than {n} code"):
+        codec.compact(path)
+    assert files(path) == before
+    codec.merge(path, 4)
+    assert names(path)[:2] == ["00000000.base", "00000010-00000040.merged"]
+    assert [name for name in names(path) if "delta" in name] == [
+        f"000000{s}0.delta" for s in (5, 6, 7, 8)
+    ]
+    assert all_steps(path) == steps
+
+
+def test_a_wrong_base_is_never_published(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = files(chain)
+    real = codec.record.record.dump_base
+
+    def wrong(place: Any, layout: Any, state: Arrays, *args: Any) -> bytes:
+        state = state | {"n": state["n"] + 1}
+        return real(place, layout, state, *args)
+
+    monkeypatch.setattr(codec.record.record, "dump_base", wrong)
+    with pytest.raises(codec.TrackDigestError, match=r"^00000080\.base.* a track of digest"):
+        codec.compact(chain)
+    assert files(chain) == before
+
+
+@pytest.mark.parametrize("what", [codec.merge, codec.compact])
+@pytest.mark.parametrize("step", [0, 30, 80])
+def test_a_damaged_chain_is_left_alone(chain: Path, what: Any, step: int) -> None:
+    (path,) = chain.glob(f"{step:08d}.*")
+    damage(path)
+    before = files(chain)
+    with pytest.raises(codec.DigestError, match=f"^{path.name}"):
+        what(chain, 4)
+    assert files(chain) == before
+
+
+@pytest.mark.parametrize("step", [0, 20, 60])
+def test_merging_goes_on_around_damage(
+    tmp_path: Path, jumping_states: States, all_steps: Look, step: int
+) -> None:
+    """What is healthy is merged, up to a base and after one; what is not, stays as it is."""
+    path = tmp_path / "run.lcc"
+    write(path, jumping_states(13), base_every=5)
+    before = all_steps(path)
+    (broken,) = path.glob(f"{step:08d}.*")
+    damage(broken)
+    left = {0: range(0, 60, 10), 20: range(20, 60, 10), 60: range(60, 120, 10)}[step]
+    rest = {s: state for s, state in before.items() if s not in left}
+    bytes_before = files(path)
+    with pytest.warns(
+        codec.SkippedRecordWarning,
+        match=rf"{len(left)} records stay as they are.*rename it.*: {broken.name}: expected",
+    ):
+        change = codec.merge(path, 5)
+    assert (
+        names(path)
+        == {
+            0: [*left_names(left), "00000060.base", "00000070-00000110.merged", "00000120.base"],
+            20: [
+                "00000000.base",
+                "00000010.delta",
+                *left_names(left),
+                "00000060.base",
+                "00000070-00000110.merged",
+                "00000120.base",
+            ],
+            60: ["00000000.base", "00000010-00000050.merged", *left_names(left), "00000120.base"],
+        }[step]
+    )
+    assert change.records == (13, len(names(path)))
+    for s, state in rest.items():
+        assert one_step(path, s) == state
+    assert files(path)[broken.name] == bytes_before[broken.name]
+
+
+def test_what_a_newer_version_wrote_is_not_damaged(
+    tmp_path: Path,
+    jumping_states: States,
+    forge: Callable[[Any, Arrays], bytes],
+    parts_of: Callable[[bytes], Any],
+) -> None:
+    path = tmp_path / "run.lcc"
+    write(path, jumping_states(8), base_every=5)
+    record = path / "00000020.delta.safetensors"
+    metadata, arrays = parts_of(record.read_bytes())
+    record.write_bytes(forge(metadata | {"format": 3}, arrays))
+    before = files(path)
+    with pytest.raises(codec.VersionError, match=r"^00000020\.delta"):
+        codec.merge(path, 2)
+    assert files(path) == before
+
+
+def test_a_damaged_base_is_none_of_those_that_are_kept(
+    chain: Path, all_steps: Look, jumping_states: States
+) -> None:
+    """It blocks no compaction: what is removed lies before bases that restore."""
+    write(chain, jumping_states(2, 1), 9)
+    codec.compact(chain)
+    before = all_steps(chain)
+    write(chain, jumping_states(2, 2), 11)
+    damage(chain / "00000100.base.safetensors")
+    with pytest.warns(codec.SkippedRecordWarning, match="another way: 00000100.base"):
+        codec.compact(chain)
+    with pytest.warns(codec.SkippedRecordWarning, match="another way: 00000100.base"):
+        after = all_steps(chain)
+    assert {k: v for k, v in after.items() if k in before} == before
+    write(chain, jumping_states(1, 3), 13)
+    codec.compact(chain)
+    assert names(chain) == ["00000120.base", "00000130.base", "00000130.delta"]
+
+
+def test_each_is_restored_once(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before and after, where that takes long; not at all where nothing has changed."""
+    monkeypatch.setattr(upkeep, "MEASURED_TIMES", 5)
+    monkeypatch.setattr(upkeep, "MEASURED_SECONDS", 0)
+    calls: list[int] = []
+    real = codec.Chain.at
+
+    def at(self: codec.Chain, step: int | None = None) -> Any:
+        calls.append(1)
+        return real(self, step)
+
+    monkeypatch.setattr(codec.Chain, "at", at)
+    for what, expected in (
+        (lambda: codec.merge(chain, 9), 1),
+        (lambda: codec.merge(chain, 4), 2),
+        (lambda: codec.merge(chain, 4), 1),
+        (lambda: codec.compact(chain), 2),
+    ):
+        calls.clear()
+        what()
+        assert len(calls) == expected
+
+
+def test_what_a_process_takes_to_begin_is_not_counted(
+    chain: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernels are loaded before the clock runs: else "before" would be seconds slower."""
+    done: list[str] = []
+    real_at, real_warm_up = codec.Chain.at, upkeep.warm_up
+    monkeypatch.setattr(codec.Chain, "at", lambda *a: done.append("restored") or real_at(*a))
+    monkeypatch.setattr(upkeep, "warm_up", lambda: done.append("warm") or real_warm_up())
+    for change in (lambda: codec.merge(chain, 4), lambda: codec.compact(chain)):
+        done.clear()
+        change()
+        assert done[0] == "warm"
+
+
+def test_each_is_restored_a_few_times_unless_in_a_hurry(
+    chain: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "MEASURED_TIMES", 5)
+    monkeypatch.setattr(upkeep, "MEASURED_SECONDS", 3600)
+    restored: list[str | None] = []
+    real = codec.Chain.at
+    monkeypatch.setattr(codec.Chain, "at", lambda *a: restored.append(None) or real(*a))
+    other = chain.parent / "other"
+    shutil.copytree(chain, other)
+    usual = codec.merge(chain, 4)
+    assert len(restored) == 2 * 5
+    assert codec.merge(other, 4, quick=True).records == usual.records
+    assert len(restored) == 2 * 5 + 2
+    assert files(chain) == files(other)
+
+
+def test_leftovers_that_tell_more_stay(
+    chain: Path, jumping_states: States, all_steps: Look
+) -> None:
+    """What a merged record leads past is removed only if it tells of nothing else: here the last
+    one goes further, and needs the others."""
+    other = chain.parent / "other"
+    shutil.copytree(chain, other)
+    codec.merge(other, 8)
+    write(chain, jumping_states(1, 1), 9)
+    codec.merge(chain, 3)
+    shutil.copy(other / "00000010-00000080.merged.safetensors", chain)
+    with pytest.warns(codec.SkippedRecordWarning, match="step 90 by another way"):
+        write(chain, jumping_states(2, 2), 10, base_every=1)
+    assert names(chain)[-2:] == ["00000100.base", "00000110.delta"]
+    with pytest.warns(codec.SkippedRecordWarning, match="step 90 by another way"):
+        before = all_steps(chain)
+    codec.merge(chain, 2)
+    with pytest.warns(codec.SkippedRecordWarning, match="step 90 by another way"):
+        assert all_steps(chain) == before
+    (chain / "00000070-00000090.merged.safetensors").unlink()
+    codec.merge(chain, 2)
+    assert names(chain) == [
+        "00000000.base",
+        "00000010-00000080.merged",
+        "00000100.base",
+        "00000110.delta",
+    ]
+
+
+def test_a_leftover_of_another_state_stays(
+    chain: Path, forge: Callable[[Any, Arrays], bytes], parts_of: Callable[[bytes], Any]
+) -> None:
+    path = chain / "00000030.delta.safetensors"
+    metadata, arrays = parts_of(path.read_bytes())
+    codec.merge(chain, 8)
+    path.write_bytes(forge(metadata | {"track": "0" * 32}, arrays))
+    before = files(chain)
+    codec.merge(chain, 8)
+    assert files(chain) == before
+
+
+@pytest.mark.parametrize("what", [codec.merge, codec.compact])
+def test_a_missing_delta(chain: Path, what: Any) -> None:
+    (chain / "00000030.delta.safetensors").unlink()
+    before = files(chain)
+    with pytest.raises(codec.ParentError, match=r"^00000040\.delta"):
+        what(chain, 4)
+    assert files(chain) == before
+
+
+@pytest.mark.parametrize("step", [20, 80])
+def test_compact_checks_what_it_keeps(chain: Path, step: int, jumping_states: States) -> None:
+    """What lies between the bases that are kept must restore, though the newest step does."""
+    codec.compact(chain)
+    write(chain, jumping_states(3, 1), 9)
+    damage(chain / f"{step:08d}.delta.safetensors")
+    before = files(chain)
+    if step == 20:  # before the base: it may go
+        codec.compact(chain)
+        assert codec.verify(chain).ok
+        return
+    codec.compact(chain)
+    assert codec.verify(chain).ok
+    write(chain, jumping_states(1, 2), 12)
+    damage(chain / "00000100.delta.safetensors")
+    before = files(chain)
+    with pytest.raises(codec.DigestError, match=r"^00000100\.delta"):
+        codec.compact(chain, 3)
+    assert {k: v for k, v in files(chain).items() if k in before} == before
+
+
+def test_compact_says_what_is_in_the_way(chain: Path, jumping_states: States) -> None:
+    """A delta that came late, to what is not the record before it any more: no step needs it."""
+    other = chain.parent / "other.lcc"
+    shutil.copytree(chain, other)
+    write(other, jumping_states(1, 1), 19, 5)
+    codec.compact(chain)
+    write(chain, jumping_states(3, 2), 9)
+    late = chain / "00000095.delta.safetensors"
+    shutil.copy(other / late.name, late)
+    with (
+        pytest.warns(codec.SkippedRecordWarning, match="another way: 00000095"),
+        pytest.raises(codec.ParentError, match=r"^00000095.*; nothing was removed: .*rename"),
+    ):
+        codec.compact(chain)
+    late.rename(f"{late}.late")
+    codec.compact(chain)
+    assert codec.verify(chain).steps == (80, 90, 100, 110)
+    damage(chain / "00000110.base.safetensors")
+    damage(chain / "00000110.delta.safetensors")
+    for what in (codec.merge, codec.compact):
+        with pytest.raises(codec.DigestError, match="; a Checkpointer with resume=True sets aside"):
+            what(chain)
+
+
+@pytest.mark.parametrize("what", [codec.merge, codec.compact])
+def test_a_directory_that_is_written_to(chain: Path, what: Any) -> None:
+    before = files(chain)
+    with (
+        codec.Checkpointer(chain, resume=True),
+        pytest.raises(codec.LockedError, match="another writer is at work here"),
+    ):
+        what(chain)
+    assert files(chain) == before
+
+
+@pytest.mark.parametrize("what", [codec.merge, codec.compact])
+def test_no_directory_of_records(chain: Path, tmp_path: Path, what: Any) -> None:
+    with pytest.raises(codec.ChainNotFoundError, match="there is no chain directory"):
+        what(tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(codec.ChainNotFoundError, match="holds no records"):
+        what(tmp_path / "empty")
+    assert list((tmp_path / "empty").iterdir()) == []
+    codec.Chain(chain).pack(tmp_path / "run.lcc.zip")
+    before = (tmp_path / "run.lcc.zip").read_bytes()
+    with pytest.raises(codec.WriteError, match=r"run\.lcc\.zip: is no directory"):
+        what(tmp_path / "run.lcc.zip")
+    assert (tmp_path / "run.lcc.zip").read_bytes() == before
+
+
+@pytest.mark.parametrize("n", [1, 0, -2, 4097, 2.0, True, "8", None])
+def test_settings(chain: Path, n: Any) -> None:
+    before = files(chain)
+    with pytest.raises(codec.SettingsError, match=r"2 to 4096 deltas can be merged; got"):
+        codec.merge(chain, n)
+    if n != 4097:
+        with pytest.raises(codec.SettingsError, match="at least 2 bases are kept; got"):
+            codec.compact(chain, n)
+    assert files(chain) == before

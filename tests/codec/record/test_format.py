@@ -1,0 +1,1010 @@
+"""FORMAT.md: its examples byte by byte, and a decoder written from it alone."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+import runpy
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import xxhash
+from blake3 import blake3
+from hypothesis import example as tried
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import codec
+from codec import caps as untrusted
+from codec import errors
+from codec.record import alphabets as coded_of
+from codec.record import container as container_of
+from codec.record import merged
+from codec.record import record as records
+from codec.record.header import DIGEST, FORMAT, NEWEST
+from codec.record.record import Place
+from codec.scheme import huffman, runlength
+from codec.scheme.kernels import MAX_CLASSES, MAX_STREAM, UNIT
+from codec.scheme.tables import CODERS as CODERS_OF_CODEC
+from codec.scheme.tables import CodeTable
+from codec.state import edits, tree
+from codec.state.tensors import CARRIER
+
+Arrays = dict[str, np.ndarray]
+TEXT = (Path(codec.__file__).parent / "FORMAT.md").read_text(encoding="utf-8")
+
+DTYPES = "F64 F32 F16 C64 BOOL I64 I32 I16 I8 U64 U32 U16 U8 BF16 C32 C128 "
+DTYPES += "F8_E4M3 F8_E5M2 F8_E4M3FNUZ F8_E5M2FNUZ F8_E8M0"
+
+
+def example() -> bytes:
+    """The bytes of the hex block; each line's offset must be where it stands."""
+    (block,) = re.findall(r"```hex\n(.*?)```", TEXT, re.DOTALL)
+    data = b""
+    for line in block.splitlines():
+        offset, hexadecimal, _note = re.split(r"  +", line, maxsplit=2)
+        assert int(offset, 16) == len(data)
+        data += bytes.fromhex(hexadecimal)
+    return data
+
+
+# The decoder: plain Python, one function a section of FORMAT.md, errors left to happen.
+
+
+def container(data: bytes) -> tuple[dict[str, Any], dict[str, tuple[str, list[int], bytes]]]:
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + length].decode())
+    metadata = said(header.pop("__metadata__")["lcc"])
+    arrays, end = {}, 0
+    for name, view in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        begin, stop = view["data_offsets"]
+        assert begin == end, "no gaps"
+        arrays[name] = (view["dtype"], view["shape"], data[8 + length + begin : 8 + length + stop])
+        end = stop
+    assert 8 + length + end == len(data)
+    if "more" in arrays:
+        _, (size,), text = arrays.pop("more")
+        more = json.loads(text.decode("ascii"))
+        assert size > 2
+        assert not set(more) & set(metadata)
+        metadata |= more
+    texts = [array[2] for name, array in arrays.items() if name.startswith("values")]
+    newer = any(re.search(rb'(?m)^\d+ =|\{"[sat]":', text) for text in texts)
+    assert metadata["format"] == ("2" if newer else "1")
+    return metadata, arrays
+
+
+def said(line: str) -> dict[str, Any]:
+    """The words of a header."""
+    names = ["format", "kind", "step", "run", "parent", "track"]
+    words = line.split(" ")
+    if words[1] != "base":
+        names += ["keep", "scope", "coder"]
+    metadata: dict[str, Any] = dict(zip([*names, "digest"], words, strict=True))
+    assert metadata["format"] in ("1", "2")
+    assert str(int(metadata["step"])) == metadata["step"]
+    metadata["step"] = int(metadata["step"])
+    keep = metadata.get("keep", "all")
+    assert keep in ["1", "2", "3", "4", "5", "6", "7", "8", "all"] or (
+        0 < float(keep) <= 1 and repr(float(keep)) == keep
+    )
+    return metadata
+
+
+def file_digest(data: bytes) -> str:
+    found = re.match(rb'\{"__metadata__":\{"lcc":"[^"\\]* ([0-9a-f]{32})"\}[,}]', data[8:])
+    assert found
+    data = data[:8] + data[8:].replace(found[0], found[0].replace(found[1], b"0" * 32), 1)
+    return blake3(data).hexdigest()[:32]
+
+
+def sum_of(data: bytes) -> int:
+    bits = np.frombuffer(data, "<u4").astype(np.uint64)
+    z = np.arange(bits.size, dtype=np.uint64) * 2**32 + bits
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB
+    return int((z ^ (z >> 31)).sum(dtype=np.uint64))
+
+
+def track_digest(
+    layout: list[Any], track: dict[str, bytearray], structure: str, values: dict[int, str]
+) -> str:
+    text = b""
+    for name, dtype, shape, lossy, *_ in layout:
+        text += json.dumps([name, dtype, shape]).encode()
+        text += sum_of(track[name]).to_bytes(8, "little") if lossy else track[name]
+    for told in (structure, *values.values()):
+        text += len(told).to_bytes(8, "little") + told.encode("ascii")
+    return xxhash.xxh3_128_hexdigest(text)
+
+
+def lines(array: tuple[str, list[int], bytes]) -> dict[int, str]:
+    """Values of a record."""
+    text = array[2].decode("ascii")
+    assert text.endswith("\n")
+    found = [line.partition(" ") for line in text[:-1].split("\n")]
+    assert [int(n) for n, *_ in found] == sorted({int(n) for n, *_ in found})
+    return {int(n): told for n, _, told in found}
+
+
+def edited(text: str, edit: str) -> str:
+    """The text of a value after an edit, without its first character."""
+    done = ""
+    while edit or not done:
+        *numbers, edit = edit.split(" ", 3)
+        assert all(n == str(int(n)) and len(n) < 10 for n in numbers)
+        skip, drop, length = map(int, numbers)
+        assert skip + drop <= len(text)
+        assert length <= len(edit)
+        done, text = done + text[:skip] + edit[:length], text[skip + drop :]
+        edit = edit[length:]
+        if not edit:
+            break
+    return done + text
+
+
+def code_lengths(table: bytes, n: int) -> list[int] | None:
+    """None for what is no table of n lengths."""
+    bits = "".join(format(byte, "08b")[::-1] for byte in table)
+    lengths: list[int] = []
+    last = 8
+    while len(bits) >= 8 or "1" in bits:
+        if run := re.match("011(0*)1", bits):
+            n_open, bits = len(run[1]), bits[run.end() :]
+            if len(bits) < n_open or n_open > 12:
+                return None
+            lengths += [0] * (2**n_open + int("0" + bits[:n_open][::-1], 2))
+            bits = bits[n_open:]
+            continue
+        item = re.match("(1)|(010)|(001)|(00010)|(00011)|0000(....)", bits)
+        if item is None:
+            return None
+        if item[6]:
+            last = int(item[6][::-1], 2)
+        else:
+            last += (0, 1, -1, 2, -2)[(item.lastindex or 0) - 1]
+        if not 1 <= last <= 15:
+            return None
+        lengths.append(last)
+        bits = bits[item.end() :]
+    return lengths + [0] * (n - len(lengths)) if len(lengths) <= n else None
+
+
+def code_words(lengths: list[int] | None) -> dict[str, int]:
+    assert lengths is not None
+    words, value, before = {}, -1, 0
+    for length, symbol in sorted((n, i) for i, n in enumerate(lengths) if n):
+        value = (value + 1) << (length - before) if before else 0
+        words[format(value, f"0{length}b")] = symbol
+        before = length
+    assert sum(2.0 ** -len(w) for w in words) == 1
+    return words
+
+
+class Bits:
+    """A stream, read from its begin to its end."""
+
+    def __init__(self, payload: bytes, n: int) -> None:
+        stream = "".join(format(byte, "08b")[::-1] for byte in payload)
+        assert "1" not in stream[n:]
+        self.left, self.at = stream[:n], 0
+
+    def number(self, n: int) -> int:
+        """The next n bits, lowest first."""
+        self.at += n
+        assert self.at <= len(self.left)
+        return int("0" + self.left[self.at - n : self.at][::-1], 2)
+
+    def word(self, words: dict[str, int]) -> int:
+        """What the next code word stands for."""
+        begin = self.at
+        while self.left[begin : self.at] not in words:
+            assert self.at < len(self.left)
+            self.at += 1
+        return words[self.left[begin : self.at]]
+
+
+def plain(stream: Bits, words: dict[str, int], n: int) -> list[int]:
+    codes = [stream.word(words) for _ in range(n)]
+    assert stream.at == len(stream.left)
+    return codes
+
+
+def from_tokens(
+    stream: Bits, words: dict[str, int], classes: int, k: int, n: int, met: Counter[str]
+) -> list[int]:
+    codes, position = [0] * n, 0
+    while stream.at < len(stream.left):
+        token = stream.word(words)
+        if token:
+            symbol, kind = 1 + (token - 1) // classes, (token - 1) % classes
+        else:
+            kind, symbol = stream.number(7), 1 + stream.number((k - 2).bit_length())
+        met["escape"] += token == 0
+        assert kind <= 83
+        assert symbol <= k - 1
+        power, two_bits = divmod(kind, 4)
+        run = kind if kind < 16 else (4 + two_bits) * 2 ** (power - 2) + stream.number(power - 2)
+        met["open"] += kind >= 16
+        codes[position + run] = symbol
+        position += run + 1
+    return codes
+
+
+def identity(metadata: dict[str, Any]) -> str:
+    return metadata.get("replaces") or metadata["digest"]
+
+
+def sent_last(metadata: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
+    """The code tables that a base or merged record tells of."""
+    found, packed = {}, arrays["sent"][2] if "sent" in arrays else b""
+    for name, symbols, classes, nbytes in metadata.get("sent", []):
+        words = code_words(code_lengths(packed[:nbytes], 1 + symbols * classes))
+        found[name], packed = (classes, words, symbols + 1), packed[nbytes:]
+    assert packed == b""
+    return found
+
+
+class Reader:
+    """A chain's track, and what was met on the way: a test can see that it tests something."""
+
+    def __init__(self, base: bytes) -> None:
+        metadata, arrays = container(base)
+        assert metadata["digest"] == file_digest(base)
+        self.parent = identity(metadata)
+        self.run = metadata["digest"][:16] if metadata["run"] == "-" else metadata["run"]
+        self.layout = metadata["layout"]
+        self.track = {name: bytearray(arrays["t/" + name][2]) for name, *_ in self.layout}
+        self.structure = arrays["structure"][2].decode("ascii") if "structure" in arrays else ""
+        self.values = lines(arrays["values"]) if "values" in arrays else {}
+        assert list(self.values) == list(range(len(self.values)))
+        self.check(metadata["track"])
+        self.tables: dict[str, tuple[int, dict[str, int], int]] = sent_last(metadata, arrays)
+        self.met: Counter[str] = Counter()
+
+    def advance(self, data: bytes, stop: int | None = None) -> None:
+        """One record, of a merged one no steps after ``stop``."""
+        metadata, arrays = container(data)
+        assert metadata["digest"] == file_digest(data)
+        assert (metadata["run"], metadata["parent"]) == (self.run, self.parent)
+        merged = metadata["kind"] == "merged"
+        layers = [{"steps": [[metadata["step"], metadata["track"]]]} | metadata]
+        if merged:
+            layers, self.tables = metadata["layers"], {}
+            told = [step for layer in layers for step, _ in layer["steps"]]
+            assert told == sorted(set(told))
+            assert layers[-1]["steps"][-1] == [metadata["step"], metadata["track"]]
+        words = Words(arrays.get("coded"))
+        number = 0
+        for layer in layers:
+            steps = layer["steps"]
+            non_finite = layer.get("non_finite", [])
+            assert len(steps) == 1 or not non_finite
+            alphabets = [
+                (group, levels, codes)
+                for group in self.groups(metadata["scope"], non_finite)
+                for levels, codes in self.coded(words, group, metadata, len(steps))
+            ]
+            self.met["columns"] = max(self.met["columns"], len(steps))
+            self.met["layers"] += 1
+            for column, (step, track) in enumerate(steps):
+                if stop is None or step <= stop:
+                    for group, levels, codes in alphabets:
+                        own = [row[column] for row in levels]
+                        self.apply(group, own, codes, zeros=not merged)
+                    self.replace(arrays, number if merged else None)
+                    self.check(track)
+                number += 1
+        words.finish()
+        if merged:
+            self.tables = sent_last(metadata, arrays)
+        self.parent = identity(metadata)
+
+    def groups(self, scope: str, non_finite: list[str]) -> list[list[Any]]:
+        mine = [(n, s, family) for n, _, s, lossy, _, family in self.layout if lossy]
+        mine = [t for t in mine if t[0] not in non_finite]
+        families = dict.fromkeys(family for *_, family in mine)
+        self.met["families"] += len(families)
+        if scope == "tensor":
+            return [[t] for t in mine]
+        return [[t for t in mine if t[2] == family] for family in families]
+
+    def coded(
+        self, coded: Words, group: list[Any], metadata: dict[str, Any], m: int
+    ) -> Iterator[tuple[list[list[float]], list[int]]]:
+        """Rows of levels, and codes, of the next alphabet."""
+        k, classes, units, nbytes = coded.row()
+        name = group[0][0 if metadata["scope"] == "tensor" else 2]
+        table = coded.table(nbytes)
+        free = metadata["kind"] == "merged" or len(metadata["keep"]) > 1 or group[0][2] != ""
+        assert 1 <= k <= (511 if free else 2 ** int(metadata["keep"]))
+        n = sum(math.prod(shape) for _, shape, _ in group)
+        assert 1 <= units <= 32
+        e = 65536 * units
+        streams = coded.take("I", math.ceil(n / e) if classes else 0)
+        own = coded.take("f", (k - 1) * m)
+        levels = [[0.0] * m, *(own[i : i + m] for i in range(0, len(own), m))]
+        self.met["groups"] += 1
+        if classes == 0:
+            assert (k in (1, 2), nbytes) == (True, 0)
+            self.met["one symbol"] += 1
+            yield levels, [k - 1] * n
+            return
+        if nbytes:
+            words = code_words(code_lengths(table, 1 + (k - 1) * classes))
+            self.tables[name] = (classes, words, k)
+        sent, words, k_then = self.tables[name]
+        assert sent == classes
+        self.met["cached"] += nbytes == 0
+        self.met["cached for another k"] += k_then != k
+        codes: list[int] = []
+        for begin, bits in zip(range(0, n, e), streams, strict=True):
+            elements = min(e, n - begin)
+            stream = Bits(coded.bytes(4 * math.ceil(bits / 32)), bits)
+            self.met["streams"] += 1
+            if classes == 1:
+                assert k_then == k
+                self.met["plain"] += 1
+                codes += plain(stream, words, elements)
+            else:
+                codes += from_tokens(stream, words, classes, k, elements, self.met)
+        yield levels, codes
+
+    def replace(self, arrays: dict[str, Any], number: int | None) -> None:
+        """What is stored whole in a delta, or in the step of this number."""
+        prefix = "t/" if number is None else f"t/{number}/"
+        values = "values" if number is None else f"values/{number}"
+        for name, array in arrays.items():
+            if name.startswith(prefix):
+                self.track[name.removeprefix(prefix)][:] = array[2]
+                self.met["exact"] += 1
+        if values in arrays:
+            for i, text in lines(arrays[values]).items():
+                is_edit = text.startswith("=")
+                self.values[i] = edited(self.values[i], text[1:]) if is_edit else text
+                self.met["edits"] += is_edit
+            self.met["values"] += 1
+
+    def check(self, track: str) -> None:
+        assert track == track_digest(self.layout, self.track, self.structure, self.values)
+
+    def apply(self, group: list[Any], levels: list[float], codes: list[int], zeros: bool) -> None:
+        for name, shape, _ in group:
+            size, track = math.prod(shape), self.track[name]
+            for i, code in enumerate(codes[:size]):
+                # A double's 53 bits are enough to round once: 53 >= 2 * 24 + 2.
+                if code and (levels[code] or zeros):
+                    (value,) = struct.unpack_from("<f", track, 4 * i)
+                    struct.pack_into("<f", track, 4 * i, value + levels[code])
+            codes = codes[size:]
+
+
+class Words:
+    """The array of all alphabets, of which each takes its own."""
+
+    def __init__(self, array: tuple[str, list[int], bytes] | None) -> None:
+        self.left = b""
+        if array is not None:
+            dtype, shape, self.left = array
+            assert (dtype, shape) == ("U32", [len(self.left) // 4])
+            assert self.left
+
+    def bytes(self, n: int) -> bytes:
+        found, self.left = self.left[:n], self.left[n:]
+        assert len(found) == n
+        return found
+
+    def take(self, kind: str, n: int) -> list[Any]:
+        return list(struct.unpack(f"<{n}{kind}", self.bytes(4 * n)))
+
+    def row(self) -> tuple[int, int, int, int]:
+        k, classes, units, nbytes = struct.unpack("<HBBH", self.bytes(6))
+        return k, classes, units, nbytes
+
+    def table(self, nbytes: int) -> bytes:
+        """After a row, and up to the next word."""
+        found, zeros = self.bytes(nbytes), self.bytes(-(6 + nbytes) % 4)
+        assert not any(zeros)
+        return found
+
+    def finish(self) -> None:
+        assert not self.left
+
+
+def told_by(name: str) -> tuple[int, int, str]:
+    """First step, last step and kind of a record, by its file name."""
+    found = re.fullmatch(r"(?:(\d{8,})-)?(\d{8,})\.(base|delta|merged)\.safetensors", name)
+    assert found
+    return int(found[1] or found[2]), int(found[2]), found[3]
+
+
+def route(names: list[str], step: int) -> list[str]:
+    """Which records lead to a step."""
+    names = [name for name in names if told_by(name)[0] <= step]
+    names.sort(key=lambda name: (told_by(name)[0], told_by(name)[2] == "base", -told_by(name)[1]))
+    bases = [i for i, name in enumerate(names) if told_by(name)[2] == "base"]
+    taken = [names[bases[-1]]]
+    for name in names[bases[-1] :]:
+        if told_by(name)[0] > told_by(taken[-1])[1]:
+            taken.append(name)
+    return taken
+
+
+def read(path: Path, step: int) -> Reader:
+    """A step of a chain."""
+    first, *others = route([p.name for p in path.glob("*.safetensors")], step)
+    reader = Reader((path / first).read_bytes())
+    for name in others:
+        reader.advance((path / name).read_bytes(), step)
+    return reader
+
+
+def agreement(states: list[Arrays], **settings: Any) -> Counter[str]:
+    """Write these states, and read them by the decoder above: the same tracks, bit by bit."""
+    tracker = codec.Tracker(states[0], **settings)
+    layout = tracker.layout
+    reader = Reader(records.dump_base(Place(0), layout, tracker.state, tracker.sums))
+    for i, state in enumerate(states[1:], 1):
+        step = tracker.step(state)
+        digest = records.track_digest(layout, tracker.state, tracker.sums)
+        place = Place(i, reader.run, reader.parent)
+        reader.advance(records.dump_delta(place, digest, step))
+        for name, array in tracker.state.items():
+            assert bytes(reader.track[name]) == array.tobytes()
+    return reader.met
+
+
+def test_example_is_the_golden_record(golden: Path) -> None:
+    assert example() == (golden / "run.lcc" / "00000001.delta.safetensors").read_bytes()
+
+
+def test_example_says_what_stands_there() -> None:
+    metadata, arrays = container(example())
+    assert (metadata["format"], metadata["keep"], metadata["kind"]) == ("1", "2", "delta")
+    assert metadata["coder"] == "huffman"
+    assert set(arrays) == {"t/n", "coded"}
+    assert struct.unpack("<q", arrays["t/n"][2]) == (8,)
+    coded = Words(arrays["coded"])
+    assert coded.row() == (4, 1, 1, 2)
+    lengths = code_lengths(coded.table(2), 4)
+    assert lengths == [1, 2, 3, 3]
+    words = code_words(lengths)
+    assert words == {"0": 0, "10": 1, "110": 2, "111": 3}
+    assert coded.take("I", 1) == [18]
+    assert [round(v, 2) for v in coded.take("f", 3)] == [0.79, -0.48, 0.44]
+    assert plain(Bits(coded.bytes(4), 18), words, 10) == [1, 2, 0, 0, 0, 3, 0, 3, 1, 0]
+    coded.finish()
+    notes = re.findall(r"^0[0-9a-f]{3}  (?:[0-9a-f]{2} ?)+ +(\S.*)$", TEXT, re.MULTILINE)
+    assert notes[0] == "length of the header: 280"
+    assert notes[-8] == "t/n = 8, exact"
+    assert (
+        notes[-7] == "row: 4 levels, zero included; 1 class, a plain code; 1 unit; 2 bytes of table"
+    )
+    assert notes[-6] == "table: 0000 1000 | 010 010 1 and a bit unused"
+    assert notes[-5] == "streams: 18 bits"
+    assert notes[-1] == "payload: 1 0 1 1 0 0 0 0 | 1 1 1 0 1 1 1 1 | 0 0 and 14 unused"
+
+
+def test_example_of_tokens() -> None:
+    """The second example, by the decoder above and by the codec's."""
+    (block,) = re.findall(r"```tokens\n(.*?)```", TEXT, re.DOTALL)
+    told = dict(re.findall(r"^(\w+) +(\S.*?)(?:   .*)?$", block, re.MULTILINE))
+    codes = [int(c) for c in told["codes"].split()]
+    lengths = [3, 1, 2, *[0] * 33, 3]
+    table, payload = bytes.fromhex(told["tables"]), bytes.fromhex(told["payload"])
+    assert code_lengths(table, 1 + 2 * 18) == lengths
+    words = code_words(lengths)
+    said = re.findall(r"(\d+): ([01]+)", block)
+    assert {word: int(token) for token, word in said} == words
+    said = re.findall(r"^(?:stream|  ) +([01 ]+)   ", block, re.MULTILINE)
+    bits = "".join(said).replace(" ", "")
+    assert bits == Bits(payload, len(bits)).left
+    assert f"{len(bits)} bits; the last 10 zeros" in block
+    met: Counter[str] = Counter()
+    assert from_tokens(Bits(payload, len(bits)), words, 18, 3, 40, met) == codes
+    assert met == {"escape": 1, "open": 1}
+    encoded = codec.Encoded(
+        np.frombuffer(payload, np.uint32),
+        np.array([len(bits)], np.uint32),
+        65536,
+        CodeTable.unpacked(np.frombuffer(table, np.uint8), 2, 18),
+        False,
+        0,
+        np.array([0, 2, 1], np.float32),
+        (40,),
+        2,
+        "runlength",
+    )
+    assert codec.decode(encoded).codes.tolist() == codes
+    assert CodeTable(np.array(lengths, np.uint8), 18).packed.tobytes() == table
+
+
+@given(st.binary(max_size=12), st.integers(0, 40))
+@tried(b"\x00", 3)  # eight zeros: a length of 0
+@tried(b"\x01\x00", 3)
+@tried(b"\x80", 3)  # a length that ends behind the end
+@tried(b"\x86\xff", 40)  # 16 zeros, and so on
+@tried(b"\x46", 40)
+@tried(b"\x46\x00", 40)
+@tried(b"\x92\x24\x49\x92\x24\x49\x00", 40)  # steps up to 15 and beyond
+def test_any_bytes_as_a_table(packed: bytes, n: int) -> None:
+    expected = code_lengths(packed, n)
+    array = np.frombuffer(packed, np.uint8)
+    if expected is None:
+        with pytest.raises(codec.CodeTableError, match=f"no list of at most {n} code lengths"):
+            huffman.unpack_lengths(array, n)
+    else:
+        assert huffman.unpack_lengths(array, n).tolist() == expected
+
+
+def test_runs_have_the_classes_of_the_table() -> None:
+    """The table of runs in the text, and the formula below it, against the codec's own."""
+    rows = [
+        re.findall(rf"^\| {row} \|(.*)\|$", TEXT, re.MULTILINE)[-1].split("|")
+        for row in ("run", "class", "open bits")
+    ]
+    shown = [[cell.strip() for cell in row] for row in zip(*rows)]
+    for run, kind, bits in (row for row in shown if row[0] != "…"):
+        first, _, last = run.partition("–")
+        assert runlength.FIRST_RUN[int(kind)] == int(first)
+        assert runlength.OPEN_BITS[int(kind)] == int(bits)
+        assert int(last or first) == int(first) + 2 ** int(bits) - 1
+    for kind in range(84):
+        power = kind // 4
+        first = kind if kind < 16 else (4 + kind % 4) * 2 ** (power - 2)
+        assert runlength.FIRST_RUN[kind] == first
+        assert runlength.OPEN_BITS[kind] == (0 if kind < 16 else power - 2)
+    assert int(runlength.FIRST_RUN[83]) + 2 ** int(runlength.OPEN_BITS[83]) == MAX_STREAM
+
+
+@pytest.mark.parametrize("name", ["run.lcc", "tokens.lcc"])
+def test_independent_decoder_on_golden_chains(golden: Path, name: str) -> None:
+    first, *others = sorted((golden / name).iterdir())
+    reader = Reader(first.read_bytes())
+    for step, path in enumerate(others, 1):
+        reader.advance(path.read_bytes())
+        expected = codec.restore(golden / name, step)
+        found = {k: bytes(v) for k, v in reader.track.items()}
+        assert found == {k: a.tobytes() for k, a in expected.items()}
+    if name == "tokens.lcc":
+        assert reader.met["cached"] == 2
+        assert min(reader.met[what] for what in ("one symbol", "escape", "open", "plain")) > 0
+
+
+def test_independent_decoder_on_the_golden_edits(golden: Path) -> None:
+    path = golden / "edits.lcc"
+    first, *others = sorted(path.iterdir())
+    reader = Reader(first.read_bytes())
+    formats = []
+    for step, record in enumerate(others, 1):
+        reader.advance(record.read_bytes())
+        formats.append(container(record.read_bytes())[0]["format"])
+        tensors = [bytes(reader.track[name]) for name, *_ in reader.layout]
+        state = told(json.loads(reader.structure), reader, tensors)
+        assert state == plainly(codec.restore(path, step))
+    make = runpy.run_path(str(golden / "make_golden.py"))
+    assert plainly(make["growing_states"]()[-1])["log"] == state["log"]
+    assert formats == ["2", "2", "2", "1"]
+    assert reader.met["edits"] > 2
+
+
+def test_examples_of_edits_and_numbers() -> None:
+    shown = re.findall(r"^    3 =(.*?)  +(\{.*)$", TEXT, re.MULTILINE)
+    assert len(shown) == 2
+    for edit, after in shown:
+        assert edited('{"l":[0.5,0.25]}', edit) == after
+        assert edits.applied('{"l":[0.5,0.25]}', f"={edit}", 99) == after
+    ((shown_text, _),) = re.findall(r'^    (\{"l":\[\{"s".*?)  +(\[.*)$', TEXT, re.MULTILINE)
+    parts = tree.take_apart(
+        {"x": [np.float32(0.5), torch.tensor(1.0, dtype=torch.bfloat16)]}, lambda _: False
+    )
+    assert parts.values == (shown_text,)
+
+
+def agreement_on_disk(path: Path) -> Counter[str]:
+    """Every step that codec restores, read by the decoder above."""
+    met: Counter[str] = Counter()
+    chain = codec.Chain(path)
+    for step in chain.steps:
+        reader, position = read(path, step), chain.at(step)
+        found = {name: bytes(array) for name, array in reader.track.items()}
+        assert found == {name: array.tobytes() for name, array in position.state.items()}
+        assert tuple(reader.values.values()) == position.values
+        columns = max(met["columns"], reader.met["columns"])
+        met += reader.met
+        met["columns"] = columns
+    return met
+
+
+def test_independent_decoder_on_a_kept_chain(kept: Path) -> None:
+    names = sorted(p.name for p in kept.glob("*.safetensors"))
+    assert [name.removesuffix(".safetensors") for name in names] == [
+        "00000000.base",
+        "00000010-00000030.merged",
+        "00000020.delta",
+        "00000030.delta",
+        "00000040-00000060.merged",
+        "00000040.delta",
+        "00000050.delta",
+        "00000060.base",
+        "00000060.delta",
+        "00000070-00000100.merged",
+        "00000110.delta",
+        "00000120.delta",
+        "00000130.delta",
+        "00000140.delta",
+    ]
+    assert route(names, 50) == [names[0], names[1], names[4]]
+    assert route(names, 60) == ["00000060.base.safetensors"]
+    assert [told_by(name)[1] for name in route(names, 120)] == [60, 100, 110, 120]
+    base, first = (container((kept / name).read_bytes())[0] for name in (names[7], names[9]))
+    last = container((kept / "00000060.delta.safetensors").read_bytes())[0]
+    assert (base["replaces"], base["track"]) == (last["digest"], last["track"])
+    assert first["parent"] == last["digest"] != base["digest"]
+    met = agreement_on_disk(kept)
+    assert met["columns"] > 1
+    assert min(met[what] for what in ("cached", "escape", "values", "exact", "layers")) > 0
+    assert codec.verify(kept).ok
+
+
+CODERS, SCOPES = st.sampled_from(["runlength", "huffman"]), st.sampled_from(["model", "tensor"])
+BITS = st.sampled_from([{"bits": b} for b in (None, 1, 2, 3, 8)] + [{"budget": 0.2}])
+
+
+@settings(max_examples=40)
+@given(CODERS, BITS, SCOPES, st.integers(0, 10**6), st.sampled_from([None, "w", "b"]))
+def test_independent_decoder_agrees(
+    random_states: Callable[..., list[Arrays]],
+    coder: str,
+    bits: dict[str, Any],
+    scope: str,
+    seed: int,
+    broken: str | None,
+) -> None:
+    """On whole chains of every numpy dtype, with NaN in one step, bit by bit."""
+    states = random_states(4, seed, rows=5 if "bits" in bits else 100)
+    if broken:
+        states[2][broken] = np.full_like(states[2][broken], np.nan)
+    agreement(states, coder=coder, scope=scope, **bits)
+
+
+@settings(max_examples=30)
+@given(CODERS, BITS, SCOPES, st.integers(0, 10**6), st.sampled_from([0.002, 0.02, 0.3]))
+def test_independent_decoder_agrees_on_runs(
+    sparse_states: Callable[..., list[Arrays]],
+    coder: str,
+    bits: dict[str, Any],
+    scope: str,
+    seed: int,
+    jumps: float,
+) -> None:
+    agreement(sparse_states(4, seed, 3000, jumps), coder=coder, scope=scope, **bits)
+
+
+@settings(max_examples=12)
+@given(CODERS, BITS, SCOPES, st.integers(0, 10**6), st.sampled_from([None, 2, 4]), st.data())
+def test_independent_decoder_agrees_on_merged_chains(
+    tmp_path_factory: pytest.TempPathFactory,
+    jumping_states: Callable[..., list[Arrays]],
+    random_states: Callable[..., list[Arrays]],
+    coder: str,
+    bits: dict[str, Any],
+    scope: str,
+    seed: int,
+    broken: int | None,
+    data: st.DataObject,
+) -> None:
+    path = tmp_path_factory.mktemp("merged") / "run.lcc"
+    states = data.draw(st.sampled_from([random_states(7, seed), jumping_states(7, seed, 900)]))
+    if broken:
+        states[broken]["w"] = np.full_like(states[broken]["w"], np.nan)
+    whens = data.draw(st.lists(st.tuples(st.integers(1, 6), st.integers(1, 4)), max_size=3))
+    for step, state in enumerate(states):
+        with codec.Checkpointer(path, coder=coder, scope=scope, **bits, resume=True) as one:
+            one.save(step, state)
+        for when, steps in whens:
+            if when == step:
+                codec.compact(path) if steps == 1 else codec.merge(path, steps)
+    codec.merge(path, 2)
+    agreement_on_disk(path)
+
+
+def test_independent_decoder_agrees_on_several_columns(
+    tmp_path: Path, jumping_states: Callable[..., list[Arrays]]
+) -> None:
+    """Layers of all steps, several streams; alphabets without words, and ones without changes;
+    elements that are still -0.0 after a step in which others of their kind have changed."""
+    path = tmp_path / "run.lcc"
+    states = jumping_states(5, 0, 70_000, 0.01)
+    for step, state in enumerate(states):
+        state |= {"all": np.full(70, step / 4, np.float32), "none": np.full(70, -0.0, np.float32)}
+        state["late"] = np.full(4000, -0.0, np.float32)
+        state["late"][::20] = step / 2
+        if step > 2:
+            state["late"][7::40] = step
+    with codec.Checkpointer(path, bits=1, scope="tensor", coder="huffman") as checkpoints:
+        for step, state in enumerate(states):
+            checkpoints.save(step, state)
+    codec.merge(path, 4)
+    reader = read(path, 4)
+    assert (reader.met["columns"], reader.met["layers"]) == (4, 1)
+    assert reader.met["streams"] == 4
+    assert reader.met["one symbol"] == 3
+    expected = codec.restore(path)
+    assert {k: bytes(a) for k, a in reader.track.items()} == {
+        k: a.tobytes() for k, a in expected.items()
+    }
+
+
+def told(node: Any, reader: Reader, tensors: list[bytes]) -> Any:
+    """A state by the structure in a base, tensors as their bytes."""
+    ((kind, content),) = node.items()
+    if kind in "don":
+        return {value_of(k): told(child, reader, tensors) for k, child in content}
+    if kind in "lp":
+        return [told(child, reader, tensors) for child in content]
+    return tensors[content] if kind == "t" else value_of(json.loads(reader.values[content]))
+
+
+def value_of(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind in "don":
+        return {value_of(k): value_of(v) for k, v in content}
+    if kind in "lp":
+        return [value_of(v) for v in content]
+    if kind in "sat":
+        dtype, data = content
+        assert dtype in DTYPES.split()
+        return base64.b64decode(data)
+    return {"i": int, "f": float, "b": base64.b64decode}[kind](content)
+
+
+def plainly(state: Any) -> Any:
+    """A restored state in the terms of `told`."""
+    if isinstance(state, dict):
+        return {k: plainly(v) for k, v in state.items()}
+    if isinstance(state, list | tuple):
+        return [plainly(v) for v in state]
+    if isinstance(state, torch.Tensor):
+        state = state.view(torch.int16) if state.dtype == torch.bfloat16 else state
+        return state.numpy().tobytes()
+    return state.tobytes() if isinstance(state, np.ndarray | np.generic) else state
+
+
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+def test_independent_decoder_agrees_on_a_training_state(tmp_path: Path, scope: str) -> None:
+    """Model, optimizer, scheduler, random states and whatever else, lossy moments included."""
+    torch.manual_seed(0)
+    model = torch.nn.Linear(20, 9)
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+    milestones = torch.optim.lr_scheduler.MultiStepLR(optimizer, [2, 2, 3])
+    path, random = tmp_path / "run.lcc", np.random.default_rng(0)
+    policy = {"optimizer/*": "lossy", "*/skipped": "skip"}
+    for step in range(5):
+        optimizer.zero_grad()
+        model(torch.randn(4, 20)).square().sum().backward()
+        optimizer.step()
+        milestones.step()
+        state = {
+            "model": model.state_dict() | {"again": model.weight.T.T},
+            "half": [model.weight.detach().to(torch.bfloat16), None],
+            "optimizer": optimizer.state_dict(),
+            "lr": milestones.state_dict(),
+            "rng": [torch.get_rng_state(), random.bit_generator.state],
+            "big": 2**70 + step,
+            "odd": (step, -0.0, math.inf, b"\xff\0", "é\n", {1.5: True, None: []}),
+            "more": {"skipped": object()},
+            "a/b~": {"": np.arange(3) + step},
+        }
+        random.random()
+        with codec.Checkpointer(path, scope=scope, policy=policy, resume=True) as checkpoints:
+            assert checkpoints.save(step, state).kind == ("delta" if step else "base")
+    first, *others = sorted(path.glob("*.safetensors"))
+    reader = Reader(first.read_bytes())
+    for record in others:
+        reader.advance(record.read_bytes())
+    tensors = [bytes(reader.track[name]) for name, *_ in reader.layout]
+    restored = codec.restore(path)
+    assert told(json.loads(reader.structure), reader, tensors) == plainly(restored)
+    assert restored["model"]["again"] is restored["model"]["weight"]
+    assert restored["odd"] == (4, 0, math.inf, b"\xff\0", "é\n", {1.5: True, None: []})
+    assert restored["more"] == {}
+    assert restored["big"] == 2**70 + 4
+    assert torch.equal(restored["rng"][0], state["rng"][0])
+    assert restored["rng"][1] == state["rng"][1]
+    milestones.load_state_dict(restored["lr"])
+    optimizer.load_state_dict(restored["optimizer"])
+    assert reader.met["families"] == 4 * 3  # of the model, exp_avg, exp_avg_sq
+    assert reader.met["values"] == 4
+    assert reader.met["exact"] > 0
+    names = {name: family for name, *_, family in reader.layout}
+    assert names["optimizer/state/1/exp_avg_sq"] == "exp_avg_sq"
+    assert names["a~1b~0/"] == ""
+
+
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+def test_cached_tables(sparse_states: Callable[..., list[Arrays]], scope: str) -> None:
+    """Sent once for each alphabet and used again, with escapes for what they do not have."""
+    met = agreement(sparse_states(5), bits=2, scope=scope)
+    alphabets = 1 if scope == "model" else 2
+    assert met["cached"] >= 3 * alphabets - 1
+    assert met["escape"] > 0
+    assert met["plain"] == 0
+
+
+def test_cached_table_for_another_number_of_levels() -> None:
+    """One symbol, then three, then one again, all by the table made for one."""
+    states = [{"w": np.zeros(4000, np.float32)}]
+    for smaller in ((), (0.25, 0.125), ()):
+        w = states[-1]["w"].copy()
+        w[::25] += 0.5
+        w[7 : 7 + len(smaller)] += smaller
+        states.append({"w": w})
+    met = agreement(states, bits=2)
+    assert (met["cached"], met["cached for another k"], met["escape"] > 0) == (2, 1, True)
+    assert met["plain"] == 0
+
+
+@pytest.mark.parametrize("coder", ["runlength", "huffman"])
+@pytest.mark.parametrize("jumps", [0.003, 1])
+def test_several_streams(
+    sparse_states: Callable[..., list[Arrays]], coder: str, jumps: float
+) -> None:
+    """Neither tensors nor runs end where a stream does."""
+    bits = None if jumps == 1 else 2
+    met = agreement(sparse_states(3, 1, 150_000, jumps, 1), bits=bits, coder=coder)
+    assert met["streams"] == 2 * 3
+    assert (met["plain"] > 0) == (coder == "huffman" or jumps == 1)
+
+
+def test_longer_streams(sparse_states: Callable[..., list[Arrays]]) -> None:
+    """With so few symbols a stream has more elements."""
+    met = agreement(sparse_states(2, 2, 2_000_000, 1e-4), bits=2)
+    assert met["streams"] < 30  # of 65,536 elements it would be 35
+    assert met["open"] > 0
+
+
+@pytest.fixture(scope="module")
+def kept(
+    tmp_path_factory: pytest.TempPathFactory, jumping_states: Callable[..., list[Arrays]]
+) -> Path:
+    """A chain of every kind of record, in which several tell of some steps: two bases one of which
+    replaces a merged record, merged records of several layers with deltas beside one of them, a
+    delta after each; values, tensors that are not finite, -0.0."""
+    path = tmp_path_factory.mktemp("kept") / "run.lcc"
+    states = [{"model": state, "epoch": i // 2} for i, state in enumerate(jumping_states(15))]
+    for i in (2, 5):
+        states[i]["model"]["v"] = np.full_like(states[i]["model"]["v"], np.nan)
+
+    def save(first: int, last: int, **settings: Any) -> None:
+        with codec.Checkpointer(path, **settings, resume=True) as checkpoints:
+            for step in range(first, last + 1):
+                checkpoints.save(10 * step, states[step])
+
+    save(0, 6, scope="tensor")
+    deltas = {p.name: p.read_bytes() for p in sorted(path.glob("*.delta.*"))}
+    codec.merge(path, 3)
+    for name in list(deltas)[1:]:
+        (path / name).write_bytes(deltas[name])
+    codec.compact(path)
+    save(7, 11, coder="huffman")
+    codec.merge(path, 4)
+    for name in list(deltas)[1:]:
+        (path / name).write_bytes(deltas[name])
+    save(12, 14)
+    return path
+
+
+def test_every_field_is_described(golden: Path, kept: Path) -> None:
+    seen = Counter()
+    for path in [*(golden / "run.lcc").iterdir(), *kept.glob("*.safetensors")]:
+        metadata, arrays = container(path.read_bytes())
+        kind = metadata["kind"]
+        for field in metadata:
+            seen[field, kind] += 1
+            where = rf"(all|(?:\w+, )*{kind}(?:, \w+)*)"
+            assert re.search(rf"^\| `{field}` \| {where} \|", TEXT, re.MULTILINE), field
+        for layer in metadata.get("layers", []):
+            assert set(layer) <= {"steps", "non_finite"}
+        (section,) = re.findall(
+            {
+                "base": r"(## Arrays of a base.*?)\n## ",
+                "delta": r"(## Arrays of a delta.*?)\n## ",
+                "merged": r"(## Merged records.*?)\n## ",
+            }[kind],
+            TEXT,
+            re.DOTALL,
+        )
+        for name in arrays:
+            seen[name.partition("/")[0], kind] += 1
+            general = re.sub(r"^(t|values)/\d+(/.*)?$", lambda m: f"{m[1]}/I", name)
+            general = "t/I/NAME" if general == "t/I" else general
+            general = "t/NAME" if kind != "merged" and name.startswith("t/") else general
+            assert re.search(rf"^\|[^|]*`{general}`[^|]*\|", section, re.MULTILINE), name
+    assert (
+        min(
+            seen[what]
+            for what in (
+                ("replaces", "base"),
+                ("replaces", "merged"),
+                ("sent", "base"),
+                ("sent", "merged"),
+                ("layers", "merged"),
+                ("t", "merged"),
+                ("values", "merged"),
+                ("non_finite", "delta"),
+                ("layout", "base"),
+                ("keep", "delta"),
+                ("keep", "merged"),
+                ("coded", "merged"),
+            )
+        )
+        > 0
+    )
+    for field in ("steps", "non_finite"):
+        assert re.search(rf"^\| `{field}` \| list", TEXT, re.MULTILINE)
+    for dtype in DTYPES.split():
+        assert re.search(rf"\b{dtype}\b", TEXT)
+    assert set(DTYPES.split()) == set(CARRIER)
+
+
+def test_errors_and_caps_are_described() -> None:
+    for name in (
+        "ForeignRecordError",
+        "TruncatedRecordError",
+        "VersionError",
+        "DigestError",
+        "MalformedRecordError",
+        "TrackDigestError",
+        "ParentError",
+        "ArchiveError",
+        "CodeTableError",
+        "StreamError",
+    ):
+        assert name in TEXT
+        assert hasattr(errors, name)
+    assert TEXT.startswith(f"# The record format, versions {FORMAT} and {NEWEST}\n")
+    assert f"{edits.MAX_SPLICES:,} splices an edit" in TEXT
+    assert f"header 16 MiB, `more` {untrusted.MAX_JSON // 2**20} MiB" in TEXT
+    assert f"{untrusted.MAX_TENSORS:,} header entries" in TEXT
+    marks = ", ".join(f"{most:,} `{mark}`" for mark, most in untrusted.MAX_MARKS.items())
+    assert f"{marks} in either" in TEXT
+    assert f"line {container_of.MAX_LINE:,} characters before the digest" in TEXT
+    assert (coded_of.ROW.size, coded_of.MAX_UNITS) == (6, 32)
+    assert f"{records.MAX_LEVELS} levels" in TEXT
+    assert f"code words of {codec.scheme.huffman.MAX_LENGTH} bits" in TEXT
+    assert f"{runlength.MAX_TOKENS:,} tokens, {MAX_CLASSES} classes" in TEXT
+    assert f"{UNIT:,} to {MAX_STREAM:,} elements a stream" in TEXT
+    assert f"class in {runlength.CLASS_BITS} bits" in TEXT
+    for coder in CODERS_OF_CODEC:
+        assert f"`{coder}`" in TEXT
+    assert f"texts {records.MAX_TEXT // 2**20} MiB" in TEXT
+    assert f"{merged.MAX_STEPS:,} steps a merged record" in TEXT
+    assert f"{records.MAX_LENGTHS:,} code lengths in `sent`" in TEXT
+    assert f"| `run` | all | {records.RUN} hex digits or `-` |" in TEXT
+    assert f"| `digest` | all | {DIGEST} hex digits |" in TEXT
+    assert records.MAX_STEP == 2**63 - 1
+
+
+def test_the_decoder_notices_damage(golden: Path, resign: Callable[[bytes], bytes]) -> None:
+    """So that its agreement above means something."""
+    base = (golden / "run.lcc" / "00000000.base.safetensors").read_bytes()
+    data = bytearray(example())
+    for at, bit in ((-4, 1), (-2, 1), (-1, 1), *((at, 1) for at in range(0x120, 0x140, 4))):
+        damaged = data[:]
+        damaged[at] ^= bit
+        with pytest.raises(AssertionError):
+            Reader(base).advance(bytes(damaged))
+        with pytest.raises(AssertionError):
+            Reader(base).advance(resign(bytes(damaged)))
+    Reader(base).advance(bytes(data))

@@ -1,0 +1,1212 @@
+"""What a training loop holds: bases and deltas, resume, steps, the same bytes twice."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import codec
+from codec.record import record as records
+from codec.storage import directory as storage
+
+Arrays = dict[str, np.ndarray]
+
+
+def test_saved(tmp_path: Path, random_states: Callable[..., list[Arrays]]) -> None:
+    first, second = random_states(2)
+    with codec.Checkpointer(tmp_path / "a" / "run.lcc", bits=2) as checkpoints:
+        base, delta = checkpoints.save(0, first), checkpoints.save(7, second)
+    assert (base.step, base.kind, base.delta) == (0, "base", None)
+    assert (delta.step, delta.kind) == (7, "delta")
+    assert delta.delta is not None
+    assert delta.delta.tensors["w"] == "lossy"
+    for saved in (base, delta):
+        name = f"{saved.step:08d}.{saved.kind}.safetensors"
+        assert saved.nbytes == (tmp_path / "a" / "run.lcc" / name).stat().st_size
+        assert saved.full_nbytes == sum(
+            a.size * 4 if k in ("w", "h", "b") else a.nbytes for k, a in first.items()
+        )
+        assert saved.ratio == saved.full_nbytes / saved.nbytes
+        assert saved.seconds > 0
+
+
+SETTINGS = [{"bits": b} for b in (None, 1, 2, 8)] + [{"budget": b} for b in (0.06, 0.1, 1)]
+
+
+@pytest.mark.parametrize("coder", ["runlength", "huffman"])
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_restores_the_track(
+    tmp_path: Path,
+    sparse_states: Callable[..., list[Arrays]],
+    settings: dict[str, Any],
+    scope: str,
+    coder: str,
+    random_states: Callable[..., list[Arrays]],
+) -> None:
+    """The track of a save is that of the same step without a disk; a budget pays for the header
+    too, so it is compared with the checkpointer's own."""
+    settings = settings | {"scope": scope, "coder": coder}
+    rows = 5 if "bits" in settings else 4000
+    for name, states in (("dense", random_states(5, rows=rows)), ("sparse", sparse_states(5))):
+        tracker = codec.Tracker(states[0], **settings)
+        tracks = [tracker.state]
+        with codec.Checkpointer(tmp_path / name, **settings) as checkpoints:
+            for i, state in enumerate(states):
+                checkpoints.save(i, state)
+                assert checkpoints.tracker is not None
+                if i:
+                    live = tracker if tracker.budget is None else checkpoints.tracker
+                    if live is tracker:
+                        tracker.step(state)
+                        assert tracker.sums == checkpoints.tracker.sums
+                        assert tracker.tables.keys() == checkpoints.tracker.tables.keys()
+                    tracks.append({k: a.copy() for k, a in live.state.items()})
+        for i, track in list(enumerate(tracks))[1:]:
+            back = codec.restore(tmp_path / name, i)
+            for key, array in track.items():
+                expected = array.astype(states[i][key].dtype)
+                assert back[key].dtype == expected.dtype
+                assert back[key].tobytes() == expected.tobytes()
+
+
+def test_torch_in_torch_out(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8))
+    state = model.state_dict()
+    state |= {
+        "half": torch.randn(4, 4, dtype=torch.bfloat16),
+        "fp8": torch.ones(9).to(torch.float8_e5m2),
+    }
+    state["tied"] = state["0.weight"]
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        checkpoints.save(0, state)
+        checkpoints.save(1, state)  # nothing moved: every delta is zero
+    for step in (0, 1):
+        back = codec.restore(tmp_path / "run.lcc", step)
+        assert list(back) == list(state)
+        for name, tensor in state.items():
+            assert back[name].dtype == tensor.dtype
+            assert torch.equal(back[name].float(), tensor.float())
+    model.load_state_dict({k: back[k] for k in model.state_dict()})
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {},
+        {"n": np.array(3)},
+        {"e": np.zeros((0, 4), np.float32)},
+        {"a": np.zeros(0, np.float32), "b": np.zeros((0, 0), np.int8), "c": np.array(True)},
+    ],
+)
+def test_states_without_lossy_tensors(tmp_path: Path, state: Arrays) -> None:
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        assert checkpoints.save(0, state).kind == "base"
+        assert checkpoints.save(1, state).kind == "delta"
+    back = codec.restore(tmp_path / "run.lcc")
+    assert {k: (a.shape, a.dtype, a.tolist()) for k, a in back.items()} == {
+        k: (a.shape, a.dtype, a.tolist()) for k, a in state.items()
+    }
+    assert codec.verify(tmp_path / "run.lcc").ok
+
+
+def test_non_finite_on_disk(tmp_path: Path) -> None:
+    good = np.linspace(1, 2, 9, dtype=np.float32)
+    bad = good.copy()
+    bad[:3] = np.nan, np.inf, -np.inf
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        for step, w in enumerate((good, bad, good, good)):
+            saved = checkpoints.save(step, {"w": w, "v": good})
+            assert saved.delta is None or saved.delta.non_finite == (("w",) if step < 3 else ())
+    for step, w in enumerate((good, bad, good, good)):
+        assert codec.restore(tmp_path / "run.lcc", step)["w"].tobytes() == w.tobytes()
+
+
+def test_a_changed_layout_makes_a_base(tmp_path: Path) -> None:
+    path = tmp_path / "run.lcc"
+    states = [
+        {"w": np.zeros(8, np.float32)},
+        {"w": np.ones(8, np.float32)},
+        {"w": np.ones(9, np.float32)},  # shape
+        {"w": np.ones(9, np.float16)},  # dtype
+        {"w": np.ones(9, np.float16), "b": np.zeros(1)},  # one more
+        {"b": np.zeros(1), "w": np.ones(9, np.float16)},  # order
+        {"b": np.ones(1), "w": np.ones(9, np.float16)},
+    ]
+    with codec.Checkpointer(path) as checkpoints:
+        kinds = [checkpoints.save(i, state).kind for i, state in enumerate(states)]
+    assert kinds == ["base", "delta", "base", "base", "base", "base", "delta"]
+    assert codec.verify(path).ok
+    for i, state in enumerate(states):
+        back = codec.restore(path, i)
+        assert list(back) == list(state)
+        assert all(back[k].tobytes() == a.tobytes() for k, a in state.items())
+
+
+@pytest.mark.parametrize("coder", ["runlength", "huffman"])
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+@pytest.mark.parametrize("settings", [{"bits": 2}, {"budget": 0.3}], ids=str)
+def test_resume_goes_on_from_the_track_on_disk(
+    tmp_path: Path,
+    sparse_states: Callable[..., list[Arrays]],
+    settings: dict[str, Any],
+    scope: str,
+    coder: str,
+) -> None:
+    """A resumed chain has the same bytes as one written in one go, tables sent last included."""
+    states = sparse_states(5)
+    settings = settings | {"scope": scope, "coder": coder}
+    with codec.Checkpointer(tmp_path / "one", **settings) as checkpoints:
+        for i, state in enumerate(states):
+            checkpoints.save(i, state)
+    for i, state in enumerate(states):
+        with codec.Checkpointer(tmp_path / "two", **settings, resume=True) as checkpoints:
+            assert checkpoints.step == (i - 1 if i else None)
+            checkpoints.save(i, state)
+    cached = [
+        g.encoded.cached
+        for p in codec.Chain(tmp_path / "two").replay()
+        for g in (p.delta.groups if p.delta else ())
+    ]
+    assert any(cached) or "bits" not in settings
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
+
+
+def test_settings_may_change_on_resume(
+    tmp_path: Path, sparse_states: Callable[..., list[Arrays]]
+) -> None:
+    """Each record says what it was made with; tables are found by their alphabets' names."""
+    path = tmp_path / "run.lcc"
+    changes: list[dict[str, Any]] = [
+        {},
+        {"coder": "huffman"},
+        {"scope": "tensor"},
+        {"bits": 3},
+        {"budget": 0.2},
+        {"scope": "tensor"},
+        {"scope": "tensor", "coder": "huffman"},
+        {},
+    ]
+    last = {}
+    for i, state in enumerate(sparse_states(16)):
+        with codec.Checkpointer(path, **changes[i // 2], resume=True) as checkpoints:
+            saved = checkpoints.save(i, state)
+            assert checkpoints.tracker is not None
+            last[i] = {k: a.copy() for k, a in checkpoints.tracker.state.items()}
+        assert saved.kind == ("delta" if i else "base")
+    assert codec.verify(path).ok
+    for i, track in last.items():
+        back = codec.restore(path, i)
+        assert all(back[k].tobytes() == a.tobytes() for k, a in track.items())
+    deltas = {p.entry.step: p.delta for p in codec.Chain(path).replay() if p.delta}
+    for i, delta in deltas.items():
+        asked = changes[i // 2]
+        assert delta.coder == asked.get("coder", "runlength")
+        assert delta.scope == asked.get("scope", "model")
+        assert delta.budget == asked.get("budget")
+        assert delta.bits == (None if "budget" in asked else asked.get("bits", 2))
+    assert deltas[10].groups[0].encoded.cached  # from before the steps of one alphabet
+    assert deltas[10].tables["w"] is deltas[5].tables["w"]
+
+
+def test_a_plain_table_is_no_use_to_runs_and_back(
+    tmp_path: Path, sparse_states: Callable[..., list[Arrays]]
+) -> None:
+    """The paper's coder never writes tokens, though the table sent last may be one of them."""
+    path, states = tmp_path / "run.lcc", sparse_states(6)
+    for i, state in enumerate(states):
+        coder = "huffman" if i in (2, 3) else "runlength"
+        with codec.Checkpointer(path, coder=coder, resume=True) as checkpoints:
+            checkpoints.save(i, state)
+    tables = [p.delta.groups[0].encoded.table for p in codec.Chain(path).replay() if p.delta]
+    assert [table is not None and table.classes > 1 for table in tables] == [
+        True,
+        False,
+        False,
+        True,
+        True,
+    ]
+    assert codec.verify(path).ok
+
+
+def test_resume_of_a_damaged_chain(run: Path) -> None:
+    path = run / "00000030.delta.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    damaged = path.read_bytes()
+    with pytest.warns(
+        codec.SkippedRecordWarning, match="step 20; 1 records after it were set aside"
+    ):
+        checkpoints = codec.Checkpointer(run, resume=True)
+    assert checkpoints.step == 20
+    assert (run / "00000030.delta.safetensors.unusable").read_bytes() == damaged
+    saved = checkpoints.save(30, codec.restore(run))
+    assert saved.kind == "delta"
+    checkpoints.close()
+    assert codec.verify(run).problems == ()
+    assert codec.verify(run).steps == (0, 10, 20, 30)
+    path.write_bytes(b"again")  # and what was set aside before stays as well
+    with pytest.warns(codec.SkippedRecordWarning, match="step 20; 1 records"):
+        codec.Checkpointer(run, resume=True).close()
+    assert (run / "00000030.delta.safetensors.unusable").read_bytes() == damaged
+    assert (run / "00000030.delta.safetensors.unusable-2").read_bytes() == b"again"
+
+
+def test_resume_of_a_chain_whose_base_is_damaged(tmp_path: Path) -> None:
+    """The base before it is gone on from; without one nothing is touched."""
+    states = [{"w": np.full(8 + (step > 1), step, np.float32)} for step in range(3)]
+    path = tmp_path / "run.lcc"
+    with codec.Checkpointer(path, bits=None) as checkpoints:
+        assert [checkpoints.save(i, s).kind for i, s in enumerate(states)] == [
+            "base",
+            "delta",
+            "base",
+        ]
+    for name in ("00000002", "00000000"):
+        damaged = path / f"{name}.base.safetensors"
+        damaged.write_bytes(damaged.read_bytes()[:-1])
+        if name == "00000000":
+            names = sorted(p.name for p in path.iterdir())
+            with pytest.raises(codec.RecordError, match="no step restores: put back a copy"):
+                codec.Checkpointer(path, resume=True)
+            assert sorted(p.name for p in path.iterdir()) == names
+            continue
+        with pytest.warns(codec.SkippedRecordWarning, match="step 1; 1 records"):
+            checkpoints = codec.Checkpointer(path, resume=True)
+        assert checkpoints.save(2, states[1]).kind == "delta"
+        checkpoints.close()
+        assert codec.verify(path).ok
+
+
+def test_a_newer_format_is_not_set_aside(run: Path, golden: Path) -> None:
+    (run / "00000030.delta.safetensors").write_bytes(
+        (golden / "bad" / "version-3.safetensors").read_bytes()
+    )
+    with pytest.raises(codec.VersionError):
+        codec.Checkpointer(run, resume=True)
+    assert (run / "00000030.delta.safetensors").exists()
+
+
+def test_a_chain_is_not_continued_by_accident(run: Path) -> None:
+    with pytest.raises(
+        codec.StepOrderError, match=r"already holds a chain up to step 30; .* resume=True"
+    ):
+        codec.Checkpointer(run)
+
+
+def test_path_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"")
+    with pytest.raises(codec.WriteError, match="is no directory and cannot become one"):
+        codec.Checkpointer(tmp_path / "x")
+    with pytest.raises(codec.WriteError, match="is no directory"):
+        codec.Checkpointer(tmp_path / "x" / "run.lcc")
+
+
+def test_steps(tmp_path: Path) -> None:
+    state = {"w": np.zeros(8, np.float32)}
+    checkpoints = codec.Checkpointer(tmp_path / "run.lcc", bits=np.int8(8))  # type: ignore[arg-type]
+    for wrong in (-1, 1.0, True, "1", None, 2**63, np.float32(1)):
+        with pytest.raises(codec.SettingsError, match="a step is an integer from 0 to"):
+            checkpoints.save(wrong, state)  # type: ignore[arg-type]
+    saved = checkpoints.save(np.int64(5), state)  # type: ignore[arg-type]
+    assert type(saved.step) is int
+    assert type(checkpoints.step) is int
+    for early in (0, 5, np.uint8(4)):
+        with pytest.raises(
+            codec.StepOrderError, match=rf"step {early} is not after the chain's newest, 5"
+        ):
+            checkpoints.save(early, state)
+    for step in (np.uint64(10**8), 123456789012, 2**63 - 1):
+        checkpoints.save(step, state)
+    assert codec.Chain(tmp_path / "run.lcc").steps == (5, 10**8, 123456789012, 2**63 - 1)
+    assert (
+        sorted(p.name for p in (tmp_path / "run.lcc").iterdir())[-1]
+        == f"{2**63 - 1}.delta.safetensors"
+    )
+    assert codec.verify(tmp_path / "run.lcc").ok
+
+
+def test_two_writers(tmp_path: Path) -> None:
+    one = codec.Checkpointer(tmp_path / "run.lcc")
+    one.save(0, {"n": np.array(1)})
+    for resume in (False, True):
+        with pytest.raises(codec.LockedError, match="another writer is at work here; close it"):
+            codec.Checkpointer(tmp_path / "run.lcc", resume=resume)
+    one.save(1, {"n": np.array(2)})
+    one.close()
+    with codec.Checkpointer(tmp_path / "run.lcc", resume=True) as two:
+        two.save(2, {"n": np.array(3)})
+        (tmp_path / "run.lcc" / "00000003.delta.safetensors").write_bytes(
+            b""
+        )  # by no writer of ours
+        with pytest.raises(codec.StepOrderError, match="exists already"):
+            two.save(3, {"n": np.array(4)})
+    assert codec.restore(tmp_path / "run.lcc", 2)["n"] == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_dead_writer_holds_no_lock(tmp_path: Path) -> None:
+    """Killed without a chance to clean up, its forked child still alive."""
+    code = """
+import os, sys
+import numpy as np, codec
+checkpoints = codec.Checkpointer(sys.argv[1])
+checkpoints.save(0, {"n": np.array(1)})
+open(os.path.join(sys.argv[1], ".lcc-left-over"), "w").close()
+if os.fork() == 0:  # which has let go of the lock once it runs
+    os.write(1, b"forked\\n")
+    os.read(0, 1)
+    os._exit(0)
+os.write(1, b"saved\\n")
+os.read(0, 1)  # until the test is over
+"""
+    path = tmp_path / "run.lcc"
+    with subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", code, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert {process.stdout.readline() for _ in range(2)} == {"saved\n", "forked\n"}
+        with pytest.raises(codec.LockedError):
+            codec.Checkpointer(path, resume=True)
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        with codec.Checkpointer(path, resume=True) as checkpoints:
+            assert checkpoints.save(1, {"n": np.array(2)}).kind == "delta"
+    assert sorted(p.name for p in path.iterdir()) == [
+        ".lock",
+        "00000000.base.safetensors",
+        "00000001.delta.safetensors",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "error"),
+    [
+        ({"w": [object()]}, codec.DTypeError),
+        ({(1, 2): np.zeros(1)}, codec.StateMismatchError),
+        ({"\udc80": np.zeros(1)}, codec.DTypeError),
+        ([np.zeros(1)], codec.DTypeError),
+        ({"w": torch.zeros(9).to_sparse()}, codec.DTypeError),
+    ],
+)
+def test_a_refused_state_changes_nothing(run: Path, state: Any, error: type) -> None:
+    before = sorted(run.iterdir())
+    checkpoints = codec.Checkpointer(run, resume=True)
+    with pytest.raises(error):
+        checkpoints.save(40, state)
+    assert sorted(run.iterdir()) == before
+    assert checkpoints.step == 30
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"bits": 9},
+        {"scope": "x"},
+        {"coder": "x"},
+        {"budget": 0},
+        {"budget": 1.5},
+        {"budget": True},
+        {"budget": float("nan")},
+        {"budget": "0.1"},
+        {"bits": 9, "budget": 0.1},
+    ],
+)
+def test_settings(tmp_path: Path, setting: dict[str, Any]) -> None:
+    with pytest.raises(codec.SettingsError, match=r"must be|budget is a share"):
+        codec.Checkpointer(tmp_path / "run.lcc", **setting)
+    assert not (tmp_path / "run.lcc").exists()
+
+
+def test_a_record_is_decoded_before_it_is_published(
+    run: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Were the encoder wrong, the record would never get its name."""
+    checkpoints = codec.Checkpointer(run, bits=3, resume=True)
+    before = sorted(run.iterdir())
+    real = records.dump_delta
+
+    def wrong(place: records.Place, track: str, delta: codec.Step) -> bytes:
+        return real(place, "0" * 32, delta)
+
+    monkeypatch.setattr(records, "dump_delta", wrong)
+    with pytest.raises(
+        codec.TrackDigestError, match=r"00000040\.delta\.safetensors: expected a track"
+    ):
+        checkpoints.save(40, random_states(1)[0])
+    assert sorted(run.iterdir()) == before
+
+
+def test_a_wrong_stream_is_never_published(
+    run: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not only the digest: a stream that does not decode is found in the record's own bytes."""
+    checkpoints = codec.Checkpointer(run, bits=3, resume=True)
+    before, tracker = sorted(run.iterdir()), checkpoints.tracker
+    assert tracker is not None
+    track, sums = {k: a.copy() for k, a in tracker.state.items()}, dict(tracker.sums)
+    real = records.dump_delta
+
+    def wrong(place: records.Place, track: str, delta: codec.Step) -> bytes:
+        (group,) = delta.groups
+        encoded = replace(group.encoded, streams=group.encoded.streams - np.uint32(1))
+        return real(place, track, replace(delta, groups=(replace(group, encoded=encoded),)))
+
+    monkeypatch.setattr(records, "dump_delta", wrong)
+    with pytest.raises(codec.MalformedRecordError, match=r"^00000040\.delta\.safetensors: "):
+        checkpoints.save(40, random_states(1)[0])
+    assert sorted(run.iterdir()) == before
+    assert checkpoints.tracker is tracker
+    assert all(tracker.state[k].tobytes() == a.tobytes() for k, a in track.items())
+    assert tracker.sums == sums
+
+
+@pytest.mark.parametrize("coder", ["runlength", "huffman"])
+@pytest.mark.parametrize("still", [False, True])
+def test_a_prepared_step_moves_nothing(
+    tmp_path: Path,
+    sparse_states: Callable[..., list[Arrays]],
+    coder: str,
+    still: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A save that fails at the last moment leaves track, sums and tables as they were, and the
+    next one writes the same bytes as if nothing had been."""
+    states = sparse_states(3)
+    if still:  # all elements of an alphabet move alike, or none does
+        states[1] = {k: a + np.float32(0.5) for k, a in states[0].items() if k != "n"}
+        states = [{k: s[k] for k in ("w", "v")} for s in states]
+        states[2] = states[1]
+    one, two = (codec.Checkpointer(tmp_path / name, coder=coder) for name in ("one", "two"))
+    publish = storage.publish
+
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise codec.WriteError("no")
+
+    for step, state in enumerate(states):
+        one.save(step, state)
+        if step:
+            tracker = two.tracker
+            assert tracker is not None
+            track = {k: a.copy() for k, a in tracker.state.items()}
+            sums, tables = dict(tracker.sums), dict(tracker.tables)
+            monkeypatch.setattr(storage, "publish", refuse)
+            for other in (state, {k: a * 2 for k, a in state.items()}):
+                with pytest.raises(codec.WriteError):
+                    two.save(step, other)
+                assert two.tracker is tracker
+                assert all(tracker.state[k].tobytes() == a.tobytes() for k, a in track.items())
+                assert (tracker.sums, tracker.tables) == (sums, tables)
+            monkeypatch.setattr(storage, "publish", publish)
+        two.save(step, state)
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
+
+
+@pytest.mark.parametrize("where", ["apply_with_digests", "_advanced"])
+def test_interrupted_after_publishing(
+    run: Path,
+    random_states: Callable[..., list[Arrays]],
+    monkeypatch: pytest.MonkeyPatch,
+    where: str,
+) -> None:
+    """The record is there, but who knows how far the track went: the next save is a base."""
+    *_, state, last = random_states(6)
+    checkpoints = codec.Checkpointer(run, bits=3, resume=True)
+    owner = codec.Tracker if where == "_advanced" else codec.track
+    real = getattr(owner, where)
+
+    def interrupt(*args: Any) -> None:
+        if where == "apply_with_digests":
+            args[1]["w"] += 1
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(owner, where, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoints.save(40, state)
+    monkeypatch.setattr(owner, where, real)
+    assert codec.verify(run).ok
+    assert codec.verify(run).steps == (0, 10, 20, 30, 40)
+    saved = checkpoints.save(50, last)
+    assert (saved.kind, saved.delta) == ("base", None)
+    assert checkpoints.save(60, state).kind == "delta"
+    report = codec.verify(run)
+    assert (report.problems, report.steps) == ((), (0, 10, 20, 30, 40, 50, 60))
+    back = codec.restore(run, 50)
+    assert all(back[k].tobytes() == a.tobytes() for k, a in last.items())
+
+
+def test_the_step_of_an_interrupted_save_is_taken(
+    run: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record was published: a second one of that step would be nobody's parent."""
+    *_, state, last = random_states(6)
+    checkpoints = codec.Checkpointer(run, bits=3, resume=True)
+
+    def interrupt(*args: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(codec.Tracker, "commit", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            checkpoints.save(40, state)
+    with pytest.raises(codec.StepOrderError):
+        checkpoints.save(40, last)
+    assert codec.verify(run).ok
+    assert codec.restore(run, 40)["d"].tobytes() == state["d"].tobytes()
+
+
+# Infinity and NaN that stay
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_constant_infinity_costs_nothing(
+    tmp_path: Path, asynchronous: bool, forks: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An attention mask as transformers have it: half of it is -inf, and never changes."""
+    torch.manual_seed(0)
+    net = torch.nn.Linear(64, 64)
+    mask = torch.nn.Transformer.generate_square_subsequent_mask(128)
+    net.register_buffer("mask", mask)
+    net.register_buffer("nan", torch.full((1000,), torch.nan))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    path = tmp_path / "run.lcc"
+    with codec.Checkpointer(path, asynchronous=asynchronous) as checkpoints:
+        for step in range(4):
+            saved = checkpoints.save(step, net.state_dict())
+            if step:
+                assert saved.nbytes < 2000  # the mask alone has 65,536
+                assert saved.non_finite == ()
+            net(torch.randn(8, 64)).square().sum().backward()
+            optimizer.step()
+    assert "NaN" not in caplog.text
+    restored = codec.restore(path)
+    assert torch.equal(restored["mask"], mask)
+    assert restored["nan"].isnan().all()
+    assert codec.verify(path).ok
+
+
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+@pytest.mark.parametrize("settings", [{"bits": 3}, {"bits": None}, {"budget": 0.2}])
+def test_the_rest_of_a_tensor_with_infinities_is_a_delta(
+    tmp_path: Path, scope: str, settings: dict[str, Any]
+) -> None:
+    """Values that keep their bits cost nothing; one that becomes infinite is stored once, whole."""
+    rng = np.random.default_rng(0)
+    states = [rng.normal(size=(2, 70_001)).astype(np.float32)]
+    states[0][0, ::7], states[0][1, :300], states[0][1, -3:] = np.inf, np.nan, -np.inf
+    for _ in range(4):
+        states.append(states[-1] + 1e-3 * rng.standard_t(3, size=(2, 70_001)).astype(np.float32))
+    for state in states[2:]:
+        state[0, 5] = -np.inf  # new in step 2
+    for state in states[4:]:
+        state[0, 0] = 1.0  # and one that is a number again in step 4
+    path = tmp_path / "run.lcc"
+    with codec.Checkpointer(path, scope=scope, **settings) as checkpoints:
+        for step, (a, b) in enumerate(states):
+            saved = checkpoints.save(step, {"a": a, "b": b})
+            assert saved.non_finite == (("a",) if step in (2, 4) else ())
+            if step in (1, 3):
+                assert saved.nbytes < 0.25 * saved.full_nbytes
+                assert saved.levels > 1
+    for step, arrays in enumerate(states):
+        restored = codec.restore(path, step)
+        for name, array in zip("ab", arrays):
+            finite = np.isfinite(array)
+            assert restored[name][~finite].tobytes() == array[~finite].tobytes()
+            assert np.abs(restored[name][finite] - array[finite]).max() < 1
+    assert codec.verify(path).ok
+
+
+def test_a_warning_names_a_few_of_many_tensors(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = {f"tensor{i}": np.zeros(8, np.float32) for i in range(300)}
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        checkpoints.save(0, first)
+        checkpoints.save(1, {name: a + np.float32(np.nan) for name, a in first.items()})
+    (record,) = caplog.records
+    assert "'tensor0'" in record.getMessage()
+    assert "297 more" in record.getMessage()
+    assert len(record.getMessage()) < 200
+
+
+# Budgets
+
+
+@pytest.fixture(scope="session")
+def walk() -> list[Arrays]:
+    """Four states of 300,000 elements in 33 tensors, and some exact ones; heavy tails."""
+    rng = np.random.default_rng(5)
+    shapes: dict[str, tuple[int, ...]] = {"a": (400, 300), "b": (90_000,)}
+    shapes |= {f"c{i}": (30, 100) for i in range(30)}
+    state: Arrays = {k: rng.normal(size=s).astype(np.float32) for k, s in shapes.items()}
+    state |= {"exact": rng.normal(size=50), "n": np.array(0)}
+    states = [state]
+    for _ in range(3):
+        moved = {
+            k: state[k] + (rng.standard_t(2, size=s) * 1e-4).astype(np.float32)
+            for k, s in shapes.items()
+        }
+        state = state | moved | {"n": np.array(state["n"] + 1)}
+        states.append(state)
+    return states
+
+
+@pytest.mark.parametrize("coder", ["runlength", "huffman"])
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+@pytest.mark.parametrize("budget", [0.02, 0.05, 0.1, 0.3])
+def test_a_budget_is_kept_on_disk(
+    tmp_path: Path,
+    walk: list[Arrays],
+    budget: float,
+    scope: str,
+    coder: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is lossy never takes more than its share of the float32 size, and what was foretold."""
+    foretold, header = [], records.header_nbytes
+
+    def spy(*args: Any, **kwargs: Any) -> int:
+        foretold.append(header(*args, **kwargs))
+        return foretold[-1]
+
+    monkeypatch.setattr(records, "header_nbytes", spy)
+    path = tmp_path / "run.lcc"
+    if coder == "huffman" and budget < 1 / 32:  # it takes a bit for every value
+        with codec.Checkpointer(path, budget=budget, scope=scope, coder=coder) as checkpoints:
+            checkpoints.save(0, walk[0])
+            with pytest.raises(codec.BudgetError, match="runlength"):
+                checkpoints.save(1, walk[1])
+        return
+    with codec.Checkpointer(path, budget=budget, scope=scope, coder=coder) as checkpoints:
+        for step, state in enumerate(walk):
+            saved = checkpoints.save(step, state)
+            assert saved.full_nbytes == 4 * 300_000 + 400 + 8
+            assert saved.nbytes == codec.Chain(path).entries[-1].nbytes
+            if saved.delta is None:
+                continue
+            assert saved.lossy_nbytes == 4 * 300_000
+            lossy = saved.nbytes - saved.exact_nbytes
+            assert lossy <= budget * saved.lossy_nbytes
+            more = sum(g.encoded.nbytes for g in saved.delta.groups) + foretold[-1] - lossy
+            small = 3 * len(saved.delta.groups) + 16  # zeros after tables, digits in the header
+            assert 0 <= more <= max(0.03 * lossy, small)
+            buckets = [0 if g.buckets is None else len(g.buckets) for g in saved.delta.groups]
+            assert buckets == [g.encoded.levels.size - 1 for g in saved.delta.groups]
+            if coder == "runlength" and scope == "model":  # huffman needs a bit each, 1/32
+                assert lossy > 0.6 * min(budget, 0.1) * saved.lossy_nbytes
+                assert all(buckets)
+    assert len(foretold) == 1  # the same for every step
+    assert codec.verify(path).ok
+    assert [p.delta.budget for p in codec.Chain(path).replay() if p.delta] == [budget] * 3
+
+
+@pytest.mark.parametrize("coder", ["runlength", "huffman"])
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+def test_a_budget_pays_for_many_small_tensors(tmp_path: Path, scope: str, coder: str) -> None:
+    """Sizes, tables and padding of 200 alphabets, and a header that names them."""
+    rng = np.random.default_rng(6)
+    state: Arrays = {f"t{i}": rng.normal(size=64).astype(np.float32) for i in range(200)}
+    for budget in (0.3, 0.7):
+        path = tmp_path / str(budget)
+        with codec.Checkpointer(path, budget=budget, scope=scope, coder=coder) as checkpoints:
+            checkpoints.save(0, state)
+            for step in (1, 2, 3):
+                state = {k: a + rng.normal(size=64).astype(np.float32) for k, a in state.items()}
+                saved = checkpoints.save(step, state)
+                assert saved.nbytes <= budget * 4 * 64 * 200
+                assert saved.delta is not None
+                assert all(g.encoded.levels.size > 1 for g in saved.delta.groups)
+
+
+@pytest.mark.parametrize("coder", ["runlength", "huffman"])
+@pytest.mark.parametrize("changes", [False, True])
+def test_a_small_model_pays_for_its_header(tmp_path: Path, changes: bool, coder: str) -> None:
+    """Of 6,300 parameters 5 % are 1,260 bytes: what is lossy never takes more, whatever its last
+    buckets. Values come on top, if they change."""
+    rng = np.random.default_rng(8)
+    left = []
+    for budget in np.linspace(0.05, 0.11, 25):
+        path = tmp_path / f"{budget}"
+        with codec.Checkpointer(path, budget=float(budget), coder=coder) as checkpoints:
+            w = np.zeros(6300, np.float32)
+            checkpoints.save(0, {"model": {"w": w}, "rate": 0})
+            for step in (1, 2, 3):
+                w = w + np.ldexp(rng.normal(size=w.size), rng.integers(-30, 0, w.size)).astype("f4")
+                state = {"model": {"w": w}, "rate": "x" * 9 * step if changes else 0}
+                saved = checkpoints.save(step, state)
+                assert (saved.exact_nbytes > 9 * step) == changes
+                left.append(budget * 4 * 6300 - (saved.nbytes - saved.exact_nbytes))
+    assert 0 <= min(left) < (30 if coder == "runlength" else 60)
+
+
+def test_a_larger_budget_keeps_more(tmp_path: Path, walk: list[Arrays]) -> None:
+    """Any number of buckets, not only 2^x - 1; and never less of the delta."""
+    kept, lost = [], []
+    for budget in (0.0004, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3):
+        with codec.Checkpointer(tmp_path / str(budget), budget=budget) as checkpoints:
+            checkpoints.save(0, walk[0])
+            delta = checkpoints.save(1, walk[1]).delta
+            assert delta is not None
+            assert checkpoints.tracker is not None
+            kept.append(delta.groups[0].encoded.levels.size - 1)
+            lost.append(
+                sum(
+                    float(np.abs(walk[1][k] - checkpoints.tracker.state[k]).sum())
+                    for k in walk[0]
+                    if k[0] in "abc"
+                )
+            )
+    assert kept == sorted(kept)
+    assert kept[0] > 0  # which pays for little more than the header
+    assert len(set(kept)) > 4
+    assert set(kept) - {2**x - 1 for x in range(9)}
+    assert lost == sorted(lost, reverse=True)
+
+
+SCRIPT = """
+import sys
+import numpy as np
+import codec
+
+path, threads = sys.argv[1], int(sys.argv[2])
+codec.set_threads(threads)
+rng = np.random.default_rng(1)
+for number, settings in enumerate((
+    {"bits": 3, "scope": "tensor"}, {"bits": 2}, {"bits": None, "coder": "huffman"},
+    {"budget": 0.05}, {"bits": 2, "coder": "huffman"},
+)):
+    with codec.Checkpointer(f"{path}/{number}", **settings) as checkpoints:
+        for step in range(3):
+            state = {name: rng.standard_t(3, size=(300, 700)).astype("f4") for name in ("b", "a")}
+            state["c"] = rng.normal(size=(30, 7)).astype("f4")
+            state["c"][0, 0] = np.nan if step == 1 else 0
+            state["o"] = np.full(70_000, step, "f4")
+            checkpoints.save(step, state | {"n": np.array(step), "h": np.ones(9, "f2") * step})
+    codec.Chain(f"{path}/{number}").pack(f"{path}/{number}.zip")
+"""
+
+
+def test_same_bytes_in_three_processes(tmp_path: Path) -> None:
+    """Neither the order of sets nor that of threads shows in a record."""
+    root = Path(codec.__file__).parents[2]
+    found = []
+    for seed, threads in ((1, 1), (2, 2), (3, 7)):
+        path = tmp_path / str(seed)
+        environment = os.environ | {"PYTHONHASHSEED": str(seed), "PYTHONPATH": str(root)}
+        command = [sys.executable, "-c", SCRIPT, str(path), str(threads)]
+        subprocess.run(command, check=True, env=environment)
+        files = sorted(p for p in path.rglob("[!.]*") if p.is_file())
+        assert len(files) == 5 * 4
+        found.append(
+            {str(p.relative_to(path)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
+        )
+        for number in range(5):
+            assert codec.verify(path / str(number)).ok
+    assert found[0] == found[1] == found[2]
+
+
+def interrupt_publishing(patch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C comes when the record is there, and before anybody is told."""
+    publish = storage.publish
+
+    def publish_and_be_interrupted(*args: Any, **kwargs: Any) -> None:
+        publish(*args, **kwargs)
+        raise KeyboardInterrupt
+
+    patch.setattr(storage, "publish", publish_and_be_interrupted)
+
+
+def test_interrupted_when_the_record_has_its_name(
+    tmp_path: Path, walk: list[Arrays], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody was told of it: it is taken back, and the next save is a base."""
+    path = tmp_path / "run.lcc"
+    with codec.Checkpointer(path) as checkpoints:
+        checkpoints.save(0, walk[0])
+        with monkeypatch.context() as patch:
+            interrupt_publishing(patch)
+            with pytest.raises(KeyboardInterrupt):
+                checkpoints.save(1, walk[1])
+        assert checkpoints.save(2, walk[2]).kind == "base"
+        assert checkpoints.save(3, walk[3]).kind == "delta"
+    report = codec.verify(path)
+    assert report.ok
+    assert report.steps == (0, 2, 3)
+
+
+@pytest.mark.parametrize("removable", [False, True])
+def test_an_interrupted_record_that_cannot_be_looked_at(
+    tmp_path: Path, walk: list[Arrays], monkeypatch: pytest.MonkeyPatch, removable: bool
+) -> None:
+    """It is removed all the same; where that fails, too, the error is one of ours."""
+    path = tmp_path / "run.lcc"
+
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise PermissionError(errno.EACCES, "no")
+
+    with codec.Checkpointer(path) as checkpoints:
+        checkpoints.save(0, walk[0])
+        with monkeypatch.context() as patch:
+            interrupt_publishing(patch)
+            with pytest.raises(KeyboardInterrupt):
+                checkpoints.save(1, walk[1])
+        with monkeypatch.context() as patch:
+            if removable:
+                patch.setattr(Path, "exists", refuse)
+                checkpoints.save(2, walk[2])
+            else:
+                patch.setattr(os, "unlink", refuse)
+                with pytest.raises(codec.WriteError, match="could not be tidied up"):
+                    checkpoints.save(2, walk[2])
+        if not removable:
+            checkpoints.save(2, walk[2])
+    assert codec.verify(path).steps == (0, 2)
+
+
+def test_an_interrupted_step_is_saved_again(
+    run: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As who handles Ctrl-C would do it: nobody was told of the delta, which is taken back."""
+    *_, state, last = random_states(6)
+    with codec.Checkpointer(run, bits=3, resume=True) as checkpoints:
+        with monkeypatch.context() as patch:
+            interrupt_publishing(patch)
+            with pytest.raises(KeyboardInterrupt):
+                checkpoints.save(40, state)
+        assert checkpoints.save(40, last).kind == "base"
+    assert not (run / "00000040.delta.safetensors").exists()
+    for step in (40, None):
+        assert codec.restore(run, step)["w"].tobytes() == last["w"].tobytes()
+    assert (codec.verify(run).problems, codec.verify(run).steps) == ((), (0, 10, 20, 30, 40))
+    with codec.Checkpointer(run, bits=3, resume=True) as checkpoints:
+        assert checkpoints.step == 40
+        assert checkpoints.save(50, state).kind == "delta"
+    assert codec.verify(run).ok
+    assert codec.restore(run, 50)["d"].tobytes() == state["d"].tobytes()
+
+
+def test_a_record_that_could_not_be_taken_back(
+    tmp_path: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has its name, but the save failed, and so did removing it: the next save does that."""
+    states = random_states(4)
+
+    def refuse(path: Any) -> None:
+        raise OSError(errno.EIO, "no")
+
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        for step in (0, 10):
+            with monkeypatch.context() as patch:
+                patch.setattr(storage, "_fsync_directory", refuse)
+                patch.setattr(os, "unlink", refuse)
+                with pytest.raises(codec.WriteError):
+                    checkpoints.save(step, states[0])
+                with pytest.raises(codec.WriteError, match="could not be removed"):
+                    checkpoints.save(step + 1, states[0])
+            assert codec.Chain(tmp_path / "run.lcc").steps[-1] == step
+            assert checkpoints.save(step + 1, states[1]).kind == ("delta" if step else "base")
+    report = codec.verify(tmp_path / "run.lcc")
+    assert (report.problems, report.steps) == ((), (1, 11))
+
+
+def test_a_disk_that_cannot_be_read_for_a_while(
+    run: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest base is damaged, and of what is before it nothing is set aside."""
+    with codec.Checkpointer(run, resume=True) as checkpoints:
+        checkpoints.save(40, {"other": np.zeros(9, np.float32)})
+    (run / "00000040.base.safetensors").write_bytes(b"damaged")
+    before = sorted(run.iterdir())
+    read_bytes = Path.read_bytes
+
+    def fail(path: Path) -> bytes:
+        if path.name.startswith("00000010"):
+            raise OSError(errno.EIO, "no")
+        return read_bytes(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", fail)
+        with pytest.raises(codec.ChainError, match=r"00000010\.delta.*cannot be read"):
+            codec.Checkpointer(run, resume=True)
+    assert sorted(run.iterdir()) == before
+    with pytest.warns(codec.SkippedRecordWarning, match="goes on from step 30; 1 records"):
+        assert codec.Checkpointer(run, resume=True).step == 30
+
+
+@pytest.mark.parametrize("call", ["stat", "scandir"])
+def test_a_directory_that_cannot_be_looked_into(
+    run: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """It is not taken for an empty one, and the lock is let go of."""
+    for failing in range(8):
+        calls = iter(range(100))
+        real = getattr(os, call)
+
+        def refuse(path: Any = ".", *args: Any, **kwargs: Any) -> Any:
+            if str(path) == str(run) and next(calls) == failing:  # noqa: B023
+                raise OSError(errno.EIO, "no")
+            return real(path, *args, **kwargs)  # noqa: B023
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, call, refuse)
+            try:
+                checkpoints = codec.Checkpointer(run, resume=True)
+            except codec.ChainError as exc:
+                assert "no" in str(exc)  # noqa: PT017
+                continue
+        assert checkpoints.step == 30
+        checkpoints.close()
+
+
+@pytest.mark.parametrize("budget", [0.5, 0.4321234567891234, 1.0])
+def test_no_budget_is_exceeded_by_a_byte(tmp_path: Path, budget: float) -> None:
+    """Dense buckets in every exponent, so that the room is used to the last one."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(1000, 6000))
+        delta = np.ldexp(rng.normal(size=n), rng.integers(-120, 120, n)).astype(np.float32)
+        with codec.Checkpointer(tmp_path / f"{seed}.lcc", budget=budget) as checkpoints:
+            checkpoints.save(0, {"w": np.zeros(n, np.float32)})
+            saved = checkpoints.save(1, {"w": delta})
+        assert saved.nbytes <= budget * saved.full_nbytes
+
+
+@pytest.mark.usefixtures("forks")
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_restore_of_what_is_there(tmp_path: Path, asynchronous: bool) -> None:
+    """The same as from disk, and its own memory: what is done to it reaches no record."""
+    path, w = tmp_path / "run.lcc", torch.arange(20.0)
+    with codec.Checkpointer(path, asynchronous=asynchronous) as checkpoints:
+        assert (checkpoints.step, checkpoints.restore()) == (None, None)
+        for step in range(3):
+            checkpoints.save(step, {"model": {"w": w * step, "tied": w}, "step": step})
+            state = checkpoints.restore()
+            expected = codec.restore(path)
+            assert state is not None
+            assert state["step"] == expected["step"] == step
+            assert torch.equal(state["model"]["w"], expected["model"]["w"])
+            state["model"]["w"].zero_()
+    with codec.Checkpointer(path, resume=True, asynchronous=asynchronous) as checkpoints:
+        state = checkpoints.restore()
+        assert state is not None
+        assert checkpoints.step == state["step"] == 2
+        assert torch.equal(state["model"]["w"], codec.restore(path)["model"]["w"])
+
+
+# Merged chains and bases by a policy
+
+
+def test_resume_of_a_merged_record_that_goes_wrong(
+    tmp_path: Path,
+    sparse_states: Callable[..., list[Arrays]],
+    forge: Callable[[Any, Arrays], bytes],
+    parts_of: Callable[[bytes], Any],
+) -> None:
+    """Some of its steps restore, but no delta can follow one of them: it is set aside whole."""
+    path, states = tmp_path / "run.lcc", sparse_states(8)
+    for step, state in enumerate(states):
+        state["v"] = state["v"].copy()
+        state["v"][0] = np.nan if step == 5 else step  # a layer of its own
+    with codec.Checkpointer(path) as checkpoints:
+        for step, state in enumerate(states[:7]):
+            checkpoints.save(step, state)
+    codec.merge(path, 3)
+    wrong = path / "00000004-00000006.merged.safetensors"
+    metadata, arrays = parts_of(wrong.read_bytes())
+    assert len(metadata["layers"]) == 3
+    wrong.write_bytes(forge(metadata, arrays | {"t/2/n": np.array(77)}))
+    with pytest.warns(codec.SkippedRecordWarning, match="restored step 5 instead of 6"):
+        assert codec.restore(path)["n"] == 5
+    with pytest.warns(codec.SkippedRecordWarning, match="goes on from step 3; 1 records after it"):
+        checkpoints = codec.Checkpointer(path, resume=True)
+    with checkpoints:
+        assert checkpoints.step == 3
+        assert checkpoints.save(7, states[7]).kind == "delta"
+    assert codec.verify(path).ok
+    assert codec.verify(path).steps == (0, 1, 2, 3, 7)
+    assert codec.restore(path)["n"] == 7
+
+
+def kinds(path: Path) -> str:
+    """The first letter of every record's kind."""
+    return "".join(entry.kind[0] for entry in codec.Chain(path).entries)
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_base_every(
+    tmp_path: Path, sparse_states: Callable[..., list[Arrays]], resume: bool
+) -> None:
+    """So many deltas, then a base of the state itself; counted across a resume too."""
+    path, states = tmp_path / "run.lcc", sparse_states(9)
+    checkpoints = codec.Checkpointer(path, base_every=3)
+    for step, state in enumerate(states):
+        assert checkpoints.save(step, state).kind == ("delta" if step % 4 else "base")
+        if resume:
+            checkpoints.close()
+            checkpoints = codec.Checkpointer(path, base_every=3, resume=True)
+    checkpoints.close()
+    assert kinds(path) == "bdddbdddb"
+    for step in (4, 8):
+        back = codec.restore(path, step)
+        assert all(back[k].tobytes() == a.tobytes() for k, a in states[step].items())
+    chain = codec.Chain(path)
+    assert [p.step for p in chain.replay()] == [8]
+    bases = [chain.read(e) for e in chain.entries if e.kind == "base"]
+    assert [(b.replaces, b.identity == b.digest) for b in bases] == [(None, True)] * 3
+    assert bases[1].parent == chain.read(chain.entries[3]).digest
+    assert codec.verify(path).ok
+
+
+def test_base_every_is_counted_anew_with_other_tensors(tmp_path: Path) -> None:
+    path = tmp_path / "run.lcc"
+    with codec.Checkpointer(path, base_every=3) as checkpoints:
+        for step in range(9):
+            checkpoints.save(step, {"w": np.zeros(8 + (step > 1), np.float32)})
+    assert kinds(path) == "bd" + "bddd" + "bdd"
+
+
+def test_one_record_may_hold_many_deltas(
+    tmp_path: Path, sparse_states: Callable[..., list[Arrays]]
+) -> None:
+    """Merged records are counted as one each: a base is for what makes a restore slow."""
+    path, states = tmp_path / "run.lcc", sparse_states(9)
+    with codec.Checkpointer(path, base_every=4) as checkpoints:
+        for step, state in enumerate(states[:5]):
+            checkpoints.save(step, state)
+    codec.merge(path, 4)
+    with codec.Checkpointer(path, base_every=4, resume=True) as checkpoints:
+        for step, state in enumerate(states[5:], 5):
+            checkpoints.save(step, state)
+    assert kinds(path) == "bm" + "dddb"
+
+
+def test_no_bases_of_their_own(tmp_path: Path, sparse_states: Callable[..., list[Arrays]]) -> None:
+    with codec.Checkpointer(tmp_path / "run.lcc", base_every=None) as checkpoints:
+        for step in range(70):
+            checkpoints.save(step, {"w": np.full(16, step * 1.1**step, np.float32)})
+    assert kinds(tmp_path / "run.lcc") == "b" + 69 * "d"
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_deltas_that_outgrow_their_base(tmp_path: Path, resume: bool) -> None:
+    """4 times its bytes, and 32 at least: what comes first is not enough."""
+    path = tmp_path / "run.lcc"
+    rng = np.random.default_rng(0)
+    checkpoints = codec.Checkpointer(path, bits=8)
+    sizes: list[int] = []
+    for step in range(80):  # large deltas first, then ones of a few bytes
+        n = 600 if step < 40 else 50_000
+        moved = rng.normal(size=n) * (np.arange(n) % 50 == 0 if step >= 40 else 1)
+        saved = checkpoints.save(step, {"w": moved.astype(np.float32)})
+        sizes = [saved.nbytes] if saved.kind == "base" else [*sizes, saved.nbytes]
+        if saved.kind == "delta":  # it was not time yet
+            assert len(sizes) - 2 < 32 or sum(sizes[1:-1]) <= 4 * sizes[0]
+        if resume and step % 10 == 5:
+            checkpoints.close()
+            checkpoints = codec.Checkpointer(path, bits=8, resume=True)
+    checkpoints.close()
+    found = kinds(path)
+    assert found[:40].count("b") == 2
+    assert found.index("b", 1) == 33  # as soon as there are 32: they were outgrown long before
+    assert found[40:] == "b" + 39 * "d"  # small ones go on
+
+
+@pytest.mark.usefixtures("forks")
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_keep_bases(
+    tmp_path: Path, sparse_states: Callable[..., list[Arrays]], asynchronous: bool
+) -> None:
+    """What lies before the two newest is gone as soon as there is a third."""
+    path, states = tmp_path / "run.lcc", sparse_states(12)
+    seen = []
+    options: dict[str, Any] = {"base_every": 2, "keep_bases": 2, "asynchronous": asynchronous}
+    with codec.Checkpointer(path, **options) as checkpoints:
+        for step, state in enumerate(states):
+            saved = checkpoints.save(step, state)
+            assert saved.kind == ("delta" if step % 3 else "base")
+            seen.append(kinds(path))
+    assert seen == ["b", "bd", "bdd", "bddb", "bddbd", "bddbdd"] + ["bddb", "bddbd", "bddbdd"] * 2
+    report = codec.verify(path)
+    assert (report.problems, report.steps) == ((), (6, 7, 8, 9, 10, 11))
+    damaged = path / "00000009.base.safetensors"
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    with pytest.warns(codec.SkippedRecordWarning, match="restored step 8 instead of 11"):
+        assert codec.restore(path)["n"] == 8
+    with codec.Checkpointer(tmp_path / "all", base_every=2) as checkpoints:
+        for step, state in enumerate(states):
+            checkpoints.save(step, state)
+    assert kinds(tmp_path / "all") == "bdd" * 4
+
+
+def test_history_that_cannot_be_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The save stands; what could not be removed goes with the next base."""
+    path, unlink = tmp_path / "run.lcc", os.unlink
+
+    def refuse(path: Any, *args: Any, **kwargs: Any) -> None:
+        if str(path).endswith(".safetensors"):
+            raise PermissionError(13, "Permission denied")
+        unlink(path, *args, **kwargs)
+
+    with codec.Checkpointer(path, base_every=1, keep_bases=2) as checkpoints:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "unlink", refuse)
+            for step in range(5):
+                checkpoints.save(step, {"w": np.full(8, step, np.float32)})
+            assert kinds(path) == "bdbdb"
+            assert "history stays: " in caplog.text
+        checkpoints.save(5, {"w": np.zeros(8, np.float32)})
+        checkpoints.save(6, {"w": np.zeros(8, np.float32)})
+    assert kinds(path) == "bdb"
+    assert codec.verify(path).steps == (4, 5, 6)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"base_every": 0}, "base_every is an integer from 1 on, or None; got 0"),
+        ({"base_every": True}, "base_every is an integer from 1 on, or None; got True"),
+        ({"base_every": 2.0}, "base_every is an integer from 1 on, or None; got 2.0"),
+        ({"keep_bases": 1}, "keep_bases is an integer from 2 on, or None; got 1"),
+        ({"keep_bases": "2"}, "keep_bases is an integer from 2 on, or None; got '2'"),
+    ],
+)
+def test_settings_of_history(tmp_path: Path, setting: dict[str, Any], message: str) -> None:
+    with pytest.raises(codec.SettingsError, match=f"^{message}$"):
+        codec.Checkpointer(tmp_path / "run.lcc", **setting)
+    assert not (tmp_path / "run.lcc").exists()
+
+
+@pytest.mark.usefixtures("forks")
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_every_stage_is_timed(tmp_path: Path, asynchronous: bool) -> None:
+    with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=asynchronous) as checkpoints:
+        for step in range(3):
+            before = time.perf_counter()
+            saved = checkpoints.save(step, {"w": np.arange(5000, dtype=np.float32) * step})
+            assert tuple(saved.stages) == ("encode", "check", "write", "advance")
+            assert sum(saved.stages.values()) == pytest.approx(saved.seconds)
+            assert min(saved.stages.values()) > 0
+            assert 0 < saved.commit < saved.stages["write"]
+            # Whichever process it was, by the clock of this one.
+            assert before < saved.began < saved.began + saved.seconds < time.perf_counter()

@@ -1,0 +1,661 @@
+"""The tracker: what it keeps is what a decoder rebuilds, to the last bit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import codec
+from codec.scheme import huffman
+from codec.scheme import stream as coding
+from codec.scheme.stream import digest
+from codec.scheme.track import alphabets, apply_with_digests, check_same_layout, digest_sums, look
+
+Arrays = dict[str, np.ndarray]
+all_bits = st.sampled_from([None, 1, 2, 3, 4, 5, 6, 7, 8])
+scopes = st.sampled_from(["model", "tensor"])
+coders = st.sampled_from(["runlength", "huffman"])
+
+
+def same(a: Arrays, b: Arrays) -> bool:
+    """Equal names, dtypes, shapes and bits."""
+    return list(a) == list(b) and all(
+        a[k].dtype == b[k].dtype and a[k].shape == b[k].shape and a[k].tobytes() == b[k].tobytes()
+        for k in a
+    )
+
+
+def copied(state: Arrays) -> Arrays:
+    return {k: a.copy() for k, a in state.items()}
+
+
+@given(all_bits, scopes, coders, st.integers(0, 1000))
+def test_track_is_what_a_decoder_rebuilds(
+    random_states: Callable[..., list[Arrays]], bits: int | None, scope: str, coder: str, seed: int
+) -> None:
+    first, *others = random_states(4, seed)
+    tracker = codec.Tracker(first, bits, scope, coder)
+    rebuilt = copied(tracker.state)
+    for state in others:
+        before = copied(tracker.state)
+        step = tracker.step(state)
+        for group in step.groups:  # by the definition, not by apply
+            restored = codec.dequantize(codec.decode(group.encoded)).reshape(-1)
+            at = 0
+            for t in group.tensors:
+                delta = restored[at : at + t.size].reshape(t.shape)
+                expected = np.where(delta == 0, before[t.name], before[t.name] + delta)
+                assert tracker.state[t.name].tobytes() == expected.tobytes()
+                at += t.size
+            assert at == restored.size
+        codec.apply(step, rebuilt)
+        assert same(rebuilt, tracker.state)
+        assert len(step.groups) == (1 if scope == "model" else 3)
+        kinds = {"w": "lossy", "h": "lossy", "b": "lossy"}
+        exact = ("d", "tiny", "empty", "step", "mask", "ids", "z")
+        changed = [k for k in exact if before[k].tobytes() != state[k].tobytes()]
+        kinds |= dict.fromkeys(changed, "exact")
+        assert step.tensors == kinds
+        for name in exact:
+            assert tracker.state[name].tobytes() == state[name].tobytes()
+        assert step.nbytes == sum(g.encoded.nbytes for g in step.groups) + sum(
+            state[k].nbytes for k, kind in kinds.items() if kind == "exact"
+        )
+
+
+# Against the scheme written out in numpy: the whole delta, every bucket, then promotion.
+
+
+class Slow:
+    """One alphabet of a step: levels, codes of all its elements, and how often each occurs."""
+
+    def __init__(self, deltas: list[np.ndarray], bits: int | None) -> None:
+        delta = np.concatenate([d.reshape(-1) for d in deltas])
+        words = delta.view(np.uint32)
+        bins = (words >> 23).astype(int)
+        magnitude = np.abs(delta).astype(np.float64)
+        rows = []
+        for b in np.unique(bins[delta != 0]).tolist():
+            members = magnitude[(bins == b) & (delta != 0)]
+            middle = (members.min() + members.max()) / 2
+            rows.append((-(b & 255), -middle, b >> 8, b, members.size))
+        kept = sorted(rows)[: None if bits is None else 2**bits - 1]
+        self.levels = np.array([0.0] + [m if sign else -m for _, m, sign, _, _ in kept], np.float32)
+        level_of = np.zeros(512, int)
+        level_of[[row[3] for row in kept]] = np.arange(1, len(kept) + 1)
+        self.codes = np.where(delta != 0, level_of[bins], 0)
+        self.counts = [row[4] for row in kept]
+
+
+def slow_step(
+    track: Arrays, state: Arrays, bits: int | None, scope: str
+) -> tuple[Arrays, list[Slow], tuple[str, ...]]:
+    """The next track, its alphabets, and the names of what is not finite."""
+    lossy = [k for k, a in state.items() if a.dtype == np.float32 and a.size >= 8]
+    with np.errstate(all="ignore"):
+        deltas = {k: state[k] - track[k] for k in lossy}
+    bad = tuple(k for k in lossy if not np.isfinite(deltas[k]).all())
+    good = [k for k in lossy if k not in bad]
+    new = {k: state[k] if k not in good else track[k] for k in state}
+    alphabets = []
+    for names in [[k] for k in good] if scope == "tensor" else [good] if good else []:
+        slow = Slow([deltas[k] for k in names], bits)
+        at = 0
+        for k in names:
+            codes = slow.codes[at : at + track[k].size].reshape(track[k].shape)
+            with np.errstate(over="ignore"):
+                new[k] = np.where(codes > 0, track[k] + slow.levels[codes], track[k])
+            at += track[k].size
+        alphabets.append(slow)
+    return new, alphabets, bad
+
+
+def check_step(step: codec.Step, slow: list[Slow], bad: tuple[str, ...]) -> None:
+    assert step.non_finite == bad
+    assert len(step.groups) == len(slow)
+    for group, expected in zip(step.groups, slow):
+        q = codec.decode(group.encoded)
+        assert q.levels.tobytes() == expected.levels.tobytes()
+        assert q.codes.reshape(-1).tolist() == expected.codes.tolist()
+        assert group.n == expected.codes.size
+        assert group.buckets is not None
+        assert group.buckets.representative.tobytes() == expected.levels[1:].tobytes()
+        assert group.buckets.count.tolist() == expected.counts
+        assert group.buckets.level.tolist() == list(range(1, len(expected.counts) + 1))
+
+
+def same_bytes(a: codec.Step, b: codec.Step) -> None:
+    assert a.nbytes == b.nbytes
+    assert a.sums == b.sums
+    assert same(a.exact, b.exact)
+    assert a.non_finite == b.non_finite
+    assert list(a.tables) == list(b.tables)
+    for one, other in zip(a.groups, b.groups, strict=True):
+        e, f = one.encoded, other.encoded
+        assert e.payload.tobytes() == f.payload.tobytes()
+        assert e.streams.tobytes() == f.streams.tobytes()
+        assert e.levels.tobytes() == f.levels.tobytes()
+        assert (e.stream_elements, e.cached, e.saved_bits) == (
+            f.stream_elements,
+            f.cached,
+            f.saved_bits,
+        )
+        assert (e.shape, e.bits, e.coder) == (f.shape, f.bits, f.coder)
+        assert e.code_lengths.tolist() == f.code_lengths.tolist()
+
+
+def follow(
+    states: list[Arrays], bits: int | None, scope: str, coder: str
+) -> tuple[list[codec.Step], Arrays]:
+    """All ways through these states, side by side and beside the slow one."""
+    stepping, careful = (codec.Tracker(states[0], bits, scope, coder) for _ in range(2))
+    applied, digested, slow_track = (copied(stepping.state) for _ in range(3))
+    into: Arrays = {k: np.full_like(a, 7) for k, a in applied.items()}
+    sums = digest_sums(stepping.layout, applied)
+    steps = []
+    for state in states[1:]:
+        before = copied(careful.state)
+        prepared = careful.prepare(state)
+        assert same(careful.state, before)
+        assert careful.sums == digest_sums(careful.layout, before)
+        step = stepping.step(state)
+        same_bytes(step, prepared)
+        slow_track, slow, bad = slow_step(slow_track, state, bits, scope)
+        check_step(step, slow, bad)
+        for group, expected in zip(step.groups, slow):
+            if coder == "huffman" and group.encoded.table and not group.encoded.cached:
+                counts = np.bincount(expected.codes, minlength=expected.levels.size)
+                best = huffman.code_lengths(counts)
+                assert group.encoded.payload_bits == huffman.n_bits(counts, best)
+        careful.commit(prepared)
+        assert look(step, applied, sums) == step.sums
+        assert same(applied, before)
+        codec.apply(step, applied, into)
+        assert same(applied, before)
+        codec.apply(step, applied)
+        sums = apply_with_digests(step, digested, sums)
+        for track in (stepping.state, careful.state, applied, into, digested):
+            assert same(track, slow_track)
+        expected_sums = digest_sums(stepping.layout, slow_track)
+        assert sums == step.sums == stepping.sums == careful.sums == expected_sums
+        steps.append(step)
+    return steps, slow_track
+
+
+SIZES = [8, 9, 63, 64, 65, 3, 255, 257, 1000, 11, 2**16 - 1000, 8, 2**16 + 1, 12, 2000]
+
+
+def walk(kind: str, n_steps: int = 4, sizes: list[int] = SIZES) -> list[Arrays]:
+    """States of many tensors, whose borders lie between those of blocks and units."""
+    rng = np.random.default_rng(len(kind))
+    state: Arrays = {f"t{i}": rng.normal(size=n).astype(np.float32) for i, n in enumerate(sizes)}
+    state["n"] = np.array(0)
+    states = [state]
+    for i in range(n_steps):
+        new: Arrays = {"n": np.array(i)}
+        for name, old in list(states[-1].items()):
+            if name == "n":
+                continue
+            delta = rng.normal(size=old.shape) * 0.01
+            if kind == "sparse":
+                delta *= rng.random(old.shape) < 10.0 ** -(i + 1)
+            elif kind == "still":  # many tensors do not move at all
+                delta *= rng.random() < 0.3
+            elif kind == "wide":
+                delta = np.ldexp(delta, rng.integers(-160, 120, old.shape))
+            elif kind == "zeros":
+                old = np.where(rng.random(old.shape) < 0.5, -0.0, 0.0)
+                delta *= rng.random(old.shape) < 0.1
+            new[name] = (old + delta).astype(np.float32)
+            if kind == "zeros":
+                new[name][rng.random(old.shape) < 0.3] = -0.0
+            elif kind == "subnormal":
+                words = rng.integers(0, 1 << 24, old.shape) | rng.integers(0, 2, old.shape) << 31
+                new[name] = words.astype(np.uint32).view(np.float32)
+        states.append({k: new[k] for k in state})
+    return states
+
+
+@pytest.mark.parametrize("coder", ["runlength", "huffman"])
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+@pytest.mark.parametrize("bits", [None, 1, 2, 3, 4, 5, 6, 7, 8])
+def test_every_setting_against_slow_steps(bits: int | None, scope: str, coder: str) -> None:
+    follow(walk("normal", 2), bits, scope, coder)
+
+
+@pytest.mark.parametrize("kind", ["sparse", "still", "wide", "zeros", "subnormal"])
+@pytest.mark.parametrize(("bits", "scope"), [(None, "model"), (2, "tensor"), (8, "model")])
+def test_every_kind_of_walk_against_slow_steps(kind: str, bits: int | None, scope: str) -> None:
+    steps, _ = follow(walk(kind), bits, scope, "runlength")
+    if kind == "wide" and bits is None:
+        assert steps[0].groups[0].encoded.levels.size > 257
+    if kind == "still" and scope == "tensor":  # alphabets of one symbol among the others
+        assert {g.encoded.table is None for step in steps for g in step.groups} == {True, False}
+
+
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+def test_nothing_or_everything_moves(scope: str) -> None:
+    """Alphabets of one symbol need no bits; the track of one that stays keeps every bit."""
+    first = {"a": np.full(9, -0.0, np.float32), "b": np.linspace(-1, 1, 70_000, dtype=np.float32)}
+    second = {"a": np.zeros(9, np.float32), "b": first["b"].copy()}  # equal, but for signs of 0
+    third = {k: a + np.float32(0.5) for k, a in second.items()}
+    third["b"] = second["b"] + np.linspace(0.25, 0.49, 70_000, dtype=np.float32)
+    steps, _ = follow([first, second, third, third], 2, scope, "runlength")
+    assert all(g.encoded.table is None for g in steps[0].groups)
+    if scope == "tensor":
+        assert [g.encoded.table for g in steps[1].groups] == [None, None]
+
+
+def test_128_exponents_of_both_signs() -> None:
+    """256 levels and zero: no longer a byte's worth of codes, though 7 bits tell them apart."""
+    for low in (1, 77, 127):
+        words = np.arange(low, low + 128, dtype=np.uint32) << 23 | 9
+        u = np.concatenate((words, words | 0x80000000, [0])).astype(np.uint32).view(np.float32)
+        for coder in ("runlength", "huffman"):
+            states = [{"w": np.zeros_like(u)}, {"w": u}, {"w": -u}]
+            steps, _ = follow(states, None, "model", coder)
+            assert steps[0].groups[0].encoded.levels.size == 257
+            follow(states, 8, "model", coder)
+
+
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+def test_non_finite_ones_among_others_against_slow_steps(scope: str) -> None:
+    states = walk("normal")
+    states[1]["t7"][3] = np.nan
+    states[2]["t10"][-1] = np.inf
+    states[2]["t0"][0] = -np.inf
+    states[2]["t12"][5] = 3e38
+    states[3]["t12"][5] = -3e38  # finite, but the difference is not
+    states[4]["t13"][:] = np.nan
+    steps, _ = follow(states, 3, scope, "runlength")
+    assert [step.non_finite for step in steps] == [
+        ("t7",),
+        ("t0", "t7", "t10"),
+        ("t0", "t10", "t12"),
+        ("t13",),
+    ]
+
+
+def test_overflow_of_the_track_heals() -> None:
+    """A representative may carry an element beyond float32's range, here in every element."""
+    u = np.full(9, 3.4e38, np.float32)
+    first = (u.astype(np.float64) - np.linspace(1.07e37, 2.0e37, 9)).astype(np.float32)
+    steps, track = follow([{"w": first}, {"w": u}, {"w": u}], 2, "model", "runlength")
+    e = steps[0].groups[0].encoded
+    assert (e.table, e.levels.size) == (None, 2)
+    assert steps[1].non_finite == ("w",)
+    assert track["w"].tobytes() == u.tobytes()
+
+
+def test_arrays_of_any_layout_and_dtype() -> None:
+    """What is saved need not be contiguous, native or float32; nor be writable."""
+    rng = np.random.default_rng(0)
+    plain = {k: rng.normal(size=(30, 40)).astype(np.float32) for k in "abcdef"}
+    plain["f"] = plain["f"].astype(np.float16).astype(np.float32)
+    states: list[dict[str, Any]] = []
+    for _ in range(3):
+        wide = np.repeat(plain["c"], 2, axis=1)
+        locked = plain["e"].copy()
+        locked.flags.writeable = False
+        odd = np.frombuffer(b"x" + plain["d"].tobytes(), np.float32, offset=1)
+        states.append(
+            {
+                "a": np.asfortranarray(plain["a"]),
+                "b": plain["b"].astype(">f4"),
+                "c": wide[:, ::2],
+                "d": odd.reshape(30, 40),
+                "e": locked,
+                "f": plain["f"].astype(np.float16),
+            }
+        )
+        plain = {k: a + rng.normal(size=a.shape).astype(np.float32) / 8 for k, a in plain.items()}
+        plain["f"] = plain["f"].astype(np.float16).astype(np.float32)
+    native = [
+        {k: np.ascontiguousarray(a, np.float32) for k, a in state.items()} for state in states
+    ]
+    for scope in ("model", "tensor"):
+        odd, plain_ = (codec.Tracker(one[0], 3, scope) for one in (states, native))
+        for state, other in zip(states[1:], native[1:]):
+            same_bytes(odd.step(state), plain_.step(other))
+        assert same(odd.state, plain_.state)
+        follow(native, 3, scope, "huffman")
+
+
+def test_half_precision_of_torch_against_slow_steps() -> None:
+    for dtype in (torch.float16, torch.bfloat16):
+        torch.manual_seed(0)
+        states = [{"w": torch.randn(70, 50).to(dtype), "v": torch.randn(9)} for _ in range(3)]
+        tracker = codec.Tracker(states[0], 3)
+        slow = copied(tracker.state)
+        for state in states[1:]:
+            step = tracker.step(state)
+            as_numpy = {k: t.to(torch.float32).numpy() for k, t in state.items()}
+            slow, alphabets, bad = slow_step(slow, as_numpy, 3, "model")
+            check_step(step, alphabets, bad)
+            assert same(tracker.state, slow)
+            assert step.sums == {k: digest(a) for k, a in slow.items()}
+
+
+def test_many_tiny_tensors() -> None:
+    """Several in every block of 256 elements, and alphabets of 8 elements."""
+    follow(
+        walk("normal", 2, [8 + i % 5 for i in range(60)] + [70_000] + [9] * 40),
+        3,
+        "model",
+        "runlength",
+    )
+    follow(walk("normal", 2, [8 + i % 5 for i in range(40)]), 3, "tensor", "runlength")
+
+
+def test_delta_is_taken_to_the_track(paper: np.ndarray) -> None:
+    """What one step drops, the next sees again: five dropped values arrive with the second."""
+    tracker = codec.Tracker({"w": np.zeros(10, np.float32)}, bits=2)
+    tracker.step({"w": paper})
+    shown = [round(float(v), 2) for v in tracker.state["w"]]
+    assert shown == [0.79, -0.48, 0, 0, 0, 0.44, 0, 0.44, 0.79, 0]
+    step = tracker.step({"w": paper})
+    assert codec.decode(step.groups[0].encoded).codes[[2, 3, 4, 6, 9]].any()
+    for _ in range(40):
+        tracker.step({"w": paper})
+    np.testing.assert_allclose(tracker.state["w"], paper, rtol=1e-5)
+
+
+def test_prepare_leaves_the_track_alone(random_states: Callable[..., list[Arrays]]) -> None:
+    first, second = random_states(2)
+    tracker = codec.Tracker(first, 2)
+    before = copied(tracker.state)
+    tracker.prepare(second)
+    assert same(before, tracker.state)
+
+
+def test_the_track_is_a_copy() -> None:
+    w = np.zeros(8, np.float32)
+    n = np.array(1)
+    tracker = codec.Tracker({"w": w, "n": n})
+    assert tracker.step({"w": w, "n": n}).exact == {}  # nothing has changed
+    n += 1
+    step = tracker.step({"w": w, "n": n})
+    w += 1
+    n += 1
+    assert tracker.state["w"].tolist() == [0] * 8
+    assert tracker.state["n"] == step.exact["n"] == 2
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+def test_non_finite_is_exact_and_heals(scope: str, value: float) -> None:
+    good = np.linspace(0, 1, 16, dtype=np.float32)
+    bad = good.copy()
+    bad[3] = value
+    tracker = codec.Tracker({"a": good, "b": good}, bits=3, scope=scope)
+    step = tracker.step({"a": bad, "b": good * 2})
+    assert step.non_finite == ("a",)
+    assert step.tensors == {"a": "exact", "b": "lossy"}
+    assert tracker.state["a"].tobytes() == bad.tobytes()
+    step = tracker.step({"a": good, "b": good * 2})  # the distance to the track is not finite yet
+    assert step.non_finite == ("a",)
+    assert tracker.state["a"].tobytes() == good.tobytes()
+    step = tracker.step({"a": good + 1, "b": good * 2})
+    assert step.non_finite == ()
+    assert step.tensors["a"] == "lossy"
+
+
+def test_distance_beyond_float32_is_exact() -> None:
+    """Both ends are finite, their difference is not."""
+    tracker = codec.Tracker({"w": np.full(8, -3e38, np.float32)})
+    top = np.full(8, 3e38, np.float32)
+    assert tracker.step({"w": top}).non_finite == ("w",)
+    assert tracker.state["w"].tobytes() == top.tobytes()
+
+
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+def test_all_tensors_non_finite(scope: str) -> None:
+    tracker = codec.Tracker({"a": np.zeros(8, np.float32)}, scope=scope)
+    step = tracker.step({"a": np.full(8, np.nan, np.float32)})
+    assert (step.groups, step.non_finite) == ((), ("a",))
+
+
+def test_minus_zero_is_kept() -> None:
+    """Code 0 leaves an element alone; adding 0.0 would lose the sign."""
+    state = np.full(9, -0.0, np.float32)
+    tracker = codec.Tracker({"w": state}, bits=1)
+    changed = state.copy()
+    changed[0] = 1
+    tracker.step({"w": changed})
+    assert tracker.state["w"].tobytes() == changed.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({}, "tensor 'a' of the track is missing from the state"),
+        ({"a": np.zeros(8, np.float32)}, "tensor 'b' of the track is missing"),
+        (dict.fromkeys("cbad", np.zeros(8, np.float32)), "tensor 'c' is not part of the track"),
+        (
+            {"a": np.zeros(9, np.float32), "b": np.zeros(8, np.float32)},
+            r"tensor 'a' is F32 \(9,\) from numpy, lossy, but the track has F32 \(8,\) from",
+        ),
+        (
+            {"a": np.zeros(8, np.float32), "b": np.zeros(8)},
+            r"tensor 'b' is F64 \(8,\) from numpy, exact, but the track has F32 \(8,\) from",
+        ),
+        (dict.fromkeys("ba", np.zeros(8, np.float32)), "in another order or structure"),
+        (
+            dict.fromkeys("ab", torch.zeros(8)),
+            r"F32 \(8,\) from torch, lossy, but the track has F32 \(8,\) from numpy",
+        ),
+    ],
+)
+def test_another_layout(state: dict[str, Any], message: str) -> None:
+    tracker = codec.Tracker(dict.fromkeys("ab", np.zeros(8, np.float32)))
+    with pytest.raises(codec.StateMismatchError, match=message):
+        tracker.step(state)
+    check_same_layout(tracker.layout, tracker.layout)
+
+
+def test_apply_refuses_a_state_before_it_changes_it() -> None:
+    first = {"a": np.zeros(8, np.float32), "n": np.array([1])}
+    step = codec.Tracker(first).prepare({"a": np.ones(8, np.float32), "n": np.array([2])})
+    locked = np.zeros(8, np.float32)
+    locked.flags.writeable = False
+    hostile: list[Any] = [
+        {"a": np.zeros(8, np.float32)},
+        {"n": np.array([1])},
+        {"a": np.zeros(8, np.float32), "n": np.array([1, 1])},
+        {"a": np.zeros(8, np.float32), "n": np.array([1.0])},
+        {"a": np.zeros(9, np.float32), "n": np.array([1])},
+        {"a": np.zeros(8), "n": np.array([1])},
+        {"a": np.zeros(16, np.float32)[::2], "n": np.array([1])},
+        {"a": locked, "n": np.array([1])},
+    ]
+    for state in hostile:
+        before = copied(state)
+        with pytest.raises(codec.StateMismatchError, match=r"missing from the state|; expected"):
+            codec.apply(step, state)
+        assert same(before, state)
+
+
+def test_apply_into_other_arrays() -> None:
+    """Both sides are looked at before anything is written; the old track may be read-only."""
+    first = {"a": np.zeros(8, np.float32), "n": np.array([1])}
+    second = {"a": np.arange(8, dtype=np.float32), "n": np.array([2])}
+    step = codec.Tracker(first, None).prepare(second)
+    good = {"a": np.full(8, 7, np.float32), "n": np.array([9])}
+    locked = copied(first)
+    for array in locked.values():
+        array.flags.writeable = False
+    hostile: list[tuple[Any, Any]] = [
+        (first, {"a": good["a"]}),
+        ({"n": first["n"]}, good),
+        (first, {"a": np.zeros(9, np.float32), "n": good["n"]}),
+        (first, {"a": good["a"], "n": np.array([1.0])}),
+        ({"a": np.zeros(16, np.float32)[::2], "n": first["n"]}, good),
+        (first, locked),
+    ]
+    for state, out in hostile:
+        before = copied(state), copied(out)
+        with pytest.raises(codec.StateMismatchError, match=r"missing from the state|; expected"):
+            codec.apply(step, state, out)
+        assert same(before[0], state)
+        assert same(before[1], out)
+    codec.apply(step, locked, good)
+    assert same(good, second | {"a": codec.dequantize(codec.decode(step.groups[0].encoded))})
+    assert same(locked, first)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"bits": 0}, "bits must be"),
+        ({"scope": "layer"}, "scope must be one of model, tensor; got 'layer'"),
+        ({"scope": ["model"]}, "scope must be"),
+        ({"coder": "zip"}, "coder must be one of runlength, huffman; got 'zip'"),
+    ],
+)
+def test_settings(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(codec.SettingsError, match=message):
+        codec.Tracker({}, **settings)
+
+
+def test_scopes_differ() -> None:
+    """Whole-model buckets drop a tensor of small values; its own alphabet keeps it."""
+    zero = {"big": np.zeros(8, np.float32), "small": np.zeros(8, np.float32)}
+    moved = {
+        "big": np.array([8, -8, 4, -4] * 2, np.float32),
+        "small": np.full(8, 0.01, np.float32),
+    }
+    model, tensor = codec.Tracker(zero, 1, "model"), codec.Tracker(zero, 1, "tensor")
+    model.step(moved)
+    tensor.step(moved)
+    assert not model.state["small"].any()
+    assert tensor.state["small"].all()
+    layout = model.layout
+    assert [[t.name for t in a] for a in alphabets(layout, "model")] == [["big", "small"]]
+    assert [[t.name for t in a] for a in alphabets(layout, "tensor", ["big"])] == [["small"]]
+    assert list(alphabets(layout, "model", ["big", "small"])) == []
+
+
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+def test_states_without_lossy_or_any_tensors(scope: str) -> None:
+    exact = codec.Tracker({"n": np.array(1), "e": np.zeros(0, np.float32)}, scope=scope)
+    step = exact.step({"n": np.array(2), "e": np.zeros(0, np.float32)})
+    assert step.groups == ()
+    assert exact.state["n"] == 2
+    assert codec.Tracker({}, scope=scope).step({}).nbytes == 0
+
+
+def test_half_precision_is_tracked_in_float32() -> None:
+    for dtype in (torch.float16, torch.bfloat16):
+        tracker = codec.Tracker({"w": torch.zeros(64, dtype=dtype)}, bits=4)
+        target = torch.linspace(-1, 1, 64, dtype=dtype)
+        for _ in range(30):
+            step = tracker.step({"w": target})
+        assert step.tensors == {"w": "lossy"}
+        assert tracker.state["w"].dtype == np.float32
+        assert torch.equal(torch.from_numpy(tracker.state["w"]).to(dtype), target)
+
+
+def test_fp8_is_exact() -> None:
+    for dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
+        old, new = (torch.linspace(-s, s, 64).to(dtype) for s in (1, 2))
+        tracker = codec.Tracker({"w": old})
+        assert tracker.step({"w": new}).tensors == {"w": "exact"}
+        assert tracker.state["w"].tobytes() == new.view(torch.uint8).numpy().tobytes()
+
+
+def test_bits_of_numpy_are_python_integers() -> None:
+    """A record holds them as JSON, which knows no np.int64."""
+    tracker = codec.Tracker({}, np.int64(3))  # type: ignore[arg-type]
+    assert type(tracker.bits) is int
+    assert type(tracker.step({}).bits) is int
+
+
+def test_an_interrupted_step_is_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The track may be half-way then, and what is saved next could be restored by nobody."""
+    first, second = walk("normal", 1, [300, 9])
+    for name in ("step", "commit"):
+        tracker = codec.Tracker(first)
+        prepared = tracker.prepare(second)
+        with monkeypatch.context() as patch:
+            patch.setattr(coding.kernels, "write" if name == "step" else "read", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                tracker.step(second) if name == "step" else tracker.commit(prepared)
+        for use in (tracker.step, tracker.prepare):
+            with pytest.raises(codec.StateMismatchError, match="interrupted"):
+                use(second)
+    tracker = codec.Tracker(first)
+    with monkeypatch.context() as patch:
+        patch.setattr(coding.kernels, "write", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            tracker.prepare(second)
+    assert same(tracker.state, codec.Tracker(first).state)
+    tracker.step(second)  # nothing had moved
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (
+            "encoded",
+            "decoded again: not as meant, in 'a' and 1 more; encoded again: not the same, "
+            "in 'a'; the track: as it was",
+        ),
+        (
+            "track",
+            "decoded again: not as meant, in 'b'; encoded again: not the same, in 'b'; the "
+            "track: not as it was, in 'b'",
+        ),
+        (
+            "always",
+            "decoded again: StreamError: bits that end before 3000 elements are told; "
+            "encoded again: the same; the track: as it was",
+        ),
+    ],
+)
+def test_what_went_wrong_is_told(
+    fault: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A delta that fails its own check: what comes out the second time makes the difference."""
+    rng = np.random.default_rng(0)
+    first: Arrays = {name: rng.normal(size=1500).astype(np.float32) for name in "ab"}
+    second = {name: a + rng.normal(size=1500).astype(np.float32) for name, a in first.items()}
+    real, n_calls = codec.Tracker.prepare_arrays, 0
+
+    def prepare(tracker: codec.Tracker, *args: Any) -> codec.Step:
+        nonlocal n_calls
+        n_calls += 1
+        step = real(tracker, *args)
+        if n_calls == 1 and fault == "track":
+            tracker.state["b"][np.argmax(np.abs(second["b"] - first["b"]))] += 1
+        if n_calls > 1 or fault != "encoded":
+            return step
+        (group,) = step.groups
+        wrong = replace(group.encoded, levels=group.encoded.levels * np.float32(2))
+        return replace(step, groups=(replace(group, encoded=wrong),))
+
+    def fail(*_: object) -> None:
+        raise codec.StreamError("bits that end before 3000 elements are told")
+
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        checkpoints.save(0, first)
+        monkeypatch.setattr(codec.Tracker, "prepare_arrays", prepare)
+        if fault == "always":
+            monkeypatch.setattr(codec.record.record, "look", lambda _step, _state, sums: sums)
+            monkeypatch.setattr(codec.record.diagnosis, "look", fail)
+        with pytest.raises(codec.TrackDigestError, match=f"{re.escape(told)}$"):
+            checkpoints.save(1, second)
+        monkeypatch.undo()
+        assert checkpoints.save(1, second).kind == ("base" if fault == "track" else "delta")

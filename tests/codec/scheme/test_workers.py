@@ -1,0 +1,597 @@
+"""Threads: the same bytes from any number of them, their errors, forks, and the first use."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import codec
+from codec.scheme import workers
+from codec.scheme.workers import Scratch, pieces, spread
+
+ROOT = Path(codec.__file__).resolve().parents[2]
+F32 = np.float32
+Arrays = dict[str, np.ndarray]
+
+
+@pytest.fixture(autouse=True)
+def threads() -> Iterator[None]:
+    before = codec.threads()
+    yield
+    codec.set_threads(before)
+
+
+def run(arguments: list[str], *, root: Path = ROOT, **env: str) -> subprocess.CompletedProcess[str]:
+    """A fresh process of Python; its numba cache is the usual one, unless env says another."""
+    environment = os.environ | {"PYTHONPATH": str(root), **env}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    command = [sys.executable, *arguments]
+    return subprocess.run(
+        command, cwd=root, env=environment, capture_output=True, text=True, timeout=3000
+    )
+
+
+# The same bytes.
+
+
+def walk(n_steps: int, seed: int = 0) -> list[Arrays]:
+    """A tensor of many units, others of a few elements, and one between."""
+    rng = np.random.default_rng(seed)
+    sizes = {"a": 9, "w": 40 * 2**16 + 77, "b": 300, "v": 2**17 - 5}
+    states = [{k: rng.normal(size=n).astype(F32) for k, n in sizes.items()}]
+    for i in range(n_steps):
+        new = {}
+        for k, a in states[-1].items():
+            delta = rng.standard_normal(a.size, F32) * (
+                rng.random(a.size, F32) < [0.003, 0.4][i % 2]
+            )
+            delta[: a.size // 2] /= 4096  # thresholds differ from piece to piece
+            new[k] = a + delta
+        states.append(new)
+    return states
+
+
+def everything(tracker: codec.Tracker, states: list[Arrays]) -> list[bytes]:
+    """All bytes of all steps, and of the track in between."""
+    out = []
+    for state in states:
+        step = tracker.step(state)
+        for group in step.groups:
+            e = group.encoded
+            assert group.buckets is not None
+            parts = (e.payload, e.streams, e.levels, e.code_lengths, group.buckets.count)
+            out += [part.tobytes() for part in parts]
+            out.append(f"{e.cached} {e.saved_bits} {e.stream_elements}".encode())
+        out += [a.tobytes() for a in tracker.state.values()]
+        out.append(repr(step.sums).encode())
+        assert step.sums == codec.scheme.track.digest_sums(tracker.layout, tracker.state)
+    return out
+
+
+SETTINGS: list[dict[str, Any]] = [
+    {"bits": 2},
+    {"bits": 3, "scope": "tensor", "coder": "huffman"},
+    {"bits": None},
+    {"budget": 0.01},
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_same_bytes_from_any_number_of_threads(settings: dict[str, Any]) -> None:
+    first, *others = walk(2)
+    made = []
+    for n in (1, 2, 3, 8):
+        codec.set_threads(n)
+        tracker = codec.Tracker(first, **settings)
+        step = tracker.prepare(others[0])
+        rebuilt = {k: a.copy() for k, a in first.items()}
+        codec.apply(step, rebuilt)
+        made.append(everything(tracker, others))
+        assert b"".join(a.tobytes() for a in rebuilt.values()) in b"".join(made[-1])
+    assert made[1:] == made[:1] * 3
+
+
+def test_quantize_and_decode_in_any_number_of_threads() -> None:
+    delta = walk(1)[1]["w"]
+    made = []
+    for n in (1, 2, 3, 8):
+        codec.set_threads(n)
+        q = codec.quantize(delta, 4)
+        assert q.buckets is not None
+        for coder in ("runlength", "huffman"):
+            e = codec.encode(q, coder)
+            assert codec.decode(e).codes.tobytes() == q.codes.tobytes()
+            made.append((coder, e.payload.tobytes(), e.streams.tobytes(), q.buckets.count.tolist()))
+    assert made[2:] == made[:2] * 3
+
+
+def test_trackers_side_by_side() -> None:
+    """Each thread has its own tracker; they share the pool and its memory."""
+    walks = [walk(2, seed) for seed in range(3)]
+    jobs = [(states, s) for states in walks for s in (SETTINGS[0], SETTINGS[3])]
+    codec.set_threads(1)
+    expected = [everything(codec.Tracker(s[0], **kw), s[1:]) for s, kw in jobs]
+    codec.set_threads(3)
+    found: dict[int, list[bytes]] = {}
+    start = threading.Barrier(len(jobs))
+
+    def work(i: int) -> None:
+        states, settings = jobs[i]
+        start.wait()
+        found[i] = everything(codec.Tracker(states[0], **settings), states[1:])
+
+    crew = [threading.Thread(target=work, args=(i,)) for i in range(len(jobs))]
+    for thread in crew:
+        thread.start()
+    for thread in crew:
+        thread.join()
+    assert [found.get(i) for i in range(len(jobs))] == expected
+
+
+# Pieces and their errors.
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 63, 64, 1000])
+@pytest.mark.parametrize(
+    "kind", [{}, {"least": 4}, {"step": 3}, {"most": 2}, {"least": 4, "most": 2}]
+)
+def test_pieces(n: int, kind: dict[str, int]) -> None:
+    for n_threads in (1, 3):
+        codec.set_threads(n_threads)
+        cut = pieces(n, **kind)
+        assert [i for begin, end in cut for i in range(begin, end)] == list(range(n))
+        sizes = [end - begin for begin, end in cut]
+        assert len(set(sizes[:-1])) <= 1
+        assert all(size >= kind.get("least", 1) for size in sizes[:-1])
+        if "step" in kind:
+            assert set(sizes[:-1]) <= {3}
+        elif "most" in kind:
+            assert max(sizes, default=0) <= max(kind["most"], kind.get("least", 1))
+        else:
+            assert len(cut) <= workers.PIECES * n_threads
+
+
+def numbers_seen(n: int) -> list[int]:
+    seen: list[int] = []
+    spread(lambda i, _: seen.append(i), n)
+    return seen
+
+
+def test_all_work_is_done_once() -> None:
+    codec.set_threads(4)
+    for n in (0, 1, 2, 3, 100):
+        assert sorted(numbers_seen(n)) == list(range(n))
+
+
+def test_a_piece_that_was_taken_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread may lose the interpreter between taking a number and comparing it. The caller finds
+    none left meanwhile; it must not make it look as if there were nothing to do."""
+    codec.set_threads(2)
+    here = threading.get_ident()
+    begun, taken, none_left = (threading.Event() for _ in range(3))
+    done = []
+
+    class Count:
+        def __init__(self) -> None:
+            self._numbers = itertools.count()
+
+        def __next__(self) -> int:
+            if threading.get_ident() == here:
+                number = next(self._numbers)
+                if number == 2:
+                    none_left.set()
+                return number
+            begun.wait(300)
+            number = next(self._numbers)
+            taken.set()
+            none_left.wait(300)
+            time.sleep(0.05)  # and whatever the caller does then
+            return number
+
+    def work(i: int, _scratch: Scratch) -> None:
+        if threading.get_ident() == here:
+            begun.set()
+            taken.wait(300)  # so that the last one is for the other thread
+        done.append(i)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(workers, "itertools", SimpleNamespace(count=Count))
+        spread(work, 2)
+    assert done == [0, 1]
+
+
+def test_a_piece_that_is_not_done_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Should it ever happen again: in what is read to check a delta, the delta is not written, and
+    the error says what went wrong; in what moves the track, the next record is a base."""
+    codec.set_threads(2)
+    states = walk(3)
+    of_read = 0
+    lost = 1  # of the calls that decode a delta: one to check it, one to move the track
+
+    def losing(work: Callable[[int, Scratch], None], n: int) -> None:
+        nonlocal of_read
+        if sys._getframe(1).f_code.co_name == "_read":
+            assert n > 1
+            of_read += 1
+            n -= of_read == lost
+        spread(work, n)
+
+    monkeypatch.setattr(workers, "spread", losing)
+    with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
+        checkpoints.save(0, states[0])
+        with pytest.raises(codec.TrackDigestError) as caught:
+            checkpoints.save(1, states[1])
+        assert of_read == 2  # once more, to tell
+        assert re.search(
+            "another 'w'( and [12] more)?; decoded again: as meant; encoded again: the same; "
+            "the track: as it was$",
+            str(caught.value),
+        )
+        lost = 4
+        assert checkpoints.save(1, states[1]).kind == "delta"
+        assert "the track in memory: expected 'w' with digest" in caplog.text
+        assert checkpoints.save(2, states[2]).kind == "base"
+        assert checkpoints.save(3, states[3]).kind == "delta"
+    assert codec.verify(tmp_path / "run.lcc").ok
+
+
+def test_threads_do_not_share_scratch() -> None:
+    codec.set_threads(4)
+    used: dict[int, set[int]] = {}
+    meet = threading.Barrier(4, timeout=300)
+
+    def work(i: int, scratch: Scratch) -> None:
+        if i < 4:
+            meet.wait()
+        used.setdefault(id(scratch), set()).add(threading.get_ident())
+
+    spread(work, 40)
+    assert len(used) == 4
+    assert all(len(idents) == 1 for idents in used.values())
+
+
+class MishapError(Exception):
+    """What a piece of work may raise."""
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+@pytest.mark.parametrize("failing", [(0,), (5,), (19,), tuple(range(20))])
+def test_errors_of_workers_surface(n_threads: int, failing: tuple[int, ...]) -> None:
+    """In whichever thread; nothing runs on afterwards, and the next piece of work is done."""
+    codec.set_threads(n_threads)
+    running = 0
+    lock = threading.Lock()
+
+    def work(i: int, _scratch: Scratch) -> None:
+        nonlocal running
+        with lock:
+            running += 1
+        time.sleep(0.001)
+        with lock:
+            running -= 1
+        if i in failing:
+            raise MishapError(i)
+
+    for _ in range(3):
+        with pytest.raises(MishapError) as caught:
+            spread(work, 20)
+        assert caught.value.args[0] in failing
+        assert running == 0
+    assert sorted(numbers_seen(50)) == list(range(50))
+    idle = workers._crew.idle
+    assert len({id(scratch) for scratch in idle}) == len(idle)  # each given back once
+
+
+def test_error_in_the_calling_thread_ends_the_others() -> None:
+    codec.set_threads(3)
+    here = threading.get_ident()
+    begun: list[int] = []
+    failed = threading.Event()
+
+    def work(i: int, _scratch: Scratch) -> None:
+        begun.append(i)
+        if threading.get_ident() == here:
+            failed.set()
+            raise MishapError
+        failed.wait(300)
+        time.sleep(0.001)  # or all of them could be begun before the caller gets on
+
+    with pytest.raises(MishapError):
+        spread(work, 10_000)
+    assert len(begun) < 10_000
+
+
+def test_an_interrupt_waits_for_those_who_have_begun() -> None:
+    """Ctrl-C while the caller waits: it leaves when nobody works on its arrays any more."""
+    codec.set_threads(2)
+    here = threading.get_ident()
+    helping, ended = threading.Event(), threading.Event()
+
+    def work(_i: int, _scratch: Scratch) -> None:
+        if threading.get_ident() == here:
+            helping.wait(300)  # so that the other thread has a piece too
+            return
+        helping.set()
+        for _ in range(3):
+            time.sleep(0.02)
+            signal.raise_signal(signal.SIGINT)
+        time.sleep(0.02)
+        ended.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        spread(work, 2)
+    assert ended.is_set()
+    assert sorted(numbers_seen(9)) == list(range(9))
+
+
+def test_an_interrupt_while_others_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may have begun by then: nobody may leave whose arrays they work on."""
+    codec.set_threads(2)
+    helping, ended = threading.Event(), threading.Event()
+    begun: list[int] = []
+
+    def ask(n: int, help_out: Callable[[], None]) -> None:
+        real(n, help_out)
+        helping.wait(300)
+        raise KeyboardInterrupt
+
+    def work(i: int, _scratch: Scratch) -> None:
+        begun.append(i)
+        helping.set()
+        time.sleep(0.02)
+        ended.set()
+
+    real = workers._crew.ask
+    with monkeypatch.context() as patch:
+        patch.setattr(workers._crew, "ask", ask)
+        with pytest.raises(KeyboardInterrupt):
+            spread(work, 9)
+    assert ended.is_set()
+    assert begun == [0]
+
+
+def test_arithmetic_that_readers_will_not_have() -> None:
+    """Flushed to zero, subnormals would lead others to another track."""
+    codec.set_threads(2)
+    state = {"w": np.linspace(1, 2, 400_000, dtype=F32) * F32(2e-38)}
+    tracker = codec.Tracker({"w": np.zeros(400_000, F32)})
+    try:
+        torch.set_flush_denormal(True)
+        for use in (tracker.step, tracker.prepare, codec.Tracker):
+            with pytest.raises(codec.SettingsError, match=r"^this thread rounds subnormal numbers"):
+                use(state)
+    finally:
+        torch.set_flush_denormal(False)
+    tracker.step(state)
+    assert tracker.state["w"].any()
+
+
+def test_an_error_leaves_the_codec_usable(monkeypatch: pytest.MonkeyPatch) -> None:
+    codec.set_threads(2)
+    first, second = walk(1)
+    tracker = codec.Tracker(first)
+    expected = everything(codec.Tracker(first), [second])
+    original = workers.kernels.collect
+
+    def collect(*args: Any) -> Any:
+        if args[3] > 10:
+            raise MishapError
+        return original(*args)
+
+    monkeypatch.setattr(workers.kernels, "collect", collect)
+    before = {k: a.tobytes() for k, a in tracker.state.items()}
+    with pytest.raises(MishapError):
+        tracker.step(second)
+    assert {k: a.tobytes() for k, a in tracker.state.items()} == before
+    monkeypatch.undo()
+    assert everything(tracker, [second]) == expected
+
+
+@pytest.mark.parametrize("n", [0, -1, 1.0, "2", None, True, np.float64(2)])
+def test_numbers_of_threads_that_are_none(n: Any) -> None:
+    before = codec.threads()
+    with pytest.raises(codec.SettingsError, match="the number of threads is an integer from 1 on"):
+        codec.set_threads(n)
+    assert codec.threads() == before
+
+
+def test_numbers_of_threads() -> None:
+    for n in (1, 7, np.int64(3)):
+        codec.set_threads(n)
+        assert codec.threads() == n
+        assert type(codec.threads()) is int
+
+
+# Processes.
+
+RACE = """
+import sys, threading
+import numpy as np
+import codec
+
+n = 70_000
+values = np.linspace(-1, 1, n, dtype=np.float32) ** 9
+start = {"w": np.zeros(n, np.float32)}
+gate = threading.Barrier(8)
+found = {}
+
+def work(i):
+    gate.wait()
+    coder = ("runlength", "huffman")[i % 2]
+    if i < 2:
+        tracker = codec.Tracker(start, coder=coder)
+        step = tracker.step({"w": values})
+        found[i] = tracker.state["w"].tobytes()
+    elif i < 4:
+        e = codec.encode(codec.quantize(values, 2), coder)
+        found[i] = codec.dequantize(codec.decode(e)).tobytes()
+    elif i < 6:
+        tracker = codec.Tracker({"w": start["w"] * 0}, coder=coder)
+        tracker.commit(tracker.prepare({"w": values}))
+        found[i] = tracker.state["w"].tobytes()
+    else:
+        codec.warm_up()
+
+threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+for t in threads: t.start()
+for t in threads: t.join()
+print(sorted(found), len(set(found.values())), flush=True)
+
+import pytest
+sys.exit(pytest.main(sys.argv[1:]))
+"""
+
+
+def test_first_use_raced_by_eight_threads(tmp_path: Path) -> None:
+    """Into an empty cache, with every array access checked.
+
+    And in these kernels, which numba compiles anew in every process that checks indices, the tests
+    of test_coding on damage once more: it never reaches out of bounds.
+    """
+    which = "(damage_of_every or damage_by_random) and not wide and not dense or table and escapes"
+    tests = ["-p", "no:cacheprovider", "tests/codec/test_coding.py", "-k", which]
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_BOUNDSCHECK": "1"}
+    done = run(["-W", "ignore", "-c", RACE, *tests], **cache)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    assert done.stdout.startswith("[0, 1, 2, 3, 4, 5] 1\n" + "." * 9)
+    assert any(path.suffix == ".nbi" for path in tmp_path.rglob("*"))
+
+
+FORK = """
+import os, sys, threading
+import numpy as np
+import codec
+from codec import workers
+
+codec.set_threads(3)
+values = np.linspace(-1, 1, 900_000, dtype=np.float32) ** 9
+
+def made():
+    tracker = codec.Tracker({"w": np.zeros_like(values)})
+    step = tracker.step({"w": values})
+    e = step.groups[0].encoded
+    codec.decode(e)
+    return e.payload.tobytes() + tracker.state["w"].tobytes()
+
+expected = made()                      # the pool has begun
+busy = threading.Event()
+stop = threading.Event()
+
+def keep_busy():
+    while not stop.is_set():
+        made()
+        busy.set()
+
+other = threading.Thread(target=keep_busy)
+other.start()
+busy.wait()
+for _ in range(20):                    # forked while another thread is in the midst of it
+    child = os.fork()
+    if child == 0:
+        import faulthandler
+        faulthandler.dump_traceback_later(30, exit=True)
+        os._exit(0 if made() == expected and codec.threads() == 3 else 1)
+    status = os.waitpid(child, 0)[1]
+    if status:
+        print("child", status)
+        break
+stop.set()
+other.join()
+print(made() == expected)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_use_after_a_fork() -> None:
+    done = run(["-W", "ignore::DeprecationWarning", "-c", FORK])
+    assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
+
+
+AT_THE_END = """
+import atexit, sys, threading
+import numpy as np
+import codec
+
+codec.set_threads(3)
+values = np.linspace(-1, 1, 900_000, dtype=np.float32) ** 9
+
+def save():
+    tracker = codec.Tracker({"w": np.zeros_like(values)})
+    tracker.step({"w": values})
+    print(tracker.state["w"].any())
+
+def go_on():
+    threading.main_thread().join()
+    save()
+
+save()
+if sys.argv[1] == "handler":
+    atexit.register(save)
+else:
+    threading.Thread(target=go_on).start()
+"""
+
+
+@pytest.mark.parametrize("who", ["handler", "thread"])
+def test_use_while_the_interpreter_ends(who: str) -> None:
+    """No thread can be started then; the last checkpoint is saved all the same."""
+    done = run(["-c", AT_THE_END, who])
+    assert (done.stdout, done.stderr, done.returncode) == ("True\nTrue\n", "", 0)
+
+
+def test_a_system_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no more can be started, the calling thread does everything."""
+
+    def start(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    codec.set_threads(4)
+    monkeypatch.setattr(workers._crew, "pool", None)
+    monkeypatch.setattr(threading.Thread, "start", start)
+    assert numbers_seen(20) == list(range(20))
+
+
+READ_ONLY = """
+import numpy as np
+import codec
+from codec import kernels
+
+print(codec.__file__)
+print(codec.dequantize(codec.quantize(np.arange(-5, 5.0), 2)).tolist())
+print(type(kernels.assign_codes._cache).__name__)
+"""
+
+
+def test_read_only_install(tmp_path: Path) -> None:
+    """Nowhere to cache: numba says so by a RuntimeError, and the codec does without.
+
+    A file where a folder should be made stops even root, whom permissions would not.
+    """
+    without = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "codec", tmp_path / "codec", ignore=without)
+    (tmp_path / "codec" / "__pycache__").write_text("no folder")
+    nowhere = str(tmp_path / "codec" / "__pycache__" / "below")
+    places = dict.fromkeys(("NUMBA_CACHE_DIR", "HOME", "XDG_CACHE_HOME"), nowhere)
+    done = run(["-c", READ_ONLY], root=tmp_path, **places)
+    assert done.returncode == 0, done.stderr
+    place, values, cache = done.stdout.splitlines()
+    assert Path(place).parent == tmp_path / "codec"
+    assert values == "[-4.5, -4.5, 0.0, 0.0, 0.0, 0.0, 0.0, 2.5, 2.5, 4.0]"
+    assert cache == "NullCache"

@@ -1,0 +1,175 @@
+"""What is taken for a path, wherever this package takes one."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed.checkpoint as dcp
+
+import codec
+from codec.chain.rewind import rewind
+from codec.cli.main import main
+from codec.dcp import ChainReader, ChainWriter, needed
+
+STATE = {"w": torch.ones(9)}
+
+
+class Own:
+    """An os.PathLike of somebody's own; like py.path.local it can also read."""
+
+    def __init__(self, path: Any) -> None:
+        self.path = path
+
+    def __fspath__(self) -> Any:
+        return self.path
+
+    def read(self) -> bytes:
+        raise AssertionError("it is a path, not an open file")
+
+
+NONE: dict[str, Any] = {
+    "None": None,
+    "number": 3,
+    "float": 0.5,
+    "bool": True,
+    "bytes": b"run.lcc",
+    "list": ["run.lcc"],
+    "empty": "",
+    "bytes of a PathLike": Own(b"run.lcc"),
+    "empty PathLike": Own(""),
+    "NUL": "a\0b",
+    "NUL in a Path": Path("a\0b"),
+    "NUL in a URL": "memory://a\0b",
+    "surrogate": "a\ud800b",
+    "surrogate in a Path": Path("a\ud800b"),
+    "class": str,
+    "number of a PathLike": Own(3),
+}
+
+ENTRIES: dict[str, Callable[[Any, Path], Any]] = {
+    "Checkpointer": lambda path, _: codec.Checkpointer(path),
+    "asynchronous": lambda path, _: codec.Checkpointer(path, asynchronous=True),
+    "Chain": lambda path, _: codec.Chain(path),
+    "restore": lambda path, _: codec.restore(path),
+    "verify": lambda path, _: codec.verify(path),
+    "merge": lambda path, _: codec.merge(path),
+    "compact": lambda path, _: codec.compact(path),
+    "pack": lambda path, run: codec.Chain(run).pack(path),
+    "unpack from": lambda path, run: codec.chain.upkeep.unpack(path, run / "new"),
+    "unpack to": lambda path, run: codec.chain.upkeep.unpack(run, path),
+    "rewind": lambda path, _: rewind(path, 1),
+    "ChainReader": lambda path, _: ChainReader(path),
+    "needed": lambda path, _: needed(path),
+}
+OR_NONE: dict[str, Callable[[Any, Path], Any]] = {  # None stands for something else
+    "ChainWriter": lambda path, _: ChainWriter(path),
+    "resume": lambda path, _: ChainWriter(resume=path),
+    "dcp.save": lambda path, _: dcp.save(STATE, storage_writer=ChainWriter(), checkpoint_id=path),
+    "dcp.load": lambda path, _: dcp.load(
+        STATE, storage_reader=ChainReader("."), checkpoint_id=path
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+@pytest.mark.parametrize(
+    ("entry", "what"),
+    [(e, w) for e in ENTRIES | OR_NONE for w in NONE if w != "None" or e in ENTRIES],
+)
+def test_what_is_no_path(
+    entry: str, what: str, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is made of it, in the current directory for one."""
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(codec.SettingsError, match="a path is"):
+        (ENTRIES | OR_NONE)[entry](NONE[what], run)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("text", ["", "a\0b", "a\ud800b"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["info", "@"],
+        ["verify", "@"],
+        ["restore", "@", "-o", "x.pt"],
+        ["restore", "run", "-o", "@"],
+        ["export", "@", "-o", "x.pt"],
+        ["export", "run", "-o", "@"],
+        ["export", "run", "--all", "pt", "-o", "@"],
+        ["merge", "@"],
+        ["compact", "@"],
+        ["pack", "@", "-o", "x"],
+        ["pack", "run", "-o", "@"],
+        ["unpack", "@", "-o", "x"],
+        ["unpack", "run", "-o", "@"],
+        ["compress", "x.safetensors", "-o", "@"],
+        ["bench", "-o", "@"],
+    ],
+    ids=" ".join,
+)
+def test_on_the_command_line(
+    arguments: list[str],
+    text: str,
+    run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Also where the current directory is a chain, which an empty path would be taken for."""
+    shutil.copytree(run, tmp_path / "here", dirs_exist_ok=True)
+    (tmp_path / "here" / "x.safetensors").write_bytes(
+        codec.state.tensor_files.to_safetensors(STATE)
+    )
+    monkeypatch.chdir(tmp_path / "here")
+    before = sorted(tmp_path.rglob("*"))
+    asked = [{"@": text, "run": str(run)}.get(argument, argument) for argument in arguments]
+    try:
+        code = main(asked)
+    except SystemExit as exc:  # argparse
+        code = exc.code
+    assert code == 2
+    assert "a path is" in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_is_a_path(tmp_path: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = ["a b", "ü", Own("own"), np.str_("text"), Path("path"), "None", "file:///", "~"]
+    for name in names:
+        path = f"file://{tmp_path}/url" if name == "file:///" else name
+        with codec.Checkpointer(path) as checkpoints:
+            checkpoints.save(1, {"w": np.ones(9, np.float32)})
+        assert codec.restore(path)["w"].sum() == codec.Chain(path).restore()["w"].sum() == 9
+    made = {entry.name for entry in tmp_path.iterdir()} - {run.name}
+    assert made == {"a b", "ü", "own", "text", "path", "None", "url", "~"}
+    with codec.Checkpointer(os.curdir) as checkpoints:
+        checkpoints.save(1, {"w": np.ones(9, np.float32)})
+    codec.Chain(run).pack(Own("packed.zip"))
+    codec.Chain(run).pack(f"file://{tmp_path}/again.zip")
+    packed = Path("packed.zip").read_bytes()
+    assert Path("again.zip").read_bytes() == packed
+    assert codec.Chain(io.BytesIO(packed)).steps == codec.Chain(run).steps
+    for remote in (lambda: codec.Chain(run).pack("memory://x.zip"), lambda: rewind("s3://b/x", 1)):
+        with pytest.raises(codec.SettingsError, match="is a URL"):
+            remote()
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_name_that_is_not_utf_8_stays_readable(
+    tmp_path: Path, asynchronous: bool, forks: None
+) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.lcc"))
+    with codec.Checkpointer(path, asynchronous=asynchronous) as checkpoints:
+        checkpoints.save(0, STATE)
+    assert torch.equal(codec.restore(path)["w"], STATE["w"])
+    assert codec.verify(str(path)).ok

@@ -1,0 +1,394 @@
+"""`python -m lcviz`: the experiments as a user runs them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import codec
+from lcviz.__main__ import main
+from lcviz.lab.experiments.failures import Recovery, compared
+from lcviz.lab.experiments.tuning import Tune
+from lcviz.lab.series import Found
+
+pytestmark = pytest.mark.usefixtures("forks")
+MF = ("--models", "matrix-factorization")
+QUICK: dict[str, tuple[str, ...]] = {
+    "tune": (
+        *MF,
+        "--iterations",
+        "40",
+        "--check",
+        "2",
+        "--bits",
+        "1,2,all",
+        "--budgets",
+        ".1",
+        "--intervals",
+        "1,4",
+    ),
+    "breakdown": (*MF, "--iterations", "3", "--bits", "all,2"),
+    "removed-bucket": (*MF, "--iterations", "2"),
+    "overhead": (*MF, "--seeds", "1", "--iterations", "5"),
+    "repeated": (*MF, "--iterations", "9", "--failures", "2", "--seeds", "2"),
+    "recovery": (*MF, "--fail-at", "6", "--cap", "5", "--seeds", "2", "--shares", ".05"),
+}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LCVIZ_DATA", raising=False)
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+def asked(capsys: pytest.CaptureFixture[str], name: str, *more: str) -> str:
+    assert main([name, *QUICK[name], *more]) == 0
+    return capsys.readouterr().out
+
+
+def without_seconds(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """And without what the machine's mood decides besides: how many saves were skipped."""
+    times = ("iteration", "above", "call", "saved")
+    rows = [row for row in rows if row.get("mode") != "asynchronous, skip"]
+    return [
+        {k: v for k, v in row.items() if not k.endswith("seconds") and k not in times}
+        for row in rows
+    ]
+
+
+def test_what_is_below_a_table_explains_its_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    changes = asked(capsys, "repeated")
+    assert "above or below that, accuracy in percentage points; the mean over" in changes
+    for bits, kept in (("3", "those that x = 3 promotes."), ("all", "every bucket.")):
+        told = asked(capsys, "removed-bucket", "--bits", bits)
+        assert f"Kept by the chain up to there: {kept} Distance:" in told
+    assert "of 1 fresh seed that failed: " in asked(capsys, "tune", "--check", "1")
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_tables_and_numbers_again(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One trial shown in every way, and the same seeds give the same numbers."""
+    text = asked(capsys, name)
+    assert text.count("\n| ") > 2
+    assert "Matrix factorization on Synthetic ratings; seed" in text
+    assert f"torch {torch.__version__}" in text
+    resumed = asked(capsys, name, "--csv", "--resume")
+    rows = list(csv.DictReader(io.StringIO(resumed)))
+    lines = Path(f"lab/{name}.jsonl").read_text().splitlines()[1:]
+    assert len(rows) == sum(len(json.loads(line)["rows"]) for line in lines)
+
+    one = json.loads(asked(capsys, name, "--json", "--resume"))
+    other = json.loads(asked(capsys, name, "--json", "--keep", "elsewhere.jsonl"))
+    assert len(one["rows"]) == len(rows)
+    assert without_seconds(one["rows"]) == without_seconds(other["rows"])
+    assert one["asked"]["experiment"] == name
+    assert one["on"]["versions"]["torch"]
+    if name != "overhead":
+        third = json.loads(asked(capsys, name, "--json", "--seed", "7"))
+        assert without_seconds(one["rows"]) != without_seconds(third["rows"])
+
+
+def test_an_interrupt_loses_no_trial(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = json.loads(asked(capsys, "recovery", "--json", "--keep", "whole.jsonl"))
+    run, ran = Recovery.run, []
+
+    def interrupted(self: Any, options: Any, trial: Any, tell: Any) -> Any:
+        ran.append(trial)
+        if len(ran) == 2:
+            raise KeyboardInterrupt
+        return run(self, options, trial, tell)
+
+    monkeypatch.setattr(Recovery, "run", interrupted)
+    assert main(["recovery", *QUICK["recovery"]]) == 130
+    assert "go on with --resume" in capsys.readouterr().err
+    again = json.loads(asked(capsys, "recovery", "--json", "--resume"))
+    assert without_seconds(again["rows"]) == without_seconds(whole["rows"])
+    assert ran == [["matrix-factorization", 0], *[["matrix-factorization", 1]] * 2]
+
+
+@pytest.mark.parametrize("name", ["breakdown", "removed-bucket"])
+def test_checkpoints_of_one_s_own(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    Path("digits").mkdir()  # the name of a dataset as well
+    for i in range(4):
+        state = {"w": torch.from_numpy(rng.normal(size=(30, 30)).astype(np.float32)) * i}
+        torch.save({"model": state, "epoch": i}, f"digits/checkpoint-{i}.pt")
+    assert main([name, "--own", "digits"]) == 0
+    text = capsys.readouterr().out
+    assert "own" in text
+    assert "\ndigits. " in text
+    assert "nan" not in text
+    assert "None" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["breakdown", "--models", "lenet6"], 2, "choose of logistic-regression, lenet5"),
+        (["breakdown", "--bits", "9"], 2, "bits are 1 to 8, or all"),
+        (["recovery", "--shares", "5"], 2, "0.05 is 5 %"),
+        (["recovery", "--shares", "x"], 2, "shares"),
+        (["recovery", *MF, "--fail-at", "0"], 2, "1 or more"),
+        (["recovery", *MF, "--fail-at", "3", "--interval", "4"], 2, "saves at least once"),
+        (["repeated", *MF, "--failures", "0"], 2, "1 or more"),
+        (["repeated", *MF, "--failures", "9", "--iterations", "9"], 2, "less often"),
+        (["breakdown", "--own", "nowhere"], 1, "nowhere: is not there"),
+        (["breakdown", "--own", "."], 2, "here are none"),
+        (["tune", "--own", ".", "--policy", "w"], 2, "PATTERN=lossy"),
+        (["tune", *MF, "--target", "size=5"], 2, "0.05 is 5 %"),
+        (["tune", *MF, "--iterations", "20"], 2, "give it 80 or more, or try shorter"),
+        (["breakdown", "--own", "a.pt", "b.pt"], 1, "is not there"),
+        (["breakdown", "--models", "lenet5", "--data", "mnist"], 1, "LCVIZ_DATA"),
+        (["breakdown", "--models", "lenet5", "--folder", "nowhere"], 1, "nowhere"),
+        (["recovery", *MF, "--seed", "-1", "--seeds", "1"], 2, "seed is -1"),
+        (["tune", *MF, "--intervals", "1,0"], 2, "1 or more"),
+        (["tune", *MF, "--intervals", ""], 2, "1 or more; got ''"),
+        (["tune", *MF, "--iterations", "-10"], 2, "1 or more; got '-10'"),
+        (["tune", *MF, "--check", "-1"], 2, "0 or more; got '-1'"),
+        (["breakdown", *MF, "--iterations", "0"], 2, "1 or more; got '0'"),
+        (["breakdown", *MF, "--iterations", "2", "--interval", "5"], 2, "once at least after"),
+        (["breakdown", *MF, "--seeds", "0"], 2, "1 to 1,000; got '0'"),
+        (["breakdown", *MF, "--seeds", "9999999999"], 2, "1 to 1,000"),
+        (["breakdown", *MF, "--data", "mnist"], 2, "cannot be trained on 'mnist'"),
+        (["removed-bucket", *MF, "--interval", "0"], 2, "1 or more"),
+        (["removed-bucket", *MF, "--interval", "x"], 2, "1 or more; got 'x'"),
+        (["recovery", "--shares", ""], 2, "0.05 is 5 %; got ''"),
+        (["recovery", "--shares", "nan"], 2, "0.05 is 5 %; got 'nan'"),
+        (["repeated", *MF, "--share", "-1"], 2, "0.05 is 5 %; got '-1'"),
+        (["repeated", *MF, "--share", "nan"], 2, "0.05 is 5 %"),
+        (["repeated", *MF, "--share", "2"], 2, "0.05 is 5 %"),
+        (["overhead", *MF, "--iterations", "0"], 2, "1 or more"),
+        (["overhead", *MF, "--fail-at", "-5"], 2, "1 or more"),
+        (["breakdown", *MF, "--keep", "."], 1, "is no file"),
+        (["tune", *MF, "--target", "size=inf"], 2, "a number above 0"),
+        (["tune", *MF, "--coders", "huffman,zip"], 2, "choose of runlength, huffman"),
+        ([], 2, "EXPERIMENT"),
+    ],
+)
+def test_mistakes_are_told(
+    arguments: list[str], code: int, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        found = main(arguments)
+    except SystemExit as exc:  # argparse's own
+        found = int(exc.code or 0)
+    error = capsys.readouterr().err
+    assert found == code, error
+    assert told in error
+    assert "Traceback" not in error
+
+
+def test_other_data_are_something_else(capsys: pytest.CaptureFixture[str]) -> None:
+    """Image models train on MNIST once there is a folder."""
+    asked(capsys, "breakdown")
+    assert main(["breakdown", *QUICK["breakdown"], "--folder", "images", "--resume"]) == 1
+    assert "another data" in capsys.readouterr().err
+
+
+def test_a_chain_is_judged_with_caution(capsys: pytest.CaptureFixture[str]) -> None:
+    """What it left out is not in it. And its default target is one that it can have."""
+    with codec.Checkpointer("run.lcc") as checkpoints:
+        for step in range(40):
+            w = torch.arange(900, dtype=torch.float32) * step
+            checkpoints.save(step, {"w": w})
+            torch.save({"w": w}, f"{step}.pt")
+    few = ["--bits", "2", "--budgets", ".5", "--intervals", "1"]
+    assert main(["tune", "--own", "run.lcc", *few]) == 0
+    text = capsys.readouterr().out
+    assert "cannot be judged any more" in text
+    assert "within 0.1" in text
+    assert "rework, iterations" not in text
+    assert main(["tune", "--own", *(f"{step}.pt" for step in range(40)), *few]) == 0
+    text = capsys.readouterr().out
+    assert "cannot be judged" not in text
+    assert "0.pt and 39 more" in text
+    assert main(["tune", "--own", "run.lcc", *few, "--policy", "w=skip"]) == 2
+    assert "none of its" in capsys.readouterr().err
+
+
+def test_what_a_comparison_says() -> None:
+    """Means over models of means over seeds, and how many times the least they are."""
+    rows = [
+        {
+            "budget": 0.05,
+            "name": name,
+            "model": model,
+            "rework": rework,
+            "rework_raw": 2 * rework,
+            "cap": 60,
+        }
+        for name, reworks in (("LC run-length", (1, 3, 10)), ("SCAR", (5, 7, 50)))
+        for model, rework in zip(("a", "a", "b"), reworks)
+    ]
+    text = compared([*rows, rows[0] | {"budget": None, "name": "full"}])
+    assert "At 5%, on the trend: LC run-length 6.00; SCAR 28.00 (4.7 ×)." in text
+    assert "At 5%, without smoothing: LC run-length 12.00; SCAR ≥ 56.00 (≥ 4.7 ×)." in text
+    assert "full" not in text
+    capped = [row | {"cap": 10, "budget": 0.015} for row in rows]
+    text = compared(capped)
+    assert "At 1.5%, on the trend: LC run-length ≥ 6.00; SCAR ≥ 28.00." in text
+
+
+def test_resuming_something_else(capsys: pytest.CaptureFixture[str]) -> None:
+    asked(capsys, "breakdown")
+    assert main(["breakdown", *QUICK["breakdown"], "--scope", "tensor", "--resume"]) == 1
+    assert "another scope" in capsys.readouterr().err
+
+
+def test_a_single_seed_has_no_interval(capsys: pytest.CaptureFixture[str]) -> None:
+    few = ("--shares", ".015", "--fail-at", "3", "--cap", "3", "--seeds", "1")
+    assert main(["recovery", *MF, *few]) == 0
+    text = capsys.readouterr().out
+    assert "± inf" not in text
+    assert "| 1.5% " in text
+    assert main(["repeated", *MF, "--iterations", "3", "--failures", "1", "--seeds", "1"]) == 0
+    assert "±" not in capsys.readouterr().out
+
+
+def test_json_is_that_of_others(capsys: pytest.CaptureFixture[str]) -> None:
+    """Which has no NaN: the loss of checkpoints that come without a training, say."""
+    Path("own").mkdir()
+    for i in range(3):
+        torch.save({"w": torch.arange(20.0) * i}, f"own/{i}.pt")
+
+    def refused(word: str) -> None:
+        raise AssertionError(word)
+
+    assert main(["removed-bucket", "--own", "own", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out, parse_constant=refused)["rows"]
+    assert rows[0]["loss"] is None
+    assert rows[0]["distance"] > 0
+
+
+def test_what_is_said_twice_counts_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two rows of the same seed would pass for two seeds that agree."""
+    twice = ("--models", f"{MF[1]},{MF[1]}", "--shares", ".05,0.05", "--fail-at", "3", "--cap", "2")
+    assert main(["recovery", *twice, "--seeds", "1", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    names = [(row["name"], row["budget"]) for row in rows]
+    assert len(names) == len(set(names)) == 7
+
+
+def test_checks_go_on_with_the_same_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to the end, and never back; with long intervals something is saved before a failure."""
+    told: list[tuple[int, int]] = []
+    run = Tune.run
+
+    def telling(self: Any, options: Any, trial: Any, _tell: Any) -> Any:
+        return run(self, options, trial, lambda done, total: told.append((done, total)))
+
+    monkeypatch.setattr(Tune, "run", telling)
+    few = ("--iterations", "40", "--bits", "8", "--budgets", ".1", "--coders", "runlength")
+    asked = ("--intervals", "10", "--target", "distance=9", "--check", "2")
+    assert main(["tune", *MF, *few, *asked]) == 0
+    done = [n for n, _ in told]
+    assert done == sorted(done)
+    assert {total for _, total in told} == {done[-1]}
+
+
+def states(folder: Path, names: Sequence[str]) -> None:
+    """Checkpoints of one series that moves, in the order of the names."""
+    rng, w = np.random.default_rng(0), np.zeros(900, np.float32)
+    folder.mkdir()
+    for name in names:
+        w = w + rng.normal(size=900).astype(np.float32)
+        torch.save({"w": torch.from_numpy(w)}, folder / name)
+
+
+@pytest.mark.parametrize("target", ["distance=3", "size=.9"])
+@pytest.mark.parametrize(("interval", "n"), [(1, 3), (2, 6), (10, 30)])
+def test_few_checkpoints_of_one_s_own_will_do(
+    target: str, interval: int, n: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No loss is known, so none is looked for after a failure: three intervals, and all numbers
+    are finite; one checkpoint fewer is refused, with the number that would do."""
+    states(Path("own"), [f"{i}.pt" for i in range(n)])
+    few = ["--bits", "all", "--budgets", ".5", "--coders", "huffman", "--scopes", "model"]
+    asked = ["tune", "--own", "own", "--target", target, "--intervals", str(interval), *few]
+    assert main([*asked, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert any(row["recommended"] for row in rows)
+    assert all(row["distance_bound"] is not None for row in rows)
+    assert all(row["share_bound"] is not None for row in rows)
+    Path(f"own/{n - 1}.pt").unlink()
+    assert main([*asked, "--keep", "other.jsonl"]) == 2
+    assert f" {n} or more" in capsys.readouterr().err
+
+
+def test_names_that_do_not_tell_the_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    """They are taken in an order that people expect, and it is said."""
+    states(Path("own"), ["c9.pt", "c10.pt", "d.pt"])
+    assert main(["breakdown", "--own", "own", "--bits", "all"]) == 0
+    text = capsys.readouterr().out
+    assert "counted from 0" in text
+    assert "d.pt" in text
+    second = list(Found([Path("own")]))[1]
+    assert np.array_equal(second.arrays["w"], torch.load("own/c10.pt")["w"])
+    Path("own/d.pt").unlink()
+    assert main(["breakdown", "--own", "own", "--bits", "all", "--keep", "other.jsonl"]) == 0
+    assert "counted" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "code"),
+    [
+        (["breakdown", "--own", "nowhere", "--json"], "SourceError", 1),
+        (["breakdown", "--own", ".", "--json"], "SettingsError", 2),
+        (["breakdown", "--bits", "9", "--json"], "UsageError", 2),
+        (["--json"], "UsageError", 2),
+        (["receipt", "nowhere.json", "--json"], "ReceiptError", 1),
+    ],
+)
+def test_errors_are_json_too(
+    arguments: list[str], name: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        found = main(arguments)
+    except SystemExit as exc:  # argparse's own
+        found = int(exc.code or 0)
+    captured = capsys.readouterr()
+    error = json.loads(captured.out)["error"]
+    assert (error["class"], error["exit_code"], found) == (name, code, code)
+    assert error["message"] in captured.err
+
+
+@pytest.mark.parametrize(
+    ("shell", "code", "told"),
+    [
+        (">/dev/full", 1, "standard output"),
+        ("--json >&-", 1, "standard output"),
+        ("--csv >/dev/full", 1, "standard output"),
+        ("", 0, "rows are kept"),
+    ],
+)
+def test_outputs_that_take_nothing_or_ascii_alone(
+    shell: str, code: int, told: str, tmp_path: Path
+) -> None:
+    states(Path("own"), ["1.pt", "2.pt", "3.pt"])
+    command = f"{sys.executable} -m lcviz breakdown --own own --bits all {shell}"
+    root = str(Path(codec.__file__).parents[3])
+    done = subprocess.run(
+        ["bash", "-c", command],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": root, "PYTHONIOENCODING": "ascii"},
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+    assert told in done.stderr
+    assert done.stdout.isascii()

@@ -1,0 +1,133 @@
+"""Costs over seeds, and the curves they were counted on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lcviz.lab.experiments.failures import _row
+from lcviz.lab.recovery.recovery import Outcome, Protocol, fail_and_recover
+from lcviz.lab.recovery.rework import Experiment, costs, times
+from lcviz.lab.workload import workload
+
+SHORT = Protocol(fail_at=12, interval=5, cap=15, smooth=2)
+EXPERIMENT = Experiment("matrix-factorization", 0.1, SHORT)
+
+
+def nothing(_done: int, _total: int) -> None:
+    pass
+
+
+@pytest.fixture(scope="module")
+def seeds() -> list[tuple[Outcome, ...]]:
+    return [EXPERIMENT.fail(seed, nothing) for seed in (0, 1)]
+
+
+def test_it_is_the_lab_s_experiment(seeds: list[tuple[Outcome, ...]]) -> None:
+    again = fail_and_recover(workload("matrix-factorization"), 1, EXPERIMENT.methods, SHORT)
+    still = {"save_seconds": 0.0, "seconds": 0.0}
+    assert [replace(o, **still) for o in again] == [replace(o, **still) for o in seeds[1]]
+    names = [o.method.name for o in again]
+    assert names == ["full", "SCAR", "TOPN", "LC Huffman", "LC run-length"]
+    assert all(o.share <= 0.1 for o in again[1:])
+
+
+def test_races_are_the_losses_of_trainings_told_step_by_step(
+    seeds: list[tuple[Outcome, ...]],
+) -> None:
+    """The undisturbed one, and the one restored from a full checkpoint of iteration 10."""
+    of = workload("matrix-factorization")
+    plain, restored, losses = of.training(0), of.training(0), {}
+    for step in range(1, 12 + 15 + 2 + 1):
+        plain.iterate(step)
+        losses[step] = plain.task.probe_loss()
+    for step in range(1, 11):
+        restored.iterate(step)
+    after = [restored.task.probe_loss()]
+    for step in range(13, 28):
+        restored.iterate(step)
+        after.append(restored.task.probe_loss())
+    full = seeds[0][0]
+    race = full.race
+    assert race.undisturbed == tuple(losses[t] for t in range(12, 28))
+    assert race.trend == pytest.approx(
+        [np.mean([losses[t + k] for k in range(-2, 3)]) for t in range(12, 28)]
+    )
+    assert 1 < len(race.restored) < 16
+    assert list(race.restored) == after[: len(race.restored)]
+    assert race.restored[0] == full.loss_restored
+    assert race.undisturbed[0] == full.loss_before
+
+
+def test_rework_is_where_the_race_is_back(seeds: list[tuple[Outcome, ...]]) -> None:
+    for outcome in (o for own in seeds for o in own):
+        race, rework = outcome.race, outcome.rework
+        assert len(race.trend) == len(race.undisturbed) == SHORT.cap + 1
+        line = np.array(race.on_trend) - race.trend[0]
+        if not outcome.capped and rework > 0:
+            assert np.all(line[: math.ceil(rework)] > 0)
+            assert np.interp(rework, np.arange(len(line)), line) == pytest.approx(0, abs=1e-12)
+        back = [r for r, loss in enumerate(race.restored) if loss <= outcome.loss_before]
+        assert outcome.rework_raw == (back[0] if back else SHORT.cap)
+
+
+def test_rows_of_the_command_line_have_no_curves(seeds: list[tuple[Outcome, ...]]) -> None:
+    assert set(_row(seeds[0][1])) == {
+        "name",
+        "budget",
+        "seed",
+        "rework",
+        "capped",
+        "rework_raw",
+        "loss_before",
+        "loss_restored",
+        "distance",
+        "nbytes",
+        "share",
+        "save_seconds",
+        "seconds",
+    }
+
+
+def test_means_over_seeds(seeds: list[tuple[Outcome, ...]]) -> None:
+    for i, cost in enumerate(costs(seeds)):
+        own = [outcomes[i] for outcomes in seeds]
+        assert cost.method == own[0].method
+        assert [value for value, _ in cost.each] == [o.rework for o in own]
+        assert cost.rework.value == pytest.approx(np.mean([o.rework for o in own]))
+        assert cost.nbytes == pytest.approx(np.mean([o.nbytes for o in own]))
+        assert cost.share == pytest.approx(np.mean([o.share for o in own]))
+        assert cost.distance == pytest.approx(np.mean([o.distance for o in own]))
+        assert cost.loss_restored == pytest.approx(np.mean([o.loss_restored for o in own]))
+    with pytest.raises(ValueError, match="nothing"):
+        costs([])
+
+
+def test_how_many_times_as_much(seeds: list[tuple[Outcome, ...]]) -> None:
+    def made(rework: float, capped: bool = False) -> Outcome:
+        return replace(seeds[0][0], rework=rework, capped=capped)
+
+    scar, zero, ours, lost = costs([[made(6.0), made(0.0), made(1.5), made(15.0, True)]])
+    assert times(scar, ours) == 4
+    assert times(lost, ours) == 10  # at least
+    assert lost.capped == 1
+    assert times(scar, zero) is None
+    assert times(scar, lost) is None
+
+
+def test_what_progress_raises_ends_it(tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    seen = []
+
+    def stop(done: int, _total: int) -> None:
+        seen.append((done, len(list(tmp_path.iterdir()))))
+        if done == 5:
+            raise KeyError("enough")
+
+    with pytest.raises(KeyError, match="enough"):
+        EXPERIMENT.fail(0, stop)
+    assert seen[-1] == (5, 5)  # a folder for each method, until then
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,201 @@
+"""The removed-bucket experiment against a slow and obvious one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import codec
+from lcviz.lab.anatomy import dissect
+from lcviz.lab.removed_bucket import removed_buckets, removed_of
+from lcviz.lab.series import Found, Moment, Trained
+from lcviz.lab.workload import workload
+
+Arrays = dict[str, np.ndarray]
+MakeCase = Callable[..., Any]
+MOVED = 7.5
+
+
+def loss_of(state: Arrays) -> float:
+    """Some function of every number in a state that notices each change."""
+    return float(
+        sum(
+            np.cos(a.astype(np.float64) * np.arange(1, a.size + 1).reshape(a.shape)).sum()
+            for a in state.values()
+        )
+    )
+
+
+def slow_rebuild(case: Any, *without: tuple[int, int]) -> Arrays:
+    """Value by value: each bucket's middle is added, but for some buckets, which add nothing."""
+    members: dict[tuple[int, int, int], list[float]] = {}
+    place: list[tuple[int, str, int, tuple[int, int]]] = []
+    for g, group in enumerate(case.step.groups):
+        for t in group.tensors:
+            delta = (case.after[t.name] - case.before[t.name]).ravel()
+            for i, value in enumerate(delta.tolist()):
+                if value:
+                    key = (int(np.frexp(value)[1]) - 1, int(value < 0))
+                    members.setdefault((g, *key), []).append(value)
+                    place.append((g, t.name, i, key))
+    state = {name: array.copy() for name, array in case.before.items()}
+    for g, name, i, key in place:
+        if key not in without:
+            own = members[(g, *key)]
+            flat = state[name].reshape(-1)
+            flat[i] = flat[i] + np.float32((min(own) + max(own)) / 2)
+    return state
+
+
+def distance_to(case: Any, state: Arrays) -> float:
+    """||state - u_t|| / moved over the tensors that are quantized."""
+    names = [t.name for group in case.step.groups for t in group.tensors]
+    total = sum(float(np.square(state[n].astype(np.float64) - case.after[n]).sum()) for n in names)
+    return float(np.sqrt(total)) / MOVED
+
+
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+@pytest.mark.parametrize("bits", [1, 2, None])
+def test_against_a_slow_recomputation(make_case: MakeCase, bits: int | None, scope: str) -> None:
+    case = make_case(23, bits, scope)
+    kept_copy = {name: array.copy() for name, array in case.before.items()}
+    alphabets, stage = dissect(case.changes, case.step)
+    reported: list[tuple[int, int]] = []
+    result = removed_buckets(
+        9,
+        case.before,
+        alphabets,
+        stage,
+        MOVED,
+        loss_of,
+        lambda done, total: reported.append((done, total)),
+        below=True,
+    )
+    assert result.step == 9
+    whole = slow_rebuild(case)
+    assert result.loss == loss_of(whole)
+    assert result.distance == pytest.approx(distance_to(case, whole), rel=1e-3, abs=1e-6)
+
+    deltas = np.concatenate(case.deltas())
+    mantissa, exponent = np.frexp(deltas)
+    codes = np.concatenate(case.codes())
+    keys = sorted(
+        {(int(e) - 1, int(d < 0)) for m, e, d in zip(mantissa, exponent, deltas) if m},
+        key=lambda k: (-k[0], k[1]),
+    )
+    assert [(b.exponent, b.sign) for b in result.buckets] == keys
+    for b in result.buckets:
+        without = slow_rebuild(case, (b.exponent, b.sign))
+        mine = (mantissa != 0) & (exponent - 1 == b.exponent) & ((deltas < 0) == b.sign)
+        assert b.count == int(mine.sum())
+        assert b.kept == bool((codes[mine] > 0).any())
+        assert b.loss == loss_of(without)
+        assert b.distance == pytest.approx(distance_to(case, without), rel=1e-3, abs=1e-6)
+        below = slow_rebuild(case, *keys[keys.index((b.exponent, b.sign)) :])
+        assert b.loss_below == loss_of(below)
+        assert b.distance_below == pytest.approx(distance_to(case, below), rel=1e-3, abs=1e-6)
+    assert reported == [(i, len(keys)) for i in range(1, len(keys) + 1)]
+    for name, array in kept_copy.items():  # the caller's track is left alone
+        assert np.array_equal(case.before[name], array)
+
+
+def test_large_buckets_matter_more(make_case: MakeCase) -> None:
+    """The distance falls with the exponent, within each sign: the paper's point."""
+    case = make_case(29, 2)
+    alphabets, stage = dissect(case.changes, case.step)
+    result = removed_buckets(1, case.before, alphabets, stage, MOVED, loss_of)
+    top, bottom = result.buckets[0], result.buckets[-1]
+    assert top.loss_below is top.distance_below is None
+    assert top.distance > 10 * bottom.distance
+    assert all(b.distance >= result.distance for b in result.buckets)
+
+
+def test_nothing_changed(make_case: MakeCase) -> None:
+    """A delta of zeros has no bucket, and the model as it was."""
+    case = make_case(scale={"wide": 0.0, "bias": 0.0})
+    alphabets, stage = dissect(case.changes, case.step)
+    result = removed_buckets(1, case.before, alphabets, stage, 0.0, loss_of)
+    assert result.buckets == ()
+    assert (result.loss, result.distance) == (loss_of(case.before), 0.0)
+
+
+def test_on_the_last_checkpoint_of_a_series() -> None:
+    """Against the states of the same training, tracked here."""
+    series = Trained(workload("logistic-regression"), 2, iterations=7, interval=2)
+    states = [{n: a.copy() for n, a in m.arrays.items()} for m in series]
+    task = series.workload.training(2).task
+    tracker = codec.Tracker(states[0], 2)
+    for state in states[1:3]:
+        tracker.step(state)
+    before = {n: a.copy() for n, a in tracker.state.items()}
+    calls: list[tuple[int, int]] = []
+    result = removed_of(series, 2, progress=lambda done, total: calls.append((done, total)))
+    n, total = len(result.buckets), calls[0][1]
+    assert calls == [(total * i // 6, total) for i in (1, 2, 3)] + [
+        (total // 2 + total // 2 * i // n, total) for i in range(1, n + 1)
+    ]
+    assert result.step == 6
+    moved = np.sqrt(sum(float(np.square(states[3][n] - states[0][n]).sum()) for n in before))
+    assert result.distance < 0.3
+    assert result.loss == pytest.approx(task.probe_loss(states[3]), rel=0.05)
+    nothing = result.buckets[0]  # with the largest, all go: the track stays where it was
+    far = np.sqrt(sum(float(np.square(states[3][n] - before[n]).sum()) for n in before)) / moved
+    assert nothing.loss_below == pytest.approx(task.probe_loss(before), rel=1e-6)
+    assert nothing.distance_below == pytest.approx(far, rel=1e-5)
+
+
+def test_a_series_that_always_begins_anew(tmp_path: Path) -> None:
+    for i in range(2):
+        torch.save({f"w{i}": torch.ones(10)}, tmp_path / f"{i}.pt")
+    with pytest.raises(codec.SettingsError, match="has the tensors of the one before it"):
+        removed_of(Found([tmp_path]), 2)
+
+
+def test_exact_tensors_are_those_of_the_checkpoint(tmp_path: Path) -> None:
+    for i in range(3):
+        torch.save({"w": torch.full((9,), float(i)), "n": torch.tensor(i)}, tmp_path / f"{i}.pt")
+    seen: list[int] = []
+
+    class Telling(Found):
+        def __iter__(self) -> Iterator[Moment]:
+            for moment in super().__iter__():
+                yield replace(
+                    moment, loss_of=lambda state: float(seen.append(int(state["n"])) or 0)
+                )
+
+    removed_of(Telling([tmp_path]), 2)
+    assert set(seen) == {2}
+
+
+def test_distances_are_of_what_is_quantized(tmp_path: Path) -> None:
+    """A tensor that is not finite, or that came later, changes nothing of the others'."""
+    rng, states = np.random.default_rng(3), []
+    for i in range(5):
+        states.append({"w": torch.from_numpy(rng.normal(size=50).astype(np.float32)) * i})
+        torch.save(states[i], tmp_path / f"{i}.pt")
+    alone = removed_of(Found([tmp_path]), 2)
+    assert alone.distance > 0
+    for i, state in enumerate(states):
+        torch.save(state | {"b": torch.full((9,), np.inf)}, tmp_path / f"{i}.pt")
+    beside = removed_of(Found([tmp_path]), 2)
+    assert beside.distance == alone.distance
+    for i in range(3):  # what is of another layout counts no more
+        torch.save({"w": torch.ones(2, 25), "a": torch.ones(9)}, tmp_path / f"{i}.pt")
+    torch.save(states[3], tmp_path / "3.pt")
+    torch.save(states[4], tmp_path / "4.pt")
+    anew = removed_of(Found([tmp_path]), None)
+    assert 0 < anew.distance < 0.3
+
+
+@pytest.mark.parametrize("last", [1.0, np.nan])
+def test_nothing_changed_last(tmp_path: Path, last: float) -> None:
+    for i in range(3):
+        torch.save({"w": torch.full((9,), last if i == 2 else 1.0)}, tmp_path / f"{i}.pt")
+    with pytest.raises(codec.SettingsError, match="checkpoint 2: nothing changed that can be"):
+        removed_of(Found([tmp_path]), 2)

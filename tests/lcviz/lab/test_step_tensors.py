@@ -1,0 +1,200 @@
+"""One step, tensor by tensor, against restored states and a walk over every code word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import codec
+from codec.record.merged import merged_of
+from codec.state.tensors import TensorSpec
+from lcviz.inspect.codewords import first_words
+from lcviz.lab.step_tensors import StepFacts, numbers, restored, word_bits
+
+STEPS = 9
+
+
+@pytest.fixture(scope="module")
+def state() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(3)
+    return {
+        "w": rng.normal(size=(60, 50)).astype(np.float32),
+        "half": rng.normal(size=(40,)).astype(np.float16),
+        "still": np.ones((4, 5), np.float32),
+        "n": np.array(5),
+        "ids": np.arange(6),
+    }
+
+
+def write(path: Path, state: dict[str, np.ndarray], **settings: object) -> Path:
+    rng = np.random.default_rng(4)
+    state = dict(state)
+    with codec.Checkpointer(path, **settings) as chain:  # type: ignore[arg-type]
+        for i in range(STEPS):
+            chain.save(i, state)
+            change = 0.01 * rng.normal(size=(60, 50)) * (rng.random((60, 50)) < 0.3)
+            state["w"] = (state["w"] + change).astype(np.float32)
+            state["half"] = (state["half"] + 0.5).astype(np.float16)
+            state["n"] = np.array(state["n"] + 1)
+    return path
+
+
+@pytest.fixture(
+    scope="module", params=[("model", "runlength"), ("tensor", "runlength"), ("tensor", "huffman")]
+)
+def chain(
+    request: pytest.FixtureRequest,
+    state: dict[str, np.ndarray],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> codec.Chain:
+    scope, coder = request.param
+    path = write(tmp_path_factory.mktemp("chain") / "run.lcc", state, scope=scope, coder=coder)
+    return codec.Chain(path)
+
+
+def by_name(facts: StepFacts) -> dict[str, object]:
+    return {t.name: t for t in facts.tensors}
+
+
+@pytest.mark.parametrize("step", [0, 4, STEPS - 1])
+def test_statistics_are_those_of_the_restored_state(chain: codec.Chain, step: int) -> None:
+    found = restored(chain, step)
+    state = chain.restore(step)
+    assert [t.name for t in found.tensors] == list(state)
+    for t in found.tensors:
+        values = np.asarray(state[t.name], np.float64)
+        assert (t.shape, t.n) == (values.shape, values.size)
+        wanted = (values.min(), values.max(), values.mean(), values.std())
+        assert (t.low, t.high, t.mean, t.std) == pytest.approx(wanted, rel=1e-12)
+        assert t.odd == 0
+    assert found.tensors[1].dtype == "F16"
+
+
+def test_changed_values_are_those_that_differ(chain: codec.Chain) -> None:
+    before, after = restored(chain, 4), restored(chain, 5)
+    for t in after.tensors:
+        a, b = before.state[t.name], after.state[t.name]
+        if t.stored == "codes":
+            assert t.changed == np.count_nonzero(a != b)
+            if t.changed:
+                assert t.largest == pytest.approx(np.abs(b - a).max(), rel=1e-4)
+    stored = {t.name: t.stored for t in after.tensors}
+    assert stored == {
+        "w": "codes",
+        "half": "codes",
+        "still": "codes",
+        "n": "whole",
+        "ids": "unchanged",
+    }
+    names = {t.name: t for t in after.tensors}
+    assert names["still"].changed == 0
+    assert names["still"].largest is None
+    assert names["n"].bits == 64
+    assert all(t.stored == "base" for t in restored(chain, 0).tensors)
+
+
+def test_bits_are_those_of_the_words_that_end_there(chain: codec.Chain) -> None:
+    facts = restored(chain, 6)
+    for group in facts.groups:
+        e = group.encoded
+        sizes = [t.size for t in group.tensors]
+        found = word_bits(e, codec.decode(e).codes, sizes)
+        assert found.sum() == e.payload_bits
+        slow = np.zeros(len(sizes), np.int64)
+        for word in first_words(e, group.n):
+            owner = np.searchsorted(np.cumsum(sizes), word.at, side="right")
+            slow[owner] += len(word.word) + len(word.rest)
+        assert found.tolist() == slow.tolist()
+        for spec, bits in zip(group.tensors, found):
+            (own,) = (t for t in facts.tensors if t.name == spec.name)
+            assert own.bits == bits / spec.size
+
+
+def test_bits_with_several_streams_and_a_table_used_again() -> None:
+    rng = np.random.default_rng(0)
+    tracker = codec.Tracker({"a": np.zeros(150_000, np.float32), "b": np.zeros(99, np.float32)})
+    for _ in range(4):
+        after = {
+            k: v + rng.normal(size=v.shape).astype(np.float32) ** 5
+            for k, v in tracker.state.items()
+        }
+        (group,) = tracker.step(after).groups
+        e = group.encoded
+        assert word_bits(e, codec.decode(e).codes, [150_000, 99]).sum() == e.payload_bits
+    assert e.streams.size > 1
+
+
+def test_merged_records(tmp_path: Path, state: dict[str, np.ndarray]) -> None:
+    path = write(tmp_path / "run.lcc", state)
+    plain = [restored(codec.Chain(path), step) for step in range(STEPS)]
+    codec.merge(path, STEPS - 1)
+    for step in range(STEPS):
+        merged = restored(codec.Chain(path), step)
+        for a, b in zip(plain[step].tensors, merged.tensors):
+            assert (a.changed, a.largest, a.stored) == (b.changed, b.largest, b.stored)
+            assert (a.low, a.high, a.mean, a.std) == (b.low, b.high, b.mean, b.std)
+        if step:
+            assert merged.tensors[2].bits == 0  # nothing there changes in any step
+
+
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+def test_words_that_stand_for_several_steps(
+    tmp_path: Path, state: dict[str, np.ndarray], scope: str
+) -> None:
+    """Shares over steps and tensors add up to all code words of the record, layer by layer."""
+    path = write(tmp_path / "run.lcc", state, scope=scope)
+    codec.merge(path, STEPS - 1)
+    chain = codec.Chain(path)
+    (entry,) = (e for e in chain.entries if e.kind == "merged")
+    layers = merged_of(chain.read(entry), chain.at(0).layout).layers
+    assert len(layers) > 1  # so that steps of the record are not those of the words
+    for layer in layers:
+        shares = 0.0
+        for moment in layer.moments:
+            facts = restored(chain, moment.step)
+            assert facts.together == len(layer.moments)
+            coded = [t for t in facts.tensors if t.stored == "codes"]
+            shares += sum(t.bits * t.n for t in coded if t.bits is not None)
+        assert shares == pytest.approx(sum(g.encoded.payload_bits for g in layer.groups))
+
+
+def test_what_is_not_finite_is_counted(tmp_path: Path) -> None:
+    values = np.array([np.nan, np.inf, 1, 3, -np.inf, 2, 2, 2, 2], np.float32)
+    with codec.Checkpointer(tmp_path / "run.lcc") as chain:
+        chain.save(0, {"w": values, "none": np.full(9, np.nan, np.float32)})
+    found = restored(codec.Chain(tmp_path / "run.lcc"), 0)
+    w, none = found.tensors
+    assert (w.odd, w.low, w.high, w.mean) == (3, 1, 3, 2)
+    assert (none.odd, none.low, none.std) == (9, None, None)
+
+
+def test_progress_is_told_at_every_step(chain: codec.Chain) -> None:
+    steps: list[int] = []
+    restored(chain, 5, steps.append)
+    assert steps == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_step_that_is_not_there(chain: codec.Chain) -> None:
+    with pytest.raises(codec.StepNotFoundError):
+        restored(chain, 99)
+
+
+def test_bfloat16_is_rounded_as_torch_does() -> None:
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(1)
+    track = np.concatenate(
+        [
+            rng.normal(size=1000).astype(np.float32),
+            np.float32([np.inf, 3.4e38, 0, -0.0, 1e-42]),
+            np.array([0x3F808000, 0x3F818000], np.uint32).view(np.float32),
+        ]  # ties
+    )
+    wanted = torch.from_numpy(track).to(torch.bfloat16)
+    lossy = numbers(track, TensorSpec("w", "BF16", track.shape, True, "torch"))
+    assert np.array_equal(lossy, wanted.float().numpy())
+    bits = wanted.view(torch.int16).numpy().view(np.uint16)
+    exact = numbers(bits, TensorSpec("w", "BF16", track.shape, False, "torch"))
+    assert np.array_equal(exact, wanted.float().numpy())
+    assert numbers(np.zeros(2, np.uint8), TensorSpec("w", "F8_E4M3", (2,), False, "torch")) is None

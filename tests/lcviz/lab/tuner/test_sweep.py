@@ -1,0 +1,44 @@
+"""Sweeps: what makes two of them the same, and what they try out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import codec
+from lcviz.lab.tuner.sweep import Sweep, stamped
+from lcviz.lab.tuner.tuner import choose, settings, tune
+
+
+def test_a_choice_or_every_setting() -> None:
+    few, many = Sweep("lenet5").tried, Sweep("lenet5", wide=True).tried
+    assert len(few) == 48
+    assert set(few) < set(many) == set(settings())
+
+
+def test_checkpoints_of_one_s_own(own: Path) -> None:
+    sweep = stamped(str(own), wide=False)
+    told: list[tuple[int, int]] = []
+    found = sweep.try_out(lambda done, total: told.append((done, total)))
+    assert told[-1] == (40, 40)
+    chosen = choose(found, "distance", 0.2, len(sweep.tried))
+    assert chosen == tune(sweep.series, "distance", 0.2, sweep.tried)
+    assert sweep.unit == "checkpoint"
+
+
+def test_checkpoints_that_have_changed_are_others(own: Path) -> None:
+    before = stamped(str(own), wide=False)
+    assert stamped(str(own), wide=False) == before
+    assert hash(stamped(str(own), wide=False)) == hash(before)
+    os.utime(own / "3.pt", ns=(1, 1))
+    assert stamped(str(own), wide=False) != before
+    missing = stamped(str(own / "nowhere"), wide=False)
+    with pytest.raises(codec.SourceError, match="is not there"):
+        missing.try_out(lambda _done, _total: None)
+
+
+def test_a_model() -> None:
+    assert len(Sweep("matrix-factorization").series) == 161
+    assert Sweep("matrix-factorization").unit == "iteration"

@@ -1,0 +1,314 @@
+"""The tuner: what it tries, what it measures, what it recommends and why."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import codec
+from lcviz.lab.intervals import mean
+from lcviz.lab.recovery.recovery import Protocol, fail_and_recover
+from lcviz.lab.series import Found, Trained
+from lcviz.lab.tuner import replay as replayed
+from lcviz.lab.tuner.tuner import (
+    Candidate,
+    Setting,
+    Tuned,
+    choose,
+    failure_points,
+    just_before_a_checkpoint,
+    settings,
+    try_out,
+    tune,
+)
+from lcviz.lab.workload import workload
+
+FEW = settings(bits=(1, 2, 3, None), budgets=(0.1,), coders=("runlength",), intervals=(1, 4))
+SERIES = Trained(workload("logistic-regression"), 0, 48)
+
+
+@pytest.fixture(scope="module")
+def tuned() -> Tuned:
+    return tune(SERIES, "rework", 2.0, FEW)
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Found:
+    """Forty checkpoints of one tensor that wanders."""
+    rng, w = np.random.default_rng(0), np.zeros(5000, np.float32)
+    for i in range(40):
+        torch.save({"w": torch.from_numpy(w.copy())}, tmp_path / f"{i}.pt")
+        w += (rng.normal(size=5000) * 2.0 ** rng.integers(-8, 0, 5000)).astype(np.float32)
+    return Found([tmp_path])
+
+
+def test_every_combination() -> None:
+    every = settings()
+    assert len(set(every)) == len(every) == (9 + 4) * 2 * 2 * 4
+    assert all((s.bits is None) or (s.budget is None) for s in every)
+
+
+def test_what_is_recommended_meets_the_target_most_cheaply(tuned: Tuned) -> None:
+    best = tuned.recommended
+    assert best is not None
+    assert best.rework is not None
+    assert best.rework.value < best.rework_bound <= 2
+    for c in tuned.candidates:
+        assert c.rate == c.share / c.setting.interval
+        assert c.rate >= best.rate or c.rework_bound > 2
+    assert best.setting.text()[1:] in tuned.because
+    assert f"{100 * best.rate:.2f} % of float32 for every iteration, distance" in tuned.because
+
+
+def test_the_frontier_is_what_nobody_beats(tuned: Tuned) -> None:
+    def costs(c: Candidate) -> tuple[float, float, float]:
+        assert c.rework
+        return c.rate, c.distance.value, c.rework.value
+
+    for c in tuned.candidates:
+        beaten = any(
+            all(a <= b for a, b in zip(costs(o), costs(c))) and costs(o) != costs(c)
+            for o in tuned.candidates
+        )
+        assert (c in tuned.frontier) == (not beaten)
+    rates = [c.rate for c in tuned.frontier]
+    assert rates == sorted(rates)
+    assert 2 < len(tuned.frontier) < len(tuned.candidates)
+
+
+@pytest.mark.parametrize("interval", [1, 4])
+def test_sizes_and_distances_are_those_of_a_real_chain(
+    interval: int, tuned: Tuned, tmp_path: Path
+) -> None:
+    setting = Setting(2, None, "model", "runlength", interval)
+    (c,) = (c for c in tuned.candidates if c.setting == setting)
+    fails = {just_before_a_checkpoint(t, interval) for t in failure_points(48)}
+    distances, nbytes, start = [], [], {}
+    with codec.Checkpointer(tmp_path / "run.lcc", bits=2, base_every=None) as checkpoints:
+        for number, moment in enumerate(SERIES):
+            state = {n: a.copy() for n, a in moment.arrays.items()}
+            start = start or state
+            if number % interval == 0:
+                saved = checkpoints.save(number, state)
+                nbytes += [saved.nbytes] if number else []
+            if number in fails:
+                assert checkpoints.tracker
+                track = checkpoints.tracker.state
+                far, moved = (
+                    math.sqrt(sum(float(np.square(a[n] - state[n]).sum()) for n in state))
+                    for a in (track, start)
+                )
+                distances.append(far / moved)
+    assert c.share * 4 * 7850 == pytest.approx(np.mean(nbytes))
+    assert c.distance.value == pytest.approx(np.mean(distances), rel=1e-4)
+    assert c.distance.n == len(fails)
+
+
+@pytest.mark.parametrize("budget", [None, 0.1])
+def test_sizes_are_those_of_a_chain_with_values(budget: float | None, tmp_path: Path) -> None:
+    """What is no tensor takes bytes as well, and large steps take more digits."""
+    rng, w, states = np.random.default_rng(0), np.zeros(2000, np.float32), {}
+    for i in range(12):
+        w = w + (rng.normal(size=2000) * 2.0 ** rng.integers(-8, 0, 2000)).astype(np.float32)
+        states[1000 * i] = {"model": {"w": w}, "epoch": torch.tensor(i), "name": f"run at {i}"}
+        torch.save(
+            {**states[1000 * i], "model": {"w": torch.from_numpy(w)}}, tmp_path / f"{1000 * i}.pt"
+        )
+    setting = Setting(None if budget else 2, budget, "model", "runlength", 1)
+    (c,) = tune(Found([tmp_path]), "size", 1, [setting]).candidates
+    with codec.Checkpointer(
+        tmp_path / "run.lcc", setting.bits, budget=budget, base_every=None
+    ) as checkpoints:
+        saved = [checkpoints.save(step, state) for step, state in states.items()]
+    assert c.share == np.mean([s.nbytes for s in saved[1:]]) / saved[0].full_nbytes
+
+
+def test_it_foresees_what_recovery_finds(tuned: Tuned) -> None:
+    """The same failures, with trainings that do go on from what was restored."""
+    for bits, interval in ((2, 1), (2, 4)):
+        setting = Setting(bits, None, "model", "runlength", interval)
+        (c,) = (c for c in tuned.candidates if c.setting == setting)
+        fails = sorted({just_before_a_checkpoint(t, interval) for t in failure_points(48)})[::3]
+        real = [
+            fail_and_recover(SERIES.workload, 0, [setting.method], Protocol(t, interval, cap=40))[
+                0
+            ].rework
+            for t in fails
+        ]
+        assert c.rework is not None
+        assert c.rework.value == pytest.approx(np.mean(real), rel=0.35, abs=0.3)
+
+
+def test_a_target_of_size_wants_the_least_rework() -> None:
+    found = tune(SERIES, "size", 0.06, FEW)
+    assert found.recommended is not None
+    assert found.recommended.share < found.recommended.share_bound <= 0.06
+    for c in found.candidates:
+        assert c.share_bound > 0.06 or c.rework_bound >= found.recommended.rework_bound
+    assert "has the least rework" in found.because
+
+
+def test_rework_that_was_never_reached_is_not_the_least(tuned: Tuned) -> None:
+    lost = mean([math.inf, 1.0])
+    every = [replace(c, rework=lost, rework_bound=math.inf) for c in tuned.candidates]
+    found = choose(every, "size", 1.0)
+    assert "this one comes nearest to what was trained" in found.because
+    assert found.because.endswith("rework further than this training went on.")
+
+
+def test_checkpoints_without_a_training(own: Found) -> None:
+    found = tune(own, "distance", 0.2, FEW)
+    assert found.recommended is not None
+    assert found.recommended.rework is None
+    assert found.recommended.distance_bound <= 0.2
+    nearest = tune(own, "size", 0.2, FEW)
+    assert "comes nearest to what was trained" in nearest.because
+    calls: list[tuple[int, int]] = []
+    with pytest.raises(codec.SettingsError, match="their loss is not known"):
+        tune(own, "rework", 3, FEW, lambda done, total: calls.append((done, total)))
+    assert not calls  # before anything is tried
+
+
+def test_settings_that_come_to_the_same_stand_there_once() -> None:
+    """All buckets are fewer than 8 bits can keep."""
+    tried = settings(bits=(8, None), budgets=(), coders=("runlength",), intervals=(1,))
+    found = tune(SERIES, "rework", 3.0, tried)
+    assert [c.setting.bits for c in found.candidates] == [8, 8, None, None]
+    assert len(found.frontier) == len({c.costs for c in found.frontier}) == 2
+    assert all(c.setting.bits == 8 for c in found.frontier)
+
+
+def test_a_budget_bounds_every_size(tuned: Tuned) -> None:
+    for c in tuned.candidates:
+        assert c.share <= c.share_bound
+        assert c.setting.budget is None or c.share_bound <= c.setting.budget
+        if c.setting.bits == 2 and c.setting.interval == 1:
+            assert c.share_bound > 1.02 * c.share  # sizes differ
+
+
+def test_what_is_stored_exactly_is_named(tmp_path: Path) -> None:
+    """An optimizer's state, which no bits of the codec make smaller, until a policy does."""
+    rng = np.random.default_rng(0)
+    for i in range(24):
+        w, m = (torch.from_numpy(rng.normal(size=500).astype(np.float32)) for _ in "wm")
+        torch.save({"model": {"w": w * (1 + i)}, "optimizer": {"m": m}}, tmp_path / f"{i}.pt")
+    few = settings(bits=(2,), budgets=(), scopes=("model",), coders=("runlength",), intervals=(1,))
+    (c,) = tune(Found([tmp_path]), "size", 1.0, few).candidates
+    assert c.exact_share == 0.5
+    assert c.share > 0.5
+    for most in (1.0, 0.1):
+        because = tune(Found([tmp_path]), "size", most, few).because
+        assert "50.00 % are tensors stored exactly" in because
+    other = tune(Found([tmp_path], {"optimizer/*": "skip"}), "size", 1.0, few)
+    assert other.candidates[0].exact_share == 0
+    assert "exactly" not in other.because
+    assert "for every checkpoint" in tune(Found([tmp_path]), "distance", 9.0, few).because
+
+
+def test_what_was_tried_without_a_loss_knows_no_rework(own: Found) -> None:
+    with pytest.raises(codec.SettingsError, match="their loss is not known"):
+        choose(try_out(own, FEW[:2]), "rework", 3)
+
+
+def test_nothing_meets_the_target() -> None:
+    found = tune(SERIES, "rework", 1e-9, FEW[:4])
+    assert found.recommended is None
+    assert found.because.startswith(
+        "No setting of 4 keeps the rework after a crash within 1e-09 iterations, in 95 of 100 "
+        "cases; the nearest is "
+    )
+    assert found.frontier
+
+
+@pytest.mark.parametrize(
+    ("target", "most", "kept"),
+    [
+        ("size", 0.9, "a checkpoint within 90 % of float32, in 95 of 100 cases. "),
+        ("distance", 0.9, "the relative distance within 0.9, in 95 of 100 cases. "),
+        ("rework", 30, "the rework after a crash within 30 iterations, in 95 of 100 cases. "),
+    ],
+)
+def test_what_was_asked_for_is_said_in_its_unit(
+    tuned: Tuned, target: str, most: float, kept: str
+) -> None:
+    found = choose(tuned.candidates, target, most)
+    assert f" {kept}Of them this one " in found.because
+    assert not re.search(r"\d%", found.because)
+
+
+def test_the_nearest_one_has_a_unit_too(tuned: Tuned) -> None:
+    assert re.search(r"with [\d.]+ % of float32\.$", choose(tuned.candidates, "size", 1e-9).because)
+    never = [replace(c, rework_bound=math.inf) for c in tuned.candidates]
+    because = choose(never, "rework", 3).because
+    assert because.endswith(", with more iterations than this training went on.")
+
+
+def test_a_few_at_a_time_is_the_same(tuned: Tuned, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replayed, "ROOM", 3 * 4 * 7850)
+    calls: list[tuple[int, int]] = []
+    again = tune(SERIES, "rework", 2.0, FEW, lambda done, total: calls.append((done, total)))
+    assert again == tuned
+    rounds = -(-len(FEW) // 3)
+    assert calls == [(n, 49 * rounds) for n in range(1, 49 * rounds + 1)]
+
+
+@pytest.mark.parametrize(("target", "most"), [("speed", 1.0), ("size", 0.0), ("rework", math.nan)])
+def test_targets_that_are_none(target: str, most: float) -> None:
+    with pytest.raises(codec.SettingsError, match="size, distance, rework"):
+        tune(SERIES, target, most, FEW)
+
+
+def test_series_that_cannot_fail(own: Found, tmp_path: Path) -> None:
+    with pytest.raises(codec.SettingsError, match="too short to fail in"):
+        tune(replace(SERIES, iterations=8), "size", 0.1, settings(intervals=(10,)))
+    with pytest.raises(codec.SettingsError, match="too short to fail in"):  # and come back
+        tune(replace(SERIES, iterations=13), "size", 0.1, settings(intervals=(1,)))
+    torch.save({"w": torch.ones(7, 7)}, own.paths[0] / "40.pt")
+    with pytest.raises(codec.SettingsError, match="tensors of checkpoint 40 are not those"):
+        tune(own, "size", 0.1, FEW)
+
+
+def test_a_series_that_is_not_finite(own: Found) -> None:
+    """It matters where it fails: there, no distance is known."""
+    torch.save({"w": torch.full((5000,), math.nan)}, own.paths[0] / "2.pt")
+    assert tune(own, "distance", 2, FEW[:1]).recommended is not None
+    torch.save({"w": torch.full((5000,), math.nan)}, own.paths[0] / "10.pt")
+    with pytest.raises(codec.SettingsError, match="checkpoint 10 holds NaN, infinity or"):
+        tune(own, "distance", 0.5, FEW[:1])
+
+
+def test_budgets_that_are_too_small_are_left_out(own: Found) -> None:
+    few = settings((2,), (1e-4, 0.1), ("model",), ("runlength",), (1,))
+    found = tune(own, "distance", 0.9, few)
+    assert [c.setting.budget for c in found.candidates] == [None, 0.1]
+    assert "1 setting is left out" in found.because
+    with pytest.raises(codec.BudgetError, match="header"):
+        tune(own, "distance", 0.9, few[1:2])
+
+
+def test_where_a_run_fails() -> None:
+    points = failure_points(160)
+    assert points[0] == 40
+    assert points[-1] == 100
+    assert len(points) == 10
+    assert just_before_a_checkpoint(40, 1) == 40
+    assert [just_before_a_checkpoint(t, 5) for t in (38, 39, 40, 43, 44)] == [34, 39, 39, 39, 44]
+
+
+def test_bounds() -> None:
+    """t(0.95, 4) = 2.131847."""
+    from lcviz.lab.intervals import upper_bound
+
+    deviation = math.sqrt(2.5)
+    assert upper_bound([1, 2, 3, 4, 5]) == pytest.approx(3 + 2.131847 * deviation * math.sqrt(1.2))
+    assert upper_bound([1.0]) == math.inf
+    assert upper_bound([1.0, math.inf]) == math.inf
+    assert mean([1.0, math.inf]).value == math.inf
+    with pytest.raises(ValueError, match="nothing"):
+        upper_bound([])

@@ -1,0 +1,239 @@
+"""Code tables as rows: they are the record's, and the record's bits can be read with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import codec
+from codec.scheme import huffman
+from lcviz.lab.anatomy import Alphabet, dissect
+from lcviz.live.code_tables import TokenRow, code_table, token_counts, token_table
+
+MakeCase = Callable[..., Any]
+SCOPES = ("model", "tensor")
+
+
+def bits_of(e: codec.Encoded) -> str:
+    """The first stream, first bit first."""
+    bits = np.unpackbits(e.payload.view(np.uint8), bitorder="little")
+    return "".join(map(str, bits[: e.streams[0]]))
+
+
+def sparse(n: int, share: float, kinds: int, seed: int) -> np.ndarray:
+    """A delta of zeros and of values in so many buckets, which shrink by half."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(0, kinds, n)
+    delta = np.where(rng.random(n) < share, 2.0**-kind * (1 - 2 * (kind % 2)), 0)
+    delta[:kinds] = 2.0 ** -np.arange(kinds) * (1 - 2 * (np.arange(kinds) % 2))
+    return delta.astype(np.float32)
+
+
+def coded(
+    deltas: list[np.ndarray], bits: int | None = None
+) -> tuple[codec.Encoded, Alphabet, np.ndarray]:
+    """The last of these steps with run lengths: its record, anatomy, exponent-stage codes."""
+    tracker = codec.Tracker({"w": np.zeros_like(deltas[0])}, bits)
+    for delta in deltas:
+        before = tracker.state["w"].copy()
+        step = tracker.step({"w": before + delta})
+    changes = {"w": (before + deltas[-1]) - before}
+    (alphabet,), (codes,) = dissect(changes, step)
+    return step.groups[0].encoded, alphabet, codes
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("bits", [1, 2, 3, 8, None])
+@pytest.mark.parametrize("steps", [1, 3])
+def test_code_table_is_that_of_the_record(
+    make_case: MakeCase, steps: int, bits: int | None, scope: str
+) -> None:
+    """Words, counts and levels are those the record was encoded with, its table new or not."""
+    case = make_case(11, bits, scope, coder="huffman", steps=steps)
+    alphabets, _ = dissect(case.changes, case.step)
+    for alphabet, group, codes in zip(alphabets, case.step.groups, case.codes(), strict=True):
+        rows = code_table(alphabet)
+        real = group.encoded
+        assert [r.word for r in rows] == huffman.code_words(real.code_lengths)
+        assert [r.level for r in rows] == real.levels.tolist()
+        assert [r.count for r in rows] == np.bincount(codes, minlength=len(rows)).tolist()
+        assert [r.symbol for r in rows] == list(range(len(rows)))
+        assert (rows[0].exponent, rows[0].sign) == (None, None)
+        for row in rows[1:]:
+            assert row.exponent is not None
+            assert 2.0**row.exponent <= abs(row.level) < 2.0 ** (row.exponent + 1)
+            assert row.sign == int(row.level < 0)
+
+
+def test_a_table_sent_before_is_shown_as_it_was_sent() -> None:
+    """Its words are not the best ones for these counts, but those that were written."""
+    values = np.array([4.0] * 40 + [1.0] * 20 + [0.0] * 41, np.float32)
+    other = np.array([4.0] * 41 + [1.0] * 20 + [0.0] * 40, np.float32)
+    tracker = codec.Tracker({"w": np.zeros_like(values)}, 2, coder="huffman")
+    tracker.step({"w": values})
+    before = tracker.state["w"].copy()
+    step = tracker.step({"w": before + other})
+    (alphabet,), _ = dissect({"w": other}, step)
+    assert step.groups[0].encoded.cached
+    counts = [r.count for r in code_table(alphabet)]
+    best = huffman.code_words(huffman.code_lengths(np.array(counts)))
+    assert [r.word for r in code_table(alphabet)] != best
+
+
+def test_words_of_the_table_spell_the_payload(make_case: MakeCase) -> None:
+    """Reading the payload's bits by the table alone gives the codes back."""
+    case = make_case(13, 3, coder="huffman")
+    (alphabet,), _ = dissect(case.changes, case.step)
+    symbol_of = {r.word: r.symbol for r in code_table(alphabet)}
+    (group,) = case.step.groups
+    codes, word = [], ""
+    for bit in bits_of(group.encoded):
+        word += bit
+        if word in symbol_of:
+            codes.append(symbol_of[word])
+            word = ""
+    assert word == ""
+    assert codes == case.codes()[0].tolist()
+
+
+def test_the_paper_s_table_of_a_record_of_runs() -> None:
+    """What the paper would have written instead: the best words for the same counts."""
+    _, alphabet, _ = coded([sparse(5000, 0.02, 3, 1)])
+    assert alphabet.table is not None
+    assert alphabet.table.classes > 1
+    rows = code_table(alphabet)
+    counts = np.array([r.count for r in rows])
+    assert counts.sum() == 5000
+    assert [r.word for r in rows] == huffman.code_words(huffman.code_lengths(counts))
+
+
+def decoded(bits: str, rows: tuple[TokenRow, ...], n: int) -> list[int]:
+    """The codes that a stream spells, read with the rows of the table and nothing else."""
+    row_of = {r.word: r for r in rows}
+    n_symbols = max(r.symbol or 0 for r in rows)
+    codes: list[int] = []
+    at = 0
+
+    def take(k: int) -> int:
+        """The next k bits, lowest first."""
+        nonlocal at
+        at += k
+        return int(bits[at - k : at][::-1] or "0", 2)
+
+    while at < len(bits):
+        width = next(w for w in range(1, 16) if bits[at : at + w] in row_of)
+        row = row_of[bits[at : at + width]]
+        at += width
+        first, symbol, open_bits = row.first, row.symbol, row.open_bits
+        if symbol is None:
+            kind = take(7)
+            symbol = take((n_symbols - 1).bit_length()) + 1
+            power = max(kind // 4, 4)
+            open_bits = 0 if kind < 16 else power - 2
+            first = kind if kind < 16 else (4 + kind % 4) << (power - 2)
+        codes += [0] * (first + take(open_bits)) + [symbol]
+    return codes + [0] * (n - len(codes))
+
+
+@pytest.mark.parametrize("steps", [1, 2, 4])
+@pytest.mark.parametrize(("share", "kinds"), [(0.001, 3), (0.02, 1), (0.02, 5), (0.4, 3)])
+def test_tokens_spell_the_payload(share: float, kinds: int, steps: int) -> None:
+    """Reading the payload's bits by the rows alone gives the codes back, escapes among them."""
+    deltas = [sparse(20_000, share * (1 + i / 9), kinds, seed=i) for i in range(steps)]
+    e, alphabet, stage = coded(deltas)
+    rows = token_table(alphabet, stage)
+    assert decoded(bits_of(e), rows, 20_000) == codec.decode(e).codes.tolist()
+    assert [len(r.word) for r in rows] == sorted(len(r.word) for r in rows)
+    (escape,) = (r for r in rows if r.symbol is None)
+    spent = sum((r.count or 0) * (len(r.word) + r.open_bits) for r in rows)
+    if escape.count == 0:
+        assert spent == e.payload_bits
+    else:  # an escape is followed by the open bits of its run as well
+        assert spent <= e.payload_bits <= spent + (escape.count or 0) * 19
+    assert sum(r.count or 0 for r in rows) == np.count_nonzero(codec.decode(e).codes)
+    for r in rows:
+        if r.symbol is not None and r.level is not None:
+            assert r.level == e.levels[r.symbol]
+            assert r.sign == int(r.level < 0)
+            assert r.last - r.first + 1 == 2**r.open_bits
+
+
+def test_escapes_are_counted() -> None:
+    """A table sent before has no word for what is new: those runs are the escape's."""
+    first = np.zeros(2000, np.float32)
+    first[::10] = 1.0
+    second = first.copy()
+    second[5] = 1.0  # runs of 4 zeros, which the first step has not
+    e, alphabet, stage = coded([first, second])
+    assert e.cached
+    rows = token_table(alphabet, stage)
+    counts = {r.symbol and (r.symbol, r.first): r.count for r in rows}
+    assert counts == {(1, 0): 1, (1, 9): 198, None: 2}
+    (escape,) = (r for r in rows if r.symbol is None)
+    assert escape.open_bits == 7
+
+
+def test_a_table_for_more_symbols_than_there_are_now() -> None:
+    """The last checkpoint had a level that this one has not: its tokens have no level."""
+    first = np.zeros(3000, np.float32)
+    first[::10] = 1.0
+    second = first.copy()
+    first[1] = -0.5
+    _, alphabet, stage = coded([first, second])
+    assert alphabet.cached
+    assert alphabet.kept == 1
+    rows = token_table(alphabet, stage)
+    strange = [r for r in rows if r.symbol == 2]
+    assert strange
+    assert all((r.level, r.exponent, r.sign, r.count) == (None, None, None, 0) for r in strange)
+
+
+def test_without_codes_nothing_is_counted() -> None:
+    _, alphabet, stage = coded([sparse(5000, 0.02, 3, 1)])
+    counted, plain = token_table(alphabet, stage), token_table(alphabet)
+    assert {r.count for r in plain} == {None}
+    assert {replace(r, count=None) for r in counted} == set(plain)
+
+
+def slow_counts(codes: list[int], kept: int, stream: int) -> dict[tuple[int, int], int]:
+    """(symbol, run) -> occurrences, one value after the other."""
+    found: dict[tuple[int, int], int] = {}
+    run = 0
+    for i, code in enumerate(codes):
+        if i % stream == 0:
+            run = 0
+        if 1 <= code <= kept:
+            found[code, run] = found.get((code, run), 0) + 1
+            run = 0
+        else:
+            run += 1
+    return found
+
+
+@pytest.mark.parametrize("stream", [7, 100, 1000])
+def test_token_counts_one_by_one(stream: int) -> None:
+    """Runs of up to 15 zeros have a class each, so that nothing is hidden in one."""
+    rng = np.random.default_rng(stream)
+    codes = np.where(rng.random(500) < 0.3, rng.integers(0, 6, 500), 0).astype(np.uint8)
+    found = token_counts(codes, 3, stream)
+    expected = slow_counts(codes.tolist(), 3, stream)
+    for (symbol, run), count in expected.items():
+        assert run > 15 or found[symbol - 1, run] == count
+    assert found.sum() == sum(expected.values())
+
+
+@pytest.mark.parametrize(
+    ("run", "kind"), [(0, 0), (15, 15), (16, 16), (19, 16), (20, 17), (31, 19), (32, 20), (96, 26)]
+)
+def test_classes_of_runs(run: int, kind: int) -> None:
+    codes = np.zeros(200, np.uint8)
+    codes[[3, 3 + run + 1]] = 1, 2
+    assert np.argwhere(token_counts(codes, 2, 1000)).tolist() == [[0, 3], [1, kind]]
+
+
+def test_no_values_no_tokens() -> None:
+    assert token_counts(np.zeros(50, np.uint8), 2, 1000).sum() == 0

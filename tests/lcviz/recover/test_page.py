@@ -1,0 +1,220 @@
+"""The Recover page as Streamlit runs it: asked once, shown to everybody, stopped, in line."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import codec
+from lcviz.lab.progress import Progress
+from lcviz.lab.recovery.recovery import Outcome, Protocol
+from lcviz.lab.recovery.rework import Experiment, costs
+from lcviz.recover.page_rework import nothing_saved, summary
+from lcviz.server import jobs
+from lcviz.ui import session as state
+
+pytestmark = pytest.mark.usefixtures("server")
+
+SECONDS = 60
+QUICK = {"recover_model": "Matrix factorization", "recover_fail_at": "10", "recover_cap": "10"}
+ASKED = Experiment("matrix-factorization", 0.05, Protocol(10, 1, 10))
+PANELS = {"rework", "race"}
+Recovering = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_known() -> Iterator[None]:
+    yield
+    state.all_jobs().close()
+    state.all_jobs.clear()
+
+
+@pytest.fixture
+def recovering(page_of: Callable[[AppTest], Any]) -> Recovering:
+    """The Recover page of a session of its own, opened with these URL parameters."""
+
+    def script() -> None:
+        from lcviz.recover import page as recover
+
+        recover.page()
+
+    def open_page(**parameters: str) -> Any:
+        at = AppTest.from_function(script, default_timeout=SECONDS)
+        for name, value in (QUICK | parameters).items():
+            at.query_params[name] = value
+        return page_of(at).run()
+
+    return open_page
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Seeds after the first wait for this event, half done."""
+    fail, go_on = Experiment.fail, threading.Event()
+
+    def slow(own: Experiment, seed: int, progress: Progress) -> tuple[Outcome, ...]:
+        if seed:
+            progress(1, 2)
+            while not go_on.wait(0.02):
+                progress(1, 2)
+        return fail(own, seed, progress)
+
+    monkeypatch.setattr(Experiment, "fail", slow)
+    yield go_on
+    go_on.set()
+
+
+def said(page: Any) -> str:
+    return "\n".join(page.texts("markdown"))
+
+
+def buttons(page: Any) -> set[str]:
+    """Of the experiment: timelines have their own."""
+    return {b.key for b in page.at.button if "timelines" not in b.key}
+
+
+def finish(page: Any, seeds: int, asked: Experiment = ASKED) -> None:
+    assert state.all_jobs().wait(asked, seeds, SECONDS).status == jobs.DONE
+    page.run()
+
+
+def until_half(seeds: int) -> None:
+    """Until the first seed is finished and the second is half done."""
+    for _ in range(3000):
+        view = state.all_jobs().look(ASKED, seeds)
+        if view.found and view.share == 0.5:
+            return
+        threading.Event().wait(0.02)
+    raise AssertionError(view)
+
+
+def test_nothing_is_done_before_it_is_asked_for(recovering: Recovering) -> None:
+    page = recovering()
+    assert buttons(page) == {"recover-start"}
+    assert not page.charts
+    assert state.all_jobs().look(ASKED, 5).status == jobs.IDLE
+
+
+def test_asked_finished_and_given_to_the_next_at_once(recovering: Recovering) -> None:
+    page = recovering(recover_seeds="2").click("recover-start")
+    finish(page, 2)
+    assert page.charts == PANELS
+    assert not buttons(page)
+    assert "Finished on" in said(page)
+    assert "and kept" not in said(page)
+    found = [f.value for f in state.all_jobs().look(ASKED, 2).found]
+    assert found[0] == tuple(_alike(found[0], ASKED.fail(0, lambda _done, _total: None)))
+    assert summary(costs(found), 0.05) in said(page)
+    points = page.chart("rework")["series"][0]["data"]
+    assert [p["value"][0] for p in points[2:4]] == [round(own[1].rework, 4) for own in found]
+
+    other = recovering(recover_seeds="2")
+    assert other.charts == PANELS
+    assert "and kept: the same seeds would give the same numbers" in said(other)
+    page.set("slider", "recover_seeds", 1)
+    assert "Of 1 seed." in said(page)
+    assert "and kept" in said(page)  # it has asked for two
+    more = recovering(recover_seeds="3")
+    assert "Go on with seed 2" in [b.label for b in more.at.button]
+
+
+def _alike(kept: tuple[Outcome, ...], again: tuple[Outcome, ...]) -> Iterator[Outcome]:
+    """The second ones with the first ones' seconds."""
+    for a, b in zip(kept, again, strict=True):
+        yield replace(b, save_seconds=a.save_seconds, seconds=a.seconds)
+
+
+def test_seed_by_seed_then_stopped(recovering: Recovering, held: threading.Event) -> None:
+    page = recovering(recover_seeds="3").click("recover-start")
+    until_half(3)
+    page.run()
+    assert "Seed 1, the 2nd of 3: 50 %." in said(page)
+    assert page.charts == PANELS  # of the first seed
+    page.set("segmented_control", "recover_seed_3", 2)
+    assert "Seed 2 is not finished yet." in page.texts("info")
+    page.click("recover-stop")
+    assert "Stopped. 1 of 3 seeds finished and kept." in page.texts("info")
+    assert buttons(page) == {"recover-start"}
+    page.click("recover-start")
+    assert buttons(page) == {"recover-stop"}
+    held.set()
+    finish(page, 3)
+    assert len(page.chart("rework")["series"][0]["data"]) == 15
+
+
+def test_two_sessions_share_it(recovering: Recovering, held: threading.Event) -> None:
+    page = recovering(recover_seeds="2").click("recover-start")
+    other = recovering(recover_seeds="2")
+    assert "recover-stop" in buttons(other)
+    assert "Shared with 1 other page." in said(other)
+    page.run().click("recover-stop")
+    assert "Somebody else has asked for this one: it goes on for them." in page.texts("info")
+    held.set()
+    finish(other, 2)
+    assert other.charts == PANELS
+
+
+def test_others_wait_in_line(
+    recovering: Recovering, held: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = recovering(recover_seeds="2").click("recover-start")
+    other = recovering(recover_seeds="2", recover_share="10 %").click("recover-start").run()
+    assert "In line before this one: 1." in said(other)
+    monkeypatch.setattr(jobs, "MAX_WAITING", 1)
+    third = recovering(recover_seeds="2", recover_share="1 %").click("recover-start")
+    assert "is full: this server's limit is 1" in third.texts("error")[0]
+    held.set()
+    finish(page, 2)
+    finish(other, 2, Experiment("matrix-factorization", 0.1, ASKED.protocol))
+    assert other.charts == PANELS
+
+
+def test_other_parameters_meanwhile(recovering: Recovering, held: threading.Event) -> None:
+    page = recovering(recover_seeds="2").click("recover-start")
+    page.set("segmented_control", "recover_interval", 5)
+    assert "is another one, Matrix factorization at 5 %, T = 10" in page.texts("info")[0]
+    page.set("segmented_control", "recover_interval", 1)
+    assert "recover-stop" in buttons(page)
+    assert not page.texts("info")
+
+
+def test_how_far_back_the_last_checkpoint_is(recovering: Recovering) -> None:
+    page = recovering()
+    told = "The last checkpoint is that of iteration 10, just before the failure."
+    assert page.texts("caption")[-1] == told
+    page.set("segmented_control", "recover_interval", 5)
+    told += " To see what an interval of 5 can cost, let it fail at 14."
+    assert page.texts("caption")[-1] == told
+    page.set("number_input", "recover_fail_at", 14)
+    told = "The last checkpoint is that of iteration 10: 4 iterations before the failure."
+    assert page.texts("caption")[-1] == told
+
+
+def test_a_failure_is_told(recovering: Recovering, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_own: Experiment, _seed: int, _progress: Progress) -> tuple[Outcome, ...]:
+        raise codec.SettingsError("there is no room")
+
+    monkeypatch.setattr(Experiment, "fail", fails)
+    page = recovering().click("recover-start")
+    assert state.all_jobs().wait(ASKED, 5, SECONDS).status == jobs.FAILED
+    page.run()
+    assert page.texts("error") == ["The experiment failed: there is no room."]
+    assert buttons(page) == {"recover-start"}
+
+
+def test_where_nothing_fits_it_is_said(recovering: Recovering) -> None:
+    page = recovering(recover_seeds="1", recover_share="1 %").click("recover-start")
+    asked = Experiment("matrix-factorization", 0.01, ASKED.protocol)
+    finish(page, 1, asked)
+    found = costs([f.value for f in state.all_jobs().look(asked, 1).found])
+    assert page.texts("warning") == [nothing_saved(found)]
+    assert nothing_saved(found).startswith("SCAR, TOPN, LC Huffman, LC run-length: saved nothing")
+    further = [replace(cost, distance=1.2) for cost in found]  # it saved something, if badly
+    assert nothing_saved(further) == ""
+    assert "LC run-length at least 10.00 iterations" in said(page)
+    assert "times as many" not in said(page)

@@ -1,0 +1,204 @@
+"""Timelines as Streamlit runs them: measured when asked for, stepped through, kept in the URL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from lcviz.lab.workload import Workload, workload
+from lcviz.recover import page_timelines as timelines
+from lcviz.recover.page_timelines import drill_of_run
+from lcviz.recover.timelines import MOST_INTERVAL, WAYS, Drill, Timeline
+from lcviz.recover.timelines_figure import ticks
+from lcviz.run.snapshot import Settings
+from lcviz.server import jobs
+from lcviz.ui import session as state
+
+pytestmark = pytest.mark.usefixtures("server")
+
+DRILL = Drill(workload("logistic-regression"), 0, 1, 2, None, "model", "runlength")
+SECONDS = 60
+Showing = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_known() -> Iterator[None]:
+    yield
+    state.all_jobs().close()
+    state.all_jobs.clear()
+
+
+@pytest.fixture
+def showing(page_of: Callable[[AppTest], Any]) -> Showing:
+    """A page of timelines only, opened with these URL parameters."""
+
+    def script() -> None:
+        from lcviz.lab.workload import workload
+        from lcviz.recover.page_timelines import timelines
+        from lcviz.recover.timelines import Drill
+
+        own = workload("logistic-regression")
+        timelines("here", Drill(own, 0, 1, 2, None, "model", "runlength"))
+
+    def open_page(**parameters: str) -> Any:
+        at = AppTest.from_function(script, default_timeout=SECONDS)
+        for name, value in parameters.items():
+            at.query_params[name] = value
+        return page_of(at).run()
+
+    return open_page
+
+
+@pytest.fixture(scope="module")
+def measured() -> tuple[Timeline, ...]:
+    return DRILL.measure(0, lambda _done, _total: None)
+
+
+@pytest.fixture
+def kept(measured: tuple[Timeline, ...], monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Asking gives this measurement at once; how often it was asked for."""
+    asked: list[int] = []
+
+    def measure(_own: Drill, part: int, _progress: Any) -> tuple[Timeline, ...]:
+        asked.append(part)
+        return measured
+
+    monkeypatch.setattr(Drill, "measure", measure)
+    return asked
+
+
+def measure(page: Any, number: int = 0) -> None:
+    page.click("here-timelines-start")
+    assert state.all_jobs().wait((DRILL, number), 1, SECONDS).status == jobs.DONE
+    page.run()
+
+
+def test_how_much_it_will_train(showing: Showing) -> None:
+    """In iterations: seconds depend on model and machine."""
+    button = showing().at.button(key="here-timelines-start")
+    assert button.help == f"Trains 3 times, {DRILL.iterations} iterations each."
+
+
+def crash(page: Any) -> Any:
+    (slider,) = page.at.slider
+    return slider
+
+
+def left(page: Any) -> list[list[str]]:
+    """What the crash leaves, of each way."""
+    return [list(row) for row in page.at.table[0].value.to_numpy()]
+
+
+def test_measured_when_asked_for(showing: Showing, kept: list[int], measured: Any) -> None:
+    page = showing()
+    assert not page.charts
+    assert not page.at.table
+    assert "LeNet-5" not in page.texts("markdown")[0]
+    assert "saved every iteration, once in each way" in page.texts("markdown")[0]
+    measure(page)
+    assert page.charts == {"here-timelines"}
+    assert kept == [0]
+    assert tuple(line.way for line in measured) == WAYS
+    assert [b.label for b in page.at.button] == ["Measure again"]
+    told = "\n".join(page.texts("markdown"))
+    assert "All three restore the same weights to the last bit." in told
+    assert f"{measured[2].records} records merged" in told
+    assert "medians of the 16 checkpoints" in page.texts("caption")[-1]
+
+
+def test_a_crash_at_any_moment(showing: Showing, kept: list[int], measured: Any) -> None:
+    page = showing()
+    measure(page)
+    most, step = ticks(max(line.end for line in measured))
+    assert (crash(page).min, crash(page).max, crash(page).step) == (0, most, step)
+    for share in (0.0, 0.1, 0.3, 0.9, 1.0):
+        ms = round(share * most / step) * step
+        crash(page).set_value(ms)
+        page.run()
+        for line, row in zip(measured, left(page), strict=True):
+            done, restored = line.iterated(ms / 1e3), line.restored(ms / 1e3)
+            assert row[3:5] == [str(done), str(restored)]
+            assert row[5].split()[0] == str(done - restored)
+        option = page.chart("here-timelines")
+        marks = {s["markLine"]["data"][0]["xAxis"] for s in option["series"] if "markLine" in s}
+        assert list(marks) == [pytest.approx(ms)]
+    assert left(page)[0][1] == "is done"
+
+
+def test_the_view_stands_in_the_url(showing: Showing, kept: list[int], measured: Any) -> None:
+    page = showing()
+    measure(page)
+    most, step = ticks(max(line.end for line in measured))
+    ms = round(0.4 * most / step) * step
+    crash(page).set_value(ms)
+    page.set("segmented_control", "here_crashes", "training")
+    told = {f"here_crash_{most:g}": str(ms), "here_crashes": "the training alone"}
+    again = showing(**told, here_shows="a sixth of it, around the crash")
+    assert crash(again).value == pytest.approx(ms)
+    assert left(again) == left(page)
+    low, high = (again.chart("here-timelines")["xAxis"][0][end] for end in ("min", "max"))
+    assert low <= ms <= high
+    assert high - low == pytest.approx(most / 6, abs=0.2)
+    assert "A crash of the training alone" in again.sentences[-1]
+    assert kept == [0]  # the other session found it there
+
+
+def test_measured_again(showing: Showing, kept: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timelines, "MOST_MEASUREMENTS", 2)
+    page = showing()
+    measure(page)
+    measure(page, 1)
+    assert len(kept) == 2
+    assert page.charts == {"here-timelines"}
+    assert not page.at.button
+    assert any("Measured 2 times" in text for text in page.texts("markdown"))
+
+
+def test_what_a_run_does() -> None:
+    s = Settings(
+        "alexnet",
+        optimizer="adam",
+        lr=0.01,
+        batch_size=16,
+        seed=3,
+        interval=1000,
+        bits=None,
+        budget=0.05,
+        scope="tensor",
+        coder="huffman",
+    )
+    own = Workload("alexnet", s.data, s.folder, "adam", 0.01, s.momentum, 16)
+    assert drill_of_run(s) == Drill(own, 3, MOST_INTERVAL, None, 0.05, "tensor", "huffman")
+
+
+def test_on_recover_with_its_model_share_and_interval(page_of: Callable[[AppTest], Any]) -> None:
+    def script() -> None:
+        from lcviz.recover import page as recover
+
+        recover.page()
+
+    at = AppTest.from_function(script, default_timeout=SECONDS)
+    at.query_params["recover_model"] = "Matrix factorization"
+    at.query_params["recover_interval"] = "5"
+    page = page_of(at).run()
+    (told,) = (t for t in page.texts("markdown") if t.startswith("A checkpoint can be written"))
+    assert re.search("Matrix factorization saved every 5 iterations, .* after 40 iterations", told)
+    page.click("recover-timelines-start")
+    asked = Drill(workload("matrix-factorization"), 0, 5, None, 0.05, "model", "runlength")
+    assert state.all_jobs().look((asked, 0), 1).status in jobs.ACTIVE
+
+
+def test_a_run_that_saves_seldom(page_of: Callable[[AppTest], Any]) -> None:
+    def script() -> None:
+        from lcviz.recover.page_timelines import timelines_of_run
+        from lcviz.run.snapshot import Settings
+
+        timelines_of_run("live", Settings("lenet5", interval=1000))
+
+    page = page_of(AppTest.from_function(script, default_timeout=SECONDS)).run()
+    assert "saved every 20 iterations" in page.texts("markdown")[0]
+    assert page.texts("caption")[0].startswith("The run saves every 1,000 iterations; measured")

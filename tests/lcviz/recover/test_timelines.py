@@ -1,0 +1,213 @@
+"""What is measured while a training saves; the answers are checked against plain recounting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from lcviz.lab.workload import workload
+from lcviz.recover import timelines
+from lcviz.recover.timelines import (
+    BESIDE,
+    COMMITS,
+    ENCODES,
+    LOOP,
+    MERGED_AT_ONCE,
+    MERGES,
+    REOPENS,
+    SHOWN,
+    STANDS_STILL,
+    TRAINS,
+    WAYS,
+    WRITES,
+    Drill,
+    Span,
+    Timeline,
+)
+
+DRILL = Drill(workload("logistic-regression"), 0, 2, 2, None, "model", "runlength")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """As the line of experiments does: sums come out the same every time."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def measured() -> tuple[tuple[Timeline, ...], list[tuple[int, int]]]:
+    told: list[tuple[int, int]] = []
+    return DRILL.measure(0, lambda done, total: told.append((done, total))), told
+
+
+def test_every_way_shows_the_same_iterations(measured: Any) -> None:
+    found, told = measured
+    assert tuple(line.way for line in found) == WAYS
+    assert DRILL.before == 32  # at least 20, and just after a merge
+    for line in found:
+        assert line.first == 33
+        assert [s.step for s in line.loop if s.what == TRAINS] == list(range(33, 65))
+        assert [s.step for s in line.pauses] == list(range(34, 65, 2))
+        assert len(line.pauses) == SHOWN
+    n = 3 * DRILL.iterations
+    assert told == [(i, n) for i in range(n)]
+
+
+def test_nothing_of_one_lane_overlaps(measured: Any) -> None:
+    for line in measured[0]:
+        for lane in (line.loop, line.saver):
+            assert all(a.begin <= a.end <= b.begin + 1e-9 for a, b in pairwise(lane))
+        assert line.loop[0].begin == 0
+        assert {s.what for s in line.loop} == {TRAINS, STANDS_STILL}
+
+
+def test_the_saver_is_the_loop_itself_unless_beside(measured: Any) -> None:
+    for line in measured[0]:
+        pauses = {s.step: s for s in line.pauses}
+        inside = [
+            pauses[s.step].begin <= s.begin <= s.end <= pauses[s.step].end for s in line.saver
+        ]
+        assert all(inside) == (line.way != BESIDE)
+        ends = {s.step: s.end for s in line.saver if s.what == WRITES}
+        commits = {s.step: s for s in line.saver if s.what == COMMITS}
+        known = {step: at for at, step in line.durable}
+        given = {step: at for at, step in line.given}
+        for step, end in ends.items():
+            assert end < known[step] < commits[step].end
+            begin = next(s.begin for s in line.saver if s.step == step and s.what == ENCODES)
+            assert begin > pauses[step].begin
+            if line.way == BESIDE:
+                assert given[step] <= pauses[step].end
+
+
+def test_deltas_are_merged_and_all_steps_restore(measured: Any) -> None:
+    loop, beside, merged = measured[0]
+    every = DRILL.iterations // DRILL.interval
+    assert (loop.records, beside.records, merged.records) == (every, every, every // MERGED_AT_ONCE)
+    assert {line.steps for line in measured[0]} == {every + 1}
+    assert {line.track for line in measured[0]} == {loop.track}
+    assert loop.nbytes == beside.nbytes > merged.nbytes
+    for what in (MERGES, REOPENS):
+        assert [s.step for s in merged.saver if s.what == what] == [48, 64]
+    assert not [s for s in (*loop.saver, *beside.saver) if s.what in (MERGES, REOPENS)]
+    assert len([s for s in merged.saver if s.what == ENCODES]) == SHOWN
+
+
+def test_what_a_crash_leaves_by_recounting(measured: Any) -> None:
+    for line in measured[0]:
+        for machine in (True, False):
+            changes = line.behind(machine)
+            known = line.given if line.way == BESIDE and not machine else line.durable
+            for i in range(200):
+                second = i * line.end / 199
+                done = 32
+                for span in line.loop:
+                    if span.what == TRAINS and span.end <= second:
+                        done = span.step
+                saved = 0
+                for at, step in known:
+                    if at <= second:
+                        saved = step
+                assert line.iterated(second) == done
+                assert line.restored(second, machine) == saved
+                assert line.lost(second, machine) == done - saved
+                assert [n for at, n in changes if at <= second][-1] == done - saved
+            assert all(a[0] < b[0] and a[1] != b[1] for a, b in pairwise(changes))
+        assert line.lost(line.end) == 0
+
+
+def test_medians_and_shares() -> None:
+    def spans(what: str, *ends: tuple[int, float, float]) -> list[Span]:
+        return [Span(what, *one) for one in ends]
+
+    loop = spans(TRAINS, (1, 0, 2), (2, 3, 5), (3, 6, 10)) + spans(
+        STANDS_STILL, (1, 2, 3), (2, 5, 6), (3, 10, 14)
+    )
+    line = Timeline(
+        BESIDE,
+        1,
+        tuple(sorted(loop, key=lambda s: s.begin)),
+        (Span(ENCODES, 3, 15, 17),),
+        ((-1.0, 0), (3, 1), (6, 2), (14, 3)),
+        ((-0.5, 0), (4, 1), (7.5, 2), (17, 3)),
+        100,
+        30,
+        3,
+        4,
+        "",
+    )
+    assert (line.iteration, line.pause, line.still, line.end) == (2, 1, 6 / 14, 17)
+    assert line.delay == pytest.approx(2.5)  # of 2, 2.5 and 7
+    assert line.behind() == [(0, 0), (2, 1), (4, 0), (5, 1), (7.5, 0), (10, 1), (17, 0)]
+    assert line.behind(machine=False) == [(0, 0), (2, 1), (3, 0), (5, 1), (6, 0), (10, 1), (14, 0)]
+
+
+def test_behind_at_every_moment_when_several_things_happen_at_once() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        ends = np.unique(rng.integers(1, 12, 6)).tolist()
+        loop = tuple(Span(TRAINS, i, end - 1, end) for i, end in enumerate(ends, 1))
+        known = tuple((float(end + rng.integers(0, 4)), i) for i, end in enumerate(ends, 1))
+        line = Timeline(
+            LOOP,
+            1,
+            loop,
+            (Span(ENCODES, 1, 0, 1),),
+            ((-1.0, 0), *known),
+            ((-1.0, 0), *known),
+            1,
+            1,
+            1,
+            1,
+            "",
+        )
+        changes = line.behind()
+        for second in np.arange(0, 16, 0.5).tolist():
+            assert [n for at, n in changes if at <= second][-1] == line.lost(second)
+        assert all(a[0] < b[0] and a[1] != b[1] for a, b in pairwise(changes))
+
+
+def test_a_crash_everywhere_is_found_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of iterations are looked at by every tick of a page."""
+    asked = []
+    lost = Timeline.iterated
+
+    def counted(self: Timeline, second: float) -> int:
+        asked.append(second)
+        return lost(self, second)
+
+    monkeypatch.setattr(Timeline, "iterated", counted)
+    loop = tuple(Span(TRAINS, i, i - 1, i) for i in range(1, 321))
+    line = Timeline(LOOP, 1, loop, loop, ((-1.0, 0),), ((-1.0, 0),), 1, 1, 1, 1, "")
+    assert line.behind()[-1] == (320, 320)
+    assert len(asked) <= 1
+
+
+def test_what_progress_raises_leaves_nothing_behind(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timelines.tempfile, "tempdir", str(tmp_path))
+    n = DRILL.iterations
+
+    def stop(done: int, _total: int) -> None:
+        if done == n + 3:  # in the midst of the second way
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        DRILL.measure(0, stop)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("interval", "before"), [(1, 24), (2, 32), (3, 24), (5, 40), (20, 160)])
+def test_warm_before_and_just_merged(interval: int, before: int) -> None:
+    drill = Drill(workload("lenet5"), 0, interval, 2, None, "model", "runlength")
+    assert drill.before == before
+    assert drill.iterations == before + SHOWN * interval

@@ -1,0 +1,283 @@
+"""The line of experiments: one at a time, shared, kept, stopped when nobody wants them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+
+import codec
+from lcviz.lab.progress import Progress
+from lcviz.server import jobs
+from lcviz.server.jobs import DONE, FAILED, IDLE, STOPPED, WAITING, WORKING, CrowdedError, Jobs
+
+SECONDS = 300  # for anything awaited
+
+
+class Gate:
+    """Work that a test lets through word by word: part n gives 10 n after two words."""
+
+    def __init__(self) -> None:
+        self.done: list[int] = []
+        self._inside, self._go = threading.Semaphore(0), threading.Semaphore(0)
+
+    def __call__(self, part: int, progress: Progress) -> int:
+        for word in (1, 2):
+            self._inside.release()
+            assert self._go.acquire(timeout=SECONDS)
+            progress(word, 2)
+        self.done.append(part)
+        return 10 * part
+
+    def await_word(self) -> None:
+        """Until the work is about to tell."""
+        assert self._inside.acquire(timeout=SECONDS)
+
+    def let(self, words: int = 1) -> None:
+        """Have so many words told."""
+        for _ in range(words):
+            self._go.release()
+
+
+def quick(part: int, progress: Progress) -> int:
+    progress(1, 1)
+    return part
+
+
+@pytest.fixture
+def line(monkeypatch: pytest.MonkeyPatch) -> Iterator[Jobs[int]]:
+    monkeypatch.setattr(jobs.atexit, "register", lambda *_, **__: None)
+    made: Jobs[int] = Jobs()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    made = Gate()
+    yield made
+    made.let(100)  # nothing may hang after a test that failed
+
+
+def values(line: Jobs[int], experiment: str, parts: int) -> list[int]:
+    return [found.value for found in line.look(experiment, parts).found]
+
+
+def test_progress_by_part_and_within(line: Jobs[int], gate: Gate) -> None:
+    assert line.look("a", 2).status == IDLE
+    line.ask("a", 2, gate, "me")
+    gate.await_word()
+    view = line.look("a", 2, "me")
+    assert (view.status, view.found, view.share, view.watchers) == (WORKING, (), 0, 1)
+    gate.let()
+    gate.await_word()
+    assert line.look("a", 2, "me").share == 0.5
+    gate.let()
+    gate.await_word()  # of the second part
+    view = line.look("a", 2, "me")
+    assert ([found.value for found in view.found], view.share) == ([0], 0)
+    gate.let(2)
+    view = line.wait("a", 2, SECONDS)
+    assert (view.status, [found.value for found in view.found]) == (DONE, [0, 10])
+    assert abs(time.time() - view.found[1].at) < SECONDS
+
+
+def test_what_is_there_is_given_at_once_and_more_of_it_is_added(line: Jobs[int]) -> None:
+    line.ask("a", 2, quick, "me")
+    first = line.wait("a", 2, SECONDS)
+
+    def never(_part: int, _progress: Progress) -> int:
+        raise AssertionError("it is there already")
+
+    line.ask("a", 2, never, "somebody else")
+    assert line.look("a", 2) == first
+    assert line.look("a", 1).status == DONE
+    assert line.look("a", 3).status == IDLE
+    assert values(line, "a", 3) == [0, 1]
+    more = []
+    line.ask("a", 4, lambda part, _tell: more.append(part) or part, "me")  # type: ignore[func-returns-value]
+    assert line.wait("a", 4, SECONDS).status == DONE
+    assert more == [2, 3]
+    assert line.look("b", 2).found == ()
+
+
+def test_stopped_within_a_part_finished_parts_stay(line: Jobs[int], gate: Gate) -> None:
+    line.ask("a", 3, gate, "me")
+    gate.let(3)
+    for _ in range(4):
+        gate.await_word()  # the second word of the second part is next
+    line.leave("me")
+    view = line.look("a", 3)
+    assert (view.status, view.message) == (STOPPED, "Stopped.")  # before the work knows
+    gate.let()
+    assert line.wait("a", 3, SECONDS).status == STOPPED
+    assert (gate.done, values(line, "a", 3)) == ([0], [0])
+    gate.let(100)
+    line.ask("a", 3, gate, "me")
+    assert line.wait("a", 3, SECONDS).status == DONE
+    assert gate.done == [0, 1, 2]
+
+
+def test_stopped_between_parts(line: Jobs[int]) -> None:
+    def last_word(part: int, _progress: Progress) -> int:
+        line.leave("me")  # after the last progress of the part
+        return part
+
+    line.ask("a", 3, last_word, "me")
+    assert line.wait("a", 3, SECONDS).status == STOPPED
+    assert values(line, "a", 3) == [0]
+
+
+def test_one_at_a_time_and_in_order(line: Jobs[int], gate: Gate) -> None:
+    other = Gate()
+    line.ask("a", 1, gate, "me")
+    line.ask("b", 1, other, "you")
+    line.ask("c", 1, quick, "she")
+    gate.await_word()
+    assert [(line.look(x, 1).status, line.look(x, 1).ahead) for x in "abc"] == [
+        (WORKING, 0),
+        (WAITING, 1),
+        (WAITING, 2),
+    ]
+    gate.let(2)
+    other.await_word()
+    assert line.look("c", 1).ahead == 1
+    line.leave("she")  # out of the line at once
+    assert line.look("c", 1).status == STOPPED
+    other.let(2)
+    assert line.wait("b", 1, SECONDS).status == DONE
+    assert values(line, "c", 1) == []
+
+
+def test_two_sessions_share_one_job(line: Jobs[int], gate: Gate) -> None:
+    line.ask("a", 1, gate, "me")
+    line.ask("a", 1, gate, "you")
+    gate.await_word()
+    assert line.look("a", 1).watchers == 2
+    line.leave("me")
+    gate.let(2)
+    assert line.wait("a", 1, SECONDS).status == DONE  # it went on for the other
+    assert gate.done == [0]
+
+
+def test_who_asks_for_another_one_leaves_the_first(line: Jobs[int], gate: Gate) -> None:
+    line.ask("a", 1, gate, "me")
+    gate.await_word()
+    line.ask("b", 1, quick, "me")
+    gate.let(2)
+    assert line.wait("b", 1, SECONDS).status == DONE
+    assert line.look("a", 1).status == STOPPED
+
+
+def test_nobody_watches(line: Jobs[int], gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    clock = SimpleNamespace(**vars(time) | {"monotonic": lambda: now})
+    monkeypatch.setattr(jobs, "time", clock)
+    line.ask("a", 1, gate, "me")
+    line.ask("b", 1, quick, "you")
+    gate.await_word()
+    for _ in range(5):
+        now += 0.6 * jobs.WATCH_SECONDS
+        assert line.look("a", 1, "me").status == WORKING  # a sign of life each time
+    assert line.look("b", 1).status == STOPPED  # nobody looked at the one in line
+    now += 1.1 * jobs.WATCH_SECONDS
+    gate.let(2)
+    view = line.wait("a", 1, SECONDS)
+    assert (view.status, view.message) == (STOPPED, "Stopped, because no page was watching.")
+
+
+def test_who_comes_back_in_time_goes_on(line: Jobs[int], gate: Gate) -> None:
+    line.ask("a", 1, gate, "me")
+    gate.await_word()
+    line.leave("me")
+    assert line.look("a", 1).status == STOPPED
+    line.ask("a", 1, gate, "you")
+    assert line.look("a", 1).status == WORKING
+    gate.let(2)
+    assert line.wait("a", 1, SECONDS).status == DONE
+
+
+def test_the_line_is_capped(line: Jobs[int], gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "MAX_WAITING", 2)
+    for i in range(3):
+        line.ask(i, 1, gate, f"visitor {i}")
+    with pytest.raises(CrowdedError, match="is full: this server's limit is 2"):
+        line.ask("more", 1, gate, "visitor 3")
+    line.ask(1, 1, gate, "visitor 3")  # sharing takes no room
+    line.ask("more", 1, gate, "visitor 2")  # nor does changing one's mind
+    assert line.look(2, 1).status == STOPPED
+    assert [line.look(x, 1).ahead for x in (1, "more")] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (codec.SettingsError("nothing fits."), "nothing fits."),
+        (OSError("disk full"), "disk full."),
+        (OSError(28, "No space left", "/secret/place"), "No space left."),
+        (MemoryError(), "this machine has not enough memory for it."),
+        (ZeroDivisionError("oh"), "an unexpected error stopped it, ZeroDivisionError('oh')."),
+    ],
+)
+def test_errors_are_told_and_the_next_one_is_done(
+    error: Exception, message: str, line: Jobs[int], gate: Gate
+) -> None:
+    def fails(part: int, _progress: Progress) -> int:
+        if part:
+            raise error
+        return part
+
+    line.ask("a", 2, fails, "me")
+    line.ask("b", 1, quick, "you")
+    view = line.wait("a", 2, SECONDS)
+    assert view.status == FAILED
+    assert view.message == message
+    assert values(line, "a", 2) == [0]
+    assert line.wait("b", 1, SECONDS).status == DONE
+    line.ask("c", 1, gate, "you")
+    line.ask("a", 2, quick, "me")  # once more, and the error is forgotten
+    line.leave("me")
+    assert line.look("a", 2).status == STOPPED
+    gate.let(2)
+    line.ask("a", 2, quick, "me")
+    assert line.wait("a", 2, SECONDS).status == DONE
+
+
+def test_only_so_many_are_kept(line: Jobs[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "MAX_KEPT", 2)
+    for i in range(3):
+        line.ask(i, 1, quick, "me")
+        assert line.wait(i, 1, SECONDS).status == DONE
+    assert [line.look(i, 1).status for i in range(3)] == [IDLE, DONE, DONE]
+
+
+def test_closing_stops_and_waits(line: Jobs[int]) -> None:
+    began, ended = threading.Event(), threading.Event()
+
+    def endless(_part: int, progress: Progress) -> int:
+        began.set()
+        try:
+            while True:
+                progress(1, 2)
+                time.sleep(0.01)
+        finally:
+            ended.set()
+
+    line.ask("a", 1, endless, "me")
+    assert began.wait(SECONDS)
+    line.close()
+    assert ended.is_set()
+    assert line.look("a", 1).status == STOPPED
+
+
+def test_what_nobody_can_ask_for_any_more_is_forgotten(line: Jobs[int]) -> None:
+    line.ask("a", 1, quick, "me")
+    line.ask("b", 1, quick, "you")
+    assert line.wait("b", 1, SECONDS).status == DONE
+    line.forget("a")
+    line.forget("never asked for")
+    assert line.look("a", 1).status == IDLE
+    assert line.look("b", 1).status == DONE

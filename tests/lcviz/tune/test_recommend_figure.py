@@ -1,0 +1,77 @@
+"""Settings as points: which are drawn, which nobody beats, which is recommended."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lcviz.lab.intervals import Mean
+from lcviz.lab.tuner.tuner import Candidate, Setting, Tuned, choose
+from lcviz.tune.recommend_figure import frontier_panel
+from lcviz.ui.charts import Panel
+
+Check = Callable[[Panel], dict[str, Any]]
+
+
+def candidate(
+    bits: int, share: float, distance: float, rework: float | None, interval: int = 1
+) -> Candidate:
+    of = None if rework is None else Mean(rework, 0.1, 10)
+    bound = None if rework is None else 1.5 * rework
+    setting = Setting(bits, None, "model", "runlength", interval)
+    return Candidate(setting, share, share, 0.0, Mean(distance, 0.0, 10), distance, of, bound)
+
+
+SEVERAL = (
+    candidate(1, 0.01, 0.5, math.inf),
+    candidate(2, 0.02, 0.2, 4.0),
+    candidate(2, 0.03, 0.3, 5.0, interval=1),  # beaten
+    candidate(3, 0.04, 0.1, 1.0),
+    candidate(4, 0.08, 0.05, 0.5),
+)
+
+
+def series(option: dict[str, Any]) -> dict[str, Any]:
+    return {one["name"]: one for one in option["series"]}
+
+
+def test_rework(check_option: Check) -> None:
+    tuned = choose(SEVERAL, "rework", 2.0)
+    panel = frontier_panel(tuned, "rework", "iteration")
+    drawn = series(check_option(panel))
+    assert [p["value"] for p in drawn["unbeaten"]["data"]] == [[2, 4], [4, 1], [8, 0.5]]
+    assert len(drawn["tried"]["data"]) == 4
+    assert [p["value"] for p in drawn["recommended"]["data"]] == [[4, 1]]
+    assert "1 lose more than 25 iterations" in panel.sentence
+    assert panel.table["rework"].tolist() == ["not reached", "4.00", "1.00", "0.50"]
+    assert panel.table[""].tolist() == ["", "", "→", ""]
+
+
+def test_distance_without_a_loss(check_option: Check) -> None:
+    several = tuple(candidate(b, s, d, None) for b, s, d in ((1, 0.01, 0.5), (2, 0.02, 0.0)))
+    tuned = choose(several, "distance", 0.1)
+    panel = frontier_panel(tuned, "distance", "checkpoint")
+    option = check_option(panel)
+    assert option["yAxis"]["type"] == "log"
+    assert [p["value"][1] for p in series(option)["unbeaten"]["data"]] == [0.5, 0.001]
+    assert "rework" not in panel.table
+    assert "for every checkpoint" in panel.table
+    assert "saved every checkpoint" in panel.table["setting"][0]
+
+
+def test_what_restores_no_number_is_not_drawn(check_option: Check) -> None:
+    several = (*SEVERAL, candidate(5, 0.1, math.inf, 0.4))
+    panel = frontier_panel(choose(several, "rework", 2.0), "distance", "iteration")
+    assert len(series(check_option(panel))["tried"]["data"]) == len(SEVERAL)
+    assert "1 restore what is not finite and are not drawn." in panel.sentence
+
+
+@pytest.mark.parametrize(("target", "most"), [("rework", 0.1), ("size", 0.001)])
+def test_none_is_recommended(target: str, most: float, check_option: Check) -> None:
+    tuned: Tuned = choose(SEVERAL, target, most)
+    panel = frontier_panel(tuned, "rework", "iteration")
+    assert "recommended" not in series(check_option(panel))
+    assert set(panel.table[""]) == {""}

@@ -1,0 +1,81 @@
+"""The glossary: every marked word is in it, and links say what they mean."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from lcviz.ui.glossary import GROUPS, TERMS, address, explained, linked
+
+LCVIZ = Path(__file__).resolve().parents[3] / "lcviz"
+MARK = re.compile(r"\[\[([^\]|]+)(?:\|([^\]|]+))?\]\]")
+
+
+def test_a_marked_word_becomes_a_link_that_explains_itself() -> None:
+    text = explained("Sort into [[buckets|bucket]], by [[exponent]].")
+    assert text == (
+        f'Sort into [buckets](glossary?term=bucket "{TERMS["bucket"].text}"), '
+        f'by [exponent](glossary?term=exponent "{TERMS["exponent"].text}").'
+    )
+
+
+def test_other_brackets_stay() -> None:
+    text = "[a link](https://example.org) and a[0][[1]"
+    assert explained(text) == text
+
+
+def test_an_unknown_word_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        explained("[[phlogiston]]")
+
+
+@pytest.mark.parametrize(
+    ("title", "words"),
+    [
+        ("Exponent buckets of δ (number of values)", ["exponent", "bucket", "delta"]),
+        ("Loss: live and restored", ["loss"]),
+        ("Size of each checkpoint; a checkpoint", ["checkpoint"]),
+        ("The very code words", ["code word"]),
+        ("Run-length Huffman code: zeros", ["run-length coder"]),
+        ("Nothing of the kind, u or xs", []),
+    ],
+)
+def test_words_of_a_title_are_links(title: str, words: list[str]) -> None:
+    text = linked(title)
+    assert [unquote(w) for w in re.findall(r"\?term=([^ ]+) ", text)] == words
+    assert re.sub(r'\[([^\]]+)\]\([^"]+"[^"]+"\)', r"\1", text) == title
+
+
+def test_an_address_has_no_spaces() -> None:
+    assert address("code word") == "glossary?term=code%20word"
+
+
+def test_words_are_told_once() -> None:
+    names = [t.name.casefold() for group in GROUPS.values() for t in group]
+    assert len(names) == len(set(names)) == len(TERMS)
+
+
+@pytest.mark.parametrize("name", TERMS)
+def test_a_term_can_stand_in_a_tooltip(name: str) -> None:
+    """Which is plain text between quotation marks."""
+    term = TERMS[name]
+    assert term.text[-1] == "."
+    assert not set(term.text) & set('"\n*`[]<>')
+    assert term.seen
+
+
+def test_marked_words_are_in_the_glossary() -> None:
+    """In all texts of the pages."""
+    marked = {
+        found[1] or found[0]
+        for path in LCVIZ.glob("pages/*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for found in MARK.findall(node.value)
+    }
+    assert marked, "the pages use it"
+    assert marked <= set(TERMS)

@@ -1,0 +1,57 @@
+"""How numbers stand in tables, without a browser."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from streamlit.testing.v1 import AppTest
+
+pytestmark = pytest.mark.usefixtures("server")
+
+
+def _short() -> None:
+    import pandas as pd
+
+    from lcviz.ui import session as state
+
+    columns = {
+        "name": ["a_b*c"],
+        "count": [-12_345],
+        "share": [0.25],
+        "bytes": [1_234_567.8],
+        "fewer": [25_815.4],
+        "none": [float("nan")],
+    }
+    state.show_table(pd.DataFrame(columns), "any")
+
+
+def _long() -> None:
+    import pandas as pd
+
+    from lcviz.ui import session as state
+
+    n = state.PLAIN_TABLE_ROWS + 1
+    state.show_table(pd.DataFrame({"step": range(n), "share": n * [0.5]}), "any")
+
+
+def test_a_short_one_is_text_with_grouped_numbers() -> None:
+    at = AppTest.from_function(_short).run()
+    assert not at.exception
+    (table,) = at.table
+    shown = pa.ipc.open_stream(table.proto.arrow_data.styler.display_values).read_pandas()
+    assert list(shown.iloc[0]) == [r"a\_b\*c", "−12,345", "0.25", "1,234,568", "25,815.4", "–"]
+    assert table.value["count"].tolist() == [-12_345]
+
+
+def test_a_long_one_scrolls_and_groups_whole_numbers() -> None:
+    at = AppTest.from_function(_long).run()
+    assert not at.exception
+    (table,) = at.dataframe
+    columns = json.loads(table.proto.columns)
+    assert {
+        name: c["type_config"]["format"] for name, c in columns.items() if "type_config" in c
+    } == {"step": "localized"}
+    assert isinstance(table.value, pd.DataFrame)
