@@ -9,7 +9,7 @@ from lcviz.text import exponent_text, plural
 
 from .page_example import Story
 from .page_quiz import Quiz
-from .tables import bits_of, bucket_table, number_table, product, text_of
+from .page_tables import bits_of, bucket_table, number_table, product, text_of
 
 # The steps. Each returns whether the next one may be seen.
 

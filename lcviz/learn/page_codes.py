@@ -14,7 +14,7 @@ from .page_example import Story
 from .page_quiz import Quiz
 from .page_tree import building
 from .stages_figure import stages_panel
-from .tables import number_table, text_of
+from .page_tables import number_table, text_of
 
 
 def huffman(story: Story, quiz: Quiz) -> bool:

@@ -245,7 +245,7 @@ def test_as_a_process(run: Path) -> None:
     damage(run / "00000030.delta.safetensors")
     out = run.parent / "out.safetensors"
     command = [sys.executable, "-W", "error::UserWarning", "-m", "codec"]
-    root = Path(codec.__file__).parents[2]
+    root = Path(codec.__file__).parents[1]
     done = subprocess.run(
         [*command, "restore", str(run), "-o", str(out)], cwd=root, capture_output=True, text=True
     )
@@ -796,7 +796,7 @@ def as_a_process(run: Path, shell: str, **environment: str) -> subprocess.Comple
     command = f"{sys.executable} -m codec info {run} {shell}"
     return subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],
-        cwd=Path(codec.__file__).parents[2],
+        cwd=Path(codec.__file__).parents[1],
         capture_output=True,
         text=True,
         env=os.environ | environment,
@@ -834,7 +834,7 @@ def test_ascii_alone(run: Path, environment: dict[str, str]) -> None:
     command = [sys.executable, "-m", "codec", "pack", str(strange), "-o", str(out)]
     done = subprocess.run(
         command,
-        cwd=Path(codec.__file__).parents[2],
+        cwd=Path(codec.__file__).parents[1],
         capture_output=True,
         text=True,
         env=os.environ | environment,

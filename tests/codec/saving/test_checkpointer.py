@@ -807,7 +807,7 @@ for number, settings in enumerate((
 
 def test_same_bytes_in_three_processes(tmp_path: Path) -> None:
     """Neither the order of sets nor that of threads shows in a record."""
-    root = Path(codec.__file__).parents[2]
+    root = Path(codec.__file__).parents[1]
     found = []
     for seed, threads in ((1, 1), (2, 2), (3, 7)):
         path = tmp_path / str(seed)

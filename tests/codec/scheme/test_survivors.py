@@ -401,7 +401,7 @@ def test_a_forked_child_writes_into_its_own_room() -> None:
     code = """
 import os
 import numpy as np
-from codec.survivors import packed
+from codec.scheme.survivors import packed
 with packed(np.ones(100_000, np.uint8)) as s:
     child = os.fork()
     if child == 0:

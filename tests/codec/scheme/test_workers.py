@@ -24,7 +24,7 @@ import codec
 from codec.scheme import workers
 from codec.scheme.workers import Scratch, pieces, spread
 
-ROOT = Path(codec.__file__).resolve().parents[2]
+ROOT = Path(codec.__file__).resolve().parents[1]
 F32 = np.float32
 Arrays = dict[str, np.ndarray]
 

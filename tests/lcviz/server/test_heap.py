@@ -10,7 +10,7 @@ import pytest
 # Every other of 4,000 pieces of 100 kB is freed: glibc's heap keeps those 200 MB.
 SCRIPT = """
 import numpy as np
-from lcviz.heap import give_back
+from lcviz.server.heap import give_back
 
 def rss():
     with open("/proc/self/statm") as file:

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[3]
 HOLDS = """
 import time
 from pathlib import Path
-from lcviz.scratch import Scratch
+from lcviz.server.temp_folders import Scratch
 held = Scratch("test")
 (held.path / "visitor.pt").write_bytes(b"mine")
 print(held.path, flush=True)

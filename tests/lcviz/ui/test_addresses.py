@@ -152,7 +152,7 @@ def at_page() -> Callable[..., AppTest]:
         from lcviz.ui import follow_weight as traced
 
         traced.toolbar()
-        importlib.import_module(f"lcviz.pages.{name}").page()
+        importlib.import_module(f"lcviz.{name}.page").page()
 
     def run(name: str, parameters: dict[str, str]) -> AppTest:
         at = AppTest.from_function(script, args=(name,), default_timeout=SECONDS)

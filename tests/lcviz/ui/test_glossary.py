@@ -72,7 +72,7 @@ def test_marked_words_are_in_the_glossary() -> None:
     """In all texts of the pages."""
     marked = {
         found[1] or found[0]
-        for path in LCVIZ.glob("pages/*.py")
+        for path in LCVIZ.rglob("page*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
         for found in MARK.findall(node.value)

@@ -1,0 +1,124 @@
+"""The lossless coders, by name. A new one needs its module and a line in `CODERS`.
+
+A coder decides what is counted before a code table is chosen: single codes, or also runs of
+zeros. Tables and streams are the same for all of them, and so is decoding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codec.errors import SettingsError
+
+from . import kernels, workers
+from .kernels import MAX_STREAM, UNIT
+from .survivors import Survivors
+
+SYMBOLS_A_STREAM = 8192  # of a stream at least, so that its own 6 bytes do not matter
+STREAMS = 8  # but not fewer streams than this, if there are so many units
+NS_A_UNIT, NS_A_SURVIVOR = 500, 4  # about, of one thread
+NS_A_PIECE = 100_000  # several times what it costs to call another thread
+
+Final = NDArray[np.uint16]
+Tokens = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Coder:
+    """A lossless stage.
+
+    Attributes:
+        name: What settings and records call it.
+        title: What people call it.
+        summary: What it does, in one sentence.
+        counts_runs: Whether it also codes runs of zeros.
+        settle: Gives survivors their final codes. Takes survivors, the level of every code they
+            note (uint16 (512,), or None if codes are levels already) and the counts of the
+            levels (int64 (k,)). Returns the units of a stream, and the counts of tokens (int64
+            (k - 1, MAX_CLASSES)), None if it has none.
+    """
+
+    name: str
+    title: str
+    summary: str
+    counts_runs: bool
+    settle: Callable[[Survivors, Final | None, NDArray[np.int64]], tuple[int, Tokens | None]]
+
+
+def coder_of(name: str) -> Coder:
+    """The coder of that name. Raises SettingsError if there is none."""
+    if not isinstance(name, str) or name not in CODERS:
+        raise SettingsError(f"coder must be one of {', '.join(CODERS)}; got {name!r}")
+    return CODERS[name]
+
+
+def stream_units(n: int, n_symbols: int) -> int:
+    """Units of a stream, a power of two: enough symbols in each, and enough streams."""
+    units = 1
+    while (
+        2 * units * UNIT <= MAX_STREAM
+        and units * UNIT * n_symbols < SYMBOLS_A_STREAM * n
+        and n > (STREAMS - 1) * 2 * units * UNIT
+    ):
+        units *= 2
+    return units
+
+
+def least_streams(s: Survivors, units: int) -> int:
+    """How many streams are worth asking another thread for help. units: of a stream."""
+    survivors = int(s.numbers.sum(dtype=np.int64)) / max(s.units, 1)
+    return math.ceil(NS_A_PIECE / (NS_A_UNIT + NS_A_SURVIVOR * survivors) / units)
+
+
+def _settle_codes(
+    s: Survivors, final: Final | None, _counts: NDArray[np.int64]
+) -> tuple[int, Tokens | None]:
+    if final is not None:
+        pieces = workers.pieces(s.units, least=least_streams(s, 1))
+
+        def work(i: int, _scratch: workers.Scratch) -> None:
+            kernels.settle(*pieces[i], final, s.marks, s.codes, s.numbers)
+
+        workers.spread(work, len(pieces))
+    return 1, None
+
+
+def _settle_tokens(
+    s: Survivors, final: Final | None, counts: NDArray[np.int64]
+) -> tuple[int, Tokens | None]:
+    if final is None:
+        final = np.arange(kernels.N_BINS, dtype=np.uint16)
+    units = stream_units(s.n, int(s.n - counts[0]))
+    pieces = workers.pieces(-(-s.units // units), least=least_streams(s, units))
+    cells = int(kernels.NEAR) + kernels.MAX_CLASSES
+    found = np.zeros((len(pieces), counts.size, cells), np.int32)
+
+    def work(i: int, _scratch: workers.Scratch) -> None:
+        kernels.settle_tokens(*pieces[i], units, final, s.marks, s.codes, s.numbers, found[i])
+
+    workers.spread(work, len(pieces))
+    tokens = np.zeros((counts.size - 1, kernels.MAX_CLASSES), np.int64)
+    kernels.sum_tokens(found, tokens)
+    return units, tokens
+
+
+RUNLENGTH = Coder(
+    "runlength",
+    "Run-length Huffman",
+    "One code word for a run of zeros and the value after it.",
+    True,
+    _settle_tokens,
+)
+HUFFMAN = Coder(
+    "huffman",
+    "Huffman (paper)",
+    "One code word for every value, as in the paper: at least 1 bit each.",
+    False,
+    _settle_codes,
+)
+CODERS = {coder.name: coder for coder in (RUNLENGTH, HUFFMAN)}

@@ -1,0 +1,176 @@
+"""One delta: everything that leads from one state of the track to the next.
+
+Encoder and decoder advance the track with the one function `apply`, so they cannot drift apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codec.errors import StateMismatchError
+from codec.state.tensors import Arrays, Layout, TensorSpec
+
+from .coding import Coding
+from .quantize import Buckets
+from .stream import CHANGE, Encoded, advance
+from .survivors import Segments
+from .tables import CodeTable
+
+
+@dataclass(frozen=True)
+class Group:
+    """Tensors that share one alphabet: the whole model, or a single tensor.
+
+    tensors: their specs, in the order of their elements. encoded: their codes. buckets: the
+    promoted ones, None on what was read from a record.
+    """
+
+    tensors: tuple[TensorSpec, ...]
+    encoded: Encoded
+    buckets: Buckets | None
+
+    @property
+    def n(self) -> int:
+        """Elements."""
+        return sum(t.size for t in self.tensors)
+
+
+@dataclass(frozen=True)
+class Delta:
+    """One encoded step.
+
+    Attributes:
+        groups: The lossy tensors, one group an alphabet.
+        exact: Name -> array, the tensors that this step stores as they are: exact ones that have
+            changed, and those in non_finite.
+        non_finite: Names of lossy tensors whose difference held NaN or infinity.
+        coding: The settings it was encoded with.
+        sums: Digests of the lossy tensors after it, see `Track`; None if it was read from a record.
+        values: Changes of what is no tensor (see `codec.state.edits`), by its number in the
+            structure (see `codec.state.tree`).
+    """
+
+    groups: tuple[Group, ...]
+    exact: Arrays
+    non_finite: tuple[str, ...]
+    coding: Coding
+    sums: Mapping[str, int] | None = None
+    values: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of payloads, tables, levels and exact tensors; a record adds its header."""
+        exact = sum(array.nbytes for array in self.exact.values())
+        return exact + sum(group.encoded.nbytes for group in self.groups)
+
+    @property
+    def tensors(self) -> dict[str, str]:
+        """Name -> how it is stored in this step: "lossy" or "exact"."""
+        lossy = {t.name: "lossy" for group in self.groups for t in group.tensors}
+        return lossy | dict.fromkeys(self.exact, "exact")
+
+    @property
+    def tables(self) -> dict[str, CodeTable]:
+        """Alphabet -> the code table last sent for it, once this step has been."""
+        named = (
+            (alphabet_name(self.coding.scope, g.tensors), g.encoded.table) for g in self.groups
+        )
+        return {name: table for name, table in named if table is not None}
+
+
+def apply(delta: Delta, state: Arrays, out: Arrays | None = None) -> None:
+    """Advance a track by one step, in place or into other arrays.
+
+    state: name -> C-contiguous array, float32 for lossy tensors. out: arrays of the same kind
+    that become the new track, while ``state`` stays as it is; None changes ``state``. Elements
+    whose level is 0 keep their bits, so a -0.0 stays one.
+
+    Raises StateMismatchError, before anything is changed, if an array is missing, has another
+    shape or dtype or cannot be written to; PayloadError for a damaged delta: what was to be
+    written is then of no use.
+    """
+    target = state if out is None else out
+    unchanged = check_fits(delta, state, target)
+    for name in () if out is None else unchanged:
+        target[name][...] = state[name]
+    for group in delta.groups:
+        names = [t.name for t in group.tensors]
+        sources = [] if out is None else [state[name] for name in names]
+        advance(group.encoded, Segments([target[name] for name in names], sources), CHANGE)
+    for name, array in delta.exact.items():
+        target[name][...] = array
+
+
+def check_fits(delta: Delta, state: Arrays, target: Arrays) -> list[str]:
+    """The names of what a step leaves unchanged. target: what is written to. Raises
+    StateMismatchError, see `apply`."""
+    changed = {t.name for group in delta.groups for t in group.tensors} | delta.exact.keys()
+    unchanged = [name for name in state if name not in changed]
+    for name in unchanged:
+        check_array(target, name, state[name].shape, state[name].dtype, target is not state)
+    for arrays in (state, target):
+        for spec in (t for group in delta.groups for t in group.tensors):
+            check_array(arrays, spec.name, spec.shape, np.dtype(np.float32), arrays is target)
+        for name, array in delta.exact.items():
+            check_array(arrays, name, array.shape, array.dtype, arrays is target)
+    return unchanged
+
+
+def check_array(
+    state: Arrays, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], written: bool
+) -> None:
+    """Raise StateMismatchError unless a track has this array, C-contiguous, writable if written."""
+    if name not in state:
+        raise StateMismatchError(f"tensor {name!r} of the step is missing from the state")
+    array = state[name]
+    fits = array.flags.carray if written else array.flags.c_contiguous
+    if array.shape != shape or array.dtype != dtype or not fits:
+        raise StateMismatchError(
+            f"tensor {name!r} of the state is {array.dtype} {array.shape}; expected {dtype} "
+            f"{shape}, {'writable and ' if written else ''}C-contiguous"
+        )
+
+
+def difference(array: NDArray[Any], track: NDArray[Any]) -> NDArray[Any]:
+    """The delta from a track to a tensor of its shape and dtype: 0 where both have the same bits,
+    also those of an infinity or NaN, whose difference is NaN."""
+    with np.errstate(all="ignore"):
+        delta = np.asarray(array - track)
+    if not np.isfinite(delta).all():
+        bits = f"u{delta.dtype.itemsize}"
+        delta = np.where(array.view(bits) == track.view(bits), delta.dtype.type(0), delta)
+    return delta
+
+
+def alphabet_name(scope: str, tensors: Sequence[TensorSpec]) -> str:
+    """Which alphabet these tensors share: a code table is used again by its name."""
+    return tensors[0].name if scope == "tensor" else tensors[0].family
+
+
+def family_bits(tensors: Sequence[TensorSpec], bits: int | None) -> int | None:
+    """x of an alphabet: the setting is the model's; elsewhere all buckets are kept.
+
+    An optimizer divides by the root of its second moments: a small one that is never promoted
+    would stay at its old value, and the next update be out of all proportion.
+    """
+    return None if tensors[0].family else bits
+
+
+def alphabets(
+    layout: Layout, scope: str, left_out: Sequence[str] = ()
+) -> Iterator[tuple[TensorSpec, ...]]:
+    """The lossy tensors of each alphabet, without those of ``left_out``, in record order."""
+    without = frozenset(left_out)
+    lossy = tuple(t for t in layout.tensors if t.lossy and t.name not in without)
+    if scope == "tensor":
+        yield from ((t,) for t in lossy)
+    else:
+        families: dict[str, list[TensorSpec]] = {}
+        for t in lossy:
+            families.setdefault(t.family, []).append(t)
+        yield from map(tuple, families.values())

@@ -1,0 +1,258 @@
+"""Turns a sequence of states into deltas, and keeps the track that a decoder will have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codec.errors import StateMismatchError, TrackDigestError
+from codec.state.tensors import (
+    Arrays,
+    Layout,
+    TensorSpec,
+    copy_arrays,
+    layout_of,
+    same_bits,
+    to_arrays,
+)
+
+from .budget import Budget, fit
+from .coders import coder_of
+from .coding import Coding
+from .delta import Delta, Group, alphabet_name, alphabets, check_fits, difference, family_bits
+from .quantize import Buckets, n_promoted
+from .stream import CHANGE, LOOK, Message, code, digest
+from .survivors import Collected, Segments, collected
+from .tables import CodeTable, Counts
+from .track import Track
+
+Header = Callable[[Arrays], int]
+
+
+class Tracker:
+    """Encodes each state as the delta to the track.
+
+    Attributes:
+        coding: The settings.
+        track: The state a restart would have.
+
+    Args:
+        state: The first one, name -> numpy array or torch tensor. It is copied and becomes the
+            track exactly.
+        bits, scope, coder, budget: See `Coding`.
+
+    Raises:
+        SettingsError: A setting is out of range.
+        DTypeError: A value is no tensor.
+    """
+
+    def __init__(
+        self,
+        state: Mapping[str, Any],
+        bits: int | None = 2,
+        scope: str = "model",
+        coder: str = "runlength",
+        budget: float | None = None,
+    ) -> None:
+        self.coding = Coding(bits, scope, coder, budget)
+        layout = layout_of(state)
+        self.track = Track.of(layout, copy_arrays(to_arrays(state, layout)))
+        self._moving = False  # True while the track is between two steps
+
+    @classmethod
+    def resume(cls, track: Track, coding: Coding) -> Tracker:
+        """A tracker that goes on from this track, which it takes over."""
+        tracker = cls.__new__(cls)
+        tracker.coding, tracker.track, tracker._moving = coding, track, False
+        return tracker
+
+    @property
+    def state(self) -> Arrays:
+        """The track's arrays by name; lossy ones are float32."""
+        return self.track.arrays
+
+    def step(self, state: Mapping[str, Any]) -> Delta:
+        """Encode the difference between ``state`` and the track, and advance the track.
+
+        Raises what `prepare` does; the track then stays where it is.
+        """
+        if self.coding.budget is not None:  # which may turn out too small when half is encoded
+            delta = self.prepare(state)
+            self.commit(delta)
+            return delta
+        delta = self._encode(self._arrays(state), CHANGE)
+        self._moving = True
+        for name, array in delta.exact.items():
+            self.track.arrays[name][...] = array
+        self._advanced(delta)
+        return delta
+
+    def prepare(self, state: Mapping[str, Any]) -> Delta:
+        """Encode the difference between ``state`` and the track, which stays where it is.
+
+        Raises:
+            StateMismatchError: Names, shapes or dtypes differ from the first state's.
+            DTypeError: A value is no tensor.
+            BudgetError: The budget holds nothing of lossy tensors that have changed.
+        """
+        return self.prepare_arrays(self._arrays(state))
+
+    def prepare_arrays(self, arrays: Arrays, header: Header = lambda _: 0) -> Delta:
+        """`prepare` for arrays that `to_arrays` made with the track's layout.
+
+        Args:
+            arrays: Name -> array.
+            header: Takes the exact tensors of the delta and returns the bytes of the record's
+                header that a budget has to pay for.
+        """
+        return self._encode(arrays, LOOK, header)
+
+    def commit(self, delta: Delta) -> None:
+        """Advance the track by the delta that `prepare` returned last.
+
+        Raises:
+            TrackDigestError: The track has become another one than was encoded. Nobody could
+                follow what is encoded from there, so it is of no more use.
+        """
+        track = self.track
+        check_fits(delta, track.arrays, track.arrays)
+        self._moving = True
+        track.apply(delta)
+        for name, meant in (delta.sums or {}).items():
+            if (found := track.sums[name]) != meant:
+                expected = f"{name!r} with digest {meant:016x}"
+                raise TrackDigestError("the track in memory", expected, f"{found:016x}")
+        self._moving = False
+
+    def _advanced(self, delta: Delta) -> None:
+        self.track.sums = dict(delta.sums or {})
+        self.track.tables |= delta.tables
+        self._moving = False
+
+    def _arrays(self, state: Mapping[str, Any]) -> Arrays:
+        check_same_layout(self.track.layout, layout_of(state))
+        return to_arrays(state, self.track.layout)
+
+    def _encode(self, arrays: Arrays, mode: int, header: Header = lambda _: 0) -> Delta:
+        if self._moving:
+            raise StateMismatchError(
+                "the step before this one was interrupted and has left the track half-way; begin "
+                "anew with another tracker"
+            )
+        track, coding = self.track, self.coding
+        stored = {
+            t.name: arrays[t.name].copy()
+            for t in track.layout.tensors
+            if not t.lossy and not same_bits(arrays[t.name], track.arrays[t.name])
+        }
+        sums, non_finite, groups = dict(track.sums), set(), {}
+        budget = None
+        if coding.budget is not None:
+            budget = Budget(coding.budget, track.layout, coding.coder, header(stored))
+        shares = list(alphabets(track.layout, coding.scope))
+        for tensors in sorted(shares, key=budget.order) if budget else shares:
+            group, bad = self._encode_group(tensors, arrays, mode, budget, sums)
+            if group:
+                groups[tensors] = group
+            non_finite |= bad
+        if budget:
+            budget.check()
+        stored |= {name: arrays[name].copy() for name in non_finite}
+        sums |= {name: digest(stored[name]) for name in non_finite}
+        names = [t.name for t in track.layout.tensors]
+        return Delta(
+            tuple(groups[tensors] for tensors in shares if tensors in groups),
+            {name: stored[name] for name in names if name in stored},
+            tuple(name for name in names if name in non_finite),
+            coding,
+            sums,
+        )
+
+    def _encode_group(
+        self,
+        tensors: tuple[TensorSpec, ...],
+        arrays: Arrays,
+        mode: int,
+        budget: Budget | None,
+        sums: dict[str, int],
+    ) -> tuple[Group | None, set[str]]:
+        """One alphabet, and the names of its tensors that must be stored whole.
+
+        sums: advanced by the digests' changes.
+        """
+        state = self.track.arrays
+        keep = None if budget else n_promoted(family_bits(tensors, self.coding.bits))
+        segments = Segments([state[t.name] for t in tensors], [arrays[t.name] for t in tensors])
+        with np.errstate(all="ignore"), collected(segments, keep) as found:
+            if not found.histogram.n_non_finite:
+                previous = self.track.tables.get(alphabet_name(self.coding.scope, tensors))
+                cautious = tensors[0].family != "" and all(
+                    arrays[t.name].min() >= 0 for t in tensors
+                )
+                message, buckets = self._message(tensors, found, budget, previous, cautious)
+                self._moving = mode == CHANGE
+                encoded, changes = code(message, self.coding.coder, previous, segments, mode)
+                if budget:
+                    budget.spend(tensors, encoded.nbytes)
+                for t, change in zip(tensors, changes.tolist()):
+                    sums[t.name] = (sums[t.name] + change) % 2**64
+                return Group(tensors, encoded, buckets.first(encoded.levels.size - 1)), set()
+        bad = {t.name for t in tensors if not _is_finite(arrays[t.name], state[t.name])}
+        rest = tuple(t for t in tensors if t.name not in bad)
+        if not rest:
+            return None, bad
+        group, worse = self._encode_group(rest, arrays, mode, budget, sums)
+        return group, bad | worse
+
+    def _message(
+        self,
+        tensors: tuple[TensorSpec, ...],
+        found: Collected,
+        budget: Budget | None,
+        previous: CodeTable | None,
+        cautious: bool,
+    ) -> tuple[Message, Buckets]:
+        survivors, histogram, coder = found.survivors, found.histogram, self.coding.coder
+        n, bits = survivors.n, family_bits(tensors, self.coding.bits)
+        shape = tensors[0].shape if len(tensors) == 1 else (n,)
+        if budget and not tensors[0].family:
+            fitted = fit(found, coder, previous, *budget.room(tensors))
+            if not len(fitted.buckets) and histogram.count.any():
+                budget.lacks(tensors, fitted.nbytes)
+            return fitted.message(shape), fitted.buckets
+        buckets = histogram.buckets().promoted(bits)
+        counts = buckets.counts(n)
+        units, tokens = coder_of(coder).settle(survivors, histogram.final(buckets), counts)
+        levels = buckets.cautious_levels if cautious else buckets.levels
+        return Message(survivors, units, Counts(counts, tokens), levels, shape, bits), buckets
+
+
+def check_same_layout(expected: Layout, found: Layout) -> None:
+    """Raise StateMismatchError that names the first difference."""
+    if expected == found:
+        return
+    old, new = ({t.name: t for t in layout.tensors} for layout in (expected, found))
+    for name in old:
+        if name not in new:
+            raise StateMismatchError(f"tensor {name!r} of the track is missing from the state")
+    for name in new:
+        if name not in old:
+            raise StateMismatchError(f"tensor {name!r} is not part of the track")
+    for name, spec in old.items():
+        if spec != new[name]:
+            raise StateMismatchError(
+                f"tensor {name!r} is {_described(new[name])}, but the track has {_described(spec)}"
+            )
+    raise StateMismatchError("the state's tensors are in another order or structure")
+
+
+def _described(spec: TensorSpec) -> str:
+    how = (f"of {spec.family}" if spec.family else "lossy") if spec.lossy else "exact"
+    return f"{spec.dtype} {spec.shape} from {spec.library}, {how}"
+
+
+def _is_finite(array: NDArray[np.float32], track: NDArray[np.float32]) -> bool:
+    return bool(np.isfinite(difference(array, track)).all())
