@@ -12,9 +12,9 @@ from lcviz.ui import session as state
 
 from .page_example import Story
 from .page_quiz import Quiz
+from .page_tables import number_table, text_of
 from .page_tree import building
 from .stages_figure import stages_panel
-from .page_tables import number_table, text_of
 
 
 def huffman(story: Story, quiz: Quiz) -> bool:

@@ -1,21 +1,27 @@
-"""The dashboard's pages, found by name."""
+"""The dashboard's pages, found by name. A new page needs its folder and a line in `PAGES`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from importlib import import_module
 
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-_PAGES = "pages"
-
-
-def set_pages(pages: Mapping[str, StreamlitPage]) -> None:
-    """Make the pages of this session known. pages: by name, that of their folder in lcviz/."""
-    st.session_state[_PAGES] = pages
+PAGES = {  # folder of lcviz/, whose page.py has the function `page` -> title, icon
+    "live": ("Live", "monitoring"),
+    "learn": ("Learn", "school"),
+    "tune": ("Tune", "tune"),
+    "recover": ("Recover", "healing"),
+    "inspect": ("Inspect", "search"),
+    "export": ("Export", "download"),
+    "glossary": ("Glossary", "menu_book"),
+}
+FIRST = "live"  # where visitors land
 
 
 def page(name: str) -> StreamlitPage:
-    """The page of that name. Raises KeyError if there is none."""
-    found: StreamlitPage = st.session_state[_PAGES][name]
-    return found
+    """The page of that name, to link to or to run. Raises KeyError if there is none."""
+    title, icon = PAGES[name]
+    script = import_module(f"lcviz.{name}.page").page
+    icon = f":material/{icon}:"
+    return st.Page(script, title=title, icon=icon, url_path=name, default=name == FIRST)

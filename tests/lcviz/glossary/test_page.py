@@ -11,19 +11,9 @@ pytestmark = pytest.mark.usefixtures("server")
 
 
 def _app() -> None:
-    import streamlit as st
-
     from lcviz.glossary import page as glossary
-    from lcviz.ui import navigation
 
-    def other() -> None:
-        """Nothing."""
-
-    names = ("learn", "tune", "recover", "inspect", "export")
-    others = [st.Page(other, title=name, url_path=name) for name in names]
-    here = st.Page(glossary.page, title="Glossary", default=True)
-    navigation.set_pages({"live": here} | {p.url_path: p for p in others})
-    st.navigation([here, *others]).run()
+    glossary.page()
 
 
 @pytest.fixture
