@@ -1,6 +1,6 @@
 """Other packages on the same data as the codec: what they take, and how long.
 
-They come from requirements-bench.txt. One that is not installed is left out, and said to be.
+They are the extra "bench" of pyproject.toml. One that is not installed is left out, and said to be.
 Where a package offers threads it gets as many as the codec; zipnn chooses its own number.
 
     torch.save, safetensors   the state, in memory
@@ -32,7 +32,7 @@ from codec.bench.tasks import DECODE, ENCODE, Task, Tools, same
 from codec.scheme.quantize import Quantized, dequantize, quantize
 
 PACKAGES = ("torch", "safetensors", "zstandard", "zipnn", "lc_checkpoint")
-HOW = "pip install -r requirements-bench.txt"
+HOW = "pip install -e '.[bench]'"
 ELEMENTS = 100_000  # lc_checkpoint loops over single values in Python
 
 

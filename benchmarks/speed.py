@@ -1,6 +1,6 @@
 """The codec side by side with copying memory and with other packages, and what was aimed at.
 
-    pip install -r requirements-bench.txt
+    pip install -e ".[bench]"
     PYTHONPATH=. python benchmarks/speed.py [--sizes …] [--data …] [--rounds N] [--threads N]
 
 Takes about ten minutes with its defaults, needs 8 GiB of memory, and writes

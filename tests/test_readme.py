@@ -1,9 +1,10 @@
-"""The README's Python snippets run, and its two commands are what they should be."""
+"""The README and docs: Python snippets and commands run, links lead somewhere."""
 
 from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,15 +12,34 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-TRAINING = [snippet for snippet in SNIPPETS if "checkpoints.restore()" in snippet]
-TRAINERS = [s for s in SNIPPETS if "from codec.trainers." in s]  # tests/trainers run them
-COMMANDS = [
-    line
-    for block in re.findall(r"```bash\n(.*?)```", README, re.DOTALL)
-    for line in block.splitlines()
-]
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+    for path in (
+        ROOT / "README.md",
+        ROOT / "CHANGELOG.md",
+        ROOT / "examples" / "README.md",
+        ROOT / "codec" / "FORMAT.md",
+        *sorted((ROOT / "docs").rglob("*.md")),
+    )
+}
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGES[page], re.DOTALL)
+
+
+def commands(page: str, program: str = "") -> list[str]:
+    lines = [line for block in blocks(page, "bash") for line in block.splitlines()]
+    return [line for line in lines if line.startswith(program)]
+
+
+# tests/trainers run the snippets of trainers
+SNIPPETS = {
+    page: code
+    for page in PAGES
+    if (code := "\n".join(blocks(page, "python"))) and "from codec.trainers." not in code
+}
+CODEC = [page for page in PAGES if commands(page, "python -m codec ")]
 
 
 def run(code: list[str], folder: Path) -> None:
@@ -34,33 +54,49 @@ def run(code: list[str], folder: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_there_are_snippets() -> None:
-    assert len(SNIPPETS) >= 2
-    assert len(TRAINING) == 1
+@pytest.mark.parametrize("page", SNIPPETS)
+def test_snippets_run(page: str, tmp_path: Path) -> None:
+    """One after another in one process, as written; memory stands in for the bucket."""
+    run(["-c", SNIPPETS[page].replace("s3://", "memory://")], tmp_path)
 
 
-@pytest.mark.parametrize("snippet", [s for s in SNIPPETS if s not in TRAINING + TRAINERS])
-def test_snippet_runs(snippet: str, tmp_path: Path) -> None:
-    """As written; what lies in a bucket lies in memory here, which opens the same way."""
-    run(["-c", snippet.replace("s3://", "memory://")], tmp_path)
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what the README's loop saved."""
+    folder = tmp_path_factory.mktemp("chain")
+    run(["-c", SNIPPETS["README.md"]], folder)
+    return folder
 
 
-def test_training_and_codec_commands_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_codec_in_a_process_of_its_own(chain: Path) -> None:
+    first = commands("README.md", "python -m codec ")[0]
+    run(first.split()[1:], chain)
+
+
+@pytest.mark.parametrize("page", CODEC)
+def test_codec_commands_run(
+    page: str,
+    chain: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The first command in a process of its own, as written; the others in this one."""
+    """On a copy of the README's chain; every file that a command names for its answer is there."""
     from codec.cli.main import main
 
-    (training,) = TRAINING
-    run(["-c", training], tmp_path)
-    commands = [c for c in COMMANDS if c.startswith("python -m codec")]
-    assert len(commands) == 8
-    run(commands[0].split()[1:], tmp_path)
+    shutil.copytree(chain / "run.lcc", tmp_path / "run.lcc")
     monkeypatch.chdir(tmp_path)
-    for command in commands[1:]:
-        assert main(command.split()[3:]) == 0, capsys.readouterr()
-    for name in ("step2.safetensors", "newest.pt", "run.lcc.zip", "copy.lcc"):
-        assert (tmp_path / name).exists()
+    for command in commands(page, "python -m codec "):
+        arguments = shlex.split(command)[3:]
+        assert main(arguments) == 0, capsys.readouterr()
+        if "-o" in arguments:
+            assert Path(arguments[arguments.index("-o") + 1]).exists()
+
+
+def test_every_codec_command_is_shown() -> None:
+    shown = {command.split()[3] for page in CODEC for command in commands(page, "python -m codec ")}
+    wanted = "info verify restore export merge compact pack unpack compress"
+    assert shown == set(wanted.split())
 
 
 def test_worked_example_lines() -> None:
@@ -71,7 +107,8 @@ def test_worked_example_lines() -> None:
     from codec.scheme import huffman
 
     delta = np.array([0.76, -0.48, 0.2, 0.07, 0.18, 0.49, 0.14, 0.39, 0.82, 0.09], np.float32)
-    rows = {line[0]: line for line in README.splitlines() if re.match(r"[EPH]  \w", line)}
+    text = PAGES["docs/explanation/scheme.md"]
+    rows = {line[0]: line for line in text.splitlines() if re.match(r"[EPH]  \w", line)}
 
     def numbers(row: str) -> list[float]:
         text = rows[row][18:].replace("−", "-").split()
@@ -90,12 +127,39 @@ def test_lab_commands_are_understood() -> None:
     from lcviz.__main__ import _parser
     from lcviz.lab.experiments import EXPERIMENTS
 
-    commands = [shlex.split(c, comments=True) for c in COMMANDS if c.startswith("python -m lcviz")]
-    asked = {_parser().parse_args(command[3:]).experiment.name for command in commands}
+    lab = [
+        shlex.split(c, comments=True) for page in PAGES for c in commands(page, "python -m lcviz")
+    ]
+    asked = {_parser().parse_args(command[3:]).experiment.name for command in lab}
     assert asked == {experiment.name for experiment in EXPERIMENTS}
 
 
 def test_two_commands() -> None:
     start = "python3 -m venv .venv && . .venv/bin/activate && pip install -r "
-    assert f"{start}requirements.txt && streamlit run app.py" in COMMANDS
-    assert f"{start}requirements-dev.txt && pytest" in COMMANDS
+    assert f"{start}requirements.txt && streamlit run app.py" in commands("README.md")
+    assert f"{start}requirements-dev.txt && pytest" in commands("README.md")
+
+
+def test_the_readme_is_short() -> None:
+    assert len(PAGES["README.md"].splitlines()) <= 180
+
+
+def anchors(text: str) -> set[str]:
+    """Of the headings of a page, as GitHub makes them."""
+    headings = re.findall(
+        r"^#+ (.*)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE
+    )
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    """Relative links and pictures; the headings they name."""
+    links = re.findall(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"", PAGES[page])
+    for target in ("".join(link) for link in links):
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        place = (ROOT / page).parent / path if path else ROOT / page
+        assert place.exists(), target
+        assert not anchor or anchor in anchors(place.read_text(encoding="utf-8")), target

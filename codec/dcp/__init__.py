@@ -5,7 +5,7 @@
     dcp.load(state, storage_reader=ChainReader("run/step-10"))     # on any number of ranks
 
 DCP plans, shards and reshards; here chunks become records and records chunks. This package alone
-imports torch where it is imported, and `codec` does not import it. See docs/distributed.md.
+imports torch where it is imported, and `codec` does not import it. See docs/how-to/distributed.md.
 
 Not done here: storage other than directories that all ranks see.
 """

@@ -19,14 +19,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="session")
 def snippets() -> Callable[[str], list[str]]:
-    """What the README and that of the examples tell to write for a trainer, by its module."""
-    texts = [
-        (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "examples/README.md")
-    ]
-    blocks = [b for text in texts for b in re.findall(r"```python\n(.*?)```", text, re.DOTALL)]
+    """The snippets of a trainer's how-to page, by its module."""
 
     def of(module: str) -> list[str]:
-        return [b for b in blocks if f"from codec.trainers.{module} " in b]
+        text = (ROOT / "docs" / "how-to" / f"{module}.md").read_text(encoding="utf-8")
+        return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
 
     return of
 
