@@ -22,13 +22,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import max_pool2d, relu
 
+from demo_models.model import IMAGE_DATA, Model, ModelCard
+
 
 def _pool(x: Tensor) -> Tensor:
     """Overlapping pooling, 3x3 windows two apart; the padding makes it halve even sides."""
     return max_pool2d(x, kernel_size=3, stride=2, padding=1)
 
 
-class AlexNet(nn.Module):
+class AlexNet(Model):
     """32x32 pixels -> 10 class scores. Parameters: 645,258.
 
     Input float32 (n, 1, 32, 32) in [0, 1]; output float32 (n, 10), scores before the softmax.
@@ -76,3 +78,18 @@ class AlexNet(nn.Module):
             )
             assert layer.bias is not None
             nn.init.zeros_(layer.bias)
+
+
+CARD = ModelCard(
+    name="alexnet",
+    title="AlexNet, scaled down",
+    sentence="Five convolutions and three dense layers, shrunk to images of 32x32.",
+    parameters="645,258",
+    data=IMAGE_DATA,
+    side=AlexNet.side,
+    build=lambda _: AlexNet(),
+    optimizers={"sgd": (0.01, 0.0), "adam": (0.0005, 0.0)},
+    batch_size=32,
+    lab_lr=0.0005,
+    lab_batch_size=64,
+)

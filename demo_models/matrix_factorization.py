@@ -13,8 +13,11 @@ The mean is left to the caller: the model predicts how far a rating lies from it
 import torch
 from torch import Tensor, nn
 
+from demo_models.dataset import Dataset
+from demo_models.model import RATING_DATA, Model, ModelCard
 
-class MatrixFactorization(nn.Module):
+
+class MatrixFactorization(Model):
     """(user, item) -> rating minus the mean. Parameters: (n_users + n_items) * (rank + 1).
 
     Inputs int64 (n,) and int64 (n,), row numbers; output float32 (n,) in rating units.
@@ -43,3 +46,24 @@ class MatrixFactorization(nn.Module):
             nn.init.normal_(table.weight, std=0.1, generator=generator)
         for biases in (self.user_bias, self.item_bias):
             nn.init.zeros_(biases.weight)
+
+
+def _build(dataset: Dataset) -> MatrixFactorization:
+    assert dataset.n_users is not None, "a model of ratings was given images"
+    assert dataset.n_items is not None, "a model of ratings was given images"
+    return MatrixFactorization(dataset.n_users, dataset.n_items)
+
+
+CARD = ModelCard(
+    name="matrix-factorization",
+    title="Matrix factorization",
+    sentence="Eight numbers and a bias per user and per item predict ratings.",
+    parameters="9 per user and per item; 6,300 on the synthetic ratings",
+    data=RATING_DATA,
+    side=None,
+    build=_build,
+    optimizers={"sgd": (2.0, 0.0), "adam": (0.02, 0.0)},
+    batch_size=64,
+    lab_lr=1.0,
+    lab_batch_size=128,
+)

@@ -22,8 +22,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy, mse_loss
 
-from demo_models.build import build_model
-from demo_models.catalog import DATASETS, MODELS, ModelCard
+from demo_models.catalog import DATASETS, MODELS
 from demo_models.dataset import Dataset, resolve_folder
 from demo_models.errors import (
     BatchError,
@@ -33,6 +32,7 @@ from demo_models.errors import (
     UnknownNameError,
 )
 from demo_models.images import load_images
+from demo_models.model import ModelCard
 from demo_models.ratings import load_ratings
 
 PROBE_SIZE = 256
@@ -57,7 +57,7 @@ class Task:
         # On the "meta" device layers have shapes but no numbers, so building them draws none
         # from the global random state. The probe keeps this hollow twin, to lend it states.
         with torch.device("meta"):
-            model = build_model(card.name, dataset)
+            model = card.build(dataset)
         self._hollow: nn.Module = copy.deepcopy(model).eval().requires_grad_(False)
         model.to_empty(device="cpu")
         model.initialise(torch.Generator().manual_seed(seed))
