@@ -1,11 +1,11 @@
-"""Small models and data to train live: what the dashboard teaches checkpoint compression on.
+"""Small models and datasets that the dashboard and the lab train.
 
-Start with `make_task`, which gives a model, its data and its loss; `MODELS` and `DATASETS` say
-what is on offer. A reader of the code may go through the files in this order:
+Start with `make_task`, which joins a model, its data and its loss; `MODELS` and `DATASETS` list
+what there is. A reading order:
 
     errors                what can go wrong
-    dataset               what a dataset is, where its files are looked for
-    idx, images           pictures: digits, MNIST, Fashion-MNIST
+    dataset               what a dataset is, and where its files may be
+    idx, images           images: digits, MNIST, Fashion-MNIST
     rating_files, ratings ratings: synthetic, MovieLens, Jester
     model                 what the file of a model provides
     logistic_regression, lenet5, alexnet, matrix_factorization    the models and their settings

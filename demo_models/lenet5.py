@@ -12,8 +12,8 @@ recognition" (1998), with what later practice changed:
     F6  dense 120 -> 84, ReLU                     10,164
     output dense 84 -> 10                         850     (radial basis functions in the paper)
 
-The paper squashes with tanh and pools by a trained average. ReLU and max pooling are used here
-since they learn visibly within the hundred iterations of a demonstration.
+The paper uses tanh and a trained average pooling. ReLU and max pooling, used here, learn visibly
+within a hundred iterations.
 """
 
 import torch

@@ -32,8 +32,8 @@ class LogisticRegression(Model):
     def initialise(self, generator: torch.Generator) -> None:
         """Draw the starting weights.
 
-        Zeros would do, as the problem is convex; but small random numbers of a trained model's
-        order make even the first checkpoint a fair sample of what a codec has to handle.
+        The problem is convex, so zeros would do; but with random numbers as small as a trained
+        model's, even the first checkpoint is a fair sample for a codec.
         """
         nn.init.normal_(self.linear.weight, std=1 / self.side, generator=generator)
         nn.init.zeros_(self.linear.bias)

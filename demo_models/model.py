@@ -25,7 +25,7 @@ class Model(nn.Module):
     """
 
     def initialise(self, generator: torch.Generator) -> None:
-        """Draw every parameter from `generator`: the memory may hold anything before."""
+        """Set every parameter, drawing from `generator`; before, memory may hold anything."""
         raise NotImplementedError
 
 
@@ -33,9 +33,9 @@ class Model(nn.Module):
 class ModelCard:
     """One model on offer, with the settings that work well.
 
-    Settings are measured: with the dashboard's, the loss falls clearly within the first hundred
-    iterations; with the lab's, it falls by at least as much an iteration as it jumps around
-    iteration 80, on MNIST and on the synthetic ratings.
+    The settings were chosen by measurement. With the dashboard's, the loss falls clearly within the
+    first hundred iterations on the default data. With the lab's, on MNIST and on the synthetic
+    ratings, it falls at least as much per iteration as it jumps, around iteration 80.
 
     Attributes:
         name: what URLs, files and the command line call it.

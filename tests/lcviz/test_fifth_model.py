@@ -52,7 +52,8 @@ def test_a_fifth_model_is_a_file_and_an_entry(
     monkeypatch.setitem(MODELS, CARD.name, CARD)
     run = make_run(CARD.name, stop_after=20, bits=None)
     run.play()
-    assert (snapshot := run.wait(60)).status == "finished"
+    snapshot = run.wait(60)
+    assert snapshot.status == "finished"
     assert run.task.title == f"Tiny on {DATASETS['digits'].title}"
     first, last = snapshot.checkpoints[0], snapshot.newest
     assert last.restored_loss is not None
