@@ -1,20 +1,20 @@
-"""Small models and data to train live: what the dashboard teaches checkpoint compression on.
+"""Small models and datasets that the dashboard and the lab train.
 
-Start with `make_task`, which gives a model, its data and its loss; `MODELS` and `DATASETS` say
-what is on offer. A reader of the code may go through the files in this order:
+Start with `make_task`, which joins a model, its data and its loss; `MODELS` and `DATASETS` list
+what there is. A reading order:
 
     errors                what can go wrong
-    dataset               what a dataset is, where its files are looked for
-    idx, images           pictures: digits, MNIST, Fashion-MNIST
+    dataset               what a dataset is, and where its files may be
+    idx, images           images: digits, MNIST, Fashion-MNIST
     rating_files, ratings ratings: synthetic, MovieLens, Jester
-    logistic_regression, lenet5, alexnet, matrix_factorization    the four models
-    catalog               the list of models and data, with settings that work well
-    build                 from a model's name to the model
+    model                 what the file of a model provides
+    logistic_regression, lenet5, alexnet, matrix_factorization    the models and their settings
+    catalog               the list of models and data
     task, optimizers      one model + one dataset + one seed, and how to train it
     training              the two together: iterate, state, load
 """
 
-from demo_models.catalog import DATASETS, MODELS, DatasetCard, ModelCard
+from demo_models.catalog import DATASETS, MODELS, DatasetCard
 from demo_models.dataset import FOLDER_VARIABLE, Dataset
 from demo_models.errors import (
     BatchError,
@@ -32,6 +32,7 @@ from demo_models.errors import (
     UnknownNameError,
     WrongDatasetError,
 )
+from demo_models.model import Model, ModelCard
 from demo_models.optimizers import OPTIMIZERS, make_optimizer
 from demo_models.task import Task, make_task
 from demo_models.training import Training
@@ -52,6 +53,7 @@ __all__ = [
     "FolderNotGivenError",
     "IncompatibleDataError",
     "MalformedFileError",
+    "Model",
     "ModelCard",
     "NumberError",
     "SettingsError",

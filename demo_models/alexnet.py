@@ -14,21 +14,23 @@ the first, second and fifth, then three dense layers. Only the sizes shrink:
     dense2 512 -> 512, ReLU                                    262,656
     dense3 512 -> 10                                             5,130
 
-As in the original, most of the parameters sit in the dense layers. Left out are dropout (a run
-has to give the same states however often it is evaluated) and local response normalisation.
+As in the original, most parameters are in the dense layers. Local response normalisation and
+dropout are left out; dropout would let an evaluation change the run.
 """
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import max_pool2d, relu
 
+from demo_models.model import IMAGE_DATA, Model, ModelCard
+
 
 def _pool(x: Tensor) -> Tensor:
-    """Overlapping pooling, 3x3 windows two apart; the padding makes it halve even sides."""
+    """Overlapping pooling: 3x3 windows, two apart, padded so that even sides halve."""
     return max_pool2d(x, kernel_size=3, stride=2, padding=1)
 
 
-class AlexNet(nn.Module):
+class AlexNet(Model):
     """32x32 pixels -> 10 class scores. Parameters: 645,258.
 
     Input float32 (n, 1, 32, 32) in [0, 1]; output float32 (n, 10), scores before the softmax.
@@ -64,9 +66,9 @@ class AlexNet(nn.Module):
     def initialise(self, generator: torch.Generator) -> None:
         """Draw the starting weights by He et al. (2015), and the last layer by LeCun et al. (1998).
 
-        The original's fixed spread of 0.01 would starve eight layers without normalisation:
-        signals shrink at each layer, and plain SGD then stays on its first plateau for long.
-        No ReLU follows the last layer, so it is drawn without He's factor made for ReLU.
+        With the original's fixed spread of 0.01 and no normalisation, signals shrink at each of the
+        eight layers, and plain SGD stays on its first plateau. The last layer has no ReLU after it,
+        and so none of He's factor for ReLU.
         """
         convolutions = (self.conv1, self.conv2, self.conv3, self.conv4, self.conv5)
         for layer in (*convolutions, self.dense1, self.dense2, self.dense3):
@@ -76,3 +78,18 @@ class AlexNet(nn.Module):
             )
             assert layer.bias is not None
             nn.init.zeros_(layer.bias)
+
+
+CARD = ModelCard(
+    name="alexnet",
+    title="AlexNet, scaled down",
+    sentence="Five convolutions and three dense layers, shrunk to images of 32x32.",
+    parameters="645,258",
+    data=IMAGE_DATA,
+    side=AlexNet.side,
+    build=lambda _: AlexNet(),
+    optimizers={"sgd": (0.01, 0.0), "adam": (0.0005, 0.0)},
+    batch_size=32,
+    lab_lr=0.0005,
+    lab_batch_size=64,
+)

@@ -1,9 +1,8 @@
-"""What a dataset is once loaded, and how its files are looked for on disk.
+"""What a dataset is once loaded, and how its files are found on disk.
 
-A `Dataset` is a handful of tensors split in two: the part a model trains on, and the part
-held out to see how well it does on examples it never saw. The rest of this file answers
-"where are the files": in the folder the user names, or in the one the environment variable
-LCVIZ_DATA names, or in a few usual subfolders of it.
+A `Dataset` is split in two: a model trains on one part and is judged on the other, which it never
+sees. Files are searched in the folder that the user names, else in the one that the environment
+variable LCVIZ_DATA names, and in a few usual subfolders of it.
 """
 
 import hashlib
@@ -21,21 +20,20 @@ FOLDER_VARIABLE = "LCVIZ_DATA"
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Examples ready for training. The tensors may be shared between tasks: never write to them.
+    """Examples ready for training. Tasks share the tensors: never write to them.
 
-    Images:  `train` and `held_out` are (pixels float32 (n, 1, side, side) in [0, 1],
-             class int64 (n,)); `n_classes` is set.
-    Ratings: they are (user int64 (n,), item int64 (n,), rating float32 (n,) in its own unit:
-             stars, or Jester's -10..10); `n_users`, `n_items` and `mean_rating` (mean of the
-             training ratings, same unit) are set.
-
-    `description` is one sentence that names the source; `synthetic` is True for made-up data.
+    Attributes:
+        name, title: as on the dataset's card.
+        train, held_out: columns of n rows each, the target last. Images: pixels float32
+            (n, 1, side, side) in [0, 1], class int64 (n,). Ratings: user int64 (n,), item
+            int64 (n,), rating float32 (n,) in its own unit (stars, or Jester's -10 to 10).
+        n_classes: set for images.
+        n_users, n_items: set for ratings.
+        mean_rating: set for ratings; the mean of the training part, in the ratings' unit.
     """
 
     name: str
     title: str
-    description: str
-    synthetic: bool
     train: tuple[Tensor, ...]
     held_out: tuple[Tensor, ...]
     n_classes: int | None = None
@@ -49,7 +47,7 @@ class Dataset:
         return len(self.train[0])
 
     def digest(self) -> str:
-        """Give the SHA-256, in hex, of every example: dtype, shape and bytes of each tensor."""
+        """SHA-256, in hex, over dtype, shape and bytes of every tensor."""
         found = hashlib.sha256()
         for tensor in (*self.train, *self.held_out):
             found.update(f"{tensor.dtype} {tuple(tensor.shape)} ".encode())
@@ -59,7 +57,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class FileStamp:
-    """A file as it was when looked at. Caches use it as key, so an edited file is read again."""
+    """A file at one moment. Caches use it as their key: an edited file is read again."""
 
     path: Path
     modified_ns: int
@@ -67,7 +65,11 @@ class FileStamp:
 
 
 def stamp(path: Path) -> FileStamp:
-    """Look at `path` without reading it. Raises FileUnreadableError."""
+    """Describe the file at `path` without reading it.
+
+    Raises:
+        FileUnreadableError: the operating system refuses.
+    """
     try:
         status = path.stat()
     except OSError as exc:
@@ -76,14 +78,16 @@ def stamp(path: Path) -> FileStamp:
 
 
 def resolve_folder(data: str, folder: str | Path | None) -> Path:
-    """Give the folder to search for `data`: `folder`, or else the one LCVIZ_DATA names.
+    """The folder to search for the dataset `data`: `folder`, else the one LCVIZ_DATA names.
 
-    Raises FolderNotGivenError when neither is set, FolderMissingError when it is no folder.
+    Raises:
+        FolderNotGivenError: neither is set.
+        FolderMissingError: it is not a folder.
     """
     named = folder if folder is not None else os.environ.get(FOLDER_VARIABLE)
     if not named:
         raise FolderNotGivenError(data, FOLDER_VARIABLE)
-    # os.path's two functions answer where pathlib's raise: an unknown ~user, a lack of rights.
+    # os.path answers where pathlib raises: an unknown ~user, missing rights.
     path = Path(os.path.expanduser(named))
     if not os.path.isdir(path):
         raise FolderMissingError(path)
@@ -91,7 +95,7 @@ def resolve_folder(data: str, folder: str | Path | None) -> Path:
 
 
 def first_file(folder: Path, names: Iterable[str]) -> Path | None:
-    """Give the first of `names` that is a file in `folder`, or None."""
+    """The first of `names` that is a file in `folder`, or None."""
     for name in names:
         if os.path.isfile(folder / name):
             return folder / name

@@ -1,21 +1,21 @@
-"""What can go wrong while models and data are made ready, one class for each fault.
+"""The errors of this package, one class for each fault.
 
-    DataError                     anything this package reports on purpose
-    |-- FolderNotGivenError       the data need a folder and none was named
+    DataError                     all of them
+    |-- FolderNotGivenError       the data need a folder and none is named
     |-- FolderMissingError        the folder named does not exist
     |-- FilesMissingError         the folder exists, the data's files are not in it
-    |-- FileUnreadableError       the operating system will not let us read a file
-    |-- FileTooLargeError         a sound file, but too big to train on live
+    |-- FileUnreadableError       the operating system refuses to read a file
+    |-- FileTooLargeError         a sound file, but too big to train on
     |-- MalformedFileError        a file does not follow its format
-    |-- WrongDatasetError         the files belong to the other dataset of the same file names
-    `-- SettingsError             what was asked for makes no sense
-        |-- UnknownNameError          no model, dataset or optimizer of that name
+    |-- WrongDatasetError         the files are those of another dataset with the same file names
+    `-- SettingsError             an argument is wrong, whatever the files hold
+        |-- UnknownNameError          no model, dataset or optimizer has that name
         |-- IncompatibleDataError     this model cannot take these data
         |-- BatchError                batch size or iteration number out of range
         |-- NumberError               seed, learning rate or momentum out of range
         `-- StateMismatchError        a state does not have the model's tensors
 
-Every message is a sentence or two that a dashboard can show as it is, and says what to do.
+Every message is a sentence or two that people can read as it is, and says what to do.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,11 +23,11 @@ from pathlib import Path
 
 
 class DataError(Exception):
-    """Root of the tree above; catch this to catch everything the package reports."""
+    """Root of the tree above: catch it to catch all."""
 
 
 class FolderNotGivenError(DataError):
-    """The data live in files, but neither `folder` nor the environment names a folder."""
+    """Neither `folder` nor the environment names the folder of the data's files."""
 
     def __init__(self, data: str, variable: str) -> None:
         super().__init__(
@@ -65,7 +65,7 @@ class FileUnreadableError(DataError):
 
 
 class FileTooLargeError(DataError):
-    """The file holds more examples than a live demonstration can handle."""
+    """The file holds more ratings than can be trained on interactively."""
 
     def __init__(self, path: Path, limit: int) -> None:
         self.path = path
@@ -76,7 +76,7 @@ class FileTooLargeError(DataError):
 
 
 class MalformedFileError(DataError):
-    """A file breaks its format; the attributes say which, what was expected, what was found."""
+    """A file breaks its format: `path` says which, `expected` and `found` say how."""
 
     def __init__(self, path: Path, expected: str, found: str) -> None:
         self.path, self.expected, self.found = path, expected, found
@@ -87,7 +87,7 @@ class MalformedFileError(DataError):
 
 
 class WrongDatasetError(DataError):
-    """MNIST and Fashion-MNIST use the same file names; these are the other one's files."""
+    """MNIST and Fashion-MNIST share their file names; these files are the other one's."""
 
     def __init__(self, folder: Path, wanted: str, actual: str) -> None:
         self.folder = folder
@@ -98,7 +98,7 @@ class WrongDatasetError(DataError):
 
 
 class SettingsError(DataError):
-    """What was asked for makes no sense, whatever the files hold."""
+    """An argument is wrong, whatever the files hold."""
 
 
 class UnknownNameError(SettingsError):
@@ -109,12 +109,12 @@ class UnknownNameError(SettingsError):
 
 
 class IncompatibleDataError(SettingsError):
-    """The model cannot take these data (a picture model given ratings, or the reverse)."""
+    """The model cannot take these data: an image model given ratings, or the reverse."""
 
     def __init__(self, model: str, data: str, possible: Iterable[str]) -> None:
         super().__init__(
             f"The model '{model}' cannot be trained on '{data}'. "
-            f"Choose data among: {', '.join(possible)}."
+            f"Choose one of: {', '.join(possible)}."
         )
 
 
@@ -127,7 +127,7 @@ class NumberError(SettingsError):
 
 
 class StateMismatchError(SettingsError):
-    """A state given for evaluation has other tensors, or other shapes, than the model."""
+    """A state to be measured has other names or shapes than the model."""
 
     def __init__(self, difference: str) -> None:
         super().__init__(

@@ -8,9 +8,9 @@ An IDX file is a short header followed by raw bytes, all header numbers big-endi
     4 d bytes  the size of each dimension, 32-bit unsigned
     the rest   the values, last dimension varying fastest
 
-The layout is the one given on Yann LeCun's MNIST page. A file may be gzip-compressed. The
-header is not trusted: sizes are bounded before anything is allocated, and never more than one
-byte beyond the promised values is read, so a tiny file cannot unpack into gigabytes.
+The layout is that of Yann LeCun's MNIST page. A file may be gzip-compressed. The header is not
+trusted: sizes are checked before anything is allocated, and at most one byte beyond the promised
+values is read, because a tiny file could unpack into gigabytes.
 """
 
 import gzip
@@ -31,17 +31,25 @@ N_CLASSES = 10
 
 
 def read_images(path: Path) -> NDArray[np.uint8]:
-    """Read an IDX image file: uint8 (count, side, side), 0 for paper and 255 for full ink.
+    """Read an IDX image file.
 
-    Raises MalformedFileError or FileUnreadableError.
+    Returns:
+        uint8 (count, side, side), from 0 for paper to 255 for full ink.
+
+    Raises:
+        MalformedFileError, FileUnreadableError.
     """
     return _read(path, dimensions=3)
 
 
 def read_labels(path: Path) -> NDArray[np.uint8]:
-    """Read an IDX label file: uint8 (count,), each 0..9.
+    """Read an IDX label file.
 
-    Raises MalformedFileError or FileUnreadableError.
+    Returns:
+        uint8 (count,), each from 0 to 9.
+
+    Raises:
+        MalformedFileError, FileUnreadableError.
     """
     labels = _read(path, dimensions=1)
     if labels.max() >= N_CLASSES:
@@ -54,8 +62,8 @@ def _read(path: Path, dimensions: int) -> NDArray[np.uint8]:
         with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
             shape = _shape(path, file.read(4 + 4 * dimensions), dimensions)
             size = math.prod(shape)
-            body = file.read(size + 1)  # the one byte more tells trailing bytes from none
-    except (EOFError, zlib.error, gzip.BadGzipFile) as exc:  # BadGzipFile is an OSError: first
+            body = file.read(size + 1)  # one more shows whether bytes follow
+    except (EOFError, zlib.error, gzip.BadGzipFile) as exc:  # BadGzipFile is an OSError
         raise MalformedFileError(path, "an undamaged gzip file", str(exc)) from exc
     except OSError as exc:
         raise FileUnreadableError(path, exc.strerror or str(exc)) from exc
@@ -66,7 +74,7 @@ def _read(path: Path, dimensions: int) -> NDArray[np.uint8]:
 
 
 def _shape(path: Path, header: bytes, dimensions: int) -> tuple[int, ...]:
-    """Check the header and give the array's shape."""
+    """The array's shape, from a checked header."""
     if len(header) < 4 + 4 * dimensions:
         raise MalformedFileError(
             path, f"a header of {4 + 4 * dimensions} bytes", f"a file of {len(header)} bytes"

@@ -1,8 +1,8 @@
-"""Makes the picture datasets: handwritten digits from scikit-learn, MNIST and Fashion-MNIST.
+"""The image datasets: handwritten digits from scikit-learn, MNIST and Fashion-MNIST.
 
-Whatever the source, the result has the same form: grey pixels as float32 between 0 and 1, in
-square images of the side the model wants, with a class from 0 to 9 for each. Resizing is
-bilinear and done once, when the data are loaded; loaded data are kept for the next task.
+All have the same form: grey float32 pixels from 0 to 1, in square images of the side that the
+model wants, each with a class from 0 to 9. Images are resized bilinearly when they are loaded, and
+loaded data are cached for the next task.
 """
 
 import functools
@@ -32,8 +32,7 @@ SUBFOLDERS = {
     "mnist": ("mnist", "MNIST/raw", "."),
     "fashion-mnist": ("fashion-mnist", "FashionMNIST/raw", "."),
 }
-# The first labels of each t10k file. Both datasets use the same file names, so this is how we
-# notice that a folder holds the other one.
+# The first labels of each t10k file. They tell the two datasets apart: the file names are the same.
 FIRST_LABELS = {
     "mnist": (7, 2, 1, 0, 4, 1, 4, 9, 5, 9),
     "fashion-mnist": (9, 2, 1, 1, 6, 1, 4, 6, 5, 7),
@@ -41,10 +40,15 @@ FIRST_LABELS = {
 
 
 def load_images(name: str, folder: Path | None, side: int) -> Dataset:
-    """Load "digits", "mnist" or "fashion-mnist" with images of `side` x `side` pixels.
+    """Load an image dataset.
 
-    `folder` is searched for the IDX files, with the usual subfolders first; digits ignore it.
-    Raises FilesMissingError, FileUnreadableError, MalformedFileError or WrongDatasetError.
+    Args:
+        name: "digits", "mnist" or "fashion-mnist".
+        folder: where to search for IDX files, its usual subfolders first; unused for digits.
+        side: side of the square images, in pixels.
+
+    Raises:
+        FilesMissingError, FileUnreadableError, MalformedFileError, WrongDatasetError.
     """
     if name == "digits":
         return _digits(side)
@@ -53,11 +57,11 @@ def load_images(name: str, folder: Path | None, side: int) -> Dataset:
 
 
 def to_pixels(images: NDArray[np.generic], full: float, side: int) -> Tensor:
-    """Turn (n, s, s) numbers from 0 to `full` into float32 (n, 1, side, side) from 0 to 1."""
+    """(n, s, s) numbers from 0 to `full` -> float32 (n, 1, side, side) from 0 to 1."""
     pixels = torch.from_numpy(images.astype(np.float32)).div_(full).unsqueeze(1)
     if pixels.shape[-1] == side:
         return pixels
-    # Without antialiasing, shrinking would skip source pixels; enlarging has no need of it.
+    # Without antialiasing, shrinking would skip source pixels.
     shrinking = side < pixels.shape[-1]
     resized = interpolate(
         pixels, size=(side, side), mode="bilinear", align_corners=False, antialias=shrinking
@@ -67,7 +71,7 @@ def to_pixels(images: NDArray[np.generic], full: float, side: int) -> Tensor:
 
 @functools.lru_cache(maxsize=4)
 def _digits(side: int) -> Dataset:
-    from sklearn.datasets import load_digits  # a second of a server's start, and not all need it
+    from sklearn.datasets import load_digits  # its import takes a second
 
     bunch = load_digits()
     x = to_pixels(bunch.images, 16.0, side)
@@ -77,10 +81,6 @@ def _digits(side: int) -> Dataset:
     return Dataset(
         name="digits",
         title=TITLES["digits"],
-        description=f"{len(y):,} real 8x8 scans of handwritten digits shipped with scikit-learn "
-        f"(from UCI's optical recognition data), enlarged to {side}x{side}; "
-        f"{len(train):,} to train on and {len(held_out)} held out.",
-        synthetic=False,
         train=(x[train], y[train]),
         held_out=(x[held_out], y[held_out]),
         n_classes=N_CLASSES,
@@ -88,7 +88,7 @@ def _digits(side: int) -> Dataset:
 
 
 def _find_idx(name: str, folder: Path) -> tuple[FileStamp, ...]:
-    """Find train images, train labels, t10k images, t10k labels; or only the last two."""
+    """Files in the order of IDX_STEMS; the t10k pair alone if there are no training files."""
     for place in (folder / sub for sub in SUBFOLDERS[name]):
         found = [first_file(place, (stem, stem + ".gz")) for stem in IDX_STEMS]
         if any(found):
@@ -96,7 +96,7 @@ def _find_idx(name: str, folder: Path) -> tuple[FileStamp, ...]:
     else:
         raise FilesMissingError(TITLES[name], folder, [f"{stem}[.gz]" for stem in IDX_STEMS[2:]])
     if not any(found[:2]):
-        found[:2] = []  # only the t10k files are there: _from_idx splits them
+        found[:2] = []
     stems = IDX_STEMS[-len(found) :]
     missing = [f"{s}[.gz]" for s, path in zip(stems, found, strict=True) if path is None]
     if missing:
@@ -114,21 +114,15 @@ def _from_idx(name: str, files: tuple[FileStamp, ...], side: int) -> Dataset:
     tensors = [(to_pixels(x, 255.0, side), torch.from_numpy(y.astype(np.int64))) for x, y in pairs]
     if len(tensors) == 2:
         train, held_out = tensors
-        source = "the published training and test files"
-    else:
+    else:  # the test files alone: split them
         x, y = tensors[0]
         cut = len(y) * 4 // 5  # 8,000 of the 10,000
         if cut == 0:
             raise MalformedFileError(paths[-1], "at least 2 examples to split", "1")
         train, held_out = (x[:cut], y[:cut]), (x[cut:], y[cut:])
-        source = "the test files alone, split in two as the training files are not there"
-    kind = "handwritten digits" if name == "mnist" else "pieces of clothing"
     return Dataset(
         name=name,
         title=TITLES[name],
-        description=f"{TITLES[name]}: real grey images of {kind}, {len(train[1]):,} to train on "
-        f"and {len(held_out[1]):,} held out, from {source}, shown at {side}x{side}.",
-        synthetic=False,
         train=train,
         held_out=held_out,
         n_classes=N_CLASSES,

@@ -12,16 +12,18 @@ recognition" (1998), with what later practice changed:
     F6  dense 120 -> 84, ReLU                     10,164
     output dense 84 -> 10                         850     (radial basis functions in the paper)
 
-The paper squashes with tanh and pools by a trained average. ReLU and max pooling are used here
-since they learn visibly within the hundred iterations of a demonstration.
+The paper uses tanh and a trained average pooling. ReLU and max pooling, used here, learn visibly
+within a hundred iterations.
 """
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import max_pool2d, relu
 
+from demo_models.model import IMAGE_DATA, Model, ModelCard
 
-class LeNet5(nn.Module):
+
+class LeNet5(Model):
     """28x28 pixels -> 10 class scores. Parameters: 61,706.
 
     Input float32 (n, 1, 28, 28) in [0, 1]; output float32 (n, 10), scores before the softmax.
@@ -53,3 +55,18 @@ class LeNet5(nn.Module):
             nn.init.kaiming_uniform_(layer.weight, nonlinearity="relu", generator=generator)
             assert layer.bias is not None
             nn.init.zeros_(layer.bias)
+
+
+CARD = ModelCard(
+    name="lenet5",
+    title="LeNet-5",
+    sentence="Two convolutions and three dense layers, the classic reader of digits.",
+    parameters="61,706",
+    data=IMAGE_DATA,
+    side=LeNet5.side,
+    build=lambda _: LeNet5(),
+    optimizers={"sgd": (0.05, 0.0), "adam": (0.001, 0.0)},
+    batch_size=32,
+    lab_lr=0.007,
+    lab_batch_size=128,
+)

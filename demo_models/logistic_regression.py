@@ -8,8 +8,10 @@ the textbook one (e.g. Bishop, Pattern Recognition and Machine Learning, section
 import torch
 from torch import Tensor, nn
 
+from demo_models.model import IMAGE_DATA, Model, ModelCard
 
-class LogisticRegression(nn.Module):
+
+class LogisticRegression(Model):
     """28x28 pixels -> 10 class scores. Parameters: 784 * 10 + 10 = 7,850.
 
     Input float32 (n, 1, 28, 28) in [0, 1]; output float32 (n, 10), scores before the softmax.
@@ -30,8 +32,23 @@ class LogisticRegression(nn.Module):
     def initialise(self, generator: torch.Generator) -> None:
         """Draw the starting weights.
 
-        Zeros would do, as the problem is convex; but small random numbers of a trained model's
-        order make even the first checkpoint a fair sample of what a codec has to handle.
+        The problem is convex, so zeros would do; but with random numbers as small as a trained
+        model's, even the first checkpoint is a fair sample for a codec.
         """
         nn.init.normal_(self.linear.weight, std=1 / self.side, generator=generator)
         nn.init.zeros_(self.linear.bias)
+
+
+CARD = ModelCard(
+    name="logistic-regression",
+    title="Logistic regression",
+    sentence="One template of weights per class; the simplest classifier of images.",
+    parameters="7,850",
+    data=IMAGE_DATA,
+    side=LogisticRegression.side,
+    build=lambda _: LogisticRegression(),
+    optimizers={"sgd": (0.1, 0.0), "adam": (0.003, 0.0)},
+    batch_size=32,
+    lab_lr=0.03,
+    lab_batch_size=128,
+)

@@ -1,12 +1,12 @@
-"""Makes the optimizer that turns gradients into steps: plain SGD, SGD with momentum, or Adam.
+"""The optimizers: plain SGD, SGD with momentum, and Adam.
 
     SGD    w <- w - lr * g
     with momentum m:  v <- m * v + g,  w <- w - lr * v
     Adam   steps of about lr each, the gradient divided by its own recent size
            (Kingma and Ba, "Adam: a method for stochastic optimization", 2015)
 
-Plain SGD keeps no memory of its own. Momentum keeps one more number per weight, and Adam two;
-a checkpoint that should let training go on exactly has to hold those too.
+Plain SGD has no state. Momentum has one more number per weight, Adam two; a checkpoint from which
+training continues exactly must hold them too.
 """
 
 import math
@@ -23,10 +23,17 @@ OPTIMIZERS = ("sgd", "adam")
 def make_optimizer(
     name: str, parameters: Iterable[nn.Parameter], lr: float, momentum: float = 0.0
 ) -> torch.optim.Optimizer:
-    """Make "sgd" (with `momentum`, 0 for none) or "adam" (betas 0.9 and 0.999) at rate `lr`.
+    """Make an optimizer.
 
-    Raises UnknownNameError, and NumberError for a learning rate that is not above 0, a momentum
-    outside 0 <= momentum < 1, or a momentum given to Adam.
+    Args:
+        name: "sgd", or "adam" (betas 0.9 and 0.999).
+        parameters: what it changes.
+        lr: learning rate, above 0.
+        momentum: of SGD, from 0 to below 1; 0 for Adam.
+
+    Raises:
+        UnknownNameError: there is no such optimizer.
+        NumberError: `lr` or `momentum` is out of range.
     """
     if name not in OPTIMIZERS:
         raise UnknownNameError("optimizer", name, OPTIMIZERS)

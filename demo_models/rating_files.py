@@ -1,4 +1,4 @@
-"""Reads the rating files of MovieLens and Jester, in the layouts they are published in.
+"""Reads the rating files of MovieLens and Jester as they are published.
 
     ratings.csv         MovieLens   userId,movieId,rating,timestamp      with that header line
     ratings.dat         MovieLens   user::movie::rating::timestamp       no header
@@ -6,9 +6,9 @@
     jester*.csv         Jester      one user a line: how many jokes they rated, then a rating
                                     for each joke, 99 where they gave none
 
-Each reader gives a table with the columns user, item (int64, ids as in the file) and rating
-(float32). MovieLens ratings are stars from 0.5 to 5, Jester's run from -10 to 10. pandas does
-the parsing; whatever it dislikes is reported as a MalformedFileError.
+Each reader returns a table with the columns user, item (int64, ids as in the file) and rating
+(float32): stars from 0.5 to 5 in MovieLens, -10 to 10 in Jester. pandas parses; what it rejects
+is reported as a MalformedFileError.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from demo_models.errors import FileTooLargeError, FileUnreadableError, Malformed
 
 MAX_RATINGS = 12_000_000  # MovieLens 10M, the paper's, takes 10 s and 1.5 GB at its peak
 MAX_DENSE_ROWS = 100_000
-MIN_RATINGS = 10  # the least that a 90/10 split can cut
+MIN_RATINGS = 10  # fewer cannot be split 90 to 10
 NOT_RATED = 99.0
 STARS = (0.5, 5.0)
 JESTER = (-10.0, 10.0)
@@ -43,8 +43,8 @@ def movielens_csv(path: Path) -> pd.DataFrame:
 
 def movielens_dat(path: Path) -> pd.DataFrame:
     """Read MovieLens' ratings.dat."""
-    # Cut at every single ':' there are empty columns between the numbers. That is much quicker
-    # than pandas' own two-character separator, and the empty columns can be checked.
+    # Cutting at every ':' leaves empty columns, which are checked. A two-character separator is
+    # much slower in pandas.
     names = ["user", "gap1", "item", "gap2", "rating", "gap3", "time", "beyond"]
     return _lines(path, "lines such as 1::1193::5::978300760", STARS, ":", names)
 
@@ -81,9 +81,13 @@ READERS: dict[str, Callable[[Path], pd.DataFrame]] = {
 
 
 def read_ratings(path: Path) -> pd.DataFrame:
-    """Read a rating file; its name tells the layout. Columns: user, item, rating.
+    """Read a rating file, whose name decides the layout.
 
-    Raises MalformedFileError, FileTooLargeError or FileUnreadableError.
+    Returns:
+        A table with the columns user, item (int64) and rating (float32).
+
+    Raises:
+        MalformedFileError, FileTooLargeError, FileUnreadableError.
     """
     return READERS.get(path.name, jester_csv)(path)
 
@@ -96,7 +100,7 @@ def _lines(
     names: list[str],
     skip: int = 0,
 ) -> pd.DataFrame:
-    """Read one rating a line. Columns named gap... and beyond have to be empty."""
+    """Read one rating a line. Columns named gap... and beyond must be empty."""
     types = {name: TYPES.get(name, np.int64) for name in (*TRIPLE, "time")}
     table = _parse(
         path,
@@ -106,7 +110,7 @@ def _lines(
         skiprows=skip,
         names=names,
         dtype=types,
-        index_col=False,  # or a line too long would shift every column by one
+        index_col=False,  # otherwise a line too long shifts every column by one
         nrows=MAX_RATINGS + 1,
     )
     empty = [name for name in names if name not in types]
@@ -120,13 +124,13 @@ def _parse(path: Path, layout: str, **options: Any) -> pd.DataFrame:
         return pd.read_csv(path, **options)
     except OSError as exc:
         raise FileUnreadableError(path, exc.strerror or str(exc)) from exc
-    # pandas' own errors are ValueErrors; its warning comes here where warnings count as errors.
+    # pandas' errors are ValueErrors; a ParserWarning is raised where warnings count as errors.
     except (ValueError, OverflowError, pd.errors.ParserWarning) as exc:
         raise MalformedFileError(path, layout, f"'{str(exc).strip()[:200]}'") from exc
 
 
 def _checked(path: Path, table: pd.DataFrame, limits: tuple[float, float]) -> pd.DataFrame:
-    """Check number and range of the ratings and keep the three columns."""
+    """Check number and range of the ratings, and keep the three columns."""
     if len(table) > MAX_RATINGS:
         raise FileTooLargeError(path, MAX_RATINGS)
     if len(table) < MIN_RATINGS:

@@ -1,12 +1,12 @@
-"""Makes the rating datasets: who gave which item how much.
+"""The rating datasets: which user rated which item how.
 
-Three sources: ratings made up here from a known formula (clearly marked synthetic), and the
-MovieLens and Jester files. User and item ids become 0, 1, 2, ... in the order of the sorted
-ids, so that they can be row numbers of an embedding table. One rating in ten is held out.
+There are synthetic ratings, drawn from a known formula, and the files of MovieLens and Jester. User
+and item ids become 0, 1, 2, ... in sorted order, the row numbers of an embedding table. One rating
+in ten is held out.
 
-Ratings keep their own unit (stars, or Jester's -10..10). The model learns how far a rating lies
-from `mean_rating`, the mean of the training part; so its mean squared error is in rating units
-squared, and an untrained model that predicts about 0 scores about the ratings' variance.
+Ratings keep their unit (stars, or Jester's -10 to 10). A model learns how far a rating lies from
+`mean_rating`, the mean of the training part: its mean squared error is in rating units squared,
+and an untrained model, which predicts about 0, starts near the variance of the ratings.
 """
 
 import functools
@@ -42,11 +42,14 @@ SUBFOLDERS = {
 
 
 def load_ratings(name: str, folder: Path | None) -> Dataset:
-    """Load "synthetic-ratings", "movielens" or "jester".
+    """Load a rating dataset.
 
-    `folder` is searched for the rating file, with the usual subfolders first; synthetic ratings
-    ignore it. Raises FilesMissingError, FileUnreadableError, FileTooLargeError or
-    MalformedFileError.
+    Args:
+        name: "synthetic-ratings", "movielens" or "jester".
+        folder: where to search for the file, its usual subfolders first; unused for synthetic.
+
+    Raises:
+        FilesMissingError, FileUnreadableError, FileTooLargeError, MalformedFileError.
     """
     if name == "synthetic-ratings":
         return _synthetic()
@@ -56,10 +59,10 @@ def load_ratings(name: str, folder: Path | None) -> Dataset:
 
 @functools.lru_cache(maxsize=1)
 def _synthetic() -> Dataset:
-    """Ratings by the formula mean + user bias + item bias + user taste . item trait + noise.
+    """Draw ratings = mean + user bias + item bias + user taste . item trait + noise.
 
-    This is the model of Koren, Bell and Volinsky (2009) with made-up numbers in it, rounded to
-    the half stars from 0.5 to 5. No user rates an item twice.
+    This is the model of Koren, Bell and Volinsky (2009) with random numbers, rounded to half stars
+    from 0.5 to 5. No user rates an item twice.
     """
     rng = np.random.default_rng(SYNTHETIC_SEED)
     cells = SYNTHETIC_USERS * SYNTHETIC_ITEMS
@@ -71,12 +74,7 @@ def _synthetic() -> Dataset:
     noise = rng.normal(0.0, 0.3, SYNTHETIC_RATINGS)
     exact = 3.3 + user_bias[user] + item_bias[item] + (taste[user] * trait[item]).sum(1) + noise
     stars = np.clip(np.round(exact * 2) / 2, 0.5, 5.0)
-    description = (
-        f"Synthetic: {SYNTHETIC_RATINGS:,} made-up star ratings of {SYNTHETIC_ITEMS} items by "
-        f"{SYNTHETIC_USERS} users, drawn from a rank-{SYNTHETIC_RANK} formula with noise and "
-        "rounded to half stars; no real person or film is in them."
-    )
-    return _dataset("synthetic-ratings", description, True, user, item, stars)
+    return _dataset("synthetic-ratings", user, item, stars)
 
 
 def _find(name: str, folder: Path) -> FileStamp:
@@ -91,24 +89,13 @@ def _find(name: str, folder: Path) -> FileStamp:
 @functools.lru_cache(maxsize=2)
 def _from_file(name: str, file: FileStamp) -> Dataset:
     table = read_ratings(file.path)
-    unit, thing = ("stars", "films") if name == "movielens" else ("-10 to 10", "jokes")
-    user, item = table["user"].to_numpy(), table["item"].to_numpy()
-    description = (
-        f"{TITLES[name]}: {len(table):,} real ratings ({unit}) of {len(np.unique(item)):,} "
-        f"{thing} by {len(np.unique(user)):,} people, from the file {file.path.name}."
-    )
-    return _dataset(name, description, False, user, item, table["rating"].to_numpy())
+    return _dataset(name, *(table[column].to_numpy() for column in ("user", "item", "rating")))
 
 
 def _dataset(
-    name: str,
-    description: str,
-    synthetic: bool,
-    user: NDArray[np.int64],
-    item: NDArray[np.int64],
-    rating: NDArray[np.floating],
+    name: str, user: NDArray[np.int64], item: NDArray[np.int64], rating: NDArray[np.floating]
 ) -> Dataset:
-    """Renumber the ids, split 90/10 and measure the training mean."""
+    """Renumber the ids, split 90 to 10 and take the mean of the training part."""
     users, user_rows = np.unique(user, return_inverse=True)
     items, item_rows = np.unique(item, return_inverse=True)
     order = np.random.default_rng(SPLIT_SEED).permutation(len(rating))
@@ -124,8 +111,6 @@ def _dataset(
     return Dataset(
         name=name,
         title=TITLES[name],
-        description=description,
-        synthetic=synthetic,
         train=part(order[:cut]),
         held_out=part(order[cut:]),
         n_users=len(users),

@@ -1,8 +1,8 @@
-"""A task: one model, one dataset and one seed, which together fix a whole training run.
+"""A task: one model, one dataset and one seed, which together determine a training run.
 
-A trainer needs three things of it: the model, the batch of a given iteration, and the loss.
-A viewer needs one more: how good some saved state would be, measured on a fixed handful of
-held-out examples (the probe) without disturbing the model that is being trained.
+A training loop needs its model, the batch of an iteration, and the loss. The dashboard also asks
+how good a saved state is: that is measured on the probe, a fixed set of held-out examples, and
+does not disturb the model in training.
 
     task = make_task("lenet5", "digits", seed=0)
     optimizer = make_optimizer("sgd", task.model.parameters(), lr=0.05)
@@ -22,8 +22,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy, mse_loss
 
-from demo_models.build import build_model
-from demo_models.catalog import DATASETS, MODELS, ModelCard
+from demo_models.catalog import DATASETS, MODELS
 from demo_models.dataset import Dataset, resolve_folder
 from demo_models.errors import (
     BatchError,
@@ -33,6 +32,7 @@ from demo_models.errors import (
     UnknownNameError,
 )
 from demo_models.images import load_images
+from demo_models.model import ModelCard
 from demo_models.ratings import load_ratings
 
 PROBE_SIZE = 256
@@ -40,11 +40,17 @@ State = Mapping[str, Tensor | NDArray[np.generic]]
 
 
 class Task:
-    """One model on one dataset, from one seed. Made by `make_task`.
+    """One model on one dataset, from one seed; `make_task` makes it.
 
-    `model` is the live nn.Module, its weights drawn from `seed`; `probe` holds the first 256
-    (or fewer) held-out examples, laid out like `dataset.held_out`; `metric_name` is "accuracy"
-    (fraction, 0 to 1) or "RMSE" (rating units). The global random state is never touched.
+    The global random state is never touched.
+
+    Attributes:
+        name, title: of model and dataset, for programs and for people.
+        dataset: what it trains on.
+        seed: decides starting weights and batches.
+        model: the live module.
+        probe: the first held-out examples, at most 256, laid out like `dataset.held_out`.
+        metric_name: "accuracy" (0 to 1) or "RMSE" (rating units).
     """
 
     def __init__(self, card: ModelCard, dataset: Dataset, seed: int) -> None:
@@ -54,10 +60,10 @@ class Task:
         self.seed = seed
         self.probe = tuple(column[:PROBE_SIZE] for column in dataset.held_out)
         self.metric_name = "RMSE" if dataset.n_classes is None else "accuracy"
-        # On the "meta" device layers have shapes but no numbers, so building them draws none
-        # from the global random state. The probe keeps this hollow twin, to lend it states.
+        # Layers on the "meta" device have shapes but no numbers: building them draws none from the
+        # global random state. A copy stays hollow, for states to be measured in.
         with torch.device("meta"):
-            model = build_model(card.name, dataset)
+            model = card.build(dataset)
         self._hollow: nn.Module = copy.deepcopy(model).eval().requires_grad_(False)
         model.to_empty(device="cpu")
         model.initialise(torch.Generator().manual_seed(seed))
@@ -65,11 +71,20 @@ class Task:
         self._epoch: tuple[int, Tensor] | None = None  # number and order of the latest epoch
 
     def batch(self, iteration: int, size: int) -> tuple[Tensor, ...]:
-        """Give the batch of `iteration` (1, 2, ...): `size` rows of each training column.
+        """The batch of an iteration; only the seed and these arguments decide it.
 
-        Depends on nothing but seed, iteration and size, so any iteration can be asked for in any
-        order. An epoch is a seeded shuffle of the training set, cut into batches without
-        replacement; a short remainder is dropped. Raises BatchError.
+        An epoch is a seeded shuffle of the training part, cut into batches; a short rest is
+        dropped.
+
+        Args:
+            iteration: 1, 2, ..., in any order.
+            size: number of examples.
+
+        Returns:
+            `size` rows of each column of `dataset.train`.
+
+        Raises:
+            BatchError: one of the two is out of range.
         """
         n = self.dataset.n_train
         if not 1 <= size <= n:
@@ -85,30 +100,26 @@ class Task:
         return tuple(column[rows] for column in self.dataset.train)
 
     def loss(self, batch: tuple[Tensor, ...]) -> Tensor:
-        """Give the live model's mean loss on `batch`, a scalar to call backward() on.
+        """The live model's mean loss on `batch`, a scalar to call backward() on.
 
         Images: cross-entropy in nats. Ratings: squared error in rating units squared.
         """
         return self._mean_loss(self.model(*batch[:-1]), batch[-1])
 
     def probe_loss(self, state: State | None = None) -> float:
-        """Give the mean loss on the probe, of `state` or else of the live model.
+        """The mean loss on the probe; the live model, its mode and gradients stay as they are.
 
-        `state` maps the model's parameter names to tensors or arrays of their shapes. The live
-        model, its mode and its gradients stay as they are. Raises StateMismatchError.
+        Args:
+            state: parameter name -> tensor or array of its shape; None for the live model's.
+
+        Raises:
+            StateMismatchError: `state` has other names or shapes than the model.
         """
         return float(self._mean_loss(self._outputs(state, self.probe), self.probe[-1]))
 
-    def probe_metric(self, state: State | None = None) -> float:
-        """Give accuracy (0 to 1) or RMSE (rating units) on the probe; `state` as above."""
-        return self._metric(state, self.probe)
-
     def held_out_metric(self, state: State | None = None) -> float:
-        """Give accuracy (0 to 1) or RMSE (rating units) on all held-out examples."""
-        return self._metric(state, self.dataset.held_out)
-
-    def _metric(self, state: State | None, examples: tuple[Tensor, ...]) -> float:
-        outputs, target = self._outputs(state, examples), examples[-1]
+        """Accuracy (0 to 1) or RMSE (rating units) on all held-out examples; see `probe_loss`."""
+        outputs, target = self._outputs(state, self.dataset.held_out), self.dataset.held_out[-1]
         if self.dataset.mean_rating is None:
             return float((outputs.argmax(dim=1) == target).float().mean())
         return float(self._mean_loss(outputs, target).sqrt())
@@ -120,8 +131,8 @@ class Task:
 
     def _outputs(self, state: State | None, examples: tuple[Tensor, ...]) -> Tensor:
         tensors = self.model.state_dict() if state is None else self._checked(state)
-        # functional_call puts the tensors into the module for the time of the call. A copy of
-        # the hollow twin keeps that away from a training loop, or a probe, in another thread.
+        # functional_call puts the tensors into the module during the call. The module is a copy:
+        # other threads train and probe at the same time.
         with torch.no_grad():
             outputs: Tensor = functional_call(
                 copy.deepcopy(self._hollow), tensors, examples[:-1], strict=True
@@ -129,10 +140,10 @@ class Task:
         return outputs
 
     def _checked(self, state: State) -> dict[str, Tensor]:
-        """Turn `state` into float32 tensors, of exactly the model's names and shapes."""
+        """`state` as float32 tensors, of exactly the model's names and shapes."""
         shapes = {name: tuple(p.shape) for name, p in self._hollow.named_parameters()}
         if differing := sorted(shapes.keys() ^ state.keys()):
-            raise StateMismatchError(f"one of the two lacks {', '.join(differing)}")
+            raise StateMismatchError(f"missing or unexpected: {', '.join(differing)}")
         for name, shape in shapes.items():
             if tuple(state[name].shape) != shape:
                 raise StateMismatchError(f"{name} is {tuple(state[name].shape)}, not {shape}")
@@ -145,11 +156,17 @@ class Task:
 
 
 def make_task(model: str, data: str, *, seed: int = 0, folder: str | Path | None = None) -> Task:
-    """Make the task of training `model` on `data` (names as in MODELS and DATASETS).
+    """Make the task of training a model on a dataset.
 
-    `folder` says where data that need files are; left out, the environment variable LCVIZ_DATA
-    does. Raises UnknownNameError, IncompatibleDataError, NumberError (seed not in 0..2^63-1) and
-    every DataError that loading the data can raise.
+    Args:
+        model: a name in MODELS.
+        data: a name in DATASETS, among those that the model can take.
+        seed: of starting weights and batches, from 0 to 2^63 - 1.
+        folder: where the files are, for data that need them; None for what LCVIZ_DATA names.
+
+    Raises:
+        UnknownNameError, IncompatibleDataError, NumberError: an argument is wrong.
+        DataError: the data cannot be loaded.
     """
     if model not in MODELS:
         raise UnknownNameError("model", model, MODELS)

@@ -6,8 +6,8 @@
     checkpoint = training.state()      # later, or in another Training of the same settings:
     training.load(checkpoint)
 
-What `iterate` does depends on the state and the number of the iteration alone, so a training
-that was loaded goes on as the one that was saved.
+`iterate` depends only on the state and the number of the iteration, so a loaded training continues
+exactly like the one that was saved.
 """
 
 from __future__ import annotations
@@ -21,9 +21,15 @@ from demo_models.task import Task
 
 
 class Training:
-    """Trains `task` with an optimizer of these settings, see `make_optimizer`.
+    """A task with an optimizer.
 
-    Raises what that does, and BatchError for a batch size that the data cannot fill.
+    Args:
+        task: what is trained; its model changes in place.
+        optimizer, lr, momentum: see `make_optimizer`, which also says what it raises.
+        batch_size: examples an iteration.
+
+    Raises:
+        BatchError: the data cannot fill a batch of this size.
     """
 
     def __init__(
@@ -31,10 +37,10 @@ class Training:
     ) -> None:
         self.task, self._batch_size = task, batch_size
         self._optimizer = make_optimizer(optimizer, task.model.parameters(), lr, momentum)
-        task.batch(1, batch_size)  # a bad batch size is found here, not later
+        task.batch(1, batch_size)  # a bad batch size fails here, not later
 
     def iterate(self, iteration: int) -> float:
-        """Take one step on the batch of iteration 1, 2, ...; gives the batch's mean loss."""
+        """Take one step on the batch of `iteration` (1, 2, ...); returns the batch's mean loss."""
         self._optimizer.zero_grad()
         loss = self.task.loss(self.task.batch(iteration, self._batch_size))
         loss.backward()
@@ -42,19 +48,25 @@ class Training:
         return loss.item()
 
     def state(self) -> dict[str, Any]:
-        """Give all that the next iteration depends on: tensors of the live model, not copies.
+        """All that the next iteration depends on.
 
-        "model" is its state_dict; "optimizer", the optimizer's, is there if it remembers anything.
+        Returns:
+            "model": its state_dict, and "optimizer": the optimizer's, unless that is empty.
+            Both hold the live tensors, not copies.
         """
-        told = self._optimizer.state_dict()
-        memory = {"optimizer": told} if told["state"] else {}
-        return {"model": self.task.model.state_dict(), **memory}
+        optimizer = self._optimizer.state_dict()
+        state = {"optimizer": optimizer} if optimizer["state"] else {}
+        return {"model": self.task.model.state_dict(), **state}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` gave; it is copied. Raises what torch's load_state_dict does."""
+        """Continue from a copy of what `state` returned.
+
+        Raises:
+            RuntimeError, ValueError: torch's, for the state of another model or optimizer.
+        """
         self.task.model.load_state_dict(state["model"])
         if "optimizer" in state:
-            # It would take the tensors over, and change them.
+            # A copy: the optimizer would adopt the tensors, and change them.
             self._optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
         else:
             self._optimizer.state.clear()

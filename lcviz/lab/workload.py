@@ -1,13 +1,10 @@
-"""What the lab trains: one model on one dataset, with settings of its own.
+"""What the lab trains: one model on one dataset, with the lab's settings of its `ModelCard`.
 
-They differ from the dashboard's, for a loss that jumps up and down would hide what an experiment
-asks for. With these, of MNIST and of the synthetic ratings, it falls by as much an iteration as it
-jumps, or more, around iteration 80.
+They differ from the dashboard's: a loss that jumps up and down would hide what an experiment asks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import demo_models
@@ -36,14 +33,6 @@ class Workload:
         return Training(task, self.optimizer, self.lr, self.momentum, self.batch_size)
 
 
-_LAB: Mapping[str, tuple[float, int]] = {  # learning rate of plain SGD, batch size
-    "logistic-regression": (0.03, 128),
-    "lenet5": (0.007, 128),
-    "alexnet": (0.0005, 64),
-    "matrix-factorization": (1.0, 128),
-}
-
-
 def workload(model: str, data: str | None = None, folder: str | None = None) -> Workload:
     """The lab's settings for a model, on its default data unless told otherwise.
 
@@ -51,5 +40,6 @@ def workload(model: str, data: str | None = None, folder: str | None = None) -> 
     """
     if model not in MODELS:
         raise demo_models.UnknownNameError("model", model, MODELS)
-    lr, batch_size = _LAB[model]
-    return Workload(model, data or MODELS[model].default_data, folder, "sgd", lr, 0.0, batch_size)
+    card = MODELS[model]
+    data = data or card.default_data
+    return Workload(model, data, folder, "sgd", card.lab_lr, 0.0, card.lab_batch_size)

@@ -44,15 +44,6 @@ def test_a_state_without_an_optimizer_s_makes_it_forget() -> None:
     assert [of.iterate(i) for i in (1, 2)] == losses
 
 
-def test_it_trains() -> None:
-    of = training("adam", 0.02, 0.0)
-    before = of.task.probe_loss()
-    for iteration in range(1, 31):
-        loss = of.iterate(iteration)
-    assert of.task.probe_loss() < 0.9 * before
-    assert loss == pytest.approx(before, rel=0.5)
-
-
 def test_settings_out_of_range() -> None:
     task = make_task("logistic-regression", "digits")
     with pytest.raises(BatchError):
@@ -64,10 +55,8 @@ def test_settings_out_of_range() -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_all_held_out_examples_are_measured(name: str) -> None:
     task = make_task(name, MODELS[name].default_data)
-    probe, every = task.probe_metric(), task.held_out_metric()
-    n, n_probe = len(task.dataset.held_out[0]), len(task.probe[0])
-    assert n > n_probe
-    assert probe != every
+    every, n = task.held_out_metric(), len(task.dataset.held_out[0])
+    assert n > len(task.probe[0])
     state = {k: v.flip(0) for k, v in task.model.state_dict().items()}
     assert task.held_out_metric(state) != every
     correct = every * n if task.metric_name == "accuracy" else n

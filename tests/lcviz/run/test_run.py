@@ -30,7 +30,6 @@ from lcviz.run import run as session
 from lcviz.run.run import Run, RunError, Settings
 
 MakeRun = Callable[..., Run]
-MODELS = ("logistic-regression", "lenet5", "alexnet", "matrix-factorization")
 CHEAP = ("logistic-regression", "matrix-factorization")
 EVERY_BITS = (*range(1, 9), None)
 ROOT = Path(__file__).resolve().parents[3]
@@ -96,7 +95,7 @@ class Gate:
 
 @pytest.mark.parametrize(
     ("model", "changes"),
-    [(model, {}) for model in MODELS]
+    [(model, {}) for model in demo_models.MODELS]
     + [
         ("logistic-regression", {"optimizer": "adam"}),
         ("lenet5", {"scope": "tensor"}),
