@@ -15,9 +15,10 @@ from codec.chain.chain import Chain, Report, restore, verify
 from codec.chain.upkeep import Change, compact, merge
 from codec.saving.checkpointer import Checkpointer
 from codec.saving.recorder import Saved
+from codec.scheme.delta import Delta, Group
 from codec.scheme.quantize import Bucket, Buckets, Quantized, dequantize, quantize
 from codec.scheme.stream import Encoded, decode, encode
-from codec.scheme.track import Group, Step, Tracker
+from codec.scheme.tracker import Tracker
 from codec.scheme.warmup import warm_up
 from codec.scheme.workers import set_threads, threads
 
@@ -67,6 +68,7 @@ __all__ = [
     "Checkpointer",
     "CodeTableError",
     "DTypeError",
+    "Delta",
     "DigestError",
     "Encoded",
     "ForeignRecordError",
@@ -91,7 +93,6 @@ __all__ = [
     "SkippedRecordWarning",
     "SourceError",
     "StateMismatchError",
-    "Step",
     "StepNotFoundError",
     "StepOrderError",
     "StreamError",

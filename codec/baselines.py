@@ -20,9 +20,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codec.scheme.track import Step, check_array, check_same_layout, same_bits
-from codec.scheme.track import apply as advance
-from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays, layout_of, to_arrays
+from codec.scheme.delta import Delta, check_array
+from codec.scheme.delta import apply as advance
+from codec.scheme.tracker import check_same_layout
+from codec.state.tensors import (
+    Arrays,
+    Layout,
+    TensorSpec,
+    copy_arrays,
+    layout_of,
+    same_bits,
+    to_arrays,
+)
 
 from .errors import PayloadError, SettingsError
 
@@ -111,7 +120,7 @@ class Replacement:
             begin = end
 
 
-def apply(step: Step | Replacement, state: Arrays, out: Arrays | None = None) -> None:
+def apply(step: Delta | Replacement, state: Arrays, out: Arrays | None = None) -> None:
     """Advance a track by one step of any tracker, in place or into other arrays.
 
     state, out and what is raised: see `track.apply`.

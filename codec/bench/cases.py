@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from codec.scheme import huffman
+from codec.scheme.coders import CODERS
 from codec.scheme.quantize import Quantized, quantize
 from codec.scheme.stream import encode
-from codec.scheme.tables import CODERS
 
 from . import samples
 from .samples import Floats, Sample

@@ -19,7 +19,7 @@ from typing import Any
 
 from codec.console import OK, say
 from codec.errors import SettingsError
-from codec.scheme.tables import CODERS
+from codec.scheme.coders import CODERS
 from codec.scheme.warmup import warm_up
 from codec.scheme.workers import set_threads, threads
 from codec.storage.directory import publish

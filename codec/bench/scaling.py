@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from codec.scheme.tables import CODERS
-from codec.scheme.track import Tracker
+from codec.scheme.coders import RUNLENGTH
+from codec.scheme.tracker import Tracker
 from codec.scheme.warmup import warm_up
 from codec.scheme.workers import set_threads, threads
 
@@ -66,7 +66,7 @@ def growth(
     for n in sizes:
         begin = time.perf_counter()
         row = _child("timing", n, *DATA, rounds, threads())
-        row["extra"] = memory(n, *DATA, CODERS[0])
+        row["extra"] = memory(n, *DATA, RUNLENGTH.name)
         rows.append(row)
         name, seconds = samples.size_name(n), time.perf_counter() - begin
         tell(f"growth: {name} parameters in {seconds:.0f} s")
@@ -132,11 +132,11 @@ def timing(n: int, name: str, bits: int, rounds: int, n_threads: int) -> dict[st
     sample = samples.make(name, n)
     out = np.zeros(sample.n, np.float32)
     with Copier() as copy:
-        tools = (copies(sample, out, copy), ours(sample, bits, CODERS[0], out, copy))
+        tools = (copies(sample, out, copy), ours(sample, bits, RUNLENGTH.name, out, copy))
         tasks = [
             task for t in tools for task in t.tasks if task.action in ("copy", ENCODE, IN_PLACE)
         ]
-        tasks = [task for task in tasks if task.tool in (COPY, CODERS[0])]
+        tasks = [task for task in tasks if task.tool in (COPY, RUNLENGTH.name)]
         seconds = dict(zip((task.action for task in tasks), measure(tasks, rounds)))
     return {
         "n": sample.n,

@@ -19,8 +19,9 @@ import numpy as np
 from blake3 import blake3
 from numpy.typing import NDArray
 
+from codec.scheme.delta import Delta, apply
 from codec.scheme.stream import digest
-from codec.scheme.track import Step, Tracker, apply, apply_with_digests
+from codec.scheme.tracker import Tracker
 from codec.scheme.workers import threads
 
 from .samples import Floats, Sample
@@ -127,30 +128,32 @@ def ours(
     state, track = sample.tensors(sample.state), sample.tensors(sample.track)
     outs = sample.tensors(out)
     tracker = Tracker(track, bits, coder=coder)
-    before = dict(tracker.sums)
-    step = tracker.step(state)  # what the decoder gets; every other run must make the same
-    after, record = dict(tracker.sums), fingerprint(step)
+    moved = tracker.track
+    before = dict(moved.sums)
+    delta = tracker.step(state)  # what the decoder gets; every other run must make the same
+    after, record = dict(moved.sums), fingerprint(delta)
 
     def restart() -> None:
         for name, array in tracker.state.items():
             copy(array.reshape(-1), track[name].reshape(-1))
-        tracker.sums, tracker.tables = dict(before), {}
+        moved.sums, moved.tables = dict(before), {}
 
-    def run_encode() -> tuple[Step, bytes]:
+    def run_encode() -> tuple[Delta, bytes]:
         made = tracker.step(state)
         return made, fingerprint(made)
 
     def run_decode() -> None:
         unchanged()
-        apply(step, track, outs)
+        apply(delta, track, outs)
 
     def run_in_place() -> None:
         unchanged()
-        if apply_with_digests(step, inside, before) != after:
+        moved.apply(delta)
+        if moved.sums != after:
             raise RoundTripError(f"{coder}: another digest after decoding")
 
     def unchanged() -> None:
-        if fingerprint(step) != record:
+        if fingerprint(delta) != record:
             raise RoundTripError(f"the bytes of {coder} have changed")
 
     def check(target: Mapping[str, Floats]) -> None:
@@ -160,8 +163,8 @@ def ours(
             if expected is not None:
                 same(array, sample.tensors(expected)[name], coder)
 
-    def check_encode(result: tuple[Step, bytes]) -> None:
-        if result[1] != record or tracker.sums != after:
+    def check_encode(result: tuple[Delta, bytes]) -> None:
+        if result[1] != record or moved.sums != after:
             raise RoundTripError(f"{coder} encodes the same delta in two ways")
         check(tracker.state)
 
@@ -171,14 +174,14 @@ def ours(
         Task(coder, DECODE, run_decode, lambda _: check(outs), lambda: out.fill(0)),
         Task(coder, IN_PLACE, run_in_place, lambda _: check(inside), restart),
     ]
-    return Tools(tasks, {coder: lambda: 8 * step.nbytes / sample.n})
+    return Tools(tasks, {coder: lambda: 8 * delta.nbytes / sample.n})
 
 
-def fingerprint(step: Step) -> bytes:
-    """BLAKE3 of the bytes that a record has of a step."""
+def fingerprint(delta: Delta) -> bytes:
+    """BLAKE3 of the bytes that a record has of a delta."""
     h = blake3()
-    parts = [step.exact[name] for name in step.exact]
-    for group in step.groups:
+    parts = list(delta.exact.values())
+    for group in delta.groups:
         e = group.encoded
         parts += [e.levels[1:], e.streams, e.payload]
         parts += [e.table.packed] if e.table and not e.cached else []

@@ -6,7 +6,7 @@
       00000020-00000090.merged.safetensors    several steps
     run.lcc.zip                               the same files, stored, for export
 
-Not done here: where records lie (location, source), the track while they are applied (walk),
+Not done here: where records lie (location, source), the track while they are applied (replay),
 deciding what to save (recorder), merging and removing (upkeep), the bytes of a record (record,
 merged).
 """
@@ -42,7 +42,7 @@ from codec.storage.directory import publish
 from codec.storage.location import Location, local_path, source_of
 from codec.storage.source import RETRIES, Entry, entry_of, without_records
 
-from .replay import Position, Walk
+from .replay import Position, Replay
 
 WAYS = 16  # to a step, tried one after another where records are damaged
 UNIX = 3  # what an archive says it was made on
@@ -157,24 +157,24 @@ class Chain:
         Raises StepNotFoundError, ParentError, RecordError, and what `read` does; what was
         yielded before stands.
         """
-        walk = Walk()
+        replay = Replay()
         entry: Entry | None = self._bases(step)[-1]
         self._expect(self._ahead(entry, step))
         while entry is not None:
-            yield from walk.advance(entry, self.read(entry), step, every=True)
+            yield from replay.advance(entry, self.read(entry), step, every=True)
             entry = self._next(entry.step, step)
 
     def every_step(self) -> Iterator[Position]:
         """All steps from the first base on, each once. Raises what `replay` does, ParentError
         for records that overlap: of those, each step has to be asked for.
         """
-        walk, last = Walk(), -1
+        replay, last = Replay(), -1
         self._expect(entry.name for entry in self.entries)
         for entry in self.entries:
-            if walk.is_past(entry) and entry.step > last:
+            if replay.is_past(entry) and entry.step > last:
                 raise ParentError(f"{entry.name}: begins before step {last}, where others end")
-            if not walk.is_past(entry):
-                for position in walk.advance(entry, self.read(entry), every=True):
+            if not replay.is_past(entry):
+                for position in replay.advance(entry, self.read(entry), every=True):
                     if position.step > last:
                         last = position.step
                         yield position
@@ -210,33 +210,31 @@ class Chain:
         ways, retries = WAYS, RETRIES
         while True:
             end = self._last if step is None else step
-            walk, entry, reached, passed = Walk(), None, None, set(bad)
+            replay, entry, reached, passed = Replay(), None, None, set(bad)
             try:
                 bases = bases or self._bases(step)
                 entry = bases[-1]
                 self._expect(self._ahead(entry, step, passed))
                 while entry is not None:
                     try:
-                        for reached in walk.advance(entry, self.read(entry), step):
+                        for reached in replay.advance(entry, self.read(entry), step):
                             if furthest is None or reached.step > furthest.step:
                                 furthest = reached
                     except (RecordError, ParentError) as exc:
-                        if walk.layout is None:
+                        if replay.track is None:
                             raise
                         reason = reason or _bare(exc)  # the track is as it was: maybe another fits
                         passed.add(entry)
                         if not isinstance(exc, ParentError):
                             bad.add(entry)
-                    assert walk.step is not None, "a base leads to its step"
-                    entry = self._next(walk.step, step, passed)
+                    assert replay.step is not None, "a base leads to its step"
+                    entry = self._next(replay.step, step, passed)
                 assert reached is not None, "there was a base"
                 if reached.step != end:
                     raise ParentError(
                         f"{reached.entry.name}: no record after it leads to step {end}"
                     )
-                records.check_whole(
-                    reached.entry.name, reached.layout, reached.state, reached.sums, reached.values
-                )
+                records.check_whole(reached.entry.name, reached.track)
             except VanishedError as exc:
                 retries -= 1
                 if not retries:
@@ -287,17 +285,17 @@ class Chain:
         aside: set[int] = set()  # of records that overlap with those that were followed
         known: set[str | None] = set()  # identities
         problems = []
-        walk, failed = Walk(), False
+        replay, failed = Replay(), False
         self._expect(entry.name for entry in self.entries)
         for done, entry in enumerate(self.entries, 1):
             try:
                 record = self.read(entry)
-                if walk.is_past(entry):
+                if replay.is_past(entry):
                     aside.update(steps_of(record) if entry.kind == "merged" else [entry.step])
                 else:
-                    before = walk.step
-                    for position in walk.advance(entry, record, every=True):
-                        walk.check_values(entry.name)
+                    before = replay.step
+                    for position in replay.advance(entry, record, every=True):
+                        replay.check_values(entry.name)
                         steps.add(position.step)
                     if not failed and self._lacks_steps(entry, record, known):
                         problems.append(
@@ -313,9 +311,9 @@ class Chain:
                 failed = True
             if progress:
                 progress(done, len(self.entries))
-        if walk.layout is not None:
+        if replay.track is not None:
             try:
-                records.check_whole(self.where, walk.layout, walk.state, walk.sums, walk.values)
+                records.check_whole(self.where, replay.track)
             except RecordError as exc:
                 problems.append(str(exc))
         for step in sorted(aside - steps):

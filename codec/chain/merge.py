@@ -8,47 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Any
 
 from codec.errors import ForeignRecordError
-from codec.record import layers as merging
-from codec.record import merged
+from codec.record import layers, merged
 from codec.record import record as records
 from codec.record.merged import Merged, Moment
 from codec.record.record import Place, Record
-from codec.scheme.tables import CodeTable
-from codec.scheme.track import Step
-from codec.state.tensors import Arrays, Layout, copy_arrays
+from codec.scheme.delta import Delta
+from codec.scheme.track import Track
 from codec.storage.directory import Store
 from codec.storage.source import Entry, record_name
 
 from .chain import Chain
-from .replay import Walk
+from .replay import Replay
 
-
-@dataclass
-class _Track:
-    """The track that deltas to be merged begin at; it goes on as they are.
-
-    tables: the code tables sent last.
-    """
-
-    layout: Layout
-    state: Arrays
-    sums: dict[str, int]
-    values: tuple[str, ...]
-    tables: dict[str, CodeTable]
-
-    def advance(self, record: Record, parts: Iterable[tuple[str, Step]]) -> None:
-        """By parts of a record, each with the digest after it. Raises RecordError."""
-        for track, part in parts:
-            self.sums, self.values = records.apply_checked(
-                record, self.layout, part, self.state, self.sums, self.values, track=track
-            )
-
-
-Deltas = list[tuple[Entry, Record, Step]]
+Deltas = list[tuple[Entry, Record, Delta]]
 
 
 class Gathering:
@@ -56,30 +31,29 @@ class Gathering:
 
     def __init__(self, directory: Store, chain: Chain, steps: int) -> None:
         self._directory, self._chain, self._steps = directory, chain, steps
-        self._start: _Track | None = None
+        self._start: Track | None = None
         self._waiting: Deltas = []
-        self._due: tuple[_Track, Deltas] | None = None
+        self._due: tuple[Track, Deltas] | None = None
         self._told: dict[int, str] = {}  # step -> track, of the newest merged record...
         self._past: dict[Entry, dict[int, str]] = {}  # ...and of each that it has led past
         self.has_changed = False
 
-    def take(self, walk: Walk, entry: Entry) -> None:
-        """One more record of the chain; the walk goes on to it. Raises RecordError, ParentError."""
+    def take(self, replay: Replay, entry: Entry) -> None:
+        """Follow one more record of the chain. Raises RecordError, ParentError."""
         record = self._chain.read(entry)
-        if walk.is_past(entry) and entry.kind == "base":
+        if replay.is_past(entry) and entry.kind == "base":
             return
-        if walk.is_past(entry):  # left over from a merge that was interrupted
+        if replay.is_past(entry):  # left over from a merge that was interrupted
             self._past[entry] = merged.tracks_of(record)
             return
         self.tidy()
         alike = not self._waiting or _settings(self._waiting[-1][1]) == _settings(record)
         if entry.kind != "delta" or not alike:
             self._end()
-        begins = entry.kind == "delta" and not self._waiting and record.parent == walk.identity
-        if begins and walk.layout:
-            state, sums = copy_arrays(walk.state), dict(walk.sums)
-            self._start = _Track(walk.layout, state, sums, walk.values, dict(walk.tables))
-        for position in walk.advance(entry, record):
+        begins = entry.kind == "delta" and not self._waiting and record.parent == replay.identity
+        if begins and replay.track:
+            self._start = replay.track.copy()
+        for position in replay.advance(entry, record):
             if position.delta is not None:
                 self._waiting.append((entry, record, position.delta))
         if entry.kind == "merged":
@@ -111,31 +85,30 @@ class Gathering:
             self._due = self._start, self._waiting
         self._start, self._waiting = None, []
 
-    def _merge(self, at: _Track, deltas: Deltas) -> None:
+    def _merge(self, at: Track, deltas: Deltas) -> None:
         """In several records where one would be too long; ``at`` goes on to after the deltas."""
-        (entry, first, settings), (_, last, _) = deltas[0], deltas[-1]
+        (entry, first, delta), (_, last, _) = deltas[0], deltas[-1]
         tables = dict(at.tables)
-        for _, _, step in deltas:
-            tables |= step.tables
+        for _, _, each in deltas:
+            tables |= each.tables
         record = None
         if len(deltas) > 1 and sum(t.lengths.size for t in tables.values()) <= records.MAX_LENGTHS:
-            settings = replace(settings, groups=(), exact={}, non_finite=(), values={})
-            moments = [(Moment(r.step, r.track, s.exact, s.values), s) for _, r, s in deltas]
-            content = Merged(merging.layers_of(moments), settings, tables)
+            moments = [(Moment(r.step, r.track, d.exact, d.values), d) for _, r, d in deltas]
+            content = Merged(layers.layers_of(moments), delta.coding, tables)
             name = record_name(last.step, "merged", entry.step)
             data = merged.dump(Place(last.step, last.run, first.parent, last.identity), content)
             with suppress(ForeignRecordError):  # its header is longer than a reader takes
                 record = records.load(data, name)
         if record is not None:
-            parts = merged.merged_of(record, at.layout).every()
-            at.advance(record, ((moment.track, part) for moment, part in parts))
-            records.check_whole(name, at.layout, at.state, at.sums, at.values)
+            for moment, part in merged.merged_of(record, at.layout).every():
+                records.apply_checked(record, part, at, moment.track)
+            records.check_whole(name, at)
             if any(e.name == name for e in self._chain.entries):  # damaged: the deltas are not past
                 self._directory.set_aside(name)
             self._directory.publish(name, data)
             self._remove(entry for entry, *_ in deltas)
         elif len(deltas) == 1:
-            at.advance(first, [(first.track, deltas[0][2])])
+            records.apply_checked(first, delta, at)
         else:
             self._merge(at, deltas[: len(deltas) // 2])
             self._merge(at, deltas[len(deltas) // 2 :])

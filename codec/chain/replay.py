@@ -5,7 +5,7 @@ Not done here: which records, and in which order (chain).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
@@ -15,10 +15,9 @@ from codec.errors import MalformedRecordError, ParentError
 from codec.record import record as records
 from codec.record.merged import merged_of
 from codec.record.record import Record
-from codec.scheme.tables import CodeTable
-from codec.scheme.track import Step
-from codec.state.tensors import Arrays, Layout, from_arrays
-from codec.state.tree import Parts, StructureError, put_together
+from codec.scheme.delta import Delta
+from codec.scheme.track import Track
+from codec.state.tree import StructureError
 from codec.storage.source import Entry
 
 
@@ -26,125 +25,118 @@ from codec.storage.source import Entry
 class Position:
     """A step of the chain while it is replayed.
 
-    state is the live, writable track: valid until the replay goes on, and so are sums, the
-    digests of its lossy tensors, and tables, the code tables sent last, by alphabet. values:
-    what is no tensor, see tree. delta: what led here; None on a base and in a merged record.
+    Attributes:
+        step: Its number.
+        entry: The file it was read from.
+        record: The content of that file.
+        track: The live track, valid until the replay goes on.
+        delta: What led here; None on a base and in a merged record.
     """
 
     step: int
     entry: Entry
     record: Record
-    layout: Layout
-    state: Arrays
-    sums: Mapping[str, int]
-    tables: Mapping[str, CodeTable]
-    values: tuple[str, ...]
-    delta: Step | None
+    track: Track
+    delta: Delta | None
 
     def whole(self) -> dict[Any, Any]:
         """The state as it was saved: nested, in its own libraries and dtypes; all of it fresh.
 
-        Raises DTypeError if a tensor came from torch and torch is not installed,
-        MalformedRecordError if edits led to what is no value.
+        Raises:
+            DTypeError: A tensor came from torch and torch is not installed.
+            MalformedRecordError: Edits have led to what is no value.
         """
         try:
-            return whole(self.layout, self.state, self.values)
+            return self.track.restore()
         except StructureError as exc:
             expected = "values after their edits"
             raise MalformedRecordError(self.entry.name, expected, short(exc)) from exc
 
 
-class Walk:
+class Replay:
     """The track while records are applied one after another.
 
-    layout: None while there is no track. step: where it is. identity: of the record last applied.
-    sums: digests of its lossy tensors, which follow the changes. tables: code tables last sent.
+    Attributes:
+        track: None before the first base, and after a record that failed while it was applied.
+        step: Where it is.
+        run: That of the records.
+        identity: That of the record applied last.
     """
 
     def __init__(self) -> None:
-        self.layout: Layout | None = None
+        self.track: Track | None = None
         self.step: int | None = None
-        self.state: Arrays = {}
-        self.sums: dict[str, int] = {}
-        self.tables: dict[str, CodeTable] = {}
-        self.values: tuple[str, ...] = ()
-        self._checked: tuple[str, ...] = ()
         self.run: str | None = None
         self.identity: str | None = None
+        self._checked: tuple[str, ...] = ()
 
     def is_past(self, entry: Entry) -> bool:
-        """Whether other records have led past this one already: a base of the step where they
-        are is not past, for it is to be the same."""
+        """Whether other records have led past this one already.
+
+        A base at the step where they are is not past: it must hold the same state.
+        """
         if entry.kind == "base":
-            return self.layout is not None and self.step is not None and entry.step < self.step
+            return self.track is not None and self.step is not None and entry.step < self.step
         return self.step is not None and entry.first <= self.step
 
     def advance(
         self, entry: Entry, record: Record, stop: int | None = None, *, every: bool = False
     ) -> Iterator[Position]:
-        """Apply one record, up to step ``stop`` if it goes further.
+        """Apply one record.
 
-        every: a position for each step of a merged record, not only for where it leads. A record
-        that fails while it is applied leaves the walk without a track.
+        Args:
+            entry: Its file.
+            record: Its content.
+            stop: Go no further than to this step.
+            every: Yield a position for each step of a merged record, not only for the last.
+
+        Raises:
+            ParentError: It does not follow the record before it.
+            RecordError: It cannot be applied; the track is then None.
         """
         if record.run != (self.run or record.run):
             raise ParentError(
                 f"{entry.name}: is of the run {record.run}, the records before it are of {self.run}"
             )
-        delta, layout, sent = None, self.layout, self.tables
-        parts: list[tuple[int, str, Step]] = []
+        delta, track = None, self.track
+        parts: list[tuple[int, str, Delta]] = []
+        sent = None
         if record.kind == "base":
-            base, sent = records.base_of(record), records.sent_by(record)
-            self._check_same(record)
-            layout, self.state, self.sums, self.values = base
-        elif layout is None or record.parent != self.identity:
-            last = f"has digest {self.identity}" if layout else "does not exist"
+            base = records.base_of(record)
+            if track is not None and self.step == record.step and record.replaces == self.identity:
+                records.check_track(record.where, record.track, track)
+            track = base
+        elif track is None or record.parent != self.identity:
+            last = f"has digest {self.identity}" if track else "does not exist"
             raise ParentError(
                 f"{entry.name}: its parent, digest {record.parent}, is missing or damaged; "
                 f"the usable record before it {last}"
             )
         elif record.kind == "delta":
-            delta = records.delta_of(record, layout, self.tables)
-            sent = self.tables | delta.tables
+            delta = records.delta_of(record, track)
             parts = [(record.step, record.track, delta)]
         else:
-            content = merged_of(record, layout)
+            content = merged_of(record, track.layout)
             own = content.every() if every else content.parts(stop)
             parts = [(m.step, m.track, part) for m, part in own if stop is None or m.step <= stop]
             sent = dict(content.sent)
-        self.layout = None  # should a part fail, the state is no longer the parent's
-        for step, track, part in parts:
-            self.sums, self.values = records.apply_checked(
-                record, layout, part, self.state, self.sums, self.values, track=track
-            )
+        self.track = None  # should a part fail, it is no longer the parent's
+        for step, digest, part in parts:
+            records.apply_checked(record, part, track, digest)
             if step != parts[-1][0]:
-                yield self._position(step, entry, record, layout, delta)
-        self.layout, self.run, self.identity = layout, record.run, record.identity
-        self.tables, self.step = sent, parts[-1][0] if parts else record.step
-        yield self._position(self.step, entry, record, layout, delta)
+                yield Position(step, entry, record, track, delta)
+        if sent is not None:
+            track.tables = sent
+        self.track, self.run, self.identity = track, record.run, record.identity
+        self.step = parts[-1][0] if parts else record.step
+        yield Position(self.step, entry, record, track, delta)
 
     def check_values(self, where: str) -> None:
-        """Raise MalformedRecordError if an edit made since the last check led to what is no
-        value. where: the record."""
-        pairs = zip_longest(self.values, self._checked)
+        """Raise MalformedRecordError if an edit since the last check led to what is no value.
+
+        where: the record, for messages.
+        """
+        values = self.track.values if self.track else ()
+        pairs = zip_longest(values, self._checked)
         records.check_values(where, (v for v, old in pairs if v is not None and v != old))
-        self._checked = self.values
-
-    def _position(
-        self, step: int, entry: Entry, record: Record, layout: Layout, delta: Step | None
-    ) -> Position:
-        return Position(
-            step, entry, record, layout, self.state, self.sums, self.tables, self.values, delta
-        )
-
-    def _check_same(self, base: Record) -> None:
-        """A base in the place of another record holds the very state that this one led to."""
-        if self.layout is not None and self.step == base.step and base.replaces == self.identity:
-            records.check_track(
-                base.where, base.track, self.layout, self.state, self.sums, self.values
-            )
-
-
-def whole(layout: Layout, state: Arrays, values: tuple[str, ...]) -> dict[Any, Any]:
-    """A state as it was saved, from its track: see `Position.whole`."""
-    return put_together(Parts(layout.structure, from_arrays(state, layout), values))
+        self._checked = values

@@ -36,7 +36,7 @@ from codec.storage.source import Entry, record_name
 
 from .chain import Chain
 from .merge import Gathering
-from .replay import Position, Walk
+from .replay import Position, Replay
 
 MEASURED_SECONDS, MEASURED_TIMES = 0.5, 5  # for restoring
 KEEP = 2  # bases: the newest could turn out to be damaged
@@ -96,10 +96,10 @@ def merge(
         before = _measured(chain, quick)[0]
         gathering = Gathering(directory, chain, steps)
         damaged: list[RecordError | ParentError] = []
-        walk = Walk()
+        replay = Replay()
         for done, entry in enumerate(chain.entries, 1):
             try:
-                gathering.take(walk, entry)
+                gathering.take(replay, entry)
             except VersionError:
                 raise
             except (RecordError, ParentError) as exc:
@@ -243,11 +243,9 @@ def _base(position: Position) -> bytes:
     """A base that stands in the place of the record that led here."""
     record = position.record
     place = Place(position.step, record.run, record.parent, record.identity)
-    layout, state, sums = position.layout, position.state, position.sums
-    data = records.dump_base(place, layout, state, sums, position.values, position.tables)
+    data = records.dump_base(place, position.track)
     again = records.load(data, record_name(position.step, "base"))
     records.base_of(again)
-    records.sent_by(again)
     if again.track != record.track:
         raise TrackDigestError(again.where, f"a track of digest {record.track}", again.track)
     return data
@@ -255,12 +253,12 @@ def _base(position: Position) -> bytes:
 
 def _check(chain: Chain, entries: list[Entry], progress: Progress | None) -> None:
     """Raise RecordError or ParentError unless these records restore all their steps."""
-    walk = Walk()
+    replay = Replay()
     for done, entry in enumerate(entries, 1):
         with advised(KEPT):
             record = chain.read(entry)
-            if not walk.is_past(entry):
-                for _ in walk.advance(entry, record, every=True):
-                    walk.check_values(entry.name)
+            if not replay.is_past(entry):
+                for _ in replay.advance(entry, record, every=True):
+                    replay.check_values(entry.name)
         if progress:
             progress(done, len(entries))

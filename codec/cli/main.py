@@ -20,8 +20,8 @@ from codec.bench.scaling import ChildError
 from codec.bench.tasks import RoundTripError
 from codec.console import BAD_DATA, WRONG_USE, Parser
 from codec.errors import LccError, SettingsError, StepNotFoundError, StepOrderError
-from codec.scheme.tables import CODERS
-from codec.scheme.track import SCOPES
+from codec.scheme.coders import CODERS
+from codec.scheme.coding import SCOPES
 from codec.storage.location import local_path
 
 from . import commands

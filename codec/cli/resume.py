@@ -13,11 +13,10 @@ from codec.chain.chain import Chain
 from codec.chain.replay import Position
 from codec.errors import SettingsError, StepOrderError
 from codec.saving.recorder import difference
-from codec.scheme.track import same_bits
 from codec.state.file_steps import Series
 from codec.state.policy import Policy
 from codec.state.tensor_files import naming, read_state
-from codec.state.tensors import Layout, spec_of, to_arrays
+from codec.state.tensors import Layout, same_bits, spec_of, to_arrays
 from codec.state.tree import Parts, take_apart, value_names
 
 
@@ -109,17 +108,17 @@ def _difference(path: Path, position: Position, policy: Policy) -> str:
     state = read_state(path)
     with naming(path):
         parts = take_apart(state, policy.is_skipped)
-        layout = _layout(parts, position.layout)
-    if layout != position.layout:
-        return difference(position.layout, layout)
+        layout = _layout(parts, position.track.layout)
+    if layout != position.track.layout:
+        return difference(position.track.layout, layout)
     names = value_names(layout.structure)
-    for name, before, now in zip(names, position.values, parts.values, strict=True):
+    for name, before, now in zip(names, position.track.values, parts.values, strict=True):
         if before != now:
             return f"value {name!r} is another one"
     for spec in layout.tensors:
         if not spec.lossy or _is_original(position):
             array = to_arrays(parts.tensors, Layout((spec,)))[spec.name]
-            if not same_bits(array, position.state[spec.name]):
+            if not same_bits(array, position.track.arrays[spec.name]):
                 return f"tensor {spec.name!r} has other numbers"
     return ""
 

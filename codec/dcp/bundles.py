@@ -21,24 +21,18 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from codec.chain.replay import Walk
+from codec.chain.replay import Replay
 from codec.record import record as records
 from codec.record.record import Record
-from codec.scheme.track import Step, Tracker
+from codec.scheme.coding import Coding
+from codec.scheme.delta import Delta
+from codec.scheme.track import Track
+from codec.scheme.tracker import Tracker
 from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays, spec_of, to_arrays
 
 from .files import At, BesidePlace
 
 Put = Callable[[Record, bytes], At]
-
-
-@dataclass(frozen=True)
-class Coding:
-    """How deltas are coded, see `Tracker`."""
-
-    bits: int | None
-    scope: str
-    coder: str
 
 
 @dataclass(frozen=True)
@@ -59,7 +53,7 @@ class Bundle:
 
     def __init__(self, tracker: Tracker, at: At, run: str, n: int, needs: tuple[At, ...]) -> None:
         self.tracker, self.at, self.run, self.n, self.needs = tracker, at, run, n, needs
-        self.specs = {t.name: t for t in tracker.layout.tensors}
+        self.specs = {t.name: t for t in tracker.track.layout.tensors}
 
     def holds(self, spec: TensorSpec) -> bool:
         """Whether there is a track of this chunk."""
@@ -71,39 +65,36 @@ class Bundle:
         values: name -> torch tensor, of some or all chunks. Raises RecordError if what was to be
         written could not be read again, and what ``put`` does.
         """
-        tracker, layout = self.tracker, self.tracker.layout
-        given = Layout(tuple(t for t in layout.tensors if t.name in values))
-        step = tracker.prepare_arrays(tracker.state | to_arrays(values, given))
-        track = records.track_digest(layout, tracker.state, step.sums or {})
+        tracker, track = self.tracker, self.tracker.track
+        given = Layout(tuple(t for t in track.layout.tensors if t.name in values))
+        delta = tracker.prepare_arrays(track.arrays | to_arrays(values, given))
         place = BesidePlace(self.n + 1, self.run, self.at.digest, at=self.at)
-        data = records.dump_delta(place, track, step)
+        data = records.dump_delta(place, track.digest_after(delta), delta)
         record = records.load(data, "a delta about to be written")
-        again = records.delta_of(record, layout, tracker.tables)
-        records.apply_checked(record, layout, again, tracker.state, tracker.sums, change=False)
-        at = put(record, data)
-        return Moved(self, step, at, len(data))
+        records.preview_checked(record, records.delta_of(record, track), track, delta.sums or {})
+        return Moved(self, delta, put(record, data), len(data))
 
 
 @dataclass(frozen=True)
 class Moved:
-    """A bundle, and the step that its track takes once a save is committed; None for a base,
+    """A bundle, and the delta that moves its track once a save is committed; None for a base,
     where it is new."""
 
     bundle: Bundle
-    step: Step | None
+    delta: Delta | None
     at: At
     nbytes: int
 
     @property
     def needs(self) -> tuple[str, ...]:
         """Names of other directories that a reader needs."""
-        return tuple(at.step for at in self.bundle.needs) if self.step else ()
+        return tuple(at.step for at in self.bundle.needs) if self.delta else ()
 
     def commit(self) -> Bundle:
         """The bundle as it is after the save."""
         bundle = self.bundle
-        if self.step is not None:
-            bundle.tracker.commit(self.step)
+        if self.delta is not None:
+            bundle.tracker.commit(self.delta)
             bundle.at, bundle.n = self.at, bundle.n + 1
             bundle.needs = (*bundle.needs, self.at)
         return bundle
@@ -114,28 +105,25 @@ def based(
 ) -> Moved:
     """A new bundle of these chunks, its base written. Raises as `Bundle.delta`."""
     layout = Layout(tuple(specs))
-    arrays = copy_arrays(to_arrays(values, layout))
-    tracker = Tracker.resume(layout, arrays, {}, coding.bits, coding.scope, coding.coder)
-    record, data = _base(layout, arrays, tracker.sums)
+    track = Track.of(layout, copy_arrays(to_arrays(values, layout)))
+    record, data = _base(track)
     at = put(record, data)
-    bundle = Bundle(tracker, at, record.run, 0, (at,))
+    bundle = Bundle(Tracker.resume(track, coding), at, record.run, 0, (at,))
     return Moved(bundle, None, at, len(data))
 
 
-def resumed(walk: Walk, needs: tuple[At, ...], coding: Coding) -> Bundle:
+def resumed(replay: Replay, needs: tuple[At, ...], coding: Coding) -> Bundle:
     """A bundle whose track was rebuilt from disk. needs: as it has them."""
-    assert walk.layout is not None
-    assert walk.run is not None
-    assert walk.step is not None
-    tracker = Tracker.resume(
-        walk.layout, walk.state, walk.tables, coding.bits, coding.scope, coding.coder
-    )
-    return Bundle(tracker, needs[-1], walk.run, walk.step, needs)
+    assert replay.track is not None
+    assert replay.run is not None
+    assert replay.step is not None
+    tracker = Tracker.resume(replay.track, coding)
+    return Bundle(tracker, needs[-1], replay.run, replay.step, needs)
 
 
 def stored(specs: Sequence[TensorSpec], arrays: Arrays, put: Put) -> tuple[At, int]:
     """A record of chunks as they are; where it is, and its bytes. Raises as `Bundle.delta`."""
-    record, data = _base(Layout(tuple(specs)), arrays, {})
+    record, data = _base(Track.of(Layout(tuple(specs)), arrays))
     return put(record, data), len(data)
 
 
@@ -149,8 +137,8 @@ def content(array: NDArray[Any]) -> str:
     return xxhash.xxh3_128_hexdigest(array.reshape(-1).view(np.uint8).data)
 
 
-def _base(layout: Layout, arrays: Arrays, sums: Mapping[str, int]) -> tuple[Record, bytes]:
-    data = records.dump_base(BesidePlace(0), layout, arrays, sums)
+def _base(track: Track) -> tuple[Record, bytes]:
+    data = records.dump_base(BesidePlace(0), track)
     record = records.load(data, "a base about to be written")
     records.base_of(record)
     return record, data

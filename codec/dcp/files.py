@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from codec.caps import short
-from codec.chain.replay import Walk
+from codec.chain.replay import Replay
 from codec.errors import ChainError, DigestError, MalformedRecordError, ParentError, SettingsError
 from codec.record import record as records
 from codec.record.record import Place, Record
@@ -125,7 +125,7 @@ def is_there(run: Path, records: Iterable[At]) -> bool:
     return all((run / at.step / at.file).is_file() for at in records)
 
 
-def rebuilt(run: Path, at: At) -> tuple[Walk, tuple[At, ...]]:
+def rebuilt(run: Path, at: At) -> tuple[Replay, tuple[At, ...]]:
     """The track that a record leads to, every digest on the way checked; and the records from the
     base to it.
 
@@ -138,16 +138,16 @@ def rebuilt(run: Path, at: At) -> tuple[Walk, tuple[At, ...]]:
         way.append(record if room >= 0 else None)
         needs.append(_parent(record))
         record = read(run, needs[-1], f"; {record.where} builds on it")
-    walk = Walk()
+    replay = Replay()
     for each in reversed(needs):
         if each is not needs[-1]:  # the base is at hand
             record = way.pop() or read(run, each)
         entry = Entry(record.step, record.kind, record.where, record.nbytes, record.step)
-        for _ in walk.advance(entry, record):
+        for _ in replay.advance(entry, record):
             pass
-    assert walk.layout is not None, "a base and deltas lead to a track"
-    records.check_whole(record.where, walk.layout, walk.state, walk.sums)
-    return walk, tuple(reversed(needs))
+    assert replay.track is not None, "a base and deltas lead to a track"
+    records.check_whole(record.where, replay.track)
+    return replay, tuple(reversed(needs))
 
 
 def fsync_directory(path: Path) -> None:

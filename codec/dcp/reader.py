@@ -23,11 +23,12 @@ from torch.distributed.tensor import DTensor
 from torch.futures import Future
 
 from codec.caps import short
-from codec.chain.replay import Walk
+from codec.chain.replay import Replay
 from codec.errors import ChainError, ChainNotFoundError, MalformedRecordError, RecordError
+from codec.scheme.coding import Coding
 from codec.state.tensors import Layout, from_arrays
 
-from .bundles import Coding, Held, content, resumed
+from .bundles import Held, content, resumed
 from .files import At, check_there, directory, is_of, marks, rebuilt
 from .saving import Kept, told
 
@@ -121,14 +122,14 @@ class ChainReader(FileSystemReader):
         return [name for name, n in left.items() if n > 0]
 
     def _read(
-        self, walk: Walk, at: At, tensors: Mapping[str, list[ReadItem]], planner: LoadPlanner
+        self, replay: Replay, at: At, tensors: Mapping[str, list[ReadItem]], planner: LoadPlanner
     ) -> None:
-        assert walk.layout is not None
-        specs = {t.name: t for t in walk.layout.tensors}
+        assert replay.track is not None
+        specs = {t.name: t for t in replay.track.layout.tensors}
         for name, items in tensors.items():
             if name not in specs:
                 raise MalformedRecordError(at.file, f"a chunk {name!r}", f"{len(specs)} others")
-            spec, array = specs[name], walk.state[name]
+            spec, array = specs[name], replay.track.arrays[name]
             for item in items:
                 if item.type == LoadItemType.BYTE_IO:
                     planner.load_bytes(item, io.BytesIO(array.tobytes()))
@@ -218,13 +219,14 @@ def _kept_at(step: Path, rank: int, coding: Coding) -> Kept:
         if is_of(at.file, rank):
             found.setdefault(at, []).append(tensor)
     for at, tensors in found.items():
-        walk, needs = rebuilt(step.parent, at)
-        assert walk.layout is not None
-        if all(t.lossy for t in walk.layout.tensors):
-            kept.bundles.append(resumed(walk, needs, coding))
+        replay, needs = rebuilt(step.parent, at)
+        assert replay.track is not None
+        track = replay.track
+        if all(t.lossy for t in track.layout.tensors):
+            kept.bundles.append(resumed(replay, needs, coding))
         else:
-            held = {t.name: t for t in walk.layout.tensors if t.name in tensors}
+            held = {t.name: t for t in track.layout.tensors if t.name in tensors}
             kept.held |= {
-                name: Held(spec, content(walk.state[name]), at) for name, spec in held.items()
+                name: Held(spec, content(track.arrays[name]), at) for name, spec in held.items()
             }
     return kept

@@ -17,9 +17,10 @@ from torch.distributed.checkpoint.storage import WriteResult
 
 from codec.errors import SourceError, WriteError
 from codec.record.record import Record
+from codec.scheme.coding import Coding
 from codec.state.tensors import Layout, TensorSpec, to_arrays
 
-from .bundles import Bundle, Coding, Held, Moved, based, content, stored, whole_spec
+from .bundles import Bundle, Held, Moved, based, content, stored, whole_spec
 from .chunks import Chunk, Rules, grouped, value_of, with_ties
 from .files import At, is_name, is_of, is_there, missing, write
 

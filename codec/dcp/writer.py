@@ -26,10 +26,9 @@ from torch.futures import Future
 
 from codec.errors import SettingsError, StepOrderError, WriteError
 from codec.saving.recorder import check_history
-from codec.scheme.track import check_settings
+from codec.scheme.coding import Coding
 from codec.storage.directory import TEMPORARY
 
-from .bundles import Coding
 from .chunks import Rules, tied_as
 from .files import directory, fsync_directory, is_name, is_of, is_there, make_directory, marks
 from .reader import resumed_from
@@ -76,7 +75,6 @@ class ChainWriter(FileSystemWriter):
         keep: int | None = None,
         resume: str | os.PathLike[str] | None = None,
     ) -> None:
-        bits, _ = check_settings(bits, scope, coder)
         check_history(base_every, None)
         self._retention = None if keep is None else Retention(keep)
         if keep is not None and base_every is None:

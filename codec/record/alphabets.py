@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codec.errors import PayloadError
+from codec.scheme.coding import Coding
+from codec.scheme.delta import Group, alphabet_name, alphabets, family_bits
 from codec.scheme.kernels import MAX_STREAM, UNIT
 from codec.scheme.stream import MAX_LEVELS, Encoded, check
 from codec.scheme.tables import CodeTable
-from codec.scheme.track import Group, alphabet_name, alphabets, family_bits
 from codec.state.tensors import Arrays, Layout
 
 ARRAY = "coded"
@@ -38,14 +39,12 @@ def join(groups: Sequence[Group]) -> Arrays:
 class Coded:
     """Takes the alphabets of a record off its array, one after another.
 
-    array: uint32 (words), None if there is none. bits, scope, coder: settings of the record.
+    array: uint32 (words), None if there is none. coding: that of the record.
     Raises PayloadError for an array of another kind, or one that is empty.
     """
 
-    def __init__(
-        self, array: NDArray[Any] | None, bits: int | None, scope: str, coder: str
-    ) -> None:
-        self._bits, self._scope, self._coder = bits, scope, coder
+    def __init__(self, array: NDArray[Any] | None, coding: Coding) -> None:
+        self._coding = coding
         words = np.empty(0, np.uint32) if array is None else taken(array, np.uint32, ARRAY)
         if array is not None and not words.size:
             raise PayloadError(f"an empty array {ARRAY!r}")
@@ -62,9 +61,9 @@ class Coded:
 
         Raises PayloadError for what does not fit together.
         """
-        for tensors in alphabets(layout, self._scope, non_finite):
-            name = alphabet_name(self._scope, tensors)
-            bits = family_bits(tensors, self._bits)
+        for tensors in alphabets(layout, self._coding.scope, non_finite):
+            name = alphabet_name(self._coding.scope, tensors)
+            bits = family_bits(tensors, self._coding.bits)
             n = sum(t.size for t in tensors)
             encoded = self._encoded(n, bits, name, sent, columns)
             if len(tensors) == 1:
@@ -107,7 +106,7 @@ class Coded:
             levels=np.concatenate((np.zeros_like(levels, shape=(1, *shape[1:])), levels)),
             shape=(n,),
             bits=bits,
-            coder=self._coder,
+            coder=self._coding.coder,
         )
 
     def _head(self) -> tuple[tuple[int, ...], NDArray[np.uint8]]:

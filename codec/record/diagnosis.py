@@ -12,21 +12,22 @@ from collections.abc import Callable, Iterable, Mapping
 
 from codec.caps import names_of
 from codec.errors import LccError, TrackDigestError
-from codec.scheme.track import Step, Tracker, digest_sums, look, same_bits
-from codec.state.tensors import Arrays
+from codec.scheme.delta import Delta
+from codec.scheme.track import Track, digest_sums
+from codec.state.tensors import Arrays, same_bits
 
 
 def examined(
-    error: TrackDigestError, tracker: Tracker, meant: Step, read: Step, encode: Callable[[], Step]
+    error: TrackDigestError, track: Track, meant: Delta, read: Delta, encode: Callable[[], Delta]
 ) -> TrackDigestError:
     """The same error, which also tells what came out the second time.
 
-    tracker: where the delta begins. meant: what was encoded, read: the same from the record's
+    track: where the delta begins. meant: what was encoded, read: the same from the record's
     bytes. encode: does it once more. Takes about as long as the save has so far.
     """
 
     def decoded() -> Iterable[str]:
-        sums = look(read, tracker.state, tracker.sums)
+        sums = track.preview(read).sums
         return [*differing(sums, meant.sums or {}), *_differing_arrays(read.exact, meant.exact)]
 
     def encoded() -> Iterable[str]:
@@ -42,15 +43,15 @@ def examined(
     answers = (
         f"decoded again: {_answer(decoded, 'as meant')}",
         f"encoded again: {_answer(encoded, 'the same')}",
-        f"the track: {_answer(lambda: changed(tracker), 'as it was')}",
+        f"the track: {_answer(lambda: changed(track), 'as it was')}",
     )
     found = "; ".join((error.found, *answers))
     return TrackDigestError(error.where, error.expected, found)
 
 
-def changed(tracker: Tracker) -> list[str]:
+def changed(track: Track) -> list[str]:
     """Names of tensors of the track that are not what its digests say: nobody could follow it."""
-    return differing(digest_sums(tracker.layout, tracker.state), tracker.sums)
+    return differing(digest_sums(track.layout, track.arrays), track.sums)
 
 
 def differing(sums: Mapping[str, int], meant: Mapping[str, int]) -> list[str]:

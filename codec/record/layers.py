@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from codec.scheme.coders import coder_of
+from codec.scheme.delta import Delta, Group, alphabet_name
 from codec.scheme.quantize import Codes, empty_codes
-from codec.scheme.stream import MAX_LEVELS, Encoded, Message, code, decode, settle
+from codec.scheme.stream import MAX_LEVELS, Encoded, Message, code, decode
 from codec.scheme.survivors import packed
 from codec.scheme.tables import CodeTable, Counts
-from codec.scheme.track import Group, Step, alphabet_name
 
 from .merged import Layer, Moment
 
@@ -42,7 +43,7 @@ class _Alphabet:
     encoded: Encoded
 
 
-def layers_of(deltas: Sequence[tuple[Moment, Step]]) -> tuple[Layer, ...]:
+def layers_of(deltas: Sequence[tuple[Moment, Delta]]) -> tuple[Layer, ...]:
     """Layers that stand for these deltas of one layout and of equal settings.
 
     Raises PayloadError for deltas that cannot be decoded.
@@ -50,18 +51,18 @@ def layers_of(deltas: Sequence[tuple[Moment, Step]]) -> tuple[Layer, ...]:
     layers: list[Layer] = []
     growing = _Growing()
     sent: dict[str, CodeTable] = {}
-    for moment, step in deltas:
+    for moment, delta in deltas:
         after = sent | growing.tables
-        alone = tuple(_alone(group, after.get(name)) for group, name in _named(step))
+        alone = tuple(_alone(group, after.get(name)) for group, name in _named(delta))
         both = None
-        if growing.moments and not growing.non_finite and not step.non_finite:
-            both = _both(growing.alphabets, alone, [sent.get(name) for _, name in _named(step)])
+        if growing.moments and not growing.non_finite and not delta.non_finite:
+            both = _both(growing.alphabets, alone, [sent.get(name) for _, name in _named(delta)])
         if both is not None:
             growing = replace(growing, alphabets=both, moments=(*growing.moments, moment))
             continue
         layers += growing.layers
-        names = tuple(name for _, name in _named(step))
-        growing, sent = _Growing(alone, names, (moment,), step.non_finite), after
+        names = tuple(name for _, name in _named(delta))
+        growing, sent = _Growing(alone, names, (moment,), delta.non_finite), after
     return (*layers, *growing.layers)
 
 
@@ -87,8 +88,8 @@ class _Growing:
         return {name: table for name, table in told if table is not None}
 
 
-def _named(step: Step) -> list[tuple[Group, str]]:
-    return [(group, alphabet_name(step.scope, group.tensors)) for group in step.groups]
+def _named(delta: Delta) -> list[tuple[Group, str]]:
+    return [(group, alphabet_name(delta.coding.scope, group.tensors)) for group in delta.groups]
 
 
 def _alone(group: Group, previous: CodeTable | None) -> _Alphabet:
@@ -154,6 +155,6 @@ def _coded(
 ) -> Encoded:
     e = group.encoded
     with packed(codes) as survivors:
-        units, tokens = settle(survivors, None, counts, e.coder)
+        units, tokens = coder_of(e.coder).settle(survivors, None, counts)
         message = Message(survivors, units, Counts(counts, tokens), levels, e.shape, e.bits)
         return code(message, e.coder, previous)[0]

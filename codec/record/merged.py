@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 
 from codec.caps import short, typed
 from codec.errors import InputError, MalformedRecordError, PayloadError
+from codec.scheme.coding import Coding
+from codec.scheme.delta import Delta, Group
 from codec.scheme.tables import CodeTable
-from codec.scheme.track import Group, Step, check_settings
 from codec.state import edits
 from codec.state.tensors import Arrays, Layout
 
@@ -51,7 +52,7 @@ class Moment:
     """One step of a merged record.
 
     track: digest after it. exact, values: what is stored beside the codes and has changed in it,
-    as in `Step`.
+    as in `Delta`.
     """
 
     step: int
@@ -65,15 +66,15 @@ class Layer:
     """Neighbouring steps, coded together.
 
     groups: their encodings have a column of levels for each of the moments. non_finite: as in
-    `Step`; such a step is a layer of its own.
+    `Delta`; such a step is a layer of its own.
     """
 
     groups: tuple[Group, ...]
     moments: tuple[Moment, ...]
     non_finite: tuple[str, ...]
 
-    def part(self, begin: int, end: int, settings: Step) -> Step:
-        """What leads from before moment ``begin`` to before moment ``end``, as one step."""
+    def part(self, begin: int, end: int, coding: Coding) -> Delta:
+        """What leads from before moment ``begin`` to before moment ``end``, as one delta."""
         groups = tuple(
             replace(g, encoded=replace(g.encoded, levels=g.encoded.levels[:, begin:end]))
             for g in self.groups
@@ -85,21 +86,18 @@ class Layer:
             for number, change in moment.values.items():
                 changes.setdefault(number, []).append(change)
         values = {number: edits.composed(own) for number, own in changes.items()}
-        return replace(
-            settings, groups=groups, exact=exact, values=values, non_finite=self.non_finite
-        )
+        return Delta(groups, exact, self.non_finite, coding, None, values)
 
 
 @dataclass(frozen=True)
 class Merged:
     """What a merged record holds.
 
-    settings: a step without content, for bits, scope, coder and budget. sent: the code tables
-    that the next delta may use again.
+    sent: the code tables that the next delta may use again.
     """
 
     layers: tuple[Layer, ...]
-    settings: Step
+    coding: Coding
     sent: Mapping[str, CodeTable]
 
     @property
@@ -107,20 +105,20 @@ class Merged:
         """Of all layers."""
         return tuple(m for layer in self.layers for m in layer.moments)
 
-    def parts(self, step: int | None = None) -> list[tuple[Moment, Step]]:
-        """The fewest steps that lead to ``step`` (None: the last), each with where it ends."""
+    def parts(self, step: int | None = None) -> list[tuple[Moment, Delta]]:
+        """The fewest deltas that lead to ``step`` (None: the last), each with where it ends."""
         found = []
         for layer in self.layers:
             inside = [i for i, m in enumerate(layer.moments, 1) if step is None or m.step <= step]
             if inside:
-                part = layer.part(0, inside[-1], self.settings)
+                part = layer.part(0, inside[-1], self.coding)
                 found.append((layer.moments[inside[-1] - 1], part))
         return found
 
-    def every(self) -> list[tuple[Moment, Step]]:
-        """One step for each moment."""
+    def every(self) -> list[tuple[Moment, Delta]]:
+        """One delta for each moment."""
         return [
-            (moment, layer.part(i, i + 1, self.settings))
+            (moment, layer.part(i, i + 1, self.coding))
             for layer in self.layers
             for i, moment in enumerate(layer.moments)
         ]
@@ -129,7 +127,6 @@ class Merged:
 def dump(place: Place, merged: Merged) -> bytes:
     """A merged record. place.step: that of the last moment."""
     sent, told = sent_arrays(merged.sent)
-    settings = merged.settings
     arrays = join([group for layer in merged.layers for group in layer.groups]) | sent
     for i, moment in enumerate(merged.moments):
         arrays |= {f"{PREFIX}{i}/{name}": array for name, array in moment.exact.items()}
@@ -139,10 +136,7 @@ def dump(place: Place, merged: Merged) -> bytes:
         "kind": "merged",
         **place.metadata(),
         "track": merged.moments[-1].track,
-        "bits": settings.bits,
-        "budget": settings.budget,
-        "scope": settings.scope,
-        "coder": settings.coder,
+        **merged.coding.header(),
         "layers": [
             {
                 "steps": [[moment.step, moment.track] for moment in layer.moments],
@@ -173,12 +167,11 @@ def merged_of(record: Record, layout: Layout) -> Merged:
     Raises MalformedRecordError if arrays and layout do not fit. Whether the streams decode
     shows when a step is applied.
     """
-    where, meta, arrays = record.where, record.metadata, record.arrays
+    where, arrays = record.where, record.arrays
     told = _told(record)
     try:
-        settings = Step((), {}, (), meta["bits"], meta["scope"], meta["coder"], meta["budget"])
-        check_settings(settings.bits, settings.scope, settings.coder, settings.budget)
-    except InputError as exc:
+        coding = Coding.from_header(record.metadata)
+    except (KeyError, InputError) as exc:
         raise MalformedRecordError(where, "settings within their range", short(exc)) from exc
     lossy = {t.name for t in layout.tensors if t.lossy}
     whole = [names for steps, names in told for _ in steps]  # of each moment
@@ -202,7 +195,7 @@ def merged_of(record: Record, layout: Layout) -> Merged:
         for i, names in enumerate(whole):
             if not set(names) <= lossy & set(exact[i]) or len(set(names)) != len(names):
                 raise PayloadError(f"no array of {short(names)}, which is not finite")
-        coded = Coded(arrays.get(ARRAY), settings.bits, settings.scope, settings.coder)
+        coded = Coded(arrays.get(ARRAY), coding)
         layers, first = [], 0
         tables: dict[str, CodeTable] = {}
         for steps, names in told:
@@ -211,13 +204,13 @@ def merged_of(record: Record, layout: Layout) -> Merged:
                 for i, (step, track) in enumerate(steps, first)
             )
             groups = tuple(coded.groups(layout, names, tables, len(steps)))
-            tables |= replace(settings, groups=groups).tables
+            tables |= Delta(groups, {}, (), coding).tables
             layers.append(Layer(groups, moments, names))
             first += len(steps)
         coded.finish()
     except PayloadError as exc:
         raise MalformedRecordError(where, "layers that decode", short(exc)) from exc
-    return Merged(tuple(layers), settings, sent_by(record))
+    return Merged(tuple(layers), coding, sent_by(record))
 
 
 def _told(record: Record) -> list[tuple[list[tuple[int, str]], tuple[str, ...]]]:

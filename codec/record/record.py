@@ -8,26 +8,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
 from codec.caps import names_of, short, typed
 from codec.errors import InputError, MalformedRecordError, PayloadError, TrackDigestError
+from codec.scheme.coding import Coding
+from codec.scheme.delta import Delta, alphabets
 from codec.scheme.stream import MAX_LEVELS
 from codec.scheme.tables import CodeTable
-from codec.scheme.track import (
-    Step,
-    alphabets,
-    apply_with_digests,
-    check_settings,
-    digest_sums,
-    look,
-)
+from codec.scheme.track import MAX_TEXT, Track
 from codec.state import edits, tree
 from codec.state.tensors import Arrays, Layout, TensorSpec, is_storable
 
@@ -42,7 +37,6 @@ VALUES = "values"
 SENT = "sent"
 PADDING = 8  # bytes at most that safetensors fills a header up with
 RUN = 16  # hex digits: enough to tell runs apart
-MAX_TEXT = 2**26  # bytes of a structure or of values: a JSON parser's memory once more
 MAX_LENGTHS = 2**26  # of the code tables sent last: a few bytes may stand for thousands
 MAX_STEP = 2**63 - 1  # so that every reader's integers hold it
 _LINE = re.compile("[^\n]*\n|[^\n]+")
@@ -114,28 +108,19 @@ class Place:
         return told | ({"replaces": self.replaces} if self.replaces else {})
 
 
-def dump_base(
-    place: Place,
-    layout: Layout,
-    state: Arrays,
-    sums: Mapping[str, int],
-    values: Sequence[str] = (),
-    tables: Mapping[str, CodeTable] | None = None,
-) -> bytes:
-    """A base record: the track itself, exactly.
-
-    state: name -> array of its track dtype. sums: digests of the lossy tensors. values: what is
-    no tensor, see tree. tables: the code tables sent last, where deltas follow that may use them.
-    """
-    sent, told = sent_arrays(tables or {})
-    arrays = {PREFIX + t.name: state[t.name] for t in layout.tensors} | sent
+def dump_base(place: Place, track: Track) -> bytes:
+    """A base record: the track itself, exactly."""
+    sent, told = sent_arrays(track.tables)
+    layout = track.layout
+    arrays = {PREFIX + t.name: track.arrays[t.name] for t in layout.tensors} | sent
     if layout.structure:
-        arrays |= {"structure": _text(layout.structure)} | values_array(dict(enumerate(values)))
+        values = values_array(dict(enumerate(track.values)))
+        arrays |= {"structure": _text(layout.structure)} | values
     metadata = {
         "format": format_of(arrays),
         "kind": "base",
         **place.metadata(),
-        "track": track_digest(layout, state, sums, values),
+        "track": track.digest,
         "layout": [
             [t.name, t.dtype, list(t.shape), t.lossy, t.library, t.family] for t in layout.tensors
         ],
@@ -144,26 +129,24 @@ def dump_base(
     return seal(metadata, arrays)
 
 
-def dump_delta(place: Place, track: str, delta: Step) -> bytes:
-    """A delta record. track: digest after this step."""
-    return _dump_delta(place, track, delta, join(delta.groups) | values_array(delta.values))
+def dump_delta(place: Place, track_digest: str, delta: Delta) -> bytes:
+    """A delta record. track_digest: that of the track it leads to."""
+    return _dump_delta(place, track_digest, delta, join(delta.groups) | values_array(delta.values))
 
 
-def header_nbytes(
-    digits: int, layout: Layout, exact: Arrays, scope: str, coder: str, budget: float
-) -> int:
-    """Bytes of a delta record that a budget pays for besides code words, tables and levels: at most
-    so many, and hardly fewer.
+def header_nbytes(digits: int, layout: Layout, exact: Arrays, coding: Coding) -> int:
+    """Bytes of a delta record that a budget pays for besides code words, tables and levels.
 
-    digits: of the step. exact: the tensors stored exactly; their own entries do not count. Found by
-    writing a record whose numbers in the header are as long as they may get.
+    At most so many, and hardly fewer: it writes a record whose numbers in the header are as long
+    as they may get. digits: of the step. exact: the tensors stored exactly, whose own entries do
+    not count. coding: has a budget.
     """
-    n_alphabets = len(list(alphabets(layout, scope)))
-    coded = np.zeros(int(budget * layout.lossy_nbytes) // WORD, np.uint32)
+    n_alphabets = len(list(alphabets(layout, coding.scope)))
+    coded = np.zeros(int((coding.budget or 0) * layout.lossy_nbytes) // WORD, np.uint32)
     arrays: Arrays = {ARRAY: coded} if n_alphabets else {}
-    step = Step((), exact, (), None, scope, coder, budget)
     place = Place(10**digits - 1, "0" * RUN, "0" * DIGEST)
-    longest = load(_dump_delta(place, "0" * 32, step, arrays), "the longest header")
+    data = _dump_delta(place, "0" * 32, Delta((), exact, (), coding), arrays)
+    longest = load(data, "the longest header")
     lossy = longest.nbytes - longest.exact_nbytes - sum(a.nbytes for a in arrays.values())
     return lossy + HEAD * n_alphabets + PADDING
 
@@ -210,10 +193,10 @@ def load(data: bytes, where: str) -> Record:
     )
 
 
-def base_of(record: Record) -> tuple[Layout, Arrays, dict[str, int], tuple[str, ...]]:
-    """Layout, state, digests of its lossy tensors, and values of a base record, all checked.
+def base_of(record: Record) -> Track:
+    """The track of a base record, checked; its arrays are fresh and writable.
 
-    The arrays are fresh and writable. Raises MalformedRecordError, TrackDigestError.
+    Raises MalformedRecordError, TrackDigestError.
     """
     where = record.where
     try:
@@ -254,9 +237,9 @@ def base_of(record: Record) -> tuple[Layout, Arrays, dict[str, int], tuple[str, 
         tree.check(layout.structure, len(tensors), values)
     except (PayloadError, tree.StructureError) as exc:
         raise MalformedRecordError(where, "a structure and its values", short(exc)) from exc
-    sums = digest_sums(layout, state)
-    check_track(where, record.track, layout, state, sums, values)
-    return layout, state, sums, values
+    track = Track.of(layout, state, values, sent_by(record))
+    check_track(where, record.track, track)
+    return track
 
 
 def sent_arrays(tables: Mapping[str, CodeTable]) -> tuple[Arrays, dict[str, Any]]:
@@ -319,19 +302,17 @@ def read_values(array: NDArray[Any] | None) -> dict[int, str]:
     return found
 
 
-def delta_of(record: Record, layout: Layout, tables: Mapping[str, CodeTable]) -> Step:
-    """The step of a delta record. layout: that of the chain's base. tables: last sent ones.
+def delta_of(record: Record, track: Track) -> Delta:
+    """The delta of a delta record. track: the one it begins at.
 
     Raises MalformedRecordError if arrays and layout do not fit. Whether the streams decode
-    shows when the step is applied.
+    shows when the delta is applied.
     """
-    where, meta, arrays = record.where, record.metadata, record.arrays
+    where, arrays, layout = record.where, record.arrays, track.layout
     try:
-        bits, scope, coder = meta["bits"], meta["scope"], meta["coder"]
-        budget = meta["budget"]
-        non_finite = names_in(meta)
-        check_settings(bits, scope, coder, budget)
-    except (TypeError, InputError) as exc:
+        coding = Coding.from_header(record.metadata)
+        non_finite = names_in(record.metadata)
+    except (KeyError, TypeError, InputError) as exc:
         raise MalformedRecordError(where, "settings within their range", short(exc)) from exc
     whole = frozenset(non_finite)
     stored = [t for t in layout.tensors if not t.lossy or t.name in whole]
@@ -346,96 +327,64 @@ def delta_of(record: Record, layout: Layout, tables: Mapping[str, CodeTable]) ->
     for t in stored:
         check_exact(arrays[PREFIX + t.name], t, where)
     try:
-        coded = Coded(arrays.get(ARRAY), bits, scope, coder)
-        groups = tuple(coded.groups(layout, non_finite, tables))
+        coded = Coded(arrays.get(ARRAY), coding)
+        groups = tuple(coded.groups(layout, non_finite, track.tables))
         coded.finish()
         values = read_values(arrays.get("values"))
     except PayloadError as exc:
         raise MalformedRecordError(where, "streams that decode", short(exc)) from exc
     exact = {t.name: arrays[PREFIX + t.name] for t in stored}
-    return Step(groups, exact, non_finite, bits, scope, coder, budget, None, values)
-
-
-def track_digest(
-    layout: Layout, state: Arrays, sums: Mapping[str, int], values: Sequence[str] = ()
-) -> str:
-    """xxh3-128, hex, over name, dtype, shape and content of every tensor in layout order, then
-    the structure and every value.
-
-    The content of a lossy tensor is its digest, that of another one its bytes.
-    """
-    h = xxhash.xxh3_128()
-    for t in layout.tensors:
-        h.update(json.dumps([t.name, t.dtype, t.shape]).encode())
-        if t.lossy:
-            h.update(sums[t.name].to_bytes(8, "little"))
-        else:
-            h.update(state[t.name].reshape(-1).view(np.uint8).data)
-    for text in (layout.structure, *values):
-        h.update(len(text).to_bytes(8, "little") + text.encode())
-    return h.hexdigest()
+    return Delta(groups, exact, non_finite, coding, None, values)
 
 
 def check_track(
-    where: str,
-    track: str,
-    layout: Layout,
-    state: Arrays,
-    sums: Mapping[str, int],
-    values: Sequence[str],
-    meant: Mapping[str, int] | None = None,
+    where: str, digest: str, track: Track, meant: Mapping[str, int] | None = None
 ) -> None:
-    """Raise TrackDigestError unless ``track`` is the digest of this state. meant: what ``sums``
-    should be, if it is known: the error tells where they are not."""
-    found = track_digest(layout, state, sums, values)
-    if found != track:
-        off = differing(sums, meant or {})
-        found += f" with another {names_of(off, 1)}" if off else ""
-        raise TrackDigestError(where, f"a track of digest {track}", found)
+    """Raise TrackDigestError unless this is the digest of the track.
 
-
-def apply_checked(
-    record: Record,
-    layout: Layout,
-    step: Step,
-    state: Arrays,
-    sums: Mapping[str, int],
-    values: Sequence[str] = (),
-    *,
-    track: str | None = None,
-    change: bool = True,
-    meant: Mapping[str, int] | None = None,
-) -> tuple[dict[str, int], tuple[str, ...]]:
-    """Apply a record's step, or only look what it would do, and check the digest after it.
-
-    state, sums, values: the track before it and its digests. track: the digest, if it is not the
-    record's. meant: see `check_track`. Returns digests and values after it; what edits have led
-    to is not looked into, see `check_values`. Raises MalformedRecordError if a stream does not
-    decode or an edit does not fit, TrackDigestError; if ``change``, the track is then of no more
-    use.
+    where: the record, for messages. meant: what its sums should be, if known: the error then
+    names the tensor that is off.
     """
-    if step.values and max(step.values) >= len(values):
-        found = f"one of number {max(step.values)}"
-        raise MalformedRecordError(record.where, f"the {len(values)} values of the base", found)
-    try:
-        now = after_changes(values, step.values)
-    except PayloadError as exc:
-        raise MalformedRecordError(record.where, "edits of the values before", short(exc)) from exc
-    try:
-        after = (apply_with_digests if change else look)(step, state, sums)
-    except PayloadError as exc:
-        raise MalformedRecordError(record.where, "streams that decode", short(exc)) from exc
-    track = record.track if track is None else track
-    check_track(record.where, track, layout, state | step.exact, after, now, meant)
-    return after, now
+    found = track.digest
+    if found != digest:
+        off = differing(track.sums, meant or {})
+        found += f" with another {names_of(off, 1)}" if off else ""
+        raise TrackDigestError(where, f"a track of digest {digest}", found)
 
 
-def after_changes(values: Sequence[str], changes: Mapping[int, str]) -> tuple[str, ...]:
-    """The values after these changes. Raises PayloadError for an edit that does not fit."""
-    now = list(values)
-    for number, change in changes.items():
-        now[number] = edits.applied(now[number], change, MAX_TEXT)
-    return tuple(now)
+def apply_checked(record: Record, delta: Delta, track: Track, digest: str | None = None) -> None:
+    """Move a track on by a delta of a record, and check its digest.
+
+    What edits have led to is not looked into, see `check_values`.
+
+    Args:
+        record: Where the delta was read.
+        delta: Its content.
+        track: It is of no more use if this raises.
+        digest: That of the track after it, if it is not the record's.
+
+    Raises:
+        MalformedRecordError: A stream does not decode, or an edit does not fit.
+        TrackDigestError: It leads to another track.
+    """
+    with _decoding(record.where):
+        track.apply(delta)
+    check_track(record.where, record.track if digest is None else digest, track)
+
+
+def preview_checked(record: Record, delta: Delta, track: Track, meant: Mapping[str, int]) -> None:
+    """What `apply_checked` checks, without moving the track. meant: see `check_track`."""
+    with _decoding(record.where):
+        after = track.preview(delta)
+    check_track(record.where, record.track, after, meant)
+
+
+@contextmanager
+def _decoding(where: str) -> Iterator[None]:
+    try:
+        yield
+    except PayloadError as exc:
+        raise MalformedRecordError(where, "a delta that decodes", short(exc)) from exc
 
 
 def check_values(where: str, values: Iterable[str]) -> None:
@@ -448,30 +397,24 @@ def check_values(where: str, values: Iterable[str]) -> None:
         raise MalformedRecordError(where, "values after their edits", short(exc)) from exc
 
 
-def check_whole(
-    where: str, layout: Layout, state: Arrays, sums: Mapping[str, int], values: Sequence[str] = ()
-) -> None:
-    """Raise TrackDigestError unless all elements together have the digests that were followed,
-    MalformedRecordError unless the values are some."""
-    check_values(where, values)
-    found = digest_sums(layout, state)
-    for name, expected in sums.items():
-        if found[name] != expected:
-            raise TrackDigestError(
-                where, f"{name!r} with digest {expected:016x}", f"{found[name]:016x}"
-            )
+def check_whole(where: str, track: Track) -> None:
+    """Compute the digests of a track anew, and read its values.
+
+    Raises TrackDigestError, MalformedRecordError. where: the record, for messages.
+    """
+    check_values(where, track.values)
+    track.check_whole(where)
 
 
-def _dump_delta(place: Place, track: str, delta: Step, arrays: dict[str, NDArray[Any]]) -> bytes:
+def _dump_delta(
+    place: Place, track_digest: str, delta: Delta, arrays: dict[str, NDArray[Any]]
+) -> bytes:
     metadata = {
         "format": format_of(arrays),
         "kind": "delta",
         **place.metadata(),
-        "track": track,
-        "bits": delta.bits,
-        "budget": delta.budget,
-        "scope": delta.scope,
-        "coder": delta.coder,
+        "track": track_digest,
+        **delta.coding.header(),
         **named(delta.non_finite),
     }
     return seal(metadata, arrays | {PREFIX + name: a for name, a in delta.exact.items()})

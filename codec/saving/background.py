@@ -38,6 +38,7 @@ from codec.errors import (
     SkippedRecordWarning,
     WriteError,
 )
+from codec.scheme.coding import Coding
 from codec.scheme.warmup import warm_up
 from codec.scheme.workers import set_threads as use_threads
 from codec.scheme.workers import threads
@@ -76,7 +77,7 @@ class Background:
 
     def __init__(self, settings: Settings, turn: Turn, *, skips: bool) -> None:
         self.path, self.step = settings.path, None
-        told = vars(settings) | {"path": _told(settings.path)}
+        told = vars(settings) | {"path": _told(settings.path), "coding": settings.coding.header()}
         self._skips, self._turn = skips, turn
         self._memory: Memory | None = None
         self._layout: Layout | None = None  # of the memory, if the other process knows it
@@ -369,7 +370,9 @@ def _serve(line: Line, parent: int) -> None:
     first = _heard(line, parent)
     use_threads(first["threads"])
     told = first["settings"]
-    settings = Settings(**told | {"path": Location(*told["path"])})
+    settings = Settings(
+        **told | {"path": Location(*told["path"]), "coding": Coding(**told["coding"])}
+    )
     recorder = None
     try:
         with warnings.catch_warnings(record=True) as caught:

@@ -18,7 +18,8 @@ from typing import Any
 
 from codec.chain.chain import Chain
 from codec.errors import ChainNotFoundError, LccError, SettingsError, WriteError
-from codec.scheme.track import Tracker, check_settings
+from codec.scheme.coding import Coding
+from codec.scheme.tracker import Tracker
 from codec.state.policy import Policy, family
 from codec.state.tensors import Layout, look, signature, spec_of, to_arrays
 from codec.state.tree import Parts, Template, take_apart
@@ -80,7 +81,7 @@ class Checkpointer:
         when_busy: str = "wait",
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        self.bits, self.budget = check_settings(bits, scope, coder, budget)
+        self.coding = Coding(bits, scope, coder, budget)
         check_history(base_every, keep_bases)
         if when_busy not in WHEN_BUSY:
             raise SettingsError(
@@ -91,10 +92,7 @@ class Checkpointer:
         location = Location(path, storage_options).absolute()
         self.path, self._location, self._closed = location.path, location, False
         self._turn = Turn(location)
-        self.scope, self.coder = scope, coder
-        settings = Settings(
-            location, self.bits, scope, coder, self.budget, resume, base_every, keep_bases
-        )
+        settings = Settings(location, self.coding, resume, base_every, keep_bases)
         self._recorder: Recorder | Background
         if asynchronous:
             self._recorder = Background(settings, self._turn, skips=when_busy == "skip")

@@ -15,7 +15,7 @@ import logging
 import math
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,7 +23,6 @@ import numpy as np
 
 from codec.caps import names_of
 from codec.chain.chain import Chain
-from codec.chain.replay import whole
 from codec.chain.upkeep import KEEP, advised, intact, superseded
 from codec.errors import (
     BudgetError,
@@ -40,7 +39,10 @@ from codec.errors import (
 from codec.record import record as records
 from codec.record.diagnosis import changed, examined
 from codec.record.record import Place, Record
-from codec.scheme.track import Step, Tracker, check_settings
+from codec.scheme.coding import Coding
+from codec.scheme.delta import Delta
+from codec.scheme.track import Track
+from codec.scheme.tracker import Tracker
 from codec.state import edits, tree
 from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays
 from codec.storage.location import Location
@@ -83,7 +85,7 @@ class Saved:
     levels: int = 0
     tables: tuple[int, int] = (0, 0)
     non_finite: tuple[str, ...] = ()
-    delta: Step | None = None
+    delta: Delta | None = None
     stages: Mapping[str, float] = field(default_factory=dict)
     commit: float = 0.0
     began: float = 0.0
@@ -98,13 +100,10 @@ class Saved:
 
 @dataclass(frozen=True)
 class Settings:
-    """Of a `Checkpointer`, as far as they matter to who writes."""
+    """Of a `Checkpointer`, as far as they matter to the recorder."""
 
     path: Location
-    bits: int | None
-    scope: str
-    coder: str
-    budget: float | None
+    coding: Coding
     resume: bool
     base_every: int | None
     keep_bases: int | None
@@ -146,20 +145,17 @@ class Recorder:
     """Writes a chain. Errors: see `Checkpointer`."""
 
     def __init__(self, settings: Settings) -> None:
-        s = settings
-        self.bits, self.budget = check_settings(s.bits, s.scope, s.coder, s.budget)
-        self.path, self.scope, self.coder = s.path, s.scope, s.coder
-        self._base_every, self._keep_bases = s.base_every, s.keep_bases
+        self.path, self.coding = settings.path, settings.coding
+        self._base_every, self._keep_bases = settings.base_every, settings.keep_bases
         self._since = _Since()
         self.tracker: Tracker | None = None
         self._end: _End | None = None
         self._begun: str | None = None  # the record that may be there though nobody was told
-        self._values: tuple[str, ...] = ()
         self._known_header: tuple[tuple[Any, ...], int] = ((), 0)
         self._reasons: set[str] = set()  # for bases: each is logged once
-        self._directory = s.path.store(takes_over=s.resume)
+        self._directory = settings.path.store(takes_over=settings.resume)
         try:
-            self._begin(s.resume)
+            self._begin(settings.resume)
         except BaseException:
             self._directory.close()
             raise
@@ -180,21 +176,22 @@ class Recorder:
         before, end = (tracker := self.tracker), self._end
         place = Place(step, end.run, end.identity) if end else Place(step)
         delta = None
-        anew = self._directory.unsettled or self._since.is_long(self._base_every)
-        if tracker is not None and tracker.layout != layout:
-            self._log_reason(step, difference(tracker.layout, layout))
-        if tracker is None or tracker.layout != layout or anew:
-            tracker = Tracker.resume(
-                layout, copy_arrays(arrays), {}, self.bits, self.scope, self.coder, self.budget
-            )
-            data = records.dump_base(place, layout, tracker.state, tracker.sums, values)
+        if tracker is not None and tracker.track.layout != layout:
+            self._log_reason(step, difference(tracker.track.layout, layout))
+            tracker = None
+        if self._directory.unsettled or self._since.is_long(self._base_every):
+            tracker = None
+        if tracker is None:
+            tracker = Tracker.resume(Track.of(layout, copy_arrays(arrays), values), self.coding)
+            data = records.dump_base(place, tracker.track)
         else:
             delta = self._delta(tracker, step, arrays, values)
-            data = records.dump_delta(place, _track_after(tracker, delta, values), delta)
+            data = records.dump_delta(place, tracker.track.digest_after(delta), delta)
         kind = "base" if delta is None else "delta"
         name = record_name(step, kind)
         encoded = time.perf_counter()
-        record = self._decode_again(data, name, tracker, delta, arrays, values)
+        record = records.load(data, name)
+        self._check(record, tracker, delta, lambda: self._delta(tracker, step, arrays, values))
         checked = time.perf_counter()
         self.tracker = None  # should what follows be interrupted, the next save is a base
         self._begun = name
@@ -207,7 +204,7 @@ class Recorder:
             raise
         written = time.perf_counter()
         self._end = _End(step, record.digest, record.run, name)
-        self.tracker, self._values = _committed(tracker, delta), values
+        self.tracker = _committed(tracker, delta)
         self._since = self._since.and_then(kind, len(data))
         if kind == "base":
             self._forget()
@@ -241,7 +238,7 @@ class Recorder:
         """The state of the newest step, see `Checkpointer.restore`."""
         if self.tracker is None:  # a save was interrupted: see there
             return Chain(self.path).restore(step)
-        return whole(self.tracker.layout, self.tracker.state, self._values)
+        return self.tracker.track.restore()
 
     def close(self) -> None:
         """Let others write to the directory."""
@@ -276,19 +273,10 @@ class Recorder:
             )
         record = position.record
         self._end = _End(position.step, record.identity, record.run, position.entry.name)
-        self._values = position.values
         for entry in chain.entries:
             if entry.step <= position.step:
                 self._since = self._since.and_then(entry.kind, entry.nbytes)
-        self.tracker = Tracker.resume(
-            position.layout,
-            position.state,
-            position.tables,
-            self.bits,
-            self.scope,
-            self.coder,
-            self.budget,
-        )
+        self.tracker = Tracker.resume(position.track, self.coding)
 
     def _forget(self) -> None:
         """Remove what lies before the bases that are kept; where that fails, it stays."""
@@ -300,81 +288,56 @@ class Recorder:
             except ChainError as exc:
                 _log.warning("history stays: %s", exc)
 
-    def _delta(self, tracker: Tracker, step: int, arrays: Arrays, values: tuple[str, ...]) -> Step:
-        changes = edits.changes(self._values, values)
+    def _delta(self, tracker: Tracker, step: int, arrays: Arrays, values: tuple[str, ...]) -> Delta:
+        track = tracker.track
 
         def header(exact: Arrays) -> int:
-            return self._header_nbytes(step, tracker.layout, exact)
+            return self._header_nbytes(step, track.layout, exact)
 
         try:
-            return replace(tracker.prepare_arrays(arrays, header), values=changes)
+            delta = tracker.prepare_arrays(arrays, header)
         except BudgetError as exc:
             raise BudgetError(f"step {step}: {exc}") from exc
+        return replace(delta, values=edits.changes(track.values, values))
 
     def _header_nbytes(self, step: int, layout: Layout, exact: Arrays) -> int:
         """Bytes of a delta's header that a budget has to pay for."""
-        if self.budget is None:
+        if self.coding.budget is None:
             return 0
         digits = len(str(step))
         key = (digits, layout, *exact)
         if self._known_header[0] != key:
-            nbytes = records.header_nbytes(
-                digits, layout, exact, self.scope, self.coder, self.budget
-            )
-            self._known_header = (key, nbytes)
+            self._known_header = (key, records.header_nbytes(digits, layout, exact, self.coding))
         return self._known_header[1]
 
-    def _decode_again(
-        self,
-        data: bytes,
-        name: str,
-        tracker: Tracker,
-        delta: Step | None,
-        arrays: Arrays,
-        values: tuple[str, ...],
-    ) -> Record:
-        """Rebuild the track from the bytes about to be published; returns their record.
+    def _check(
+        self, record: Record, tracker: Tracker, delta: Delta | None, encode: Callable[[], Delta]
+    ) -> None:
+        """Decode a record whose bytes are about to be published.
 
-        delta: what was encoded, of these arrays and values; None for a base. Raises
-        TrackDigestError if they do not lead to the track that was meant.
+        Args:
+            record: Read from those bytes.
+            tracker: Its track is where the record begins.
+            delta: What was encoded; None for a base.
+            encode: Encodes it once more.
+
+        Raises:
+            TrackDigestError: It does not lead to the track that was meant.
         """
-        record = records.load(data, name)
         if delta is None:
             records.base_of(record)
-            return record
-        step = records.delta_of(record, tracker.layout, tracker.tables)
+            return
+        again = records.delta_of(record, tracker.track)
         try:
-            records.apply_checked(
-                record,
-                tracker.layout,
-                step,
-                tracker.state,
-                tracker.sums,
-                self._values,
-                change=False,
-                meant=delta.sums,
-            )
+            records.preview_checked(record, again, tracker.track, delta.sums or {})
         except TrackDigestError as exc:
-            error = examined(
-                exc,
-                tracker,
-                delta,
-                step,
-                lambda: self._delta(tracker, record.step, arrays, values),
-            )
-            if changed(tracker):
+            error = examined(exc, tracker.track, delta, again, encode)
+            if changed(tracker.track):
                 self.tracker = None  # the next save is a base
             raise error from exc
-        return record
 
 
-def _track_after(tracker: Tracker, delta: Step, values: tuple[str, ...]) -> str:
-    """The digest of the track that a delta leads to."""
-    state = tracker.state | delta.exact
-    return records.track_digest(tracker.layout, state, delta.sums or {}, values)
-
-
-def _committed(tracker: Tracker, delta: Step | None) -> Tracker | None:
+def _committed(tracker: Tracker, delta: Delta | None) -> Tracker | None:
     """The tracker after a record that is on disk; None if its track cannot be followed, so that
     the next record is a base."""
     try:
@@ -445,7 +408,7 @@ def check_step(step: Any, newest: int | None) -> int:
 
 
 def _told(
-    record: Record, layout: Layout, ends: Sequence[float], delta: Step | None, commit: float
+    record: Record, layout: Layout, ends: Sequence[float], delta: Delta | None, commit: float
 ) -> Saved:
     coded = [group.encoded for group in delta.groups] if delta else []
     tables = [e.cached for e in coded if e.table]

@@ -22,8 +22,9 @@ from codec.errors import BudgetError, SettingsError
 from codec.state.tensors import Layout, TensorSpec
 
 from . import huffman, tables
+from .coders import coder_of
 from .quantize import Buckets, Histogram
-from .stream import Message, needs_no_bits, settle
+from .stream import Message, needs_no_bits
 from .survivors import Collected, Survivors
 from .tables import CodeTable, Counts
 
@@ -128,7 +129,7 @@ class Budget:
         enough = math.ceil(share * 10**digits) / 10**digits  # two digits, rounded up
         ways = [f"pass budget={enough:g} or more"] if enough < 1 else []
         ways.append("pass bits instead of a budget")
-        if self.coder == "huffman":
+        if not coder_of(self.coder).counts_runs:
             ways.append("pass coder='runlength', for plain Huffman takes at least a bit a value")
         if self._outside:
             ways.append("store what is outside the model exactly (policy 'exact')")
@@ -214,7 +215,7 @@ def _buckets(
         buckets = every.keeping(keep)
         counts = buckets.counts(n)
         final = np.where(final <= keep, final, 0).astype(np.uint16)
-        units, tokens = settle(survivors, final, counts, coder)
+        units, tokens = coder_of(coder).settle(survivors, final, counts)
         exact = _nbytes(survivors, units, Counts(counts, tokens), previous)
         if exact <= room or keep == 0:
             kept = Counts(counts, tokens)

@@ -8,7 +8,6 @@ bytes for each level but the first, which is 0.
 
 from __future__ import annotations
 
-import math
 import threading
 from dataclasses import dataclass
 from typing import Any
@@ -16,21 +15,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codec.errors import CodeTableError, SettingsError, StreamError
+from codec.errors import CodeTableError, StreamError
 
 from . import huffman, kernels, runlength, tables, workers
+from .coders import coder_of, least_streams
 from .kernels import MAX_STREAM, UNIT
 from .memory import LARGE, Pages
 from .quantize import Codes, Quantized, empty_codes
 from .survivors import Segments, Survivors, packed
-from .tables import CODERS, CodeTable, Counts
+from .tables import CodeTable, Counts
 
 MAX_LEVELS = 511  # zero, and one level for each exponent field and sign
-SYMBOLS_A_STREAM = 8192  # of a stream at least, so that its own 6 bytes do not matter
-NS_A_UNIT, NS_A_SURVIVOR = 500, 4  # about, of one thread
-NS_A_PIECE = 100_000  # several times what it costs to call another thread
 BITS_A_PIECE = 2**20  # about, at most: they are written elsewhere before they get their place
-STREAMS = 8  # but not fewer streams than this, if there are so many units
 
 PAIRED = 2**12  # words of a payload, from which on tokens are looked up by two,
 TWICE = 0.8  # if that finds two so often: each of them may lie elsewhere in memory
@@ -97,12 +93,6 @@ class Encoded:
         )
 
 
-def check_coder(coder: str) -> None:
-    """Raise SettingsError unless ``coder`` is a known one."""
-    if coder not in CODERS:
-        raise SettingsError(f"coder must be one of {', '.join(CODERS)}; got {coder!r}")
-
-
 def encode(q: Quantized, coder: str = "huffman") -> Encoded:
     """Code the codes of ``q`` without loss.
 
@@ -110,7 +100,7 @@ def encode(q: Quantized, coder: str = "huffman") -> Encoded:
     of zeros and is never larger. Raises SettingsError for an unknown coder; for a ``q`` put
     together by hand, StreamError if its codes, levels and buckets contradict each other.
     """
-    check_coder(coder)
+    settle = coder_of(coder).settle
     counts, k = q.counts, q.levels.size
     if counts.size != k or k > MAX_LEVELS:
         raise StreamError(f"{counts.size} different codes for {k} levels")
@@ -120,7 +110,7 @@ def encode(q: Quantized, coder: str = "huffman") -> Encoded:
     if np.count_nonzero(counts) == 1 and not needs_no_bits(counts):
         raise StreamError(f"one code alone, which cannot be told from the others of {k} levels")
     with packed(q.codes) as survivors:
-        units, tokens = settle(survivors, None, counts, coder)
+        units, tokens = settle(survivors, None, counts)
         message = Message(survivors, units, Counts(counts, tokens), q.levels, q.shape, q.bits)
         return code(message, coder, None)[0]
 
@@ -131,7 +121,7 @@ def decode(e: Encoded) -> Quantized:
     Raises SettingsError for an unknown coder, CodeTableError or StreamError for a damaged
     encoding; never reads or writes out of bounds, whatever the fields hold.
     """
-    check_coder(e.coder)
+    coder_of(e.coder)
     try:
         n = np.broadcast_to(np.uint8(0), e.shape).size  # numpy's rules for shapes, no memory
     except (TypeError, ValueError, OverflowError) as exc:
@@ -160,23 +150,6 @@ class Message:
     levels: NDArray[np.float32]
     shape: tuple[int, ...]
     bits: int | None
-
-
-def settle(
-    s: Survivors, final: NDArray[np.uint16] | None, counts: NDArray[np.int64], coder: str
-) -> tuple[int, NDArray[np.int64] | None]:
-    """Give survivors their final codes; returns units of a stream, and the counts of tokens.
-
-    final: uint16 (512,), the level of every code that survivors note, None if they are the
-    levels already. counts: int64 (k,), of every level.
-    """
-    units = 1
-    if coder == "huffman":
-        if final is not None:
-            _settle(s, final)
-        return units, None
-    units = stream_units(s.n, int(s.n - counts[0]))
-    return units, _settle_tokens(s, final, units, counts.size)
 
 
 def needs_no_bits(counts: NDArray[np.int64]) -> bool:
@@ -264,18 +237,6 @@ def digest(array: NDArray[np.float32]) -> int:
     return int(sums.sum(dtype=np.uint64))
 
 
-def stream_units(n: int, n_symbols: int) -> int:
-    """Units of a stream, a power of two: enough symbols in each, and enough streams."""
-    units = 1
-    while (
-        2 * units * UNIT <= MAX_STREAM
-        and units * UNIT * n_symbols < SYMBOLS_A_STREAM * n
-        and n > (STREAMS - 1) * 2 * units * UNIT
-    ):
-        units *= 2
-    return units
-
-
 def check(e: Encoded, n: int) -> None:
     """Raise CodeTableError or StreamError for what cannot be the encoding of n elements."""
     if not _is_vector(e.payload, np.uint32) or not _is_vector(e.streams, np.uint32):
@@ -311,47 +272,13 @@ def check(e: Encoded, n: int) -> None:
         raise StreamError("the unused bits after a stream are not zero")
 
 
-def _least(s: Survivors, units: int) -> int:
-    """So many streams are worth asking another thread for help."""
-    survivors = int(s.numbers.sum(dtype=np.int64)) / max(s.units, 1)
-    return math.ceil(NS_A_PIECE / (NS_A_UNIT + NS_A_SURVIVOR * survivors) / units)
-
-
-def _settle(s: Survivors, final: NDArray[np.uint16]) -> None:
-    pieces = workers.pieces(s.units, least=_least(s, 1))
-
-    def work(i: int, _scratch: workers.Scratch) -> None:
-        kernels.settle(*pieces[i], final, s.marks, s.codes, s.numbers)
-
-    workers.spread(work, len(pieces))
-
-
-def _settle_tokens(
-    s: Survivors, final: NDArray[np.uint16] | None, units: int, n_levels: int
-) -> NDArray[np.int64]:
-    """Final codes, and how often each symbol follows a run of each class, (k - 1, classes)."""
-    if final is None:
-        final = np.arange(kernels.N_BINS, dtype=np.uint16)
-    pieces = workers.pieces(-(-s.units // units), least=_least(s, units))
-    cells = int(kernels.NEAR) + kernels.MAX_CLASSES
-    counts = np.zeros((len(pieces), n_levels, cells), np.int32)
-
-    def work(i: int, _scratch: workers.Scratch) -> None:
-        kernels.settle_tokens(*pieces[i], units, final, s.marks, s.codes, s.numbers, counts[i])
-
-    workers.spread(work, len(pieces))
-    tokens = np.zeros((n_levels - 1, kernels.MAX_CLASSES), np.int64)
-    kernels.sum_tokens(counts, tokens)
-    return tokens
-
-
 def _write(
     m: Message, choice: tables.Choice, segments: Segments | None, mode: int
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], Sums]:
     s, units, table, levels = m.survivors, m.units, choice.table, m.levels
     n_streams = -(-s.units // units)
     most = max(BITS_A_PIECE * n_streams // max(choice.bits, 1), 1)
-    pieces = workers.pieces(n_streams, least=_least(s, units), most=most)
+    pieces = workers.pieces(n_streams, least=least_streams(s, units), most=most)
     k = len(levels)
     words, escape = table.full_words(k - 1)
     near = np.empty(k * int(kernels.NEAR) if table.classes > 1 else 0, np.uint32)

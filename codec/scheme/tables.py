@@ -16,8 +16,6 @@ from codec.errors import CodeTableError
 from . import huffman, runlength
 from .kernels import MAX_CLASSES
 
-CODERS = ("runlength", "huffman")
-
 
 @dataclass(frozen=True, eq=False)
 class CodeTable:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from .coders import CODERS
 from .kernels import UNIT
 from .quantize import quantize
 from .stream import decode, encode
 from .survivors import PROBED
-from .tables import CODERS
-from .track import Tracker
+from .tracker import Tracker
 
 
 def warm_up() -> None:

@@ -331,6 +331,11 @@ def copy_arrays(arrays: Arrays) -> Arrays:
     return {name: array.copy() for name, array in arrays.items()}
 
 
+def same_bits(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    """Whether two C-contiguous arrays of one shape and dtype hold the same bits: NaN is NaN."""
+    return np.array_equal(a.reshape(-1).view(np.uint8), b.reshape(-1).view(np.uint8))
+
+
 def is_unicode(text: str) -> bool:
     """Whether a file can hold it: no lone surrogates."""
     return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
