@@ -34,7 +34,7 @@ import torch.distributed.checkpoint as dcp
 
 import codec
 from codec.bench import markdown
-from codec.chain.replay import Walk
+from codec.chain.replay import Replay
 from codec.dcp import ChainWriter
 from codec.record import record as records
 from codec.storage.source import Entry
@@ -90,7 +90,7 @@ def measure(n: int, steps: int) -> Rates:
     fsync, os.fsync = os.fsync, lambda descriptor: None
     try:
         with tempfile.TemporaryDirectory() as folder:
-            writer, walk = ChainWriter(), Walk()
+            writer, walk = ChainWriter(), Replay()
             for step in range(steps + 1):
                 path = Path(folder) / f"{step}"
                 began = time.perf_counter()

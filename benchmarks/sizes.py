@@ -16,7 +16,7 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from codec.scheme.tables import CODERS
+from codec.scheme.coders import CODERS
 from lcviz.lab.anatomy import choices, written
 from lcviz.lab.sizes import Sizes
 from lcviz.run.run import Run

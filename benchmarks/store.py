@@ -109,7 +109,7 @@ def digests(n: int) -> list[str]:
     for _ in range(TIMES):
         for name, array in sample.tensors(sample.track).items():
             tracker.state[name][...] = array
-        whole.append(timed(lambda: digest_sums(tracker.layout, tracker.state)))
+        whole.append(timed(lambda: digest_sums(tracker.track.layout, tracker.state)))
         steps.append(timed(lambda: tracker.step(sample.tensors(sample.state))))
         ratios.append(whole[-1] / steps[-1])
     ms = [f"{1000 * statistics.median(times):.2f}" for times in (whole, steps)]

@@ -384,7 +384,9 @@ def _decoding(where: str) -> Iterator[None]:
     try:
         yield
     except PayloadError as exc:
-        raise MalformedRecordError(where, "a delta that decodes", short(exc)) from exc
+        raise MalformedRecordError(
+            where, "streams that decode and edits that fit", short(exc)
+        ) from exc
 
 
 def check_values(where: str, values: Iterable[str]) -> None:

@@ -305,8 +305,8 @@ def all_steps() -> Callable[[Path], dict[int, tuple[Any, ...]]]:
         for step in chain.steps:
             at = chain.at(step)
             assert at.step == step
-            tensors = {name: array.tobytes() for name, array in at.state.items()}
-            found[step] = (tensors, dict(at.sums), at.values, at.layout)
+            tensors = {name: array.tobytes() for name, array in at.track.arrays.items()}
+            found[step] = (tensors, dict(at.track.sums), at.track.values, at.track.layout)
         return found
 
     return look

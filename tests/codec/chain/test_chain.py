@@ -66,7 +66,7 @@ def test_golden_chain_of_tokens(golden: Path) -> None:
     report = codec.verify(path)
     assert (report.ok, report.steps) == (True, (0, 1, 2, 3, 4))
     kinds = [
-        (p.delta.coder, p.delta.scope, p.delta.bits, p.delta.budget)
+        (p.delta.coding.coder, p.delta.coding.scope, p.delta.coding.bits, p.delta.coding.budget)
         for p in codec.Chain(path).replay()
         if p.delta
     ]
@@ -90,13 +90,13 @@ def test_replay(run: Path) -> None:
     for position in chain.replay(20):
         kinds.append((position.entry.step, position.entry.kind, position.delta is None))
         assert position.record.step == position.entry.step
-        assert position.layout.tensors[0].name == "w"
-        assert position.sums == digest_sums(position.layout, position.state)
-        assert list(position.tables) == ([] if position.delta is None else [""])
+        assert position.track.layout.tensors[0].name == "w"
+        assert position.track.sums == digest_sums(position.track.layout, position.track.arrays)
+        assert list(position.track.tables) == ([] if position.delta is None else [""])
     assert kinds == [(0, "base", True), (10, "delta", False), (20, "delta", False)]
     restored = codec.restore(run, 20)
     for name in ("w", "b", "d", "ids"):
-        assert position.state[name].tobytes() == restored[name].tobytes()
+        assert position.track.arrays[name].tobytes() == restored[name].tobytes()
 
 
 def test_verify_reports_progress(run: Path) -> None:
@@ -403,12 +403,12 @@ def test_a_record_that_fails_half_way(
 
     *_, position = codec.Chain(run).replay(2)
     record = codec.Chain(run).read(codec.Chain(run).entries[3])
-    delta = records.delta_of(record, position.layout, position.tables)
+    delta = records.delta_of(record, position.track)
     assert delta.groups[0].encoded.streams.size == 4
-    assert same(position.state, tracker.state)
+    assert same(position.track.arrays, tracker.state)
     with pytest.raises(codec.RecordError, match=message):
-        records.apply_checked(record, position.layout, delta, position.state, position.sums)
-    assert not same(position.state, tracker.state)  # half of it is already there
+        records.apply_checked(record, delta, position.track)
+    assert not same(position.track.arrays, tracker.state)  # half of it is already there
 
     with pytest.raises(codec.RecordError, match=f"^00000003.delta.safetensors: .*{message}"):
         codec.restore(run, 3)
@@ -475,14 +475,14 @@ def test_cached_tables_live_in_the_chain(
     cached: Path, tmp_path: Path, forge_stream: ForgeStream
 ) -> None:
     """Every step restores alone; the record that sent the table cannot be done without."""
-    tables = [dict(p.tables) for p in codec.Chain(cached).replay()]
+    tables = [dict(p.track.tables) for p in codec.Chain(cached).replay()]
     assert [list(t) for t in tables] == [[], [""], [""], [""], [""]]
     codec.Chain(cached).pack(tmp_path / "cached.lcc.zip")
     for step in range(5):
         position = list(codec.Chain(cached).replay(step))[-1]
         state = codec.restore(tmp_path / "cached.lcc.zip", step)
         assert same(state, codec.restore(cached, step))
-        assert position.state["w"].tobytes() == state["w"].tobytes()
+        assert position.track.arrays["w"].tobytes() == state["w"].tobytes()
     forge_stream(cached / "00000001.delta.safetensors", no_table)
     with pytest.raises(
         codec.MalformedRecordError,
@@ -524,10 +524,9 @@ def test_memory_that_changes_is_noticed(run: Path, monkeypatch: pytest.MonkeyPat
     """Digests follow the changes; what is handed out is checked as a whole."""
     real = records.apply_checked
 
-    def changed(*args: Any, **kwargs: Any) -> dict[str, int]:
-        after = real(*args, **kwargs)
-        args[3]["b"][4] += 1  # where, say, a bit of memory has flipped
-        return after
+    def changed(record: Any, delta: Any, track: Any, *args: Any) -> None:
+        real(record, delta, track, *args)
+        track.arrays["b"][4] += 1  # where, say, a bit of memory has flipped
 
     monkeypatch.setattr(records, "apply_checked", changed)
     with pytest.raises(
@@ -811,7 +810,7 @@ def test_disk_faults(
     assert checkpoints.tracker is not None
     tracker = checkpoints.tracker
     track = {k: a.copy() for k, a in tracker.state.items()}
-    sums, tables = dict(tracker.sums), dict(tracker.tables)
+    sums, tables = dict(tracker.track.sums), dict(tracker.track.tables)
     faulty(fault)
     with pytest.raises(
         codec.WriteError, match=r"00000040\.delta\.safetensors: could not be written"
@@ -821,7 +820,7 @@ def test_disk_faults(
     assert names(run) == before
     assert checkpoints.tracker is tracker
     assert same(tracker.state, track)
-    assert (tracker.sums, tracker.tables) == (sums, tables)
+    assert (tracker.track.sums, tracker.track.tables) == (sums, tables)
     assert tables
     assert checkpoints.step == 30
     assert same(codec.restore(run), expected)
@@ -1118,17 +1117,22 @@ def test_a_step_is_found_without_reading_all(long: Path) -> None:
 
 def test_replay_of_merged_records(long: Path) -> None:
     """Every step, whatever it is coded together with; to one in the middle and no further."""
-    plain = [(p.step, p.state["w"].tobytes(), p.values) for p in codec.Chain(long).replay()]
+    plain = [
+        (p.step, p.track.arrays["w"].tobytes(), p.track.values) for p in codec.Chain(long).replay()
+    ]
     codec.merge(long, 3)
     found = []
     for position in codec.Chain(long).replay():
-        assert position.sums == digest_sums(position.layout, position.state)
+        assert position.track.sums == digest_sums(position.track.layout, position.track.arrays)
         assert position.record.step == position.entry.step >= position.step
         assert (position.delta is None) == (position.entry.kind != "delta")
-        found.append((position.step, position.state["w"].tobytes(), position.values))
+        found.append((position.step, position.track.arrays["w"].tobytes(), position.track.values))
     assert found == plain
     for end in (0, 20, 30, 50, 70):
-        found = [(p.step, p.state["w"].tobytes(), p.values) for p in codec.Chain(long).replay(end)]
+        found = [
+            (p.step, p.track.arrays["w"].tobytes(), p.track.values)
+            for p in codec.Chain(long).replay(end)
+        ]
         assert found == plain[: end // 10 + 1]
 
 

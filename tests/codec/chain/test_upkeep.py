@@ -8,6 +8,7 @@ import os
 import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def write(
 def layers(path: Path) -> list[list[int]]:
     """How many steps each layer of each merged record has."""
     chain = codec.Chain(path)
-    layout = chain.at(chain.steps[0]).layout
+    layout = chain.at(chain.steps[0]).track.layout
     return [
         [len(layer.moments) for layer in merged.merged_of(chain.read(e), layout).layers]
         for e in chain.entries
@@ -67,7 +68,9 @@ def layers(path: Path) -> list[list[int]]:
 
 def tables(path: Path) -> dict[str, tuple[int, list[int]]]:
     """The code tables sent last."""
-    return {k: (t.classes, t.lengths.tolist()) for k, t in codec.Chain(path).at().tables.items()}
+    return {
+        k: (t.classes, t.lengths.tolist()) for k, t in codec.Chain(path).at().track.tables.items()
+    }
 
 
 def left_names(steps: Iterable[int]) -> list[str]:
@@ -77,8 +80,8 @@ def left_names(steps: Iterable[int]) -> list[str]:
 def one_step(path: Path, step: int) -> tuple[Any, ...]:
     """As `all_steps` tells it."""
     at = codec.Chain(path).at(step)
-    tensors = {name: array.tobytes() for name, array in at.state.items()}
-    return tensors, dict(at.sums), at.values, at.layout
+    tensors = {name: array.tobytes() for name, array in at.track.arrays.items()}
+    return tensors, dict(at.track.sums), at.track.values, at.track.layout
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -586,9 +589,8 @@ def test_a_base_that_is_another_state(
     assert not codec.verify(chain).ok
     chain_of = codec.Chain(chain)
     position = chain_of.at(70)
-    layout, state, sums = position.layout, position.state, position.sums
     place = codec.record.record.Place(80, metadata["run"], metadata["parent"], metadata["replaces"])
-    path.write_bytes(codec.record.record.dump_base(place, layout, state, sums, position.values))
+    path.write_bytes(codec.record.record.dump_base(place, position.track))
     report = codec.verify(chain)
     assert len(report.problems) == 1
     assert "00000080.base.safetensors: expected a track of digest" in report.problems[0]
@@ -826,7 +828,7 @@ def test_tables_that_no_merged_record_can_tell(
     path = tmp_path / "run.lcc"
     states = sparse_states(9)
     write(path, states[:5])
-    n = sum(t.lengths.size for t in codec.Chain(path).at().tables.values())
+    n = sum(t.lengths.size for t in codec.Chain(path).at().track.tables.values())
     write(path, states[5:], 5, scope="tensor")
     before, steps = files(path), all_steps(path)
     monkeypatch.setattr(codec.record.record, "MAX_LENGTHS", n)
@@ -845,9 +847,8 @@ def test_a_wrong_base_is_never_published(chain: Path, monkeypatch: pytest.Monkey
     before = files(chain)
     real = codec.record.record.dump_base
 
-    def wrong(place: Any, layout: Any, state: Arrays, *args: Any) -> bytes:
-        state = state | {"n": state["n"] + 1}
-        return real(place, layout, state, *args)
+    def wrong(place: Any, track: Any) -> bytes:
+        return real(place, replace(track, arrays=track.arrays | {"n": track.arrays["n"] + 1}))
 
     monkeypatch.setattr(codec.record.record, "dump_base", wrong)
     with pytest.raises(codec.TrackDigestError, match=r"^00000080\.base.* a track of digest"):

@@ -19,6 +19,7 @@ import torch
 
 import codec
 from codec.record import record as records
+from codec.scheme.track import Track
 from codec.storage import directory as storage
 
 Arrays = dict[str, np.ndarray]
@@ -68,11 +69,13 @@ def test_restores_the_track(
                 checkpoints.save(i, state)
                 assert checkpoints.tracker is not None
                 if i:
-                    live = tracker if tracker.budget is None else checkpoints.tracker
+                    live = tracker if tracker.coding.budget is None else checkpoints.tracker
                     if live is tracker:
                         tracker.step(state)
-                        assert tracker.sums == checkpoints.tracker.sums
-                        assert tracker.tables.keys() == checkpoints.tracker.tables.keys()
+                        assert tracker.track.sums == checkpoints.tracker.track.sums
+                        assert (
+                            tracker.track.tables.keys() == checkpoints.tracker.track.tables.keys()
+                        )
                     tracks.append({k: a.copy() for k, a in live.state.items()})
         for i, track in list(enumerate(tracks))[1:]:
             back = codec.restore(tmp_path / name, i)
@@ -215,10 +218,10 @@ def test_settings_may_change_on_resume(
     deltas = {p.entry.step: p.delta for p in codec.Chain(path).replay() if p.delta}
     for i, delta in deltas.items():
         asked = changes[i // 2]
-        assert delta.coder == asked.get("coder", "runlength")
-        assert delta.scope == asked.get("scope", "model")
-        assert delta.budget == asked.get("budget")
-        assert delta.bits == (None if "budget" in asked else asked.get("bits", 2))
+        assert delta.coding.coder == asked.get("coder", "runlength")
+        assert delta.coding.scope == asked.get("scope", "model")
+        assert delta.coding.budget == asked.get("budget")
+        assert delta.coding.bits == (None if "budget" in asked else asked.get("bits", 2))
     assert deltas[10].groups[0].encoded.cached  # from before the steps of one alphabet
     assert deltas[10].tables["w"] is deltas[5].tables["w"]
 
@@ -443,7 +446,7 @@ def test_a_record_is_decoded_before_it_is_published(
     before = sorted(run.iterdir())
     real = records.dump_delta
 
-    def wrong(place: records.Place, track: str, delta: codec.Step) -> bytes:
+    def wrong(place: records.Place, track: str, delta: codec.Delta) -> bytes:
         return real(place, "0" * 32, delta)
 
     monkeypatch.setattr(records, "dump_delta", wrong)
@@ -461,10 +464,10 @@ def test_a_wrong_stream_is_never_published(
     checkpoints = codec.Checkpointer(run, bits=3, resume=True)
     before, tracker = sorted(run.iterdir()), checkpoints.tracker
     assert tracker is not None
-    track, sums = {k: a.copy() for k, a in tracker.state.items()}, dict(tracker.sums)
+    track, sums = {k: a.copy() for k, a in tracker.state.items()}, dict(tracker.track.sums)
     real = records.dump_delta
 
-    def wrong(place: records.Place, track: str, delta: codec.Step) -> bytes:
+    def wrong(place: records.Place, track: str, delta: codec.Delta) -> bytes:
         (group,) = delta.groups
         encoded = replace(group.encoded, streams=group.encoded.streams - np.uint32(1))
         return real(place, track, replace(delta, groups=(replace(group, encoded=encoded),)))
@@ -475,7 +478,7 @@ def test_a_wrong_stream_is_never_published(
     assert sorted(run.iterdir()) == before
     assert checkpoints.tracker is tracker
     assert all(tracker.state[k].tobytes() == a.tobytes() for k, a in track.items())
-    assert tracker.sums == sums
+    assert tracker.track.sums == sums
 
 
 @pytest.mark.parametrize("coder", ["runlength", "huffman"])
@@ -506,42 +509,40 @@ def test_a_prepared_step_moves_nothing(
             tracker = two.tracker
             assert tracker is not None
             track = {k: a.copy() for k, a in tracker.state.items()}
-            sums, tables = dict(tracker.sums), dict(tracker.tables)
+            sums, tables = dict(tracker.track.sums), dict(tracker.track.tables)
             monkeypatch.setattr(storage, "publish", refuse)
             for other in (state, {k: a * 2 for k, a in state.items()}):
                 with pytest.raises(codec.WriteError):
                     two.save(step, other)
                 assert two.tracker is tracker
                 assert all(tracker.state[k].tobytes() == a.tobytes() for k, a in track.items())
-                assert (tracker.sums, tracker.tables) == (sums, tables)
+                assert (tracker.track.sums, tracker.track.tables) == (sums, tables)
             monkeypatch.setattr(storage, "publish", publish)
         two.save(step, state)
     for path in (tmp_path / "one").iterdir():
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
 
 
-@pytest.mark.parametrize("where", ["apply_with_digests", "_advanced"])
+@pytest.mark.parametrize("half", [True, False])
 def test_interrupted_after_publishing(
     run: Path,
     random_states: Callable[..., list[Arrays]],
     monkeypatch: pytest.MonkeyPatch,
-    where: str,
+    half: bool,
 ) -> None:
     """The record is there, but who knows how far the track went: the next save is a base."""
     *_, state, last = random_states(6)
     checkpoints = codec.Checkpointer(run, bits=3, resume=True)
-    owner = codec.Tracker if where == "_advanced" else codec.track
-    real = getattr(owner, where)
 
-    def interrupt(*args: Any) -> None:
-        if where == "apply_with_digests":
-            args[1]["w"] += 1
+    def interrupt(track: Track, delta: codec.Delta) -> None:
+        if half:
+            track.arrays["w"] += 1
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(owner, where, interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        checkpoints.save(40, state)
-    monkeypatch.setattr(owner, where, real)
+    with monkeypatch.context() as patch:
+        patch.setattr(Track, "apply", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            checkpoints.save(40, state)
     assert codec.verify(run).ok
     assert codec.verify(run).steps == (0, 10, 20, 30, 40)
     saved = checkpoints.save(50, last)
@@ -716,7 +717,7 @@ def test_a_budget_is_kept_on_disk(
                 assert all(buckets)
     assert len(foretold) == 1  # the same for every step
     assert codec.verify(path).ok
-    assert [p.delta.budget for p in codec.Chain(path).replay() if p.delta] == [budget] * 3
+    assert [p.delta.coding.budget for p in codec.Chain(path).replay() if p.delta] == [budget] * 3
 
 
 @pytest.mark.parametrize("coder", ["runlength", "huffman"])

@@ -7,7 +7,9 @@ import numpy as np
 import codec
 from codec.record import record as records
 from codec.record.record import Place
-from codec.scheme.track import Tracker
+from codec.scheme.coding import Coding
+from codec.scheme.track import Track
+from codec.scheme.tracker import Tracker
 from codec.state.tensors import layout_of
 
 LARGE = 2**31 + 100_003
@@ -29,11 +31,11 @@ def test_a_tensor_of_more_than_2_31_elements_and_one_behind_it() -> None:
     assert layout.tensors[0].size == LARGE
     assert layout.nbytes == 4 * (LARGE + 7000)
 
-    tracker = Tracker.resume(layout, track, {}, None, "model", "runlength")
+    tracker = Tracker.resume(Track.of(layout, track), Coding(None))
     step = tracker.prepare(state)
     data = records.dump_delta(Place(1, "0" * 16, "0" * 32), "0" * 32, step)
     tracker.commit(step)
-    read = records.delta_of(records.load(data, "r"), layout, {})
+    read = records.delta_of(records.load(data, "r"), tracker.track)
     codec.apply(read, out)
 
     # The same elements by themselves, where nothing is far away.

@@ -19,6 +19,8 @@ import codec
 from codec.chain.rewind import rewind
 from codec.record import record as records
 from codec.record.merged import Layer, Moment
+from codec.scheme.coding import Coding
+from codec.scheme.track import Track, after_changes
 from codec.state import tree
 from codec.state.tensors import CARRIER, Layout, layout_of
 
@@ -385,8 +387,8 @@ def forged_edit(path: Path, edit: str, forge: Forge, parts_of: Parts) -> None:
     *_, position = codec.Chain(path).replay(0)
     file = path / "00000001.delta.safetensors"
     metadata, arrays = parts_of(file.read_bytes())
-    text = records.after_changes(position.values, {0: edit})
-    track = records.track_digest(position.layout, position.state, position.sums, text)
+    text = after_changes(position.track.values, {0: edit})
+    track = replace(position.track, values=text).digest
     arrays["values"] = np.frombuffer(f"0 {edit}\n".encode(), np.uint8)
     file.write_bytes(forge(metadata | {"track": track}, arrays))
 
@@ -422,7 +424,7 @@ def test_an_edit_that_does_not_fit_is_refused(
     file.write_bytes(forge(metadata, arrays))
     with pytest.raises(codec.MalformedRecordError, match="up to character 901"):
         codec.restore(path, 1)
-    monkeypatch.setattr(records, "MAX_TEXT", 100)
+    monkeypatch.setattr("codec.scheme.track.MAX_TEXT", 100)
     arrays["values"] = np.frombuffer(b"0 =0 0 20 " + b"9" * 20 + b"\n", np.uint8)
     file.write_bytes(forge(metadata, arrays))
     with pytest.raises(codec.MalformedRecordError, match="not to 100"):
@@ -461,10 +463,10 @@ def test_every_dtype_of_a_tensor_has_its_test() -> None:
 
 def test_a_step_without_edits_is_as_it_was() -> None:
     """What is read and written again has the same bytes."""
-    step = codec.Step((), {}, (), 2, "model", "huffman", values={0: '"x"', 2: "=1 0 1 y"})
+    step = codec.Delta((), {}, (), Coding(2, "model", "huffman"), values={0: '"x"', 2: "=1 0 1 y"})
     data = records.dump_delta(records.Place(1, "0" * 16, "0" * 32), "0" * 32, step)
     record = records.load(data, "r")
-    read = records.delta_of(record, Layout(()), {})
+    read = records.delta_of(record, Track(Layout(()), {}, {}))
     assert read.values == step.values
     assert records.dump_delta(records.Place(1, "0" * 16, "0" * 32), "0" * 32, replace(read)) == data
 
@@ -473,11 +475,11 @@ def test_edits_of_a_layer_are_made_one_after_another() -> None:
     texts = ["[1]", "[1,2]", "[1,2,3333]", "[2,3333]", "[2,3333,4]"]
     changes = ["=2 0 2 ,2", "=4 0 5 ,3333", "=1 2 0 ", "=7 0 2 ,4"]
     moments = tuple(Moment(i, "", {}, {0: change}) for i, change in enumerate(changes))
-    settings = codec.Step((), {}, (), 2, "model", "huffman")
+    settings = Coding(2, "model", "huffman")
     for begin in range(4):
         for end in range(begin + 1, 5):
             part = Layer((), moments, ()).part(begin, end, settings)
-            assert records.after_changes([texts[begin]], part.values) == (texts[end],)
+            assert after_changes([texts[begin]], part.values) == (texts[end],)
 
 
 def test_values_that_no_base_can_hold_are_refused_in_a_delta(
