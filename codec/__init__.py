@@ -11,6 +11,7 @@
 The scheme: Chen, Liu, Ren, Jin, "On Efficient Constructions of Checkpoints", ICML 2020.
 """
 
+from .background import PendingSave
 from .baselines import Full, Replacement, Scar, TopN, apply
 from .chain import Chain, Report, restore, verify
 from .checkpointer import Checkpointer
@@ -78,6 +79,7 @@ __all__ = [
     "NonFiniteError",
     "ParentError",
     "PayloadError",
+    "PendingSave",
     "Quantized",
     "RecordError",
     "Replacement",

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
+from ..background import PendingSave
 from ..chain import Chain
 from ..checkpointer import Checkpointer
 from ..errors import ChainNotFoundError, LccError, LockedError, SettingsError, StepOrderError
@@ -125,10 +126,10 @@ class Run:
         if step == self.step:
             return None
         saved = self._checkpoints.save(step, state)
-        if type(saved) is Saved and saved.kind == "skipped":  # what is under way is another class
+        if not isinstance(saved, PendingSave) and saved.kind == "skipped":
             if not last or self._under_way is None:
                 return saved
-            _ = self._under_way.nbytes  # waits
+            self._under_way.result()
             saved = self._checkpoints.save(step, state)
         self._under_way = saved
         return saved
