@@ -13,6 +13,7 @@ The scheme: Chen, Liu, Ren, Jin, "On Efficient Constructions of Checkpoints", IC
 
 from codec.chain.chain import Chain, Report, restore, verify
 from codec.chain.upkeep import Change, compact, merge
+from codec.saving.background import PendingSave
 from codec.saving.checkpointer import Checkpointer
 from codec.saving.recorder import Saved
 from codec.scheme.delta import Delta, Group
@@ -81,6 +82,7 @@ __all__ = [
     "NonFiniteError",
     "ParentError",
     "PayloadError",
+    "PendingSave",
     "Quantized",
     "RecordError",
     "Replacement",

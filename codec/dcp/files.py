@@ -68,8 +68,13 @@ def directory(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.realpath(text))
 
 
+def mark_of(step: Path, rank: int | None) -> Path:
+    """The file that tells that a step is whole: DCP's, or that of a rank that saved by itself."""
+    return step / (".metadata" if rank is None else f"__{rank}.metadata")
+
+
 def marks(step: Path) -> list[Path]:
-    """The files that tell that a step is whole: DCP's, or one of each rank that saved by itself."""
+    """All of them."""
     return sorted(path for path in step.glob("*.metadata") if _MARK.fullmatch(path.name))
 
 

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch.distributed.checkpoint import FileSystemReader
@@ -29,7 +29,7 @@ from codec.scheme.coding import Coding
 from codec.state.tensors import Layout, from_arrays
 
 from .bundles import Held, content, resumed
-from .files import At, check_there, directory, is_of, marks, rebuilt
+from .files import At, check_there, directory, is_of, mark_of, marks, rebuilt
 from .saving import Kept, told
 
 
@@ -82,7 +82,7 @@ class ChainReader(FileSystemReader):
             raise ChainNotFoundError(_no_metadata(Path(self.path), rank)) from exc
         except Exception as exc:  # a pickle that is cut short can raise anything
             raise ChainError(
-                f"{self._get_metadata_path(rank)}: DCP's metadata cannot be read: {exc!r}; load "
+                f"{mark_of(Path(self.path), rank)}: DCP's metadata cannot be read: {exc!r}; load "
                 "another step, or put this file back from a copy"
             ) from exc
 
@@ -146,15 +146,16 @@ class ChainReader(FileSystemReader):
 
 
 class _Unreadable(Metadata):
-    """In the place of metadata that cannot be read: raises the reason wherever it is looked at."""
+    """In the place of metadata that cannot be read: every field raises the reason."""
 
     def __init__(self, reason: ChainError) -> None:
         self.reason = reason
 
-    def __getattribute__(self, name: str) -> Any:
-        if name in Metadata.__dataclass_fields__:
-            raise self.reason
-        return super().__getattribute__(name)
+    def _refuse(self) -> NoReturn:
+        raise self.reason
+
+    _field: Any = property(_refuse)
+    state_dict_metadata = planner_data = storage_data = storage_meta = version = _field
 
 
 def _no_metadata(step: Path, rank: int | None) -> str:

@@ -1,88 +1,96 @@
-"""One save after another, in the order in which they were asked for, whichever threads they run in.
+"""One save at a time through one writer.
 
-A save is under way while its thread is in the midst of DCP's function for it: so one that fails,
-in whatever way, keeps nobody waiting.
+DCP calls a writer at each stage of a save, and tells nobody when a save has failed elsewhere: in a
+planner, or on another rank. So a save has the turn until it ends or another one begins. That one is
+refused while the writer is at work in a stage; between two stages it takes the turn, and the first
+save is refused at its next stage. Of two saves at once one raises LockedError. What goes unnoticed
+is a signal handler's save that fails between the same two stages as the save that it interrupts.
+
+Saves wait only for those of `async_save`: its threads end with their save.
 
 Not done here: what a save is.
 """
 
 from __future__ import annotations
 
-import sys
 import threading
-import time
-
-from torch.distributed.checkpoint import state_dict_saver
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
 from codec.errors import LockedError
 
+P = ParamSpec("P")
+R = TypeVar("R")
 PATIENCE = 60.0  # seconds that a staged state may take until its thread has begun
-_SAVE = state_dict_saver._save_state_dict.__code__  # what a thread runs while it saves
+ONE_SAVE = (
+    "two saves at once through one ChainWriter: wait for one before the next, and let a signal's "
+    "handler leave a note for the training loop"
+)
 
 
 class Turns:
-    """Whose turn it is: that of one thread, which saves, after the states staged before it."""
+    """Whose turn it is: that of one thread, which saves."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._thread: int | None = None
-        self._save = 0  # its frame's id; the frame would keep the state alive
-        self._staged: tuple[int, float] | None = None  # by which thread, and since when
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None  # whose turn it is
+        self._at_work = False  # in a stage of its save
+        self._staged: list[threading.Thread] | None = None  # threads older than the staged state
+        self._last: threading.Thread | None = None  # of `async_save`
 
     def wait(self) -> None:
-        """Until all states staged have been saved. Raises LockedError if one never began."""
-        while self._staged is not None or self._is_busy():
-            self._rest()
+        """Until every staged state is saved. Raises LockedError if no thread takes it."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._staged is None, PATIENCE):
+                self._staged = None
+                raise LockedError("a state was staged and never saved; save again")
+        if self._last is not None and self._last is not threading.current_thread():
+            self._last.join()
 
     def stage(self) -> None:
-        """A state of this thread's waits for another one to save it."""
-        self._staged = threading.get_ident(), time.monotonic()
+        """A thread that has not started yet is to save a state."""
+        self._staged = threading.enumerate()
 
     def drop(self) -> None:
         """The staged state will not be saved."""
-        self._staged = None
+        with self._changed:
+            self._staged = None
+            self._changed.notify_all()
 
-    def take(self) -> None:
-        """This thread's turn, for the save that it has begun, once those before it have ended;
-        states that it has staged come first.
+    def begin(self) -> None:
+        """A new save of this thread, once staged states are saved. Raises LockedError."""
+        thread = threading.current_thread()
+        if self._staged is None or thread in self._staged:
+            self.wait()
+        with self._changed:
+            if self._at_work:
+                raise LockedError(ONE_SAVE)
+            self._thread = thread
+            if self._staged is not None:
+                self._last = thread
+                self.drop()
 
-        Raises LockedError as `wait`, and for a save in the midst of another one (a signal's).
-        """
-        me = threading.get_ident()
-        save, *outer = _saves(me) or [0]
-        with self._lock:
-            if self._thread == me:
-                if self._save in outer:
-                    raise LockedError("a save is under way, this one in its midst; wait for it")
-                self._thread = None  # its last one is over, and this one's frame may be as that was
-        while True:
-            with self._lock:
-                own = self._staged is not None and self._staged[0] == me
-                if not own and not self._is_busy():
-                    self._thread, self._save, self._staged = me, save, None
-                    return
-                if not own and self._staged is not None:  # its thread has begun, and waits here
-                    self._staged = self._staged[0], time.monotonic()
-            self._rest()
+    def end(self) -> None:
+        """The save is done."""
+        self._thread = None
 
-    def _rest(self) -> None:
-        staged = self._staged
-        if staged is not None and not self._is_busy() and time.monotonic() - staged[1] > PATIENCE:
-            raise LockedError("a state was staged and never saved; make a new ChainWriter")
-        time.sleep(0.001)
+    def is_at_work(self) -> bool:
+        """Whether this thread is in a stage of its save."""
+        return self._at_work and self._thread is threading.current_thread()
 
-    def _is_busy(self) -> bool:
-        """Whether another thread than this one is in the midst of a save."""
-        thread = self._thread
-        return thread not in (None, threading.get_ident()) and self._save in _saves(thread)
-
-
-def _saves(thread: int | None) -> list[int]:
-    """The saves that a thread is in the midst of, the innermost first."""
-    frame = sys._current_frames().get(thread or 0)
-    found = []
-    while frame is not None:
-        if frame.f_code is _SAVE:
-            found.append(id(frame))
-        frame = frame.f_back
-    return found
+    def run(self, call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """A stage of this thread's save, which ends if that fails. Raises LockedError."""
+        entered = False
+        try:
+            with self._changed:
+                if self._at_work or self._thread is not threading.current_thread():
+                    raise LockedError(ONE_SAVE)
+                self._at_work = entered = True
+            return call(*args, **kwargs)
+        except BaseException:
+            if entered:
+                self._thread = None
+            raise
+        finally:
+            if entered:
+                self._at_work = False

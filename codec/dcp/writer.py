@@ -10,12 +10,13 @@ Not done here: what becomes of a plan (saving), reading (reader), which steps st
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Concatenate, NoReturn
 
 import torch.distributed as dist
 from torch.distributed.checkpoint import FileSystemWriter
@@ -30,13 +31,32 @@ from codec.scheme.coding import Coding
 from codec.storage.directory import TEMPORARY
 
 from .chunks import Rules, tied_as
-from .files import directory, fsync_directory, is_name, is_of, is_there, make_directory, marks
+from .files import (
+    directory,
+    fsync_directory,
+    is_name,
+    is_of,
+    is_there,
+    make_directory,
+    mark_of,
+    marks,
+)
 from .reader import resumed_from
 from .retention import Retention
 from .saving import Kept, Part, Saving, check_written
-from .turns import Turns
+from .turns import P, R, Turns
 
 BASE_EVERY = 50  # a restore reads at most so many records of each bundle besides its base
+
+
+def _in_turn(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """A stage of a save. Raises LockedError, see turns."""
+
+    @functools.wraps(method)
+    def run(writer: ChainWriter, *args: P.args, **kwargs: P.kwargs) -> R:
+        return writer._turns.run(method, writer, *args, **kwargs)
+
+    return run
 
 
 class ChainWriter(FileSystemWriter):
@@ -89,16 +109,16 @@ class ChainWriter(FileSystemWriter):
         self._pending: tuple[Path | None, Part] = (None, Part())  # whole once this file is there
         self._run: Path | None = None  # what the steps' directories are in
         self._warned = False
-        self._turns, self._finishing = Turns(), False
+        self._turns = Turns()
         self._is_coordinator = False
         self._asked = threading.local()  # where each thread's next save is to go
         self._step: Path | None = None
+        super().__init__("", overwrite=False)
         if path is not None:
             self._go_to(path)
-        super().__init__(self._step or "", overwrite=False)
 
     def stage(self, state_dict: STATE_DICT_TYPE) -> STATE_DICT_TYPE:
-        """A copy of the state for `async_save`, once the save before is done: two at once would
+        """A copy of the state for `async_save`, once the one before is saved: two at once would
         follow the same step. Raises LockedError if that one never began."""
         self._turns.wait()
         copied: STATE_DICT_TYPE = tied_as(state_dict, super().stage(state_dict), {})
@@ -106,16 +126,13 @@ class ChainWriter(FileSystemWriter):
         return copied
 
     def storage_meta(self) -> StorageMeta | None:
-        """DCP asks for it before all else: a save begins, once those before it are done; and again
-        at its end. Raises LockedError for a save in the midst of another."""
-        finishing, self._finishing = self._finishing, False
-        if finishing:
-            return super().storage_meta()
+        """DCP asks for it before all else: a save begins. And again as it finishes. Raises
+        LockedError."""
         step = self._asked.__dict__.pop("step", None)
-        self._turns.take()
-        if step is not None:
-            self._go_to(step)
-            super().reset()
+        if not self._turns.is_at_work():
+            self._turns.begin()
+            if step is not None:
+                self._turns.run(self._go_to, step)
         return super().storage_meta()
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
@@ -128,6 +145,7 @@ class ChainWriter(FileSystemWriter):
                 self._turns.drop()
                 raise
 
+    @_in_turn
     def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
         """As DCP tells. Raises SettingsError for a save without a directory."""
         super().set_up_storage_writer(is_coordinator, *args, **kwargs)
@@ -137,6 +155,7 @@ class ChainWriter(FileSystemWriter):
         if not is_name(self._step.name):
             raise SettingsError(f"{self._step}: is no name of a step's directory")
 
+    @_in_turn
     def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
         """Make the directory. Raises StepOrderError, WriteError."""
         self._settle()
@@ -148,6 +167,7 @@ class ChainWriter(FileSystemWriter):
         self._check_free(step)
         return plan
 
+    @_in_turn
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
         """Remove what a save that failed has left: no rank writes yet."""
         rank = None if self.use_collectives else self.rank
@@ -157,6 +177,7 @@ class ChainWriter(FileSystemWriter):
                     path.unlink()
         return plans
 
+    @_in_turn
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
         """Write this rank's records; each is decoded again before, and durable after."""
         step = self._directory
@@ -188,10 +209,13 @@ class ChainWriter(FileSystemWriter):
                     (step / at.file).unlink()
             raise
         self._pending = self._mark(step), part
+        if self.use_collectives and not self._is_coordinator:  # DCP lets the coordinator finish
+            self._turns.end()
         future: Future[list[WriteResult]] = Future()
         future.set_result(part.results)
         return future
 
+    @_in_turn
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
         """Write `.metadata`, durably: from then on the step is whole, and with `keep` earlier ones
         go. Raises WriteError, also where a record that it is to name has gone, since another job
@@ -209,17 +233,15 @@ class ChainWriter(FileSystemWriter):
             retention.list_earlier(step)
         try:
             fsync_directory(step.parent)
-            self._finishing = True
             super().finish(metadata, results)
             fsync_directory(step)
         except OSError as exc:
             with contextlib.suppress(OSError):  # a step whose save has failed is not whole
                 self._mark(step).unlink()
             raise WriteError(f"{step}: its metadata could not be written: {exc}") from exc
-        finally:
-            self._finishing = False
         if retention:
             retention.tidy(_ranks())
+        self._turns.end()
 
     def __reduce__(self) -> NoReturn:
         """Raises SettingsError: in another process the tracks would be lost."""
@@ -231,6 +253,7 @@ class ChainWriter(FileSystemWriter):
 
     def _go_to(self, path: str | os.PathLike[str]) -> None:
         self.path = self._step = directory(path)  # wherever the training goes from here
+        super().reset()
 
     def _moved(self, step: Path) -> None:
         """The steps' directory is another one, and what is in the last out of reach."""
@@ -255,8 +278,7 @@ class ChainWriter(FileSystemWriter):
         return self.rank or 0
 
     def _mark(self, step: Path) -> Path:
-        """The file that tells that a step is whole; of this rank where each has its own."""
-        return step / (".metadata" if self.use_collectives else f"__{self._rank}.metadata")
+        return mark_of(step, None if self.use_collectives else self._rank)
 
     def _check_free(self, step: Path) -> None:
         # Without collectives, other ranks may have been faster: theirs may be there.

@@ -56,17 +56,44 @@ SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")  # sent to whole
 _START = "import sys; sys.path[:] = {path!r}; from codec.saving.background import serve; serve()"
 
 
-class _Saving(Saved):
-    """A save under way: its fields are there once it is done, and whoever asks waits."""
+def _awaited(field: str) -> Any:
+    return property(lambda pending: getattr(pending.result(), field))
+
+
+class PendingSave(Saved):
+    """A save that the other process may still be at: all fields but `step` wait for it, as `result`
+    does. Raises what that save did."""
 
     def __init__(self, step: int, number: int, background: Background) -> None:
-        self.__dict__.update(step=step, _number=number, _background=background)
+        self._step, self._number, self._background = step, number, background
+        self._answer = b""  # not parsed yet
+        self._saved: Saved | None = None
+        self._failure: LccError | None = None
 
-    def __getattribute__(self, name: str) -> Any:
-        own = object.__getattribute__(self, "__dict__")
-        if name in Saved.__dataclass_fields__ and name not in own:
-            own["_background"]._finish(self)
-        return object.__getattribute__(self, name)
+    kind = _awaited("kind")
+    nbytes = _awaited("nbytes")
+    full_nbytes = _awaited("full_nbytes")
+    seconds = _awaited("seconds")
+    levels = _awaited("levels")
+    tables = _awaited("tables")
+    non_finite = _awaited("non_finite")
+    delta = _awaited("delta")
+    stages = _awaited("stages")
+    commit = _awaited("commit")
+    began = _awaited("began")
+    exact_nbytes = _awaited("exact_nbytes")
+    lossy_nbytes = _awaited("lossy_nbytes")
+
+    @property
+    def step(self) -> int:
+        """Known at once."""
+        return self._step
+
+    def result(self) -> Saved:
+        """What was written, once it is. Raises what that save did, LockedError in a fork."""
+        if self._saved is None:
+            self._saved = self._background.finish(self)
+        return self._saved
 
 
 class Background:
@@ -83,8 +110,8 @@ class Background:
         self._layout: Layout | None = None  # of the memory, if the other process knows it
         self._values: tuple[str, ...] | None = None
         self._number = 0  # of the save handed over last
-        self._unread: dict[int, _Saving] = {}  # by number: saves whose answers were not read
-        self._pending: tuple[Message, _Saving, Layout, tuple[str, ...]] | None = None
+        self._unread: dict[int, PendingSave] = {}  # by number: saves whose answers were not read
+        self._pending: tuple[Message, PendingSave, Layout, tuple[str, ...]] | None = None
         self._failure: LccError | None = None
         self._death = ""  # how the other process died, and what that cost
         self._process, self._line = _start(self.path)
@@ -121,7 +148,7 @@ class Background:
         if parts.values != self._values:
             message["values"] = parts.values
         self._memory.fill(parts)
-        saving = _Saving(step, self._number + 1, self)
+        saving = PendingSave(step, self._number + 1, self)
         self._pending = message, saving, layout, parts.values
         self._hand_over()
         self._raise_failure()
@@ -181,7 +208,7 @@ class Background:
         for line in lines:
             number, _, rest = line.removeprefix(NUMBER).partition(b",")
             if saving := self._unread.get(int(number)):
-                saving.__dict__["_told"] = rest
+                saving._answer = rest
                 del self._unread[int(number)]
         if lines:
             self._line.drop_all(lines)
@@ -191,19 +218,19 @@ class Background:
         if failure is not None:
             raise failure
 
-    def _finish(self, saving: _Saving) -> None:
-        """Wait for a save; its fields are there then, or its error is raised."""
-        fields = saving.__dict__
-        with self._turn.taken():
-            self._hand_over(again=True)
-            while fields["_number"] in self._unread:
-                self._take()
-            if "_told" in fields:
-                fields |= _fields(json.loads(b"{" + fields["_told"]))
-            failure = fields.get("_failure")
-            if failure is not None:
-                self._failure = None if self._failure is failure else self._failure
-                raise failure
+    def finish(self, saving: PendingSave) -> Saved:
+        """Wait for a save, and return what was written. Raises what that save did."""
+        return self._turn.run(self._finish, saving)
+
+    def _finish(self, saving: PendingSave) -> Saved:
+        self._hand_over(again=True)
+        while saving._number in self._unread:
+            self._take()
+        if saving._failure is not None:
+            if self._failure is saving._failure:
+                self._failure = None
+            raise saving._failure
+        return saving._saved or _saved(json.loads(b"{" + saving._answer))
 
     def _take(self) -> None:
         """Wait for the next answer, and note it; twice is as good as once."""
@@ -211,19 +238,18 @@ class Background:
             answer = self._heard()
         except WriteError as exc:
             for lost in self._unread.values():
-                lost.__dict__["_failure"] = exc
+                lost._failure = exc
             self._unread.clear()
             self._failure = exc
             return
         number = int(answer.get("number", 0))
         saving = self._unread.get(number)
         if saving is not None:
-            fields = saving.__dict__
             if "error" in answer:
-                fields["_failure"] = self._failure = _rebuilt(answer)
+                saving._failure = self._failure = _rebuilt(answer)
                 self.step = answer["step"]
             else:
-                fields |= _fields(answer)
+                saving._saved = _saved(answer)
             del self._unread[number]
         self._line.drop()
 
@@ -248,7 +274,7 @@ class Background:
         """The other process has died: how, and which steps were not written. From here `step` is
         the newest on disk."""
         said = [f"{self.path}: the process that saves has ended: {_ending(self._process.wait())}"]
-        steps = sorted(saving.__dict__["step"] for saving in self._unread.values())
+        steps = sorted(saving.step for saving in self._unread.values())
         try:
             written = Chain(self.path).steps
         except ChainNotFoundError:
@@ -339,10 +365,9 @@ def _named(steps: list[int]) -> str:
     return f"step{'' if len(steps) == 1 else 's'} {', '.join(map(str, steps))}"
 
 
-def _fields(answer: Message) -> Message:
-    """Of a `Saved`."""
+def _saved(answer: Message) -> Saved:
     told: Message = answer["saved"]
-    return told | {key: tuple(told[key]) for key in ("tables", "non_finite")}
+    return Saved(**told | {key: tuple(told[key]) for key in ("tables", "non_finite")})
 
 
 def _rebuilt(answer: dict[str, Any]) -> LccError:

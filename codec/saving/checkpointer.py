@@ -120,21 +120,23 @@ class Checkpointer:
         chain is another writer's by now, and RecordError if the record could not be
         read again (its header is too long, say); the chain is then as it was.
 
-        If asynchronous, what is returned waits for the record where one of its fields is looked
-        at; an error of the save before is raised by the next call, which then saves nothing. The
-        kind of a step that was skipped is "skipped".
+        If asynchronous, this returns a `PendingSave`: it waits for the record where one of its
+        fields is read. An error of the save before is raised by the next call, which then saves
+        nothing. The kind of a step that was skipped is "skipped".
         """
-        with self._turn.taken():
-            self._check_open()
-            step = check_step(step, self.step)
-            parts, layout = self._front.look_at(state)
-            if self._is_first:
-                self._is_first = False
-                self._say_unknown_models(layout)
-            if isinstance(self._recorder, Background):
-                return self._recorder.save(step, layout, parts)
-            arrays = to_arrays(parts.tensors, layout)
-            return self._recorder.save(step, layout, arrays, parts.values)
+        return self._turn.run(self._save, step, state)
+
+    def _save(self, step: int, state: Mapping[Any, Any]) -> Saved:
+        self._check_open()
+        step = check_step(step, self.step)
+        parts, layout = self._front.look_at(state)
+        if self._is_first:
+            self._is_first = False
+            self._say_unknown_models(layout)
+        if isinstance(self._recorder, Background):
+            return self._recorder.save(step, layout, parts)
+        arrays = to_arrays(parts.tensors, layout)
+        return self._recorder.save(step, layout, arrays, parts.values)
 
     def _say_unknown_models(self, layout: Layout) -> None:
         """Log which exact entries may be weights under an unknown name."""
@@ -156,25 +158,26 @@ class Checkpointer:
         Raises DTypeError for torch tensors without torch; if asynchronous, what the save before
         did, and what `codec.restore` does.
         """
-        with self._turn.taken():
-            if self._closed:
-                return self._restore_from_disk()
+        return self._turn.run(self._restore)
+
+    def _restore(self) -> dict[Any, Any] | None:
+        if not self._closed:
             return None if self.step is None else self._recorder.restore(self.step)
+        try:
+            return Chain(self._location).restore()
+        except ChainNotFoundError:
+            return None
 
     def close(self) -> None:
         """Wait for what is being saved, and let others write to the directory; nothing is saved
         through this object afterwards. Does nothing in a fork, whose data loaders and the like may
         leave the same `with`."""
         if not self._turn.elsewhere:
-            with self._turn.taken():
-                self._closed = True
-                self._recorder.close()
+            self._turn.run(self._close)
 
-    def _restore_from_disk(self) -> dict[Any, Any] | None:
-        try:
-            return Chain(self._location).restore()
-        except ChainNotFoundError:
-            return None
+    def _close(self) -> None:
+        self._closed = True
+        self._recorder.close()
 
     def _check_open(self) -> None:
         if self._closed:

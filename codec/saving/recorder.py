@@ -97,6 +97,10 @@ class Saved:
         """full_nbytes / nbytes: 30.0 means that the record is 30 times smaller; inf if skipped."""
         return self.full_nbytes / self.nbytes if self.nbytes else math.inf
 
+    def result(self) -> Saved:
+        """Itself; of a `PendingSave`, what was written once it is."""
+        return self
+
 
 @dataclass(frozen=True)
 class Settings:

@@ -214,8 +214,7 @@ class Remote:
                 said, clean = self._said(exc)
                 text = f"{self.where}: cannot be opened: {said}"
                 raise SettingsError(text) from (exc if clean else None)
-            path = str(fs._strip_protocol(path)).rstrip("/")
-            self._known = os.getpid(), fs, path
+            self._known = os.getpid(), fs, path.rstrip("/")
         return self._known[1:]
 
     def _missing(self, why: str) -> SettingsError:

@@ -14,6 +14,7 @@ from codec.errors import ShardedError
 ELSEWHERE = (
     "use codec.dcp.ChainWriter with torch.distributed.checkpoint, where each rank saves its own"
 )
+COMPILED = "_orig_mod"  # what torch.compile calls the model in its wrapper
 
 
 def state_of(model: Any) -> dict[str, Any]:
@@ -58,8 +59,8 @@ def _bare(model: Any) -> Any:
     while True:
         if isinstance(model, DistributedDataParallel | DataParallel):
             model = model.module
-        elif "_orig_mod" in getattr(model, "_modules", {}):  # compiled
-            model = model._orig_mod
+        elif COMPILED in dict(model.named_children()):
+            model = model.get_submodule(COMPILED)
         else:
             return model
 

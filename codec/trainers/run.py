@@ -26,6 +26,7 @@ from weakref import WeakValueDictionary
 from codec.chain.chain import Chain
 from codec.chain.rewind import rewind
 from codec.errors import ChainNotFoundError, LccError, LockedError, SettingsError, StepOrderError
+from codec.saving.background import PendingSave
 from codec.saving.checkpointer import Checkpointer
 from codec.saving.recorder import Saved
 from codec.state.policy import EXACT
@@ -126,10 +127,10 @@ class Run:
         if step == self.step:
             return None
         saved = self._checkpoints.save(step, state)
-        if type(saved) is Saved and saved.kind == "skipped":  # what is under way is another class
+        if not isinstance(saved, PendingSave) and saved.kind == "skipped":
             if not last or self._under_way is None:
                 return saved
-            _ = self._under_way.nbytes  # waits
+            self._under_way.result()
             saved = self._checkpoints.save(step, state)
         self._under_way = saved
         return saved

@@ -245,7 +245,7 @@ class _Run:
         try:
             self._open()
             self._save(0, training.task.model.state_dict())
-            _ = self._asked[0].saved.nbytes  # the process beside has started once it is told
+            self._asked[0].saved.result()  # the process beside has started once it is told
             for step in range(1, d.iterations + 1):
                 yield step - 1
                 began = time.perf_counter()

@@ -199,6 +199,7 @@ def gloo(tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("gloo")
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method. is (deprecated|not supported)")
 def test_the_model_itself_or_refused() -> None:
     """Wrappers add no prefix; a part of a model is no model."""
     from torch.distributed.fsdp import fully_shard
@@ -206,9 +207,10 @@ def test_the_model_itself_or_refused() -> None:
 
     model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
     names = list(model.state_dict())
-    wrapped = nn.Module()
-    wrapped._orig_mod = DistributedDataParallel(model)  # as torch.compile does
-    for outer in (model, nn.DataParallel(model), DistributedDataParallel(model), wrapped):
+    compiled = torch.compile(DistributedDataParallel(model))
+    told = f"torch.compile no longer calls its model {models.COMPILED}, see codec.trainers.models"
+    assert [name for name, _ in compiled.named_children()] == [models.COMPILED], told
+    for outer in (model, nn.DataParallel(model), DistributedDataParallel(model), compiled):
         found = models.state_of(outer)
         assert list(found) == names
         assert found["0.weight"].data_ptr() == model[0].weight.data_ptr()

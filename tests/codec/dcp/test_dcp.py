@@ -29,6 +29,7 @@ from codec.cli.main import main
 from codec.dcp import ChainReader, ChainWriter, files, needed
 from codec.dcp.chunks import Rules, grouped
 from codec.dcp.files import is_name
+from codec.dcp.saving import Saving
 from codec.record import record as records
 from codec.storage import directory as storage
 
@@ -653,18 +654,14 @@ def test_a_save_waits_for_one_that_has_not_begun(
 
         def load_state_dict(self, state: Any) -> None: ...
 
-    def save_of(seed: int, model: Any) -> None:
-        """From one place, so that frames of one call are where those of the last have been."""
-        state, step = {**state_of(seed), "model": model}, tmp_path / f"{seed}"
-        dcp.save(state, storage_writer=writer, checkpoint_id=step)
-
-    save_of(1, state_of(1)["model"])
+    dcp.save(state_of(1), storage_writer=writer, checkpoint_id=tmp_path / "1")
     monkeypatch.setattr(ChainWriter, "reset", late)
     monkeypatch.setattr(ChainWriter, "write_data", noted)
     save: Future[Any] = dcp.async_save(
         state_of(2), storage_writer=writer, checkpoint_id=tmp_path / "2"
     )
-    save_of(3, Slow())
+    state = {**state_of(3), "model": Slow()}
+    dcp.save(state, storage_writer=writer, checkpoint_id=tmp_path / "3")
     save.result(300)
     assert order == ["2", "3"]
     for seed in (1, 2, 3):
@@ -672,22 +669,58 @@ def test_a_save_waits_for_one_that_has_not_begun(
         reference.check(load(tmp_path / f"{seed}"), state_of(seed))
 
 
-def test_a_save_in_the_midst_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A signal's handler, say, which is not to change where the save under way goes."""
-    writer, write = ChainWriter(), ChainWriter.write_data
+@pytest.mark.parametrize("thread", [False, True])
+@pytest.mark.parametrize("at", ["a stage", "between stages"])
+def test_two_saves_at_once(
+    at: str, thread: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of them is refused; the other is whole, and goes where it was asked to. In one thread: a
+    signal's handler, say."""
+    writer = ChainWriter()
+    failures: dict[str, CheckpointException] = {}
 
-    def interrupted(self: ChainWriter, *given: Any) -> Any:
+    def save(seed: int) -> None:
+        try:
+            dcp.save(state_of(seed), storage_writer=writer, checkpoint_id=tmp_path / f"{seed}")
+        except CheckpointException as exc:
+            failures[f"{seed}"] = exc
+
+    def second() -> None:
         monkeypatch.undo()
-        with pytest.raises(CheckpointException, match="this one in its midst") as error:
-            dcp.save(state_of(2), storage_writer=writer, checkpoint_id=tmp_path / "2")
-        assert isinstance(fault(error), codec.LockedError)
-        return write(self, *given)
+        if thread:
+            other = threading.Thread(target=save, args=(2,))
+            other.start()
+            other.join()
+        else:
+            save(2)
 
-    monkeypatch.setattr(ChainWriter, "write_data", interrupted)
-    dcp.save(state_of(1), storage_writer=writer, checkpoint_id=tmp_path / "1")
-    assert torch.equal(load(tmp_path / "1")["model"][WEIGHT], state_of(1)["model"][WEIGHT])
-    dcp.save(state_of(2), storage_writer=writer, checkpoint_id=tmp_path / "2")
-    assert needed(tmp_path / "2") == [tmp_path / "1", tmp_path / "2"]
+    place, name = (Saving, "run") if at == "a stage" else (DefaultSavePlanner, "finish_plan")
+    call = getattr(place, name)
+    monkeypatch.setattr(place, name, lambda *given: (second(), call(*given))[1])
+    save(1)
+    refused, saved = ("2", "1") if at == "a stage" else ("1", "2")
+    assert list(failures) == [refused]
+    assert isinstance(failures[refused].failures[0][0], codec.LockedError)
+    assert "two saves at once" in str(failures[refused])
+    assert not (tmp_path / refused / ".metadata").exists()
+    assert load(tmp_path / saved)["epoch"] == int(saved)
+    save(3)
+    assert needed(tmp_path / "3") == [tmp_path / saved, tmp_path / "3"]
+    assert load(tmp_path / "3")["epoch"] == 3
+
+
+def test_the_thread_of_async_save_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+    run = Saving.run
+    monkeypatch.setattr(
+        Saving, "run", lambda *given: (threads.append(threading.current_thread()), run(*given))[1]
+    )
+    before = threading.enumerate()
+    dcp.async_save(state_of(1), storage_writer=ChainWriter(tmp_path / "1")).result(300)
+    threads[0].join(300)
+    told = "codec.dcp.turns waits until the thread of async_save ends"
+    assert threads[0] not in before, f"torch saves in a thread that it had: {told}"
+    assert not threads[0].is_alive(), f"torch keeps the thread of a save: {told}"
 
 
 def test_a_state_that_no_thread_takes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -696,10 +729,12 @@ def test_a_state_that_no_thread_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     writer.stage(state_of(1))
     with pytest.raises(codec.LockedError, match="never saved"):
         writer.stage(state_of(2))
+    writer.stage(state_of(2))
 
 
-def test_a_planner_that_fails_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codec.dcp.turns.PATIENCE", 0.01)
+@pytest.mark.parametrize("save", [dcp.save, lambda *a, **k: dcp.async_save(*a, **k).result(300)])
+def test_a_planner_that_fails(save: Any, tmp_path: Path) -> None:
+    """DCP does not tell the writer; the next save goes on, whichever thread it is in."""
 
     class Failing(DefaultSavePlanner):
         def set_up_planner(
@@ -708,11 +743,9 @@ def test_a_planner_that_fails_in_a_thread(tmp_path: Path, monkeypatch: pytest.Mo
             raise KeyError("no plan")
 
     writer = ChainWriter(tmp_path / "1")
-    save: Future[Any] = dcp.async_save(state_of(1), storage_writer=writer, planner=Failing())
     with pytest.raises(CheckpointException, match="no plan"):
-        save.result(300)
-    save = dcp.async_save(state_of(1), storage_writer=writer)
-    save.result(300)
+        save(state_of(1), storage_writer=writer, planner=Failing())
+    dcp.async_save(state_of(1), storage_writer=writer).result(300)
     assert torch.equal(load(tmp_path / "1")["model"][WEIGHT], state_of(1)["model"][WEIGHT])
 
 

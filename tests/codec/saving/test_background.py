@@ -211,6 +211,18 @@ def test_save_waits_for_the_one_before(
     assert codec.verify(tmp_path / "run.lcc").steps == (0, 1)
 
 
+def test_every_field_waits(tmp_path: Path) -> None:
+    with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True) as checkpoints:
+        pending = checkpoints.save(0, {"w": np.zeros(9, np.float32)})
+        assert isinstance(pending, codec.PendingSave)
+        saved = pending.result()
+        assert type(saved) is codec.Saved
+        assert saved.result() is saved
+        for name in vars(saved):
+            assert name in vars(codec.PendingSave)
+            assert getattr(pending, name) == getattr(saved, name)
+
+
 def test_errors_are_told_by_the_next_call(tmp_path: Path) -> None:
     """Once, and the chain goes on; whoever asked for the failed save is told as well."""
     path = tmp_path / "run.lcc"

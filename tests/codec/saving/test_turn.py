@@ -39,20 +39,21 @@ def in_a_fork(call: Any) -> int:
 
 def test_other_threads_wait(tmp_path: Path) -> None:
     turn, inside = Turn(tmp_path), []
+    thread = threading.Thread(target=turn.run, args=(inside.append, 1))
 
-    def add() -> None:
-        with turn.taken():
-            inside.append(1)
-
-    with turn.taken():
-        thread = threading.Thread(target=add)
+    def outer() -> None:
         thread.start()
         thread.join(0.1)
         assert inside == []
+        with pytest.raises(codec.LockedError, match="another call is under way"):
+            turn.run(inside.append, 2)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        turn.run(outer)
     thread.join()
-    assert inside == [1]
-    with turn.taken(), pytest.raises(codec.LockedError, match="another call is under way"):
-        turn.taken()
+    turn.run(inside.append, 3)
+    assert inside == [1, 3]
 
 
 @BOTH
