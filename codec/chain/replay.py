@@ -54,6 +54,15 @@ class Position:
             raise MalformedRecordError(self.entry.name, expected, short(exc)) from exc
 
 
+def is_past(entry: Entry, step: int | None) -> bool:
+    """Whether a reader that has reached a step has no use for a record: others told of its steps.
+
+    A base of that very step is not past, for it has to hold the same state. step: None before the
+    first record.
+    """
+    return step is not None and (entry.step < step if entry.kind == "base" else entry.first <= step)
+
+
 class Walk:
     """The track while records are applied one after another.
 
@@ -73,11 +82,8 @@ class Walk:
         self.identity: str | None = None
 
     def is_past(self, entry: Entry) -> bool:
-        """Whether other records have led past this one already: a base of the step where they
-        are is not past, for it is to be the same."""
-        if entry.kind == "base":
-            return self.layout is not None and self.step is not None and entry.step < self.step
-        return self.step is not None and entry.first <= self.step
+        """See the function of this name; a walk that has lost its track can use any base."""
+        return is_past(entry, self.step) and (entry.kind != "base" or self.layout is not None)
 
     def advance(
         self, entry: Entry, record: Record, stop: int | None = None, *, every: bool = False
