@@ -60,7 +60,7 @@ def page() -> None:
         st.error(f"This cannot be opened. {sentence(exc)}", icon=":material/error:")
         st.button("Try again", icon=":material/refresh:", key="inspect-again")
         if source.watched is not None:
-            page_watch.await_again(source)
+            page_watch.await_again(source.chain)
         return
     with st.container(horizontal=True, vertical_alignment="center", key="inspect-head"):
         page_watch.back(source.watched, leave)

@@ -149,40 +149,34 @@ def await_first(run: Watched) -> None:
     if isinstance(run.target, Path) and not run.target.parent.exists():
         text += " Its folder does not exist either: is the path right?"
     st.info(text, icon=":material/hourglass_top:")
-    st.fragment(_look_for_first, run_every=session.POLL_SECONDS)(run)
-
-
-def _look_for_first(run: Watched) -> None:
     if isinstance(run.target, str):  # another thread waits for its answer
-        found = watch()
-        assert found is not None, "else there were no run"
-        now = next((one for one in found.runs() if one.name == run.name), run)
-        if (now.reached, now.summary, now.problem) != (run.reached, run.summary, run.problem):
-            st.rerun()
-        return
-    try:
-        codec.Chain(run.target)
-    except codec.ChainNotFoundError:
-        return
-    except codec.LccError:
-        pass  # the page says what is wrong
-    st.rerun()
+        st.fragment(_look_at_url, run_every=session.POLL_SECONDS)(run)
+    else:
+        st.fragment(_look, run_every=session.POLL_SECONDS)(lambda: chain(run), True)
 
 
-def await_again(source: Any) -> None:
-    """Run the whole page again once a run can be opened that could not. source: where it is."""
+def await_again(open_chain: Callable[[], object]) -> None:
+    """Run the whole page again once a chain can be opened that could not."""
     st.caption(f"It is tried again every {session.RESTING_POLL_SECONDS:.0f} s.")
-    st.fragment(_look_again, run_every=session.RESTING_POLL_SECONDS)(source)
+    st.fragment(_look, run_every=session.RESTING_POLL_SECONDS)(open_chain, False)
 
 
-def _look_again(source: Any) -> None:
+def _look(open_chain: Callable[[], object], missing: bool) -> None:
+    """Run the page again unless a chain is still missing, or still cannot be opened."""
     try:
-        source.chain()
-    except codec.ChainNotFoundError:
-        pass  # the page waits for the first record
-    except codec.LccError:
-        return
+        open_chain()
+    except codec.LccError as exc:
+        if isinstance(exc, codec.ChainNotFoundError) == missing:
+            return
     st.rerun()
+
+
+def _look_at_url(run: Watched) -> None:
+    found = watch()
+    assert found is not None, "else there were no run"
+    now = next((one for one in found.runs() if one.name == run.name), run)
+    if (now.reached, now.summary, now.problem) != (run.reached, run.summary, run.problem):
+        st.rerun()
 
 
 def side_by_side() -> None:

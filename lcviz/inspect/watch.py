@@ -61,11 +61,6 @@ class Watched:
         """Where records may still come as files; None of an archive or URL."""
         return self.target if isinstance(self.target, Path) and is_folder(self.target) else None
 
-    @property
-    def grows(self) -> bool:
-        """Whether records may still come."""
-        return isinstance(self.target, str) or not self.target.is_file()
-
 
 @dataclass
 class _Known:

@@ -77,7 +77,7 @@ class RecordFacts:
     it. problem: a sentence, "" if all is well. passing: a disk or network failed, so that reading
     again may help.
 
-    Only of contents: digest, parent, identity, replaces, track: hex; None if the record cannot be
+    Only of contents: digest, parent, identity, replaces: hex; None if the record cannot be
     read. exact_nbytes: bytes of the file stored exactly. levels: other than 0, in all alphabets;
     None if unknown. tables, again: the code tables it needs, and how many were sent before.
     reached: records lead up to it without a gap. aside: others hold its steps as well. before: what
@@ -95,7 +95,6 @@ class RecordFacts:
     parent: str | None = None
     identity: str | None = None
     replaces: str | None = None
-    track: str | None = None
     exact_nbytes: int = 0
     levels: int | None = None
     tables: int = 0
@@ -221,7 +220,6 @@ def _facts_of(record: Record, facts: RecordFacts) -> RecordFacts:
         parent=record.parent,
         identity=record.identity,
         replaces=record.replaces,
-        track=record.track,
         exact_nbytes=record.exact_nbytes,
     )
 

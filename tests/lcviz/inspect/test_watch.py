@@ -81,7 +81,6 @@ def test_several_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     ]
     watch = Watch([*places, str(tmp_path / "a" / ".." / "a" / "run.lcc")])
     assert names(watch) == ["run.lcc", "b/run.lcc", "c/run.lcc", "memory://x/run.lcc"]
-    assert [run.grows for run in watch.runs()] == 4 * [True]
     assert (steps(watch), watch.one) == ([2, 2, 2, None], None)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert steps(Watch(["~/a/run.lcc"])) == [2]
@@ -102,7 +101,7 @@ def test_one_chain_that_comes_grows_and_goes(tmp_path: Path) -> None:
     assert steps(watch) == [2]
     codec.Chain(path).pack(tmp_path / "x.lcc.zip")
     (packed,) = Watch([str(tmp_path / "x.lcc.zip")]).runs()
-    assert (packed.name, packed.folder, packed.grows) == ("x.lcc.zip", None, False)
+    assert (packed.name, packed.folder) == ("x.lcc.zip", None)
     assert packed.summary is not None
     assert packed.summary.steps == (0, 1)
 

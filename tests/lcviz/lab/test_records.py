@@ -88,7 +88,7 @@ def test_facts_are_those_of_a_replay(tmp_path: Path, scope: str, coder: str) -> 
     for facts in contents(path).records:
         position = positions[facts.entry.step]
         assert (facts.full_nbytes, facts.reached) == (FULL, True)
-        assert (facts.parent, facts.track) == (position.record.parent, position.record.track)
+        assert facts.parent == position.record.parent
         if position.delta is not None:
             encoded = [g.encoded for g in position.delta.groups]
             assert facts.levels == sum(len(e.levels) - 1 for e in encoded)
