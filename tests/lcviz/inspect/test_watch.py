@@ -55,11 +55,7 @@ def test_what_lies_below_a_folder(tmp_path: Path) -> None:
     write(tmp_path / "run1.lcc", 3)
     write(tmp_path / "run9.lcc", 5)
     (tmp_path / "soon.lcc").mkdir()
-    assert names(watch) == [
-        *found,
-        "run1.lcc",
-        "soon.lcc",
-    ]  # those that were there keep their place
+    assert names(watch) == [*found, "run1.lcc", "soon.lcc"]  # the others keep their place
     assert steps(watch) == [5, 2, 2, 2, 3, None]
     shutil.rmtree(tmp_path / "run10.lcc")
     assert names(watch) == ["run9.lcc", "a/own", "a/b/deep.lcc", "run1.lcc", "soon.lcc"]
@@ -69,17 +65,11 @@ def test_what_lies_below_a_folder(tmp_path: Path) -> None:
 
 
 def test_several_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "a" / "run.lcc")
-    write(tmp_path / "b" / "run.lcc")
-    write(tmp_path / "c" / "run.lcc")
+    for name in "abc":
+        write(tmp_path / name / "run.lcc")
     monkeypatch.chdir(tmp_path / "a")
-    places = [
-        "run.lcc",
-        str(tmp_path / "b" / "run.lcc"),
-        str(tmp_path / "c"),
-        "memory://x/run.lcc/",
-    ]
-    watch = Watch([*places, str(tmp_path / "a" / ".." / "a" / "run.lcc")])
+    places = ["run.lcc", f"{tmp_path}/b/run.lcc", f"{tmp_path}/c", "memory://x/run.lcc/"]
+    watch = Watch([*places, f"{tmp_path}/a/../a/run.lcc"])
     assert names(watch) == ["run.lcc", "b/run.lcc", "c/run.lcc", "memory://x/run.lcc"]
     assert (steps(watch), watch.one) == ([2, 2, 2, None], None)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -222,42 +212,45 @@ def until(watch: Watch, *states: tuple[bool, int | None, str]) -> None:
 def test_a_server_that_does_not_answer_keeps_nobody_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, url = write(tmp_path / "run.lcc"), f"memory://{tmp_path.name}/run.lcc"
-    answers, whole, read = threading.Event(), codec.Chain.__init__, list[int]()
+    path = write(tmp_path / "run.lcc")
+    hung, fine = (f"memory://{tmp_path.name}/{name}.lcc" for name in ("hung", "fine"))
+    answers, whole, read, asked = threading.Event(), codec.Chain.__init__, list[int](), list[Any]()
     monkeypatch.setattr(watching, "DOUBT_SECONDS", 0.0)
 
     def slow(self: codec.Chain, source: Any) -> None:
-        if isinstance(source, str):
+        asked.append(source)
+        if source == hung:
             assert threading.current_thread() is not threading.main_thread()
             answers.wait(300)
         whole(self, source)
 
-    watch = Watch([url, str(path)])
+    def fails(self: codec.Chain, source: Any) -> None:
+        raise codec.ChainError(failed)
+
+    failed = "cannot be listed: timed out"
+    watch, state = Watch([hung, fine, str(path)]), {"w": np.zeros(5, np.float32)}
     with monkeypatch.context() as patch:
         patch.setattr(codec.Chain, "__init__", slow)
-        for _ in range(2):
-            assert [(run.reached, run.problem) for run in watch.runs()] == [(False, ""), (True, "")]
-            assert steps(watch) == [None, 2]
+        with codec.Checkpointer(fine) as chain:
+            for n in (1, 2):
+                chain.save(n, state)
+                until(watch, (False, None, ""), (True, n, ""), (True, 2, ""))
+        assert asked.count(hung) == 1  # nobody asks again while one still waits
         answers.set()
-        until(watch, (True, None, ""), (True, 2, ""))  # there is nothing yet
-        with codec.Checkpointer(url) as chain:
-            chain.save(0, {"w": np.zeros(5, np.float32)})
-        until(watch, (True, 1, ""), (True, 2, ""))
+        until(watch, (True, None, ""), (True, 2, ""), (True, 2, ""))  # there is nothing yet
+        with codec.Checkpointer(hung) as chain:
+            chain.save(0, state)
+        until(watch, (True, 1, ""), (True, 2, ""), (True, 2, ""))
         answers.clear()
         write(path, 3)
-        until(watch, (True, 1, ""), (True, 3, ""))  # what was known of it stays
+        until(watch, (True, 1, ""), (True, 2, ""), (True, 3, ""))  # what was known of it stays
         answers.set()
     get = codec.Chain.read
     monkeypatch.setattr(codec.Chain, "read", lambda *of: (read.append(1), get(*of))[1])
     with monkeypatch.context() as patch:
-
-        def fails(self: codec.Chain, source: Any) -> None:
-            raise codec.ChainError("cannot be listed: timed out")
-
         patch.setattr(codec.Chain, "__init__", fails)
-        failed = "cannot be listed: timed out"
-        until(watch, (True, 1, failed), (True, 3, failed))  # what was known of them stays
-    until(watch, (True, 1, ""), (True, 3, ""))
+        until(watch, *((True, n, failed) for n in (1, 2, 3)))  # what was known of them stays
+    until(watch, *((True, n, "") for n in (1, 2, 3)))
     assert read == []  # what was read before is known still
 
 
@@ -324,32 +317,6 @@ def test_what_is_above_everything_is_not_walked(
     assert names(watch) == ["1/run.lcc", "5/run.lcc"]
     write(tmp_path / "0" / "run.lcc", 2)  # a training that was resumed
     assert names(watch) == ["5/run.lcc", "0/run.lcc"]
-
-
-def test_one_server_that_hangs_keeps_no_other_one_from_being_looked_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hung, fine = (f"memory://{tmp_path.name}/{name}.lcc" for name in ("hung", "fine"))
-    answers, whole, asked = threading.Event(), codec.Chain.__init__, list[str]()
-    monkeypatch.setattr(watching, "DOUBT_SECONDS", 0.0)
-
-    def init(self: codec.Chain, source: Any) -> None:
-        asked.append(source)
-        if source == hung:
-            answers.wait(300)
-        whole(self, source)
-
-    watch = Watch([hung, fine])
-    with monkeypatch.context() as patch:
-        patch.setattr(codec.Chain, "__init__", init)
-        with codec.Checkpointer(fine) as chain:
-            chain.save(0, {"w": np.zeros(5, np.float32)})
-            until(watch, (False, None, ""), (True, 1, ""))
-            chain.save(1, {"w": np.ones(5, np.float32)})
-            until(watch, (False, None, ""), (True, 2, ""))
-        assert asked.count(hung) == 1  # nobody asks again while one still waits
-        answers.set()
-        until(watch, (True, None, ""), (True, 2, ""))
 
 
 def test_a_long_chain_behind_a_url_shows_what_is_read_so_far(
