@@ -53,6 +53,15 @@ class Position:
             raise MalformedRecordError(self.entry.name, expected, short(exc)) from exc
 
 
+def is_past(entry: Entry, step: int | None) -> bool:
+    """Whether a reader that has reached a step has no use for a record: others hold its steps.
+
+    A base of that very step is not past: it must hold the same state. step: None before the first
+    record.
+    """
+    return step is not None and (entry.step < step if entry.kind == "base" else entry.first <= step)
+
+
 class Replay:
     """The track while records are applied one after another.
 
@@ -71,13 +80,8 @@ class Replay:
         self._checked: tuple[str, ...] = ()
 
     def is_past(self, entry: Entry) -> bool:
-        """Whether other records have led past this one already.
-
-        A base at the step where they are is not past: it must hold the same state.
-        """
-        if entry.kind == "base":
-            return self.track is not None and self.step is not None and entry.step < self.step
-        return self.step is not None and entry.first <= self.step
+        """See the function of this name. A replay that has lost its track can use any base."""
+        return is_past(entry, self.step) and (entry.kind != "base" or self.track is not None)
 
     def advance(
         self, entry: Entry, record: Record, stop: int | None = None, *, every: bool = False

@@ -15,8 +15,9 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 import codec
+from lcviz.lab.chain_summary import summarize
 from lcviz.lab.progress import Progress
-from lcviz.lab.records import Catalogue, overview, read_on, stamps
+from lcviz.lab.records import Catalogue, list_records, read_contents
 from lcviz.run.snapshot import RunError
 from lcviz.server.jobs import View
 from lcviz.server.quota import FullError, Place
@@ -313,11 +314,11 @@ def _checked(file: OwnFile, bar: DeltaGenerator) -> tuple[Package, Receipt]:
     """Raises RunError, codec.LccError."""
     chain = codec.Chain(file.source)
     records = Catalogue()
-    for found in read_on(chain, stamps(chain, None), records):
+    for found in read_contents(chain, list_records(chain, None), records):
         records, total = found, len(chain.entries)
         done = len(records.records)
         bar.progress(done / total / 2, f"Read {done:,} of {total:,} records")
-    seen = overview(records)
+    seen = summarize(records.records)
     name = re.sub(r"(\.lcc)?\.zip$", "", file.name, flags=re.IGNORECASE)
     data = file.source.read_bytes()
 

@@ -1,1 +1,14 @@
-"""inspect"""
+"""Inspect: any chain or archive, record by record, and runs that are watched while they grow.
+
+Read in this order:
+    page            the page; page_open chooses a chain, page_step shows one step of it,
+                    page_receipt checks a receipt, page_watch compares watched runs,
+                    page_parts is what they share
+    codewords       the first bits of a stream, cut at its code words
+    exponents       how many values of each step got a level of which exponent
+    watch_paths     the arguments after --run, and chains in folders
+    watch           the watched runs, read again and again
+    figure_parts    what the figures share; records_figure, tensors_figure, exponents_figure and
+                    watch_figure draw
+Records themselves are read by lcviz.lab.records.
+"""

@@ -1,6 +1,6 @@
 """Inspect: any chain or archive, record by record, also while somebody writes to it.
 
-What changes as records come stands in one polling fragment; what is decoded waits to be asked for.
+What changes as records come is in one polling fragment; the rest is decoded only on request.
 """
 
 from __future__ import annotations
@@ -10,26 +10,25 @@ import time
 import streamlit as st
 
 import codec
-from lcviz.lab.records import Keep, Overview, overview
+from lcviz.lab.chain_summary import Summary, summarize
 from lcviz.text import CODER_NAMES, nbytes_text, percent_text, plural
-from lcviz.ui import follow_weight as traced
-from lcviz.ui import session as state
+from lcviz.ui import follow_weight, session
 from lcviz.ui.glossary import explained
 from lcviz.ui.settings import SCOPES
 
-from . import page_watch as watched
-from .exponents import moved
-from .figures import exponents_over_steps, records_table, sizes_over_steps
-from .page_open import Held, Source, choose, leave, read, reader, sentence
+from . import page_watch
+from .exponents import count_exponents
+from .exponents_figure import exponents_over_steps
+from .page_open import ChainSource, Findings, choose, leave, read
+from .page_parts import MOST_PROBLEMS, progress_bar, sentence, show_problems
 from .page_receipt import check_receipt
 from .page_step import one_step
-from .rhythm import BUSY_SECONDS, gap
-from .watch_figure import since_text
+from .records_figure import keep_text, records_table, sizes_over_steps
+from .watch_figure import BUSY_SECONDS, since_text
 
 UNASKED_SECONDS = 3  # of decoding
-RESTING = 4  # times as long as decoding took, the machine is left to whoever trains on it
+RESTING = 4  # times as long as decoding took, the machine is left to the training
 _ALL = "inspect-all"  # in the session: decode all that is left, however long it takes
-MOST_PROBLEMS = 5  # shown
 
 
 def page() -> None:
@@ -38,292 +37,254 @@ def page() -> None:
     st.markdown(
         explained(
             "A [[chain]] is a folder of [[records|record]]: a [[base]] holds the whole state, each "
-            "[[delta]] one [[step]]. Open one to see what every record takes and says of itself, "
-            "whether all are there, and what each step did to each tensor. To take a step out of "
-            "it as a plain file, open it on Export, under *Files of mine*."
+            "[[delta]] one [[step]]. Open a chain to see the size and contents of each record, "
+            "whether all records are there, and what each step changed in each tensor. To get a "
+            "step as a plain file, open the chain on Export, under *Files of mine*."
         )
     )
     source = choose()
     if source is None:
         return
     if source == "compare":
-        watched.side_by_side()
+        page_watch.side_by_side()
         return
     if source.watched is not None and not source.watched.reached:
-        watched.await_first(source.watched)
+        page_watch.await_first(source.watched)
         return
     try:
-        held = read(source)
+        findings = read(source)
     except codec.LccError as exc:
         if source.watched is not None and isinstance(exc, codec.ChainNotFoundError):
-            watched.await_first(source.watched)
+            page_watch.await_first(source.watched)
             return
         st.error(f"This cannot be opened. {sentence(exc)}", icon=":material/error:")
-        st.button("Look again", icon=":material/refresh:", key="inspect-again")
+        st.button("Try again", icon=":material/refresh:", key="inspect-again")
         if source.watched is not None:
-            watched.await_again(source)
+            page_watch.await_again(source.chain)
         return
     with st.container(horizontal=True, vertical_alignment="center", key="inspect-head"):
-        watched.back(source.watched, leave)
+        page_watch.back(source.watched, leave)
         st.markdown(f"This is {source.what}.", width="content")
-        pace = _pace(source, held)
+        pace = _pace(source, findings)
         follow = pace is not None and st.toggle(
             "Follow the newest step",
             source.watched is not None,
             key="inspect_follow",
             bind="query-params",
-            help="New records show up above by themselves. With this, what is decoded below "
-            "follows them too.",
+            help="New records show up above by themselves. With this, the step and the exponents "
+            "below follow them too.",
         )
-        state.tables_toggle()
-    known = len(held.catalogue.records)
+        session.tables_toggle()
+    known = len(findings.catalogue.records)
     st.fragment(_records, run_every=pace)(source, pace, known, follow)
-    _verification(source, held)
+    _verification(source, findings)
     check_receipt(source)
-    seen = overview(held.catalogue)
-    if seen.reached:
+    summary = summarize(findings.catalogue.records)
+    if summary.reached:
         begun = time.monotonic()
-        one_step(source, held, seen, follow)
-        _exponents(source, held)
-        held.follow_after = time.monotonic() + (time.monotonic() - begun) * RESTING
+        one_step(source, findings, summary, follow)
+        _exponents(source, findings)
+        findings.follow_after = time.monotonic() + (time.monotonic() - begun) * RESTING
 
 
-def _pace(source: Source, held: Held) -> float | None:
+def _pace(source: ChainSource, findings: Findings) -> float | None:
     """Seconds between looks at the folder; None where nothing can come."""
     if source.run is not None:
-        return state.poll_interval(source.run)
+        return session.poll_interval(source.run)
     if not source.grows:
         return None
-    busy = abs(time.time() - held.newest / 1e9) < BUSY_SECONDS
-    return state.POLL_SECONDS if busy else state.RESTING_POLL_SECONDS
+    busy = abs(time.time() - findings.newest / 1e9) < BUSY_SECONDS
+    return session.POLL_SECONDS if busy else session.RESTING_POLL_SECONDS
 
 
-def _records(source: Source, pace: float | None, known: int, follow: bool) -> None:
+def _records(source: ChainSource, pace: float | None, known: int, follow: bool) -> None:
     """The records as they are now. known: how many there were when the page below was made."""
     if source.run is not None:
         source.run.watch()
     try:
-        held = read(source)
+        findings = read(source)
     except codec.LccError:
         st.rerun()  # the whole page says what is wrong
-    records = held.catalogue.records
+    records = findings.catalogue.records
     more = len(records) != known
-    if pace != _pace(source, held) or (follow and more and time.monotonic() >= held.follow_after):
+    rested = time.monotonic() >= findings.follow_after
+    if pace != _pace(source, findings) or (follow and more and rested):
         st.rerun()
-    seen = overview(held.catalogue)
-    if source.run is None and source.grows and held.newest:
-        usual = gap([r.stamp for r in records])
-        st.markdown(f":small[{since_text(held.newest, usual, time.time())}]")
-    _cards(seen)
-    _problems(seen)
-    if (
-        more
-        and not follow
-        and st.button(
-            f"Go on below with the newest records, up to step {seen.steps[-1]}",
-            icon=":material/refresh:",
-            key="inspect-newer",
-        )
-    ):
+    summary = summarize(records)
+    if source.run is None and source.grows and findings.newest:
+        st.markdown(f":small[{since_text(findings.newest, summary.gap, time.time())}]")
+    _cards(summary)
+    _problems(summary)
+    newer = f"Go on below with the newest records, up to step {summary.newest}"
+    if more and not follow and st.button(newer, icon=":material/refresh:", key="inspect-newer"):
         st.rerun()
     grid = st.grid(2, min_column_width=420, border=True, key="inspect-records")
-    facts = held.catalogue.facts
     with grid.cell():
-        state.picture(sizes_over_steps(facts), "sizes")
+        session.picture(sizes_over_steps(records), "sizes")
     with grid.cell():
         st.markdown("**Records**")
-        table = records_table(facts)
+        table = records_table(records)
         if table["state"].eq("ok").all():
             table = table.drop(columns="state")
-        state.scrolling(table, "inspect-table", state.TABLE_HEIGHT)
+        session.scrolling(table, "inspect-table", session.TABLE_HEIGHT)
         st.markdown(
-            ":small[Levels: values that a change can become, zero not counted, of all code tables "
-            "together. Digests are shortened; a record's parent is the one before it.]"
+            ":small[Levels: the values other than 0 that a change can become, in all code tables "
+            "together. Digests are shortened. The parent of a record is the one before it.]"
         )
 
 
-def _cards(seen: Overview) -> None:
-    deltas = {k: n for k, n in seen.kinds.items() if k != "base"}
-    kinds = ", ".join(plural(n, kind) for kind, n in seen.kinds.items() if n)
-    kinds = kinds.replace("mergeds", "merged")
-    one, problems = seen.one_full_nbytes, len(seen.problems)
-    lost = len(seen.steps) - len(seen.reached)
+def _cards(summary: Summary) -> None:
+    kinds = ", ".join(
+        f"{n} merged" if kind == "merged" else plural(n, kind) for kind, n in summary.kinds.items()
+    )
+    lost = len(summary.steps) - len(summary.reached)
+    keep = summary.keeps[-1] if summary.keeps else None
+    others = len(summary.keeps) - 1
+    per_step = summary.step_nbytes
     cards = [
         (
             "Steps",
-            f"{len(seen.steps):,}",
-            f"{seen.steps[0]:,} to {seen.steps[-1]:,}",
-            "How many saved steps the records tell of.",
+            f"{len(summary.steps):,}",
+            f"{summary.steps[0]:,} to {summary.newest:,}",
+            "Saved steps in these records.",
         ),
         (
             "Records",
-            f"{sum(seen.kinds.values()):,}",
+            f"{sum(summary.kinds.values()):,}",
             kinds,
             "Files of the chain. A base holds the whole state, exactly; a delta one step; a merged "
             "record several.",
         ),
         (
             "On disk",
-            nbytes_text(seen.nbytes),
-            f"{nbytes_text(seen.base_nbytes)} in bases",
-            f"All records. As many full float32 checkpoints would take "
-            f"{nbytes_text(seen.full_nbytes)}.",
+            nbytes_text(summary.nbytes),
+            f"{nbytes_text(summary.base_nbytes)} in bases",
+            "All records. As many full float32 checkpoints would take "
+            f"{nbytes_text(summary.full_nbytes)}.",
         ),
         (
             "A step",
-            nbytes_text(seen.step_nbytes) if deltas else "no delta",
-            f"{percent_text(seen.step_nbytes / one)} of float32" if deltas and one else None,
-            f"Bytes of delta and merged records, headers included, for each of their steps, "
-            f"against the state in float32, {nbytes_text(one)}.",
+            "no delta" if per_step is None else nbytes_text(per_step),
+            f"{percent_text(summary.share)} of float32" if summary.share else None,
+            "Bytes of delta and merged records, headers included, for each of their steps. The "
+            f"whole state takes {nbytes_text(summary.state_nbytes)} in float32.",
         ),
         (
             "Kept",
-            _kept(seen.keeps[-1]) if seen.keeps else "all",
-            _also(seen) if seen.keeps else "exactly",
+            keep_text(keep) if keep else "all",
+            "exactly"
+            if keep is None
+            else f"{plural(others, 'other setting')} before"
+            if others
+            else "in every record",
             "How much of a change the newest record keeps: "
             "its largest 2ˣ − 1 buckets with x bits, or as many as fit into a budget.",
         ),
         (
             "Coder",
-            CODER_NAMES[seen.keeps[-1].coder].split(" ")[0] if seen.keeps else "none",
-            f"buckets: {SCOPES[seen.keeps[-1].scope]}" if seen.keeps else None,
-            "What the newest record was written with, and whether all tensors share one set of "
-            "buckets.",
+            CODER_NAMES[keep.coder].split(" ")[0] if keep else "none",
+            f"buckets: {SCOPES[keep.scope]}" if keep else None,
+            "The coder of the newest record, and whether all tensors share one set of buckets.",
         ),
         (
-            "Tables used again",
-            f"{seen.again:,} of {seen.tables:,}",
-            f"{seen.tables - seen.again:,} new",
-            "Code tables that records need, and how many of "
-            "them an earlier record had sent already.",
+            "Code tables reused",
+            f"{summary.again:,} of {summary.tables:,}",
+            f"{summary.tables - summary.again:,} new",
+            "Code tables that records need, and how many of them an earlier record already holds.",
         ),
         (
             "Complete",
-            "no" if problems or lost else "yes",
+            "no" if summary.problems or lost else "yes",
             f"{plural(lost, 'step')} lost" if lost else "every record there",
-            "All files were read: each has the digest it gives, and names the record before it. "
-            "Nothing was decoded for that. Records missing at the very end cannot be noticed.",
+            "All files were read: each has the digest it gives and names the record before it. "
+            "Nothing was decoded for that. Records missing at the very end go unnoticed.",
         ),
     ]
-    state.cards(cards, "inspect-cards", 4)
+    session.cards(cards, "inspect-cards", 4)
 
 
-def _kept(keep: Keep) -> str:
-    if keep.budget is not None:
-        return f"budget {percent_text(keep.budget)}"
-    return "all buckets" if keep.bits is None else plural(keep.bits, "bit")
+def _problems(summary: Summary) -> None:
+    show_problems(summary.problems, "And {} more: see the table.")
+    lost = sorted(set(summary.steps) - set(summary.reached))
+    if not lost:
+        return
+    why = "since each record needs the one before it"
+    if summary.reached:
+        text = f"{plural(len(lost), 'step')} from {lost[0]} to {lost[-1]} cannot be restored, {why}"
+        text += ". For all others every record is there."
+    else:
+        text = f"No step can be restored, {why}, and the first is damaged. Get a new copy of the "
+        text += "chain from where it came from."
+    st.warning(text, icon=":material/link_off:")
 
 
-def _also(seen: Overview) -> str:
-    """Whether all records were written so."""
-    others = len(seen.keeps) - 1
-    return f"{plural(others, 'other setting')} before" if others else "in every record"
-
-
-def _problems(seen: Overview) -> None:
-    for problem in seen.problems[:MOST_PROBLEMS]:
-        st.error(sentence(Exception(problem)), icon=":material/error:")
-    if (more := len(seen.problems) - MOST_PROBLEMS) > 0:
-        st.error(f"And {plural(more, 'problem')} more: see the table.", icon=":material/error:")
-    lost = sorted(set(seen.steps) - set(seen.reached))
-    if lost:
-        text = (
-            f"{plural(len(lost), 'step')} from {lost[0]} to {lost[-1]} cannot be restored, since "
-            "each record needs the one before it. For all others every record is there."
-        )
-        if not seen.reached:
-            text = (
-                "No step can be restored, since each record needs the one before it, and the first "
-                "are not whole. Get the chain anew from where it came from."
-            )
-        st.warning(text, icon=":material/link_off:")
-
-
-def _verification(source: Source, held: Held) -> None:
+def _verification(source: ChainSource, findings: Findings) -> None:
     st.subheader("Verify everything", anchor=False)
     st.markdown(
-        "Reads all records anew, decodes every one from first to last, and compares each rebuilt "
-        "state with the digest that was taken when it was saved."
+        "Reads all records again, decodes them from first to last, and compares each rebuilt state "
+        "with the digest taken when it was saved."
     )
     with st.container(horizontal=True, vertical_alignment="center", key="inspect-verifying"):
-        wanted = st.button(
-            "Verify", type=state.main_button(), icon=":material/verified:", key="verify"
-        )
-        stop, bar = st.empty(), st.empty()
-    if wanted:
-        stop.button("Stop", icon=":material/stop:", key="stop")  # any click ends this run
-
-        def progress(done: int, total: int) -> None:
-            if source.run is not None:
-                source.run.watch()
-            bar.progress(done / total, f"Decoded {done:,} of {total:,} records")
-
-        try:
-            chain = source.chain()
-            held.report = chain.verify(progress), len(chain.entries)
-        except codec.LccError as exc:
-            st.error(f"This cannot be verified. {sentence(exc)}", icon=":material/error:")
-        stop.empty()
-        bar.empty()
-    if held.report is not None:
-        _report(*held.report, len(held.catalogue.records))
+        kind = session.main_button()
+        if st.button("Verify", type=kind, icon=":material/verified:", key="verify"):
+            try:
+                with progress_bar("Decoded {} of {} records", source.run, "stop") as progress:
+                    chain = source.chain()
+                    findings.report = chain.verify(progress), len(chain.entries)
+            except codec.LccError as exc:
+                st.error(f"This cannot be verified. {sentence(exc)}", icon=":material/error:")
+    if findings.report is not None:
+        _report(*findings.report, len(findings.catalogue.records))
 
 
-def _report(report: codec.Report, records: int, now: int) -> None:
-    since = f" {plural(now - records, 'record')} came since." if now > records else ""
+def _report(report: codec.Report, n_records: int, now: int) -> None:
+    records, steps = plural(n_records, "record"), plural(len(report.steps), "step")
+    since = f" {plural(now - n_records, 'record')} came since." if now > n_records else ""
     if report.ok:
         st.success(
-            f"Verified: {plural(records, 'record')}, {report.nbytes:,} bytes, have the digests "
-            f"they give; all of {plural(len(report.steps), 'step')}, {report.steps[0]} to "
-            f"{report.steps[-1]}, were rebuilt, and each is bit for bit the state that was "
-            f"saved.{since}",
+            f"Verified: {records}, {report.nbytes:,} bytes, have the digests they give. All of "
+            f"{steps}, {report.steps[0]} to {report.steps[-1]}, were rebuilt; each is bit for bit "
+            f"the state that was saved.{since}",
             icon=":material/verified:",
         )
         return
-    for problem in report.problems[:MOST_PROBLEMS]:
-        st.error(sentence(Exception(problem)), icon=":material/error:")
+    show_problems(report.problems)
+    left = "no step restores"
+    if n := len(report.steps):
+        left = f"{steps} still restore{'s' * (n == 1)}, with the digests they were saved with"
     more = len(report.problems) - MOST_PROBLEMS
-    also = (
-        f" {plural(more, 'problem')} more, most of them of records that need these."
-        if more > 0
-        else ""
-    )
-    n = len(report.steps)
-    left = f"{plural(n, 'step')} still restore{'s' if n == 1 else ''}" if n else "no step restores"
-    digests = ", with the digests they were saved with" if n else ""
-    st.warning(
-        f"Damaged: of {plural(records, 'record')}, {left}{digests}.{also}{since}",
-        icon=":material/warning:",
-    )
+    also = f" {plural(more, 'more problem')}, most in records that need these." if more > 0 else ""
+    text = f"Damaged: of {records}, {left}.{also}{since}"
+    st.warning(text, icon=":material/warning:")
 
 
-def _exponents(source: Source, held: Held) -> None:
-    """Decoded record by record; what is known stays, wherever the visitor goes meanwhile."""
+def _exponents(source: ChainSource, findings: Findings) -> None:
+    """Decodes record by record; results stay, wherever the visitor goes meanwhile."""
     st.subheader("Exponents over time", anchor=False)
     more = st.empty()
-    usable = [r for r in held.catalogue.records if r.facts.reached and not r.facts.aside]
-    unknown = [r for r in usable if r.key not in held.moved]
-    progress, done = reader("Decoded", len(usable))
+    usable = [r for r in findings.catalogue.records if r.reached and not r.aside]
+    unknown = [r for r in usable if r.key not in findings.exponents]
     begun, failed = time.monotonic(), ""
     wanted = st.session_state.pop(_ALL, False)
-    try:
-        chain = source.chain()
-        for i, record in enumerate(unknown, len(usable) - len(unknown)):
-            if time.monotonic() - begun > UNASKED_SECONDS and not wanted:
-                break
-            try:
-                held.moved[record.key] = moved(chain, record)
-            except (codec.RecordError, codec.PayloadError) as exc:
-                held.moved[record.key] = ()
-                held.undecoded = held.undecoded or sentence(exc)
-            if i % 20 == 0:
-                progress(i)
-    except codec.LccError as exc:
-        failed = sentence(exc)
-    done()
-    if failed := failed or held.undecoded:
+    with progress_bar("Decoded {} of {}") as progress:
+        try:
+            chain = source.chain()
+            for i, record in enumerate(unknown, len(usable) - len(unknown)):
+                if time.monotonic() - begun > UNASKED_SECONDS and not wanted:
+                    break
+                try:
+                    counts = count_exponents(chain, record)
+                except (codec.RecordError, codec.PayloadError) as exc:
+                    counts = ()
+                    findings.undecoded = findings.undecoded or sentence(exc)
+                findings.exponents[record.key] = counts
+                if i % 20 == 0:
+                    progress(i, len(usable))
+        except codec.LccError as exc:
+            failed = sentence(exc)
+    if failed := failed or findings.undecoded:
         st.warning(f"Not all could be decoded. {failed}", icon=":material/warning:")
-    left = [r for r in usable if r.key not in held.moved]
+    left = [r for r in usable if r.key not in findings.exponents]
     if left:
         more.button(
             f"Decode the other {len(left):,} of {len(usable):,} records",
@@ -331,11 +292,12 @@ def _exponents(source: Source, held: Held) -> None:
             icon=":material/play_arrow:",
             on_click=st.session_state.update,
             args=({_ALL: True},),
-            help="Any click ends it; what is decoded until then is kept.",
+            help="Any click stops it; what is decoded by then is kept.",
         )
-    every = [one for r in usable for one in held.moved.get(r.key, ())]
-    if not any(one.counts for one in every):
-        st.info("There is no step yet in which any value changed.")
+    steps = [one for r in usable for one in findings.exponents.get(r.key, ())]
+    if not any(one.counts for one in steps):
+        st.info("No value has changed in any step yet.")
         return
-    marked = None if source.run is None else traced.marked(source.run, source.run.snapshot().newest)
-    state.show(exponents_over_steps(every, marked), "exponents")
+    run = source.run
+    marked = None if run is None else follow_weight.marked(run, run.snapshot().newest)
+    session.show(exponents_over_steps(steps, marked), "exponents")

@@ -1,5 +1,5 @@
-"""What Inspect looks at: the run on Live, a path on this machine, an uploaded archive, or what
-whoever started the server wants to watch."""
+"""What Inspect opens: the run on Live, a path on this machine, an uploaded archive, or a run that
+the server watches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 import tempfile
 import time
 import weakref
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,33 +16,33 @@ from typing import IO, Any, Literal
 import streamlit as st
 
 import codec
-from lcviz.lab.records import AT_ONCE, Catalogue, read_on, stamps
+from lcviz.lab.records import AT_ONCE, Catalogue, Key, list_records, read_contents
 from lcviz.lab.step_tensors import StepFacts
 from lcviz.run.run import Run
 from lcviz.server.foreign_files import check_members
-from lcviz.server.quota import Place
 from lcviz.text import nbytes_text, plain
-from lcviz.ui import session as state
+from lcviz.ui import session
 
-from . import page_watch as watched
-from .exponents import Moved
-from .folders import linked_records
+from . import page_watch
+from .exponents import StepExponents
+from .page_parts import progress_bar, sentence
 from .watch import Watched
+from .watch_paths import linked_records
 
-UPLOAD_MIB = 200  # as server.maxUploadSize, which is what stops larger ones on their way
+UPLOAD_MIB = 200  # as server.maxUploadSize, which stops larger ones on their way
 _URL = re.compile("[A-Za-z][A-Za-z0-9+.:-]+:/")  # C:/ is a drive
 _TURN = "inspect-turn"  # in the session: how often something was uploaded
-_UPLOAD = "inspect-upload"  # in the session: the file that was uploaded
-_HELD = "inspect-held"  # in the session: what was found out about the chain being looked at
+_UPLOAD = "inspect-upload"  # in the session: the uploaded file, or why it was refused
+_FINDINGS = "inspect-findings"  # in the session: what is known of the chain being looked at
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class ChainSource:
     """Where a chain is.
 
-    key: tells it from others. what: in words. target: its path or URL, or an open archive. folder:
-    where records may still come, None of an archive. run: whose chain it is, if it is one of this
-    server. watched: what it is, if it is watched.
+    key: identifies it. what: in words. target: its path or URL, or an open archive. folder: where
+    records may still come, None of an archive. run: whose chain it is, if it is one of this server.
+    watched: set if the server watches it.
     """
 
     key: object
@@ -61,31 +60,30 @@ class Source:
     def chain(self) -> codec.Chain:
         """As it is now. Raises ChainError, SettingsError, SourceError."""
         if self.watched is not None:
-            return watched.chain(self.watched)
+            return page_watch.chain(self.watched)
         chain = codec.Chain(self.target)
         if self.run is None and self.folder is not None:
-            state.check_may_read(*linked_records(self.folder))
+            session.check_may_read(*linked_records(self.folder))
         return chain
 
 
 @dataclass(eq=False)
-class Held:
-    """What is known of the chain being looked at, so that nothing is read or decoded twice.
+class Findings:
+    """What is known of the chain being looked at, so nothing is read or decoded twice.
 
-    moved: by record, see `Read.key`. undecoded: why the first one that does not decode does not.
-    step: the last one that was rebuilt, with its record's key. follow_after: when decoding what is
-    newest leaves the machine most of its time, on the clock `time.monotonic`.
-    report: what verifying found, and how many records there were. noticed: when there were more
-    records than before, ns: of a URL nothing else tells.
+    exponents: by record. undecoded: why the first record that does not decode fails. step: the last
+    one that was rebuilt, with its key. report: what verifying found, and how many records there
+    were. follow_after: until then following new steps rests, on the clock `time.monotonic`.
+    noticed: when records were added, ns, for a URL, where nothing else tells.
     """
 
     key: object
     catalogue: Catalogue = field(default_factory=Catalogue)
-    moved: dict[object, tuple[Moved, ...]] = field(default_factory=dict)
+    exponents: dict[Key, tuple[StepExponents, ...]] = field(default_factory=dict)
     undecoded: str = ""
     step: tuple[object, StepFacts] | None = None
-    follow_after: float = 0.0
     report: tuple[codec.Report, int] | None = None
+    follow_after: float = 0.0
     noticed: int = 0
 
     @property
@@ -95,19 +93,19 @@ class Held:
 
 
 class Upload:
-    """An archive that came through the browser, in a file without a name: it is gone as soon as
-    it is closed, at the latest with the session, and counts among what visitors bring until then.
+    """An uploaded archive, in a file without a name on the visitors' shelf of this server.
 
-    Raises OSError if the disk does not take it, FullError, SourceError if it is not to be opened.
+    It is gone once it is closed, at the latest with the session. Raises OSError if the disk does
+    not take it, FullError if the shelf does not, SourceError if it must not be opened.
     """
 
     def __init__(self, name: str, content: memoryview) -> None:
         self.name = name
-        self._place = state.shelf().place()
+        place = session.shelf().place()
         self.file = tempfile.TemporaryFile()  # noqa: SIM115
-        self.close = weakref.finalize(self, _close, self.file, self._place)
+        self.close = weakref.finalize(self, _close, self.file, place)
         try:
-            self._place.take(len(content))
+            place.take(len(content))
             self.file.write(content)
             self.file.flush()
             self.file.seek(0)
@@ -117,20 +115,20 @@ class Upload:
             raise
 
 
-def _close(file: IO[bytes], place: Place) -> None:
-    file.close()
-    place.close()
+def _close(*opened: Any) -> None:
+    for one in opened:
+        one.close()
 
 
-def choose() -> Source | Literal["compare"] | None:
-    """The widgets that say where; None, and why, if there is nothing to look at."""
-    watched.problem()
+def choose() -> ChainSource | Literal["compare"] | None:
+    """The widgets that choose a chain; None, with the reason on the page, if there is none."""
+    page_watch.problem()
     with st.container(border=True, key="inspect-where"):
-        choice = watched.chosen(leave)
+        choice = page_watch.chosen(leave)
         otherwise = "the chain of the run on Live" if choice is None else "what is chosen above"
         if choice is None:
             grid = st.grid(2, min_column_width=320, key="inspect-places")
-        else:  # then few look for anything else
+        else:  # then few visitors look for anything else
             own = _UPLOAD in st.session_state or st.session_state.get("inspect_path")
             own = bool(own or st.query_params.get("inspect_path"))
             beside = st.expander("A path or an archive instead", expanded=own, key="inspect-else")
@@ -162,58 +160,49 @@ def choose() -> Source | Literal["compare"] | None:
         upload = st.session_state.get(_UPLOAD)
         if isinstance(upload, str):
             st.error(upload, icon=":material/error:")
-            upload = None
-        if upload is not None:
-            st.button(
-                f"Close the upload {plain(upload.name)}",
-                icon=":material/close:",
-                on_click=_drop,
-                key="inspect-close",
-            )
-    if upload is not None:
-        return Source(upload, f"the uploaded archive **{plain(upload.name)}**", upload.file)
+        elif upload is not None:
+            label = f"Close the upload {plain(upload.name)}"
+            st.button(label, icon=":material/close:", on_click=_drop, key="inspect-close")
+    if isinstance(upload, Upload):
+        return ChainSource(upload, f"the uploaded archive **{plain(upload.name)}**", upload.file)
     if path.strip():
         try:
             return _at(path.strip())
         except codec.SourceError as exc:
             st.error(sentence(exc), icon=":material/error:")
             return None
-    if choice == watched.ALL:
+    if choice == page_watch.ALL:
         return "compare"
-    if isinstance(choice, Watched):
-        return _of(choice)
-    run = state.current_run()
+    if isinstance(choice, Watched):  # named by whoever started the server: all may open it
+        folder, target = choice.folder, choice.target
+        archive = isinstance(target, Path) and not folder
+        key = ("watched", choice.name, _changed(Path(target)) if archive else None)
+        return ChainSource(key, f"**{plain(choice.name)}**", target, folder, watched=choice)
+    run = session.current_run()
     if run is None:
-        state.await_example()
+        session.await_example()
         return None
-    whose = "the example run" if state.is_example(run) else "the run on Live"
-    return Source(run.id, f"the chain of {whose}, **{run.task.title}**", run.path, run.path, run)
+    whose = "the example run" if session.is_example(run) else "the run on Live"
+    what = f"the chain of {whose}, **{run.task.title}**"
+    return ChainSource(run.id, what, run.path, run.path, run)
 
 
-def _at(text: str) -> Source:
+def _at(text: str) -> ChainSource:
     """Raises SourceError for a path that a visitor of this server may not name, and for a URL."""
     if _URL.match(text) and not os.path.exists(text):
         raise codec.SourceError(
-            "A path on this server's disks is taken here. A URL is given to the server when it is "
-            "started: streamlit run app.py -- --run URL"
+            "Only a path on this server's disks can be opened here. Name a URL when you start the "
+            "server: streamlit run app.py -- --run URL"
         )
     path = Path(text)
     with suppress(RuntimeError):  # no such user: then there is no such path either
         path = path.expanduser()
-    state.check_may_read(path)
+    session.check_may_read(path)
     folder = None
     with suppress(OSError, ValueError):  # a name that is too long: opening it will say so
         folder = path if path.is_dir() else None
     key = (text, None if folder else _changed(path))
-    return Source(key, f"**{plain(path.name or text)}**", path, folder)
-
-
-def _of(run: Watched) -> Source:
-    """Whoever named it when the server was started may open it, and so may all others here."""
-    folder = run.folder
-    archive = isinstance(run.target, Path) and not folder
-    key = ("watched", run.name, _changed(Path(run.target)) if archive else None)
-    return Source(key, f"**{plain(run.name)}**", run.target, folder, watched=run)
+    return ChainSource(key, f"**{plain(path.name or text)}**", path, folder)
 
 
 def leave() -> None:
@@ -223,7 +212,7 @@ def leave() -> None:
 
 
 def _changed(path: Path) -> int | None:
-    """When an archive was last changed, ns."""
+    """When an archive changed last, ns."""
     try:
         return path.stat().st_ctime_ns
     except (OSError, ValueError):
@@ -231,76 +220,56 @@ def _changed(path: Path) -> int | None:
 
 
 def _path_given() -> None:
-    """What was asked for last is shown: an upload, or why it was refused, makes room."""
+    """The last request is shown: an upload, or why it was refused, makes room."""
     if st.session_state["inspect_path"].strip():
         _drop()
 
 
 def _drop() -> None:
-    """Close what was uploaded, and say no more of it."""
+    """Close the upload, or forget why it was refused."""
     before = st.session_state.pop(_UPLOAD, None)
     if isinstance(before, Upload):
         before.close()
 
 
 def _received(turn: int) -> None:
-    """Put what was uploaded into a file."""
+    """Put an upload into a file."""
     given: Any = st.session_state.get(f"inspect_upload_{turn}")
     if given is None:
         return
     _drop()
     st.session_state[_TURN] = turn + 1
-    if given.size > UPLOAD_MIB * 2**20:
-        st.session_state[_UPLOAD] = (
-            f"{plain(given.name)} has {nbytes_text(given.size)}; up to "
-            f"{nbytes_text(UPLOAD_MIB * 2**20)} can be uploaded. Give its path on this machine."
-        )
-        return
-    try:
-        st.session_state[_UPLOAD] = Upload(given.name, given.getbuffer())
-    except codec.SourceError as exc:
-        st.session_state[_UPLOAD] = f"{plain(given.name)}: {sentence(exc)}"
-    except OSError as exc:
-        st.session_state[_UPLOAD] = f"The upload cannot be kept on disk. {sentence(exc)}"
+    most = UPLOAD_MIB * 2**20
+    upload: Upload | str
+    if given.size > most:
+        upload = f"{plain(given.name)} has {nbytes_text(given.size)}; up to {nbytes_text(most)} "
+        upload += "can be uploaded. Enter its path on this machine instead."
+    else:
+        try:
+            upload = Upload(given.name, given.getbuffer())
+        except codec.SourceError as exc:
+            upload = f"{plain(given.name)}: {sentence(exc)}"
+        except OSError as exc:
+            upload = f"The upload cannot be stored. {sentence(exc)}"
+    st.session_state[_UPLOAD] = upload
 
 
-def read(source: Source) -> Held:
-    """The records, of which only those are read that are not known yet.
+def read(source: ChainSource) -> Findings:
+    """The chain's records; only those not known yet are read. Raises ChainError.
 
-    What was read stays known if the visitor does not wait. Raises ChainError.
+    What was read stays known if the visitor leaves meanwhile.
     """
-    held: Held | None = st.session_state.get(_HELD)
-    if held is None or held.key != source.key:
-        held = st.session_state[_HELD] = Held(source.key)
+    findings: Findings | None = st.session_state.get(_FINDINGS)
+    if findings is None or findings.key != source.key:
+        findings = st.session_state[_FINDINGS] = Findings(source.key)
     chain = source.chain()
-    listed = stamps(chain, source.folder)
-    known, bar = len(held.catalogue.records), st.empty()
-    for catalogue in read_on(chain, listed, held.catalogue):
-        held.catalogue, done = catalogue, len(catalogue.records)
-        if len(listed) - known > AT_ONCE:
-            bar.progress(done / len(listed), f"Read {done:,} of {len(listed):,} records")
-    bar.empty()
-    if 0 < known < len(held.catalogue.records):
-        held.noticed = time.time_ns()
-    return held
-
-
-def reader(text: str, total: int) -> tuple[Callable[[int], None], Callable[[], object]]:
-    """A bar for what takes long: (done of total is shown, the bar goes)."""
-    bar = st.empty()
-
-    def progress(done: int) -> None:
-        bar.progress(min(done / max(total, 1), 1.0), f"{text} {done:,} of {total:,}")
-
-    return progress, bar.empty
-
-
-def sentence(exc: Exception) -> str:
-    """An error of the codec as a sentence in Markdown."""
-    # What was uploaded has no path that an error could begin with.
-    text = re.sub(
-        "^the archive(: (?=is ))?",
-        lambda m: "The archive " if m[1] else "The archive",
-        str(exc).rstrip("."),
-    )
-    return plain(text) + "."
+    listed = list_records(chain, source.folder)
+    known = len(findings.catalogue.records)
+    with progress_bar("Read {} of {} records") as progress:
+        for catalogue in read_contents(chain, listed, findings.catalogue):
+            findings.catalogue = catalogue
+            if len(listed) - known > AT_ONCE:
+                progress(len(catalogue.records), len(listed))
+    if 0 < known < len(findings.catalogue.records):
+        findings.noticed = time.time_ns()
+    return findings

@@ -1,4 +1,4 @@
-"""A receipt that a visitor brings, checked against the chain that Inspect looks at."""
+"""Check a receipt that a visitor uploads against the chain that Inspect shows."""
 
 from __future__ import annotations
 
@@ -13,30 +13,29 @@ import codec
 from lcviz.export.compress import MOST_ARCHIVE
 from lcviz.export.receipt import MOST_BYTES, Receipt, ReceiptError, load, problems
 from lcviz.text import nbytes_text, plain, plural
-from lcviz.ui import session as state
+from lcviz.ui import session
 
-from .page_open import Source, sentence
+from .page_open import ChainSource
+from .page_parts import MOST_PROBLEMS, progress_bar, sentence, show_problems
 
-MOST_PROBLEMS = 5  # shown
 _CHECKED = "inspect-receipt-checked"  # in the session: the last one, and what was found
 
 
 @dataclass(frozen=True, eq=False)
 class _Checked:
-    """key: the chain and the receipt. receipt: as it was told. found: what is wrong, sentences."""
+    """key: the chain and the receipt. found: what differs, as sentences."""
 
     key: object
     receipt: Receipt
-    found: tuple[str, ...]
+    found: list[str]
 
 
-def check_receipt(source: Source) -> None:
+def check_receipt(source: ChainSource) -> None:
     """The uploader, the button, and the verdict."""
     with st.expander("Check a receipt", icon=":material/receipt_long:", key="inspect-receipting"):
         st.markdown(
-            "A receipt says what an archive is. Give the receipt.json that came with this one: "
-            "every record is hashed, every step rebuilt, and digests, sizes and settings are "
-            "compared with it."
+            "A receipt describes an archive. Upload the receipt.json of this one: every record is "
+            "hashed, every step rebuilt, and digests, sizes and settings are compared."
         )
         given: Any = st.file_uploader(
             "The receipt, receipt.json",
@@ -55,44 +54,33 @@ def check_receipt(source: Source) -> None:
             st.error(sentence(exc), icon=":material/error:")
             return
         key = (source.key, given.file_id)
-        if (checked := _asked(source, receipt, key)) is not None:
+        checked = _check(source, receipt, key) or st.session_state.get(_CHECKED)
+        if checked is not None and checked.key == key:
             _verdict(checked)
 
 
-def _asked(source: Source, receipt: Receipt, key: object) -> _Checked | None:
-    """What was found, if that is known or wanted."""
+def _check(source: ChainSource, receipt: Receipt, key: object) -> _Checked | None:
+    """The button; compares when it is pressed."""
     with st.container(horizontal=True, vertical_alignment="center", key="inspect-receipt-row"):
-        wanted = st.button(
+        if not st.button(
             "Check the receipt",
-            type=state.main_button(),
+            type=session.main_button(),
             key="check-receipt",
             icon=":material/verified:",
-        )
-        stop, bar = st.empty(), st.empty()
-    held: _Checked | None = st.session_state.get(_CHECKED)
-    if not wanted:
-        return held if held is not None and held.key == key else None
-    stop.button("Stop", icon=":material/stop:", key="stop-receipt")  # any click ends this run
-
-    def progress(done: int, total: int) -> None:
-        if source.run is not None:
-            source.run.watch()
-        bar.progress(min(done / total, 1.0), f"Rebuilt {done:,} of {total:,} steps")
-
-    try:
-        bar.progress(0.0, "Reading the records…")
-        found = problems(receipt, _archive(source), progress)
-    except (codec.LccError, OSError) as exc:
-        st.error(f"This cannot be checked. {sentence(exc)}", icon=":material/error:")
-        return None
-    finally:
-        stop.empty()
-        bar.empty()
-    held = st.session_state[_CHECKED] = _Checked(key, receipt, tuple(found))
-    return held
+        ):
+            return None
+        st.session_state.pop(_CHECKED, None)
+        try:
+            with progress_bar("Rebuilt {} of {} steps", source.run, "stop-receipt") as progress:
+                found = list(problems(receipt, _archive(source), progress))
+        except (codec.LccError, OSError) as exc:
+            st.error(f"This cannot be checked. {sentence(exc)}", icon=":material/error:")
+            return None
+    checked = st.session_state[_CHECKED] = _Checked(key, receipt, found)
+    return checked
 
 
-def _archive(source: Source) -> bytes:
+def _archive(source: ChainSource) -> bytes:
     """The chain as the one archive that its records make. Raises codec.LccError, OSError."""
     chain = source.chain()
     if chain.nbytes > MOST_ARCHIVE:
@@ -114,33 +102,27 @@ def _archive(source: Source) -> bytes:
 
 def _verdict(checked: _Checked) -> None:
     receipt, found = checked.receipt, checked.found
-    steps, records = len(receipt["tracks"]), len(receipt["records"])
     if not found:
+        steps, records = len(receipt["tracks"]), len(receipt["records"])
+        origin = (
+            "It does not say where the chain came from."
+            if receipt["of"] == "archive"
+            else "Nothing in the archive can prove what it was made from, where and when: run the "
+            "script that came with the receipt, which makes the chain again."
+        )
         st.success(
             f"As the receipt says: {plural(records, 'record')}, {plural(steps, 'step')}, all "
-            "digests, sizes and settings are the same, to the last byte of the archive. "
-            + _unchecked(receipt),
+            f"digests, sizes and settings match, to the last byte of the archive. {origin}",
             icon=":material/verified:",
         )
         return
-    for problem in found[:MOST_PROBLEMS]:
-        st.error(sentence(Exception(problem[:500])), icon=":material/error:")
+    show_problems([problem[:500] for problem in found])
     more = len(found) - MOST_PROBLEMS
     st.warning(
         "This is not the chain that the receipt was made for, or one of the two was changed."
-        + (f" {plural(more, 'more difference')} beside these." if more > 0 else "")
+        + (f" {plural(more, 'more difference')}." if more > 0 else "")
         + " Ask whoever gave you both for the archive of SHA-256 "
         + plain(receipt["archive"]["sha256"][:64])
         + ".",
         icon=":material/difference:",
-    )
-
-
-def _unchecked(receipt: Receipt) -> str:
-    """What nothing in the archive can show."""
-    if receipt["of"] == "archive":
-        return "Where the chain came from, nobody has told."
-    return (
-        "What it was made from, where and when, is only told: the script that came with the "
-        "receipt shows it, by making the chain again."
     )

@@ -1,99 +1,68 @@
-"""One step of a chain: its tensors, what its record changes in them, and its very bits."""
+"""One step of a chain: its tensors, what its record changes in them, and the bits."""
 
 from __future__ import annotations
+
+import itertools
 
 import numpy as np
 import streamlit as st
 
 import codec
+from lcviz.lab.chain_summary import Summary
 from lcviz.lab.lesson import fields
-from lcviz.lab.records import Overview
-from lcviz.lab.step_tensors import StepFacts, restored
+from lcviz.lab.step_tensors import StepFacts, rebuild_step
 from lcviz.text import minus, plain, plural
-from lcviz.ui import session as state
+from lcviz.ui import session
 
-from .codewords import Word, first_words
-from .figures import STORED, tensor_bars, tensors_table
-from .page_open import Held, Source, reader, sentence
+from .codewords import CodeWord, first_words
+from .page_open import ChainSource, Findings
+from .page_parts import progress_bar, sentence
+from .tensors_figure import STORED, tensor_bars, tensors_table
 
 WORDS = 24  # of the bit view
 MOST_STEPS = 20_000  # of the slider: a browser keeps every one of them
+COLOURS = ("blue", "orange")  # of neighbouring words: on disk there are no gaps between them
 
 
-def one_step(source: Source, held: Held, seen: Overview, follow: bool) -> None:
+def one_step(source: ChainSource, findings: Findings, summary: Summary, follow: bool) -> None:
     """The chosen step, or the newest."""
     st.subheader("One step, tensor by tensor", anchor=False)
-    step = seen.reached[-1]
+    step = summary.reached[-1]
     if follow:
         st.markdown(f"**Step {step}**, the newest.")
-    elif len(seen.steps) > 1:
-        if len(seen.steps) > MOST_STEPS:
-            st.caption(f"The newest {MOST_STEPS:,} of {len(seen.steps):,} steps can be chosen.")
+    elif len(summary.steps) > 1:
+        if len(summary.steps) > MOST_STEPS:
+            text = f"The newest {MOST_STEPS:,} of {len(summary.steps):,} steps can be chosen."
+            st.caption(text)
         step = st.select_slider(
             "Step",
-            seen.steps[-MOST_STEPS:],
+            summary.steps[-MOST_STEPS:],
             step,
             key="inspect_step",
             bind="query-params",
             persist_state="session",
-            help="Any step that a record tells of, by hand or by the "
-            "arrow keys. It is rebuilt from the last base before it.",
+            help="It is rebuilt from the last base before it. The arrow keys go step by step.",
         )
-    facts = _restored(source, held, step)
+    facts = _rebuilt(source, findings, step)
     if facts is None:
         return
     if any(t.changed is not None and t.stored == "codes" for t in facts.tensors):
-        state.picture(tensor_bars(facts), "tensors")
+        session.picture(tensor_bars(facts), "tensors")
     elif facts.kind == "base":
-        st.info(f"Step {step} is a base: every tensor is stored exactly, and nothing as a change.")
+        st.info(f"Step {step} is a base: it stores every tensor exactly, and no changes.")
     table = tensors_table(facts)
     if not table["not finite"].any():
         table = table.drop(columns="not finite")
-    state.scrolling(table, "inspect-tensors")
-    st.markdown(
-        ":small[Minimum to standard deviation: of the values that a restart at this step gets. "
-        "Bits a parameter: of the code words alone, without code table, levels and header; a run "
-        f"of zeros counts where the value after it is.{_shared(facts)}]"
+    session.scrolling(table, "inspect-tensors")
+    text = (
+        "Minimum to standard deviation: of the values that a restart at this step gets. Bits a "
+        "parameter: of the code words alone, without code table, levels and header; a run of zeros "
+        "counts for the value after it."
     )
-    _bits(facts)
-
-
-def _shared(facts: StepFacts) -> str:
-    """Whose words they are, where they are not of this step alone."""
-    if facts.together == 1:
-        return ""
-    return f" Here words stand for {facts.together} steps at once: given is an equal share of them."
-
-
-def _restored(source: Source, held: Held, step: int) -> StepFacts | None:
-    record = next(r for r in held.catalogue.records if step in r.facts.steps and not r.facts.aside)
-    key = (record.key, step)
-    if held.step is not None and held.step[0] == key:
-        return held.step[1]
-    bases = [r.facts.entry.step for r in held.catalogue.records if r.facts.entry.kind == "base"]
-    begin = max((b for b in bases if b <= step), default=0)
-    way = {s for r in held.catalogue.records for s in r.facts.steps if begin <= s <= step}
-    progress, done = reader("Rebuilt", len(way))
-    rebuilt = 0
-
-    def told(_: int) -> None:
-        nonlocal rebuilt
-        rebuilt += 1
-        if rebuilt % 20 == 0:
-            progress(rebuilt)
-
-    try:
-        held.step = key, restored(source.chain(), step, told)
-    except codec.LccError as exc:
-        st.error(f"Step {step} cannot be restored. {sentence(exc)}", icon=":material/error:")
-        return None
-    finally:
-        done()
-    return held.step[1]
-
-
-def _bits(facts: StepFacts) -> None:
-    st.subheader("The very bits", anchor=False)
+    if facts.together > 1:
+        text += f" Here words stand for {facts.together} steps at once, in equal shares."
+    st.markdown(f":small[{text}]")
+    st.subheader("The bits", anchor=False)
     grid = st.grid(2, min_column_width=420, border=True, key="inspect-bits")
     with grid.cell():
         _stream(facts)
@@ -101,13 +70,36 @@ def _bits(facts: StepFacts) -> None:
         _value(facts)
 
 
+def _rebuilt(source: ChainSource, findings: Findings, step: int) -> StepFacts | None:
+    """The step; kept until another one is asked for. Says why it cannot be restored."""
+    records = findings.catalogue.records
+    key = (next(r for r in records if step in r.steps and not r.aside).key, step)
+    if findings.step is not None and findings.step[0] == key:
+        return findings.step[1]
+    bases = [r.entry.step for r in records if r.entry.kind == "base" and r.entry.step <= step]
+    total = len({s for r in records for s in r.steps if max(bases, default=0) <= s <= step})
+    rebuilt = itertools.count(1)
+    try:
+        with progress_bar("Rebuilt {} of {}") as progress:
+
+            def report(_: int) -> None:
+                if (done := next(rebuilt)) % 20 == 0:
+                    progress(done, total)
+
+            findings.step = key, rebuild_step(source.chain(), step, report)
+    except codec.LccError as exc:
+        st.error(f"Step {step} cannot be restored. {sentence(exc)}", icon=":material/error:")
+        return None
+    return findings.step[1]
+
+
 def _stream(facts: StepFacts) -> None:
     """The first code words of an alphabet's payload."""
     st.markdown("**The first code words of the payload**")
-    coded = {}
-    for group in facts.groups:
-        whole = len(group.tensors) > 1
-        coded[f"{len(group.tensors)} tensors" if whole else group.tensors[0].name] = group
+    coded = {
+        f"{len(g.tensors)} tensors" if len(g.tensors) > 1 else g.tensors[0].name: g
+        for g in facts.groups
+    }
     if not coded:
         st.markdown("This record has no code words: everything in it is stored exactly.")
         return
@@ -126,10 +118,8 @@ def _stream(facts: StepFacts) -> None:
     if not words:
         st.markdown(f"No bits are needed: all {group.n:,} values have the same code.")
         return
-    # Neighbours in two colours: there are no gaps between the words on disk.
-    colours = ("blue", "orange")
-    text = " ".join(f":{colours[i % 2]}-background[{w.word}{w.rest}]" for i, w in enumerate(words))
-    st.markdown(text)
+    shown = [f":{COLOURS[i % 2]}-background[{w.word}{w.rest}]" for i, w in enumerate(words)]
+    st.markdown(" ".join(shown))
     nbits = sum(len(w.word) + len(w.rest) for w in words)
     st.markdown(
         f":small[{plural(nbits, 'bit')} of {e.payload_bits:,}, in {plural(len(words), 'word')}, "
@@ -149,7 +139,7 @@ def _stream(facts: StepFacts) -> None:
     )
 
 
-def _meaning(word: Word, level: float) -> str:
+def _meaning(word: CodeWord, level: float) -> str:
     value = "0" if not word.code else minus(f"{level:.5g}")
     zeros = f"{plural(word.run, 'zero')}, then " if word.run else ""
     return zeros + value
@@ -164,7 +154,7 @@ def _value(facts: StepFacts) -> None:
         return
     name = st.selectbox("Tensor", names, key="inspect_tensor", bind="query-params")
     flat = facts.state[name].reshape(-1)
-    index = state.whole_number(
+    index = session.whole_number(
         "Value",
         0,
         flat.size - 1,
@@ -181,15 +171,15 @@ def _value(facts: StepFacts) -> None:
         f":blue-background[{sign}] :orange-background[{exponent}] :green-background[{mantissa}]"
     )
     if not np.isfinite(value):
-        told = "all bits of the exponent are 1: infinite, or no number"
+        meaning = "all bits of the exponent are 1: infinite, or no number"
     elif f.exponent == -127:
-        told = "all bits of the exponent are 0: zero, or too small for the usual rule"
+        meaning = "all bits of the exponent are 0: zero, or too small for the usual rule"
     else:
-        told = (
+        meaning = (
             f":blue[sign {sign}, {'negative' if f.sign else 'positive'}] · :orange[exponent: "
             f"{int(exponent, 2)} − 127 = {minus(f.exponent)}] · :green[mantissa "
             f"{f.mantissa:.8g}]"
         )
-    st.markdown(f":small[{told}]")
+    st.markdown(f":small[{meaning}]")
     stored = next(t.stored for t in facts.tensors if t.name == name)
     st.markdown(f":small[In this step's record {plain(name)} is stored {STORED[stored]}.]")

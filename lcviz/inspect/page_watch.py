@@ -1,7 +1,7 @@
-"""What whoever started the server wants to watch: `streamlit run app.py -- --run PATH`.
+"""Runs named when the server was started: `streamlit run app.py -- --run PATH`.
 
-The page opens on it, follows it as it grows, and lays several runs side by side. Nothing of it has
-to be there yet. Not done here: one run in full, which is Inspect's as of any chain.
+The page opens on them, follows them as they grow and compares them; they may come later. One run in
+full is shown like any other chain.
 """
 
 from __future__ import annotations
@@ -16,25 +16,22 @@ import streamlit as st
 
 import codec
 from lcviz.text import enumerated, plain, plural
-from lcviz.ui import navigation
-from lcviz.ui import session as state
+from lcviz.ui import navigation, session
 
-from .arguments import Asked, asked
-from .rhythm import BUSY_SECONDS, PATIENCE
+from .page_parts import show_problems
 from .watch import MOST_RUNS, Watch, Watched
-from .watch_figure import MEASURES, runs_over_steps, runs_table
+from .watch_figure import BUSY_SECONDS, MEASURES, PATIENCE, runs_over_steps, runs_table
+from .watch_paths import WatchArguments, parse_arguments
 
 SCRIPT = "app.py"
 ALL, LIVE = "All runs, side by side", "The run on Live"
-MOST_PROBLEMS = 5  # shown
+MOST_FOREIGN = 5  # shown
 MOST_WIDTH = 240  # of a name, in pixels
 CHOICE = "inspect_watch"
-WIDTHS = {"state": 130, "kept": 165, "coder": 115}  # else as wide as what came first
 HELP = {  # of columns
     "state": f"Growing: the last record is less than {BUSY_SECONDS} s old, or than {PATIENCE} "
-    "times as long as one took until then. Quiet: none for longer; the training has ended, rests "
-    "or stalls.",
-    "steps": "How many saved steps the records tell of.",
+    "times the usual time between two. Quiet: older; the training has ended, pauses or hangs.",
+    "steps": "Saved steps in the records.",
     "newest step": "By the trainer's own count.",
     "last record": "How long ago its file came, by this machine's clock; of a URL, since it was "
     "noticed here.",
@@ -46,32 +43,39 @@ HELP = {  # of columns
     "or as many as fit into a budget; of the whole model together, or of each tensor.",
     "coder": "How the newest record writes levels.",
 }
+COLUMNS = {  # what else is special about them
+    "state": {"width": 130},
+    "kept": {"width": 165},
+    "coder": {"width": 115},
+    "% of float32": st.column_config.NumberColumn(format="%.2f"),
+    "times smaller": st.column_config.NumberColumn(format="%.1f"),
+}
 _OPEN = "watch-open"  # in the session: the run whose name was clicked in the table
 _LANDED = "watch-landed"  # in the session: whether it has been led to what is watched
 
 
 @st.cache_resource(show_spinner=False, max_entries=1)
-def _watch(arguments: tuple[str, ...]) -> tuple[Asked, Watch | None]:
-    """The one watch of this server; says once, on its console, what is wrong or not there yet."""
-    told = asked(arguments)
-    if told.problem:
-        print(f"lcviz: {told.problem}", file=sys.stderr)
-    if not told.runs:
-        return told, None
-    watch = Watch(told.runs, state.check_may_read)
+def _watch(arguments: tuple[str, ...]) -> tuple[WatchArguments, Watch | None]:
+    """The one watch of this server; prints once what is wrong or not there yet."""
+    given = parse_arguments(arguments)
+    if given.problem:
+        print(f"lcviz: {given.problem}", file=sys.stderr)
+    if not given.runs:
+        return given, None
+    watch = Watch(given.runs, session.check_may_read)
     for place in watch.missing:
         print(f"lcviz: waiting for the first record at {place}", file=sys.stderr)
-    return told, watch
+    return given, watch
 
 
-def _asked() -> tuple[Asked, Watch | None]:
+def _given() -> tuple[WatchArguments, Watch | None]:
     script, *arguments = sys.argv
-    return _watch(tuple(arguments)) if Path(script).name == SCRIPT else (Asked(), None)
+    return _watch(tuple(arguments)) if Path(script).name == SCRIPT else (WatchArguments(), None)
 
 
 def watch() -> Watch | None:
     """What is watched; None if nothing is."""
-    return _asked()[1]
+    return _given()[1]
 
 
 def chain(run: Watched) -> codec.Chain:
@@ -85,33 +89,32 @@ def land(at_root: bool) -> None:
     """Lead a session that begins at the root, with nothing in its URL, to what is watched."""
     first = not st.session_state.get(_LANDED)
     st.session_state[_LANDED] = True
-    if first and at_root and _asked() != (Asked(), None) and not st.query_params:
+    if first and at_root and _given() != (WatchArguments(), None) and not st.query_params:
         st.switch_page(navigation.page("inspect"))
 
 
 def problem() -> None:
     """Say what is wrong with how the server was started."""
-    if text := _asked()[0].problem:
+    if text := _given()[0].problem:
         st.error(plain(text), icon=":material/error:")
 
 
 def chosen(on_change: Callable[[], None]) -> Watched | str | None:
-    """Which run to look at, by a widget: one of them, ALL, LIVE; None where nothing is watched."""
+    """A widget for which run to look at: one of them, ALL or LIVE; None if nothing is watched."""
     found = watch()
     if found is None:
         return None
     one = found.one
     runs = {run.name: run for run in ([one] if one else found.runs())}
-    options = [*runs, LIVE] if one else [ALL, *runs, LIVE]
     name = st.selectbox(
         "Watched",
-        options,
+        [*runs, LIVE] if one else [ALL, *runs, LIVE],
         key=CHOICE,
         bind="query-params",
         persist_state="session",
         on_change=on_change,
-        help="What was named when this server was started, after --run. A "
-        "trainer may be writing to it: nothing is locked or changed.",
+        help="The paths given to this server after --run. A trainer may be writing there: nothing "
+        "is locked or changed.",
     )
     return runs.get(name, name)
 
@@ -124,7 +127,7 @@ def covers(inspect: bool) -> bool:
 
 
 def back(run: Watched | None, on_click: Callable[[], None]) -> None:
-    """The way back to what the page begins with. run: what it shows instead, if that is watched."""
+    """A button back to where the page begins. run: the watched run it shows, if it shows one."""
     found = watch()
     one = found.one if found else None
     if found is None or (run is not None and one is not None and run.name == one.name):
@@ -141,45 +144,39 @@ def back(run: Watched | None, on_click: Callable[[], None]) -> None:
 
 def await_first(run: Watched) -> None:
     """Say what is missing, and run the whole page again once it is there."""
-    what = "Waiting for the first record at" if run.reached else "Not reached yet:"
-    text = f"{what} **{plain(run.where)}**: it shows up here by itself."
+    what = "Waiting for the first record at" if run.reached else "No answer yet from"
+    text = f"{what} **{plain(run.where)}**. It shows up here by itself."
     if isinstance(run.target, Path) and not run.target.parent.exists():
-        text += " Its folder is not there either: is the path right?"
+        text += " Its folder does not exist either: is the path right?"
     st.info(text, icon=":material/hourglass_top:")
-    st.fragment(_look_for_first, run_every=state.POLL_SECONDS)(run)
+    if isinstance(run.target, str):  # another thread waits for its answer
+        st.fragment(_look_at_url, run_every=session.POLL_SECONDS)(run)
+    else:
+        st.fragment(_look, run_every=session.POLL_SECONDS)(lambda: chain(run), True)
 
 
-def _look_for_first(run: Watched) -> None:
-    if isinstance(run.target, str):  # which whoever waits here does not wait for
-        found = watch()
-        assert found is not None, "else there were no run"
-        now = next((one for one in found.runs() if one.name == run.name), run)
-        if (now.reached, now.account, now.problem) != (run.reached, run.account, run.problem):
-            st.rerun()
-        return
+def await_again(open_chain: Callable[[], object]) -> None:
+    """Run the whole page again once a chain can be opened that could not."""
+    st.caption(f"It is tried again every {session.RESTING_POLL_SECONDS:.0f} s.")
+    st.fragment(_look, run_every=session.RESTING_POLL_SECONDS)(open_chain, False)
+
+
+def _look(open_chain: Callable[[], object], missing: bool) -> None:
+    """Run the page again unless a chain is still missing, or still cannot be opened."""
     try:
-        codec.Chain(run.target)
-    except codec.ChainNotFoundError:
-        return
-    except codec.LccError:
-        pass  # the page says what is wrong
+        open_chain()
+    except codec.LccError as exc:
+        if isinstance(exc, codec.ChainNotFoundError) == missing:
+            return
     st.rerun()
 
 
-def await_again(source: Any) -> None:
-    """Run the whole page again once a run can be opened that could not. source: where it is."""
-    st.caption(f"It is tried again every {state.RESTING_POLL_SECONDS:.0f} s.")
-    st.fragment(_look_again, run_every=state.RESTING_POLL_SECONDS)(source)
-
-
-def _look_again(source: Any) -> None:
-    try:
-        source.chain()
-    except codec.ChainNotFoundError:
-        st.rerun()  # which waits for the first record
-    except codec.LccError:
-        return
-    st.rerun()
+def _look_at_url(run: Watched) -> None:
+    found = watch()
+    assert found is not None, "else there were no run"
+    now = next((one for one in found.runs() if one.name == run.name), run)
+    if (now.reached, now.summary, now.problem) != (run.reached, run.summary, run.problem):
+        st.rerun()
 
 
 def side_by_side() -> None:
@@ -190,11 +187,11 @@ def side_by_side() -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="watch-head"):
         where = enumerated([f"**{plain(place)}**" for place in found.places])
         st.markdown(f"{plural(len(names), 'run')} at {where}.", width="content")
-        state.tables_toggle()
+        session.tables_toggle()
     if len(names) >= MOST_RUNS:
         st.caption(
-            f"Of more than {MOST_RUNS}, those are looked at that changed last: for others name a "
-            "folder further down."
+            f"Only the {MOST_RUNS} runs that changed last are shown. For others name a folder "
+            "further down."
         )
     pace = _pace(found.runs())
     st.fragment(_compared, run_every=pace)(found, pace, names)
@@ -202,9 +199,9 @@ def side_by_side() -> None:
 
 def _pace(runs: Sequence[Watched]) -> float:
     """Seconds between two looks."""
-    newest = max((run.account.stamp for run in runs if run.account), default=0)
+    newest = max((run.summary.stamp for run in runs if run.summary), default=0)
     busy = not runs or abs(time.time() - newest / 1e9) < BUSY_SECONDS
-    return state.POLL_SECONDS if busy else state.RESTING_POLL_SECONDS
+    return session.POLL_SECONDS if busy else session.RESTING_POLL_SECONDS
 
 
 def _compared(found: Watch, pace: float, names: tuple[str, ...]) -> None:
@@ -214,54 +211,18 @@ def _compared(found: Watch, pace: float, names: tuple[str, ...]) -> None:
         st.rerun()
     if not runs:
         st.info(
-            "Waiting for the first run. Looked for are folders whose names end in .lcc, or with "
-            "records in them, up to three levels down; new ones show up here by themselves.",
+            "Waiting for the first run: a folder whose name ends in .lcc or that has records in "
+            "it, up to three levels down. New ones show up here by themselves.",
             icon=":material/hourglass_top:",
         )
-        for name in found.foreign[:MOST_PROBLEMS]:
+        for name in found.foreign[:MOST_FOREIGN]:
             st.warning(_not_a_chain(name), icon=":material/folder_open:")
         return
-    _problems(runs)
-    table = runs_table(runs, time.time())
-    grouped = st.column_config.NumberColumn(format="localized")
-    columns = dict.fromkeys(table.select_dtypes("integer"), grouped) | {
-        name: st.column_config.NumberColumn(format=f"%.{digits}f")
-        for name, digits in (("% of float32", 2), ("times smaller", 1))
-    }
-    columns = {
-        name: (columns.get(name) or st.column_config.Column()) | {"help": text}
-        for name, text in HELP.items()
-    }
-    for name, pixels in WIDTHS.items():
-        columns[name]["width"] = pixels
-    opening = st.column_config.ButtonColumn(
-        "run",
-        type="tertiary",
-        alignment="left",
-        pinned=True,
-        key=_OPEN,
-        on_click=_clicked,
-        width=min(max(map(len, names)) * 8 + 40, MOST_WIDTH),
-        help="A click opens the run in full.",
-    )
-    st.dataframe(
-        table,
-        key="watch-runs",
-        hide_index=True,
-        placeholder="–",
-        height=_height(len(table)),
-        column_config=columns | {"run": opening},
-        alt="The runs in numbers, one a row.",
-    )
-    st.markdown(
-        ":small[A click on a name opens that run; so does the list above. Quiet is a run whose "
-        f"last record is older than {BUSY_SECONDS} s, and than {PATIENCE} times what one took "
-        "until then: its training has ended, rests or stalls. A step: bytes of deltas and merged "
-        "records, headers included, on average. Times smaller: than as many full float32 "
-        "checkpoints, bases included. Of most records only the beginning is read here; once a run "
-        "is open, all of their bytes are checked.]"
-    )
-    measure = state.choice(
+    problems = [f"{run.name}: {run.problem}" for run in runs if run.problem]
+    problems += [f"{run.name}: {p}" for run in runs if run.summary for p in run.summary.problems]
+    show_problems(problems, "And {} more.")
+    _table(runs)
+    measure = session.choice(
         "Drawn",
         list(MEASURES),
         default="share",
@@ -274,41 +235,59 @@ def _compared(found: Watch, pace: float, names: tuple[str, ...]) -> None:
     if panel is None:
         st.info("There is no delta yet: the first one comes with the second step that is saved.")
     else:
-        state.show(panel, f"watched-{measure}")
+        session.show(panel, f"watched-{measure}")
 
 
 def _not_a_chain(name: str) -> str:
     """What to do with a checkpoint of another kind."""
     if name.startswith("__"):  # as DCP calls its files
         return (
-            f"{plain(name)} is part of a distributed checkpoint (DCP), and those are not shown "
-            "here, also those of codec.dcp."
+            f"{plain(name)} is part of a distributed checkpoint (DCP). Those are not shown here, "
+            "also those of codec.dcp."
         )
     return (
-        f"{plain(name)} is a checkpoint, but no record of a chain. *Export*, under *Files of "
+        f"{plain(name)} is a checkpoint, but not a record of a chain. *Export*, under *Files of "
         "mine*, makes a chain of such files, and so does `python -m codec compress`; a training "
         "writes one with `codec.Checkpointer`."
     )
 
 
-def _height(rows: int) -> int:
-    return min(2 * state.TABLE_HEIGHT, 38 + 35 * rows)
+def _table(runs: Sequence[Watched]) -> None:
+    """The runs in numbers; a click on a name opens the run."""
+    table = runs_table(runs, time.time())
+    grouped = st.column_config.NumberColumn(format="localized")
+    columns: dict[str, Any] = dict.fromkeys(table.select_dtypes("integer"), grouped) | COLUMNS
+    for name, text in HELP.items():
+        columns[name] = st.column_config.Column() | columns.get(name, {}) | {"help": text}
+    columns["run"] = st.column_config.ButtonColumn(
+        "run",
+        type="tertiary",
+        alignment="left",
+        pinned=True,
+        key=_OPEN,
+        on_click=_clicked,
+        width=min(max(len(run.name) for run in runs) * 8 + 40, MOST_WIDTH),
+        help="A click opens the run in full.",
+    )
+    st.dataframe(
+        table,
+        key="watch-runs",
+        hide_index=True,
+        placeholder="–",
+        height=min(2 * session.TABLE_HEIGHT, 38 + 35 * len(table)),
+        column_config=columns,
+        alt="The runs in numbers, one a row.",
+    )
+    st.markdown(
+        ":small[Click a name to open that run, or choose it in the list above. A run is quiet if "
+        f"its last record is older than {BUSY_SECONDS} s and than {PATIENCE} times its usual time "
+        "between two records: its training has ended, pauses or hangs. A step: bytes of deltas and "
+        "merged records, headers included, on average. Times smaller: than as many full float32 "
+        "checkpoints, bases included. Of most records only the beginning is read here; all bytes "
+        "are checked once a run is open.]"
+    )
 
 
 def _clicked() -> None:
     """The name that was clicked becomes the chosen run."""
     st.session_state[CHOICE] = st.session_state[_OPEN].label
-
-
-def _problems(runs: Sequence[Watched]) -> None:
-    every = [f"{plain(run.name)}: {plain(run.problem)}" for run in runs if run.problem]
-    every += [
-        f"{plain(run.name)}: {plain(text)}"
-        for run in runs
-        if run.account
-        for text in run.account.problems
-    ]
-    for text in every[:MOST_PROBLEMS]:
-        st.error(f"{text.rstrip('.')}.", icon=":material/error:")
-    if (more := len(every) - MOST_PROBLEMS) > 0:
-        st.error(f"And {plural(more, 'problem')} more.", icon=":material/error:")

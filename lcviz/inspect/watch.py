@@ -1,12 +1,11 @@
-"""The runs that whoever started the server wants to watch, found and looked at again and again.
+"""The runs named when the server was started, found and read again and again.
 
-A place is a chain's directory, an archive, a URL, or a folder of chains, in which new ones may
-appear; none of them has to be there yet. All sessions share one `Watch`: looking costs the same for
-one visitor and for ten. Whoever asks while another one looks gets what was found before, and every
-URL is looked at by a thread of its own: of places that do not answer nothing waits.
+A place is a chain's directory, an archive, a URL, or a folder of chains in which new ones may
+appear; none of them has to be there yet. All sessions share one `Watch`, so ten visitors cost as
+much as one. A session that asks while another one reads gets what was found before. Each URL is
+read by a thread of its own: nobody waits for a server that does not answer.
 
-Not done here: the arguments (arguments), what they name (places), finding chains in folders
-(folders), what records say (heads), the screen.
+Not done here: arguments, and chains in folders (watch_paths), what records say (lab.records).
 """
 
 from __future__ import annotations
@@ -19,105 +18,103 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import codec
+from lcviz.lab.chain_summary import Summary, summarize
+from lcviz.lab.records import Key, RecordFacts, read_heads
 
-from .folders import below, can_be_listed, foreign, is_chain, is_folder, leads_out, linked_records
-from .heads import Account, Head, Key, account, heads
-from .places import Target, names, place_of, printable, shown
+from . import watch_paths
+from .watch_paths import Target, is_folder
 
 MOST_RUNS = 200
 FRESH_SECONDS = 0.5  # what was found just now is not looked for again
-RESTING = 4  # times as long as a look took, the machine is left to whoever trains on it
+RESTING = 4  # times as long as a look took, the machine is left to the training
 SETTLED_NS = 3_000_000_000  # a folder that changed longer ago has a later time at its next change
 DOUBT_SECONDS = 10.0  # not every file system keeps that time
 MOST_REST = 30.0  # seconds: a server that did not answer for long may do so by now
-FIRST_SECONDS = 5.0  # so long others wait for the first look of all
+FIRST_SECONDS = 5.0  # that others wait for the first look of all
 
 
 @dataclass(frozen=True)
 class Watched:
     """A run as it is now.
 
-    name: short, no two alike, the same as long as the server runs. number: it was the so-and-so-th
-    to be found. account: None while there is no record; with a problem, which is a sentence, that
-    of before. reached: False of a URL until something has been heard of it. unread: records that
-    were listed and have not been read yet, which the account lacks. target: of a URL the whole of
-    it, which may hold secrets: `where` is for the screen.
+    name: short, unique, the same as long as the server runs. number: the order in which runs were
+    found. summary: None while there is no record; if there is a problem, a sentence, it is the last
+    one known. reached: False of a URL until it has answered. unread: records that are listed but
+    not in the summary yet. target: a whole URL may hold secrets; `where` is for the screen.
     """
 
     name: str
     target: Target = field(repr=False)
     number: int
-    account: Account | None = None
+    summary: Summary | None = None
     problem: str = ""
     reached: bool = True
     unread: int = 0
 
     @property
     def where(self) -> str:
-        """Where it lies, as everybody may know."""
-        return shown(self.target)
+        """Where it lies, without secrets."""
+        return watch_paths.printed(self.target)
 
     @property
     def folder(self) -> Path | None:
         """Where records may still come as files; None of an archive or URL."""
         return self.target if isinstance(self.target, Path) and is_folder(self.target) else None
 
-    @property
-    def grows(self) -> bool:
-        """Whether records may still come."""
-        return isinstance(self.target, str) or not self.target.is_file()
-
 
 @dataclass
 class _Known:
-    """What was found out about a run. listed: clock and the folder's time at the last listing.
+    """What is known of a run. Only one thread reads it at a time; others take what is `now`.
 
-    Only one thread looks at it at a time; others take what is `now`. thread: of a URL the one that
-    looks, and next: when another one may, on the clock `time.monotonic`.
+    listed: clock and the folder's time at the last listing. thread: of a URL, the one that reads
+    it; next: when another one may, on the clock `time.monotonic`.
     """
 
     now: Watched
-    heads: dict[Key, Head] = field(default_factory=dict)
+    heads: dict[Key, RecordFacts] = field(default_factory=dict)
     listed: tuple[float, int] = (-DOUBT_SECONDS, 0)
     thread: threading.Thread | None = None
     next: float = 0.0
 
     def forget(self) -> None:
-        """All but its name and number: it is not there any more."""
-        self.now = replace(self.now, account=None, problem="")
+        """All but its name and number: it is gone."""
+        self.now = replace(self.now, summary=None, problem="")
         self.heads, self.listed = {}, (-DOUBT_SECONDS, 0)
 
 
 class Watch:
     """All runs at some places; safe to use from every session's thread.
 
-    places: as everybody may know them. may_follow: raises codec.SourceError for a path that is not
-    to be opened; asked of what links below a place lead out of it to, of folders and of records.
-    Links of a place itself are those of whoever named it.
+    Args:
+        places: Paths and URLs.
+        may_follow: Raises codec.SourceError for a path that must not be opened. Asked about
+            folders and records below a place that are links out of it; a place itself may be one.
+
+    Attributes:
+        places: The same without secrets.
     """
 
     def __init__(
         self, places: Sequence[str], may_follow: Callable[[Path], None] | None = None
     ) -> None:
-        self._places: tuple[Target, ...] = tuple(dict.fromkeys(map(place_of, places)))
-        self.places = tuple(map(shown, self._places))
+        self._places: tuple[Target, ...] = tuple(dict.fromkeys(map(watch_paths.target_of, places)))
+        self.places = tuple(map(watch_paths.printed, self._places))
+        self._paths = [place for place in self._places if isinstance(place, Path)]
         self._may_follow = may_follow
-        self._turn = threading.Lock()  # of whoever looks; nobody waits for it but at first
+        self._turn = threading.Lock()  # held by whoever looks; others wait for it only at first
         self._known: dict[Target, _Known] = {}
         self._found: tuple[_Known, ...] | None = None
         self._next = 0.0  # on the clock `time.monotonic`
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The places of this machine where nothing is yet."""
-        paths = [place for place in self._places if isinstance(place, Path)]
-        return tuple(str(path) for path in paths if not os.path.exists(path))
+        """The paths of this machine where nothing is yet."""
+        return tuple(str(path) for path in self._paths if not os.path.exists(path))
 
     @property
     def foreign(self) -> tuple[str, ...]:
-        """Checkpoints of other kinds that lie in folders here: the name of one for each."""
-        folders = [place for place in self._places if isinstance(place, Path)]
-        return tuple(filter(None, map(foreign, folders)))
+        """Checkpoints of other kinds in folders here: the name of one for each folder."""
+        return tuple(filter(None, map(watch_paths.foreign, self._paths)))
 
     def runs(self) -> tuple[Watched, ...]:
         """All runs, those that were found first before those that came later."""
@@ -143,7 +140,7 @@ class Watch:
         place = self._place_above(run.target)
         if folder is None or place is None or self._may_follow is None:
             return chain
-        for path in linked_records(folder):
+        for path in watch_paths.linked_records(folder):
             if not self._allowed(path, place):
                 raise codec.SourceError(
                     f"{path.name}: is a link to what this server does not open; put the record "
@@ -179,14 +176,14 @@ class Watch:
             known.next = _rested(begun)
 
     def _targets(self) -> list[Target]:
-        """Each once, in the order of places and then of names; of too many those that changed
-        last, among which is what is being written."""
+        """Each once, in the order of places and then of names; of too many those that changed last,
+        which include all that is being written."""
         found: dict[Target, None] = {}
         for place in self._places:
-            if isinstance(place, Path) and is_folder(place) and not is_chain(place):
-                if not can_be_listed(place):
+            if isinstance(place, Path) and is_folder(place) and not watch_paths.is_chain(place):
+                if not watch_paths.can_be_listed(place):
                     found[place] = None  # as a run it says why
-                for path in below(place):
+                for path in watch_paths.chains_below(place):
                     if self._allowed(path, place):
                         found[path] = None
             else:
@@ -201,10 +198,10 @@ class Watch:
         """The folder below which a run was found; None of one that was named itself."""
         if isinstance(target, str) or target in self._places:
             return None
-        return next((p for p in self._places if isinstance(p, Path) and p in target.parents), None)
+        return next((path for path in self._paths if path in target.parents), None)
 
     def _allowed(self, path: Path, place: Path) -> bool:
-        if self._may_follow is None or not leads_out(path, place):
+        if self._may_follow is None or not watch_paths.leads_out(path, place):
             return True
         try:
             self._may_follow(path)
@@ -225,34 +222,33 @@ class Watch:
         changed = _changed(now.folder)
         afar = isinstance(now.target, str)
 
-        def hear(some: dict[Key, Head], unread: int) -> None:
-            so_far = account(list(some.values()))
-            known.now = replace(now, account=so_far, problem="", reached=True, unread=unread)
+        def report(some: dict[Key, RecordFacts], unread: int) -> None:
+            so_far = summarize(list(some.values()))
+            known.now = replace(now, summary=so_far, problem="", reached=True, unread=unread)
 
         settled = known.listed[1] == changed and time.time_ns() - changed > SETTLED_NS
         told = now.folder or (known.heads and not now.problem)
         if settled and told and when - known.listed[0] < DOUBT_SECONDS:
             return
-        found, problem = {}, ""
+        found: dict[Key, RecordFacts] = {}
         try:
             noticed = time.time_ns() if afar and now.reached else 0
-            found = heads(self.chain(now), now.folder, known.heads, noticed, hear if afar else None)
+            hear = report if afar else None
+            found = read_heads(self.chain(now), now.folder, known.heads, noticed, hear)
         except codec.ChainNotFoundError:
             pass  # not yet
         except codec.LccError as exc:
-            problem = str(exc)
-        if problem:
-            known.now = replace(now, problem=problem, reached=True)
-        elif found != known.heads or known.now.unread or now.problem or not now.reached:
-            new = account(list(found.values())) if found else None
-            known.now = replace(now, account=new, problem="", reached=True)
-        if not problem:  # else what was read is still what it was
-            known.heads = found
-        known.listed = when, changed
+            known.now = replace(now, problem=str(exc), reached=True)
+            known.listed = when, changed
+            return  # what was read is still what it was
+        if found != known.heads or known.now.unread or now.problem or not now.reached:
+            new = summarize(list(found.values())) if found else None
+            known.now = replace(now, summary=new, problem="", reached=True)
+        known.heads, known.listed = found, (when, changed)
 
     def _name(self, target: Target) -> str:
         taken = {known.now.name for known in self._known.values()}
-        ways = [printable(name) for name in names(target, self._places)]
+        ways = list(watch_paths.names(target, self._places))
         return next((name for name in ways if name not in taken), f"{ways[-1]} ({len(taken)})")
 
 

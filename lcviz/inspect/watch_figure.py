@@ -1,4 +1,4 @@
-"""Several chains side by side, as they grow: what each record takes, and what that comes to."""
+"""Several chains side by side as they grow: what each record takes, and what that comes to."""
 
 from __future__ import annotations
 
@@ -7,21 +7,24 @@ from collections.abc import Callable, Sequence
 
 import pandas as pd
 
+from lcviz.lab.chain_summary import Point, Summary
 from lcviz.text import CODER_NAMES, nbytes_text, percent_text, plain, plural
 from lcviz.ui.charts import BLUE, GREEN, PURPLE, VERMILION, Option, Panel, base_option, plotted
 
-from .heads import Account, Keep, Point
-from .rhythm import grows
+from .figure_parts import axis, decades, shortened, step_axis, thinned
+from .records_figure import keep_text
 from .watch import Watched
 
 COLOURS, DASHES = (BLUE, VERMILION, GREEN, PURPLE), ("solid", "dashed", "dotted")
 SYMBOLS = ("circle", "rect", "triangle")
 MOST_LINES = len(COLOURS) * len(DASHES)  # no two are drawn alike
-MOST_POINTS = 2000  # of all lines together: what is sent at every tick
+MOST_POINTS = 2000  # of all lines together: they are sent at every tick
 FEW = 25  # points that are drawn one by one
 NAME_LENGTH = 30
-LEAST_GAP = 0.05  # seconds: below that records were copied, or are too many to wait for
+LEAST_GAP = 0.05  # seconds: below that, records were copied
 SKEW = 5.0  # seconds that a file server's clock may be ahead without a word
+BUSY_SECONDS = 60  # any training may pause this long between two records
+PATIENCE = 3  # a training is quiet after this many times its usual gap
 MEASURES = {
     "share": "A step, % of float32",
     "bytes": "Bytes so far",
@@ -37,6 +40,7 @@ _VALUES: dict[str, Callable[[Point], float | None]] = {
     "bytes": lambda p: p.nbytes,
     "times": lambda p: p.full_nbytes / p.nbytes if p.full_nbytes else None,
 }
+Line = list[tuple[int, float]]  # of step and value
 
 
 def runs_over_steps(runs: Sequence[Watched], measure: str) -> Panel | None:
@@ -44,51 +48,45 @@ def runs_over_steps(runs: Sequence[Watched], measure: str) -> Panel | None:
 
     measure: one of MEASURES.
     """
-    drawn = [(run, line) for run in runs if len(line := _points(run, measure)) > 0]
+    drawn = [(run, line) for run in runs if len(line := _line(run, measure)) > 0]
     if not drawn:
         return None
-    if len(drawn) > MOST_LINES:  # what is written now is among them
-        drawn = sorted(drawn, key=lambda one: one[0].account.stamp if one[0].account else 0)
+    if len(drawn) > MOST_LINES:  # those that grow now are among them
+        drawn = sorted(drawn, key=lambda one: one[0].summary.stamp if one[0].summary else 0)
         drawn = sorted(drawn[-MOST_LINES:], key=lambda one: one[0].number)
     most = max(MOST_POINTS // len(drawn), 2)
-    names = _names([run for run, _ in drawn])
     few = max(len(line) for _, line in drawn) <= FEW
-    series = [
-        {
-            "name": name,
-            "type": "line",
-            "symbol": SYMBOLS[_style(run)],
-            "symbolSize": 6,
-            "showSymbol": few,
-            "data": _thinned(line, most),
-            "lineStyle": {"color": colour, "type": DASHES[_style(run)], "width": 2},
-            "itemStyle": {"color": colour},
-        }
-        for name, (run, line) in zip(names, drawn)
-        for colour in [COLOURS[run.number % len(COLOURS)]]
-    ]
+    names = [shortened(run.name, NAME_LENGTH) for run, _ in drawn]
+    if len(set(names)) < len(names):
+        names = [run.name for run, _ in drawn]
+    series = []
+    for name, (run, line) in zip(names, drawn):
+        colour = COLOURS[run.number % len(COLOURS)]
+        style = run.number // len(COLOURS) % len(DASHES)
+        series.append(
+            {
+                "name": name,
+                "type": "line",
+                "symbol": SYMBOLS[style],
+                "symbolSize": 6,
+                "showSymbol": few,
+                "data": [[step, plotted(value, 4)] for step, value in thinned(line, most)],
+                "lineStyle": {"color": colour, "type": DASHES[style], "width": 2},
+                "itemStyle": {"color": colour},
+            }
+        )
     steps = [x for _, line in drawn for x, _ in line]
     values = [y for _, line in drawn for _, y in line]
-    axis: Option = {"type": "value", "min": 0}
+    scale: Option = {"kind": "value", "min": 0}
     if measure == "share":
-        low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-        axis = {"type": "log", "min": 10**low, "max": 10 ** max(high, low + 1)}
+        scale = {"kind": "log", **decades(min(values), max(values))}
     base = base_option()
     option = base | {
         "legend": base["legend"] | {"type": "scroll", "left": 8, "right": 8},
         "tooltip": {"trigger": "axis", "confine": True},
         "grid": [{"left": 84, "right": 24, "top": 44, "bottom": 48}],
-        "xAxis": {
-            "type": "value",
-            "name": "step (iterations)",
-            "nameLocation": "middle",
-            "nameGap": 28,
-            "min": min(steps),
-            "max": max(max(steps), min(steps) + 1),
-            "minInterval": 1,
-            "axisLabel": {"hideOverlap": True},
-        },
-        "yAxis": axis | {"name": _AXES[measure], "nameLocation": "middle", "nameGap": 66},
+        "xAxis": step_axis(min(steps), max(steps)),
+        "yAxis": axis(_AXES[measure], 66, **scale),
         "series": series,
     }
     return Panel(
@@ -101,119 +99,108 @@ def runs_over_steps(runs: Sequence[Watched], measure: str) -> Panel | None:
     )
 
 
-def runs_table(runs: Sequence[Watched], now: float) -> pd.DataFrame:
-    """One row a run, with the same columns whatever happens. now: seconds since 1970."""
-    known = [run.account for run in runs]
-    return pd.DataFrame(
-        {
-            "run": [run.name for run in runs],
-            "state": [_state(run, now) for run in runs],
-            "steps": [a and a.steps for a in known],
-            "newest step": [a and a.newest for a in known],
-            "last record": [
-                ago_text(now - a.stamp / 1e9) if a and a.stamp else None for a in known
-            ],
-            "% of float32": [_percent(a) for a in known],
-            "times smaller": [_rounded(a.times if a else None, 1) for a in known],
-            "a step, bytes": [_rounded(a.step_nbytes if a else None, 0) for a in known],
-            "on disk, bytes": [a and a.nbytes for a in known],
-            "kept": [_kept(a) for a in known],
-            "coder": [_coder(a) for a in known],
-        }
-    ).astype(dict.fromkeys(("steps", "newest step", "a step, bytes", "on disk, bytes"), "Int64"))
-
-
-def since_text(stamp: int, gap: float | None, now: float) -> str:
-    """When the last record came, whether that is long ago, and what it may mean.
-
-    stamp: ns. gap: seconds from record to record until then, None if that is not known. now:
-    seconds since 1970.
-    """
-    seconds = now - stamp / 1e9
-    text = f"Last record {ago_text(seconds)}"
-    if gap is not None and gap >= LEAST_GAP:
-        text += f"; until then one came every {_duration(gap)}"
-    if not grows(seconds, gap):
-        text += ". No new one for so long: the training has ended, rests or stalls"
-    return text + "."
-
-
-def kept_text(keep: Keep) -> str:
-    """How much of a change is kept."""
-    if keep.budget is not None:
-        return f"budget {percent_text(keep.budget)}"
-    return "all buckets" if keep.bits is None else plural(keep.bits, "bit")
-
-
-def _points(run: Watched, measure: str) -> list[tuple[int, float]]:
-    every = run.account.points if run.account else ()
-    found = ((p.step, _VALUES[measure](p)) for p in every)
+def _line(run: Watched, measure: str) -> Line:
+    points = run.summary.points if run.summary else ()
+    found = ((p.step, _VALUES[measure](p)) for p in points)
     return [(step, value) for step, value in found if value is not None]
 
 
-def _thinned(line: Sequence[tuple[int, float]], most: int) -> list[list[float | None]]:
-    """At most so many points, evenly chosen, the newest always among them."""
-    stride = -(-len(line) // most) or 1
-    return [[step, plotted(value, 4)] for step, value in line[::-1][::stride][::-1]]
-
-
-def _style(run: Watched) -> int:
-    return run.number // len(COLOURS) % len(DASHES)
-
-
-def _names(runs: Sequence[Watched]) -> list[str]:
-    """As the legend gives them: the end of a long name says more than its begin."""
-    short = [
-        n if len(n) <= NAME_LENGTH else "…" + n[1 - NAME_LENGTH :] for n in (r.name for r in runs)
-    ]
-    return short if len(set(short)) == len(short) else [run.name for run in runs]
+def _table(drawn: Sequence[tuple[Watched, Line]], measure: str) -> pd.DataFrame:
+    rows = [(run.name, step, value) for run, line in drawn for step, value in line]
+    return pd.DataFrame(rows, columns=["run", "step", MEASURES[measure]])
 
 
 def _sentence(drawn: Sequence[Watched], runs: Sequence[Watched], measure: str) -> str:
-    told = [(run.name, run.account) for run in drawn if run.account is not None]
+    known = [(run.name, run.summary) for run in drawn if run.summary is not None]
     if measure == "share":
-        least, most = (pick(told, key=lambda one: one[1].share or 0.0) for pick in (min, max))
-        text = f"On average a step takes {_share(least)} of float32 in {plain(least[0])}"
-        if least[0] != most[0]:
-            text += f" and {_share(most)} in {plain(most[0])}"
+        shares = sorted((summary.share or 0.0, name) for name, summary in known)
+        (low, least), (high, most) = shares[0], shares[-1]
+        text = f"On average a step takes {percent_text(low)} of float32 in {plain(least)}"
+        if least != most:
+            text += f" and {percent_text(high)} in {plain(most)}"
         text += ". Bases, which are exact, are left out."
     else:
-        steps, whole = sum(a.steps for _, a in told), sum(a.full_nbytes for _, a in told)
-        nbytes = sum(a.nbytes for _, a in told)
+        steps = plural(sum(len(s.steps) for _, s in known), "step")
+        nbytes, full = (sum(n) for n in zip(*((s.nbytes, s.full_nbytes) for _, s in known)))
         text = (
-            f"{plural(steps, 'step')} of {plural(len(told), 'run')} in {nbytes_text(nbytes)} "
-            f"instead of {nbytes_text(whole)}, bases included."
+            f"{steps} of {plural(len(known), 'run')} in {nbytes_text(nbytes)} instead of "
+            f"{nbytes_text(full)}, bases included."
         )
     if len(drawn) == MOST_LINES < len(runs):
         text += f" Drawn are the {MOST_LINES} runs with the newest records."
     return text
 
 
-def _share(one: tuple[str, Account]) -> str:
-    return percent_text(one[1].share or 0.0)
-
-
-def _table(drawn: Sequence[tuple[Watched, list[tuple[int, float]]]], measure: str) -> pd.DataFrame:
-    rows = [(run.name, step, value) for run, line in drawn for step, value in line]
-    return pd.DataFrame(rows, columns=["run", "step", MEASURES[measure]])
+def runs_table(runs: Sequence[Watched], now: float) -> pd.DataFrame:
+    """One row a run, with the same columns whatever happens. now: seconds since 1970."""
+    columns: dict[str, Callable[[Summary], object]] = {
+        "steps": lambda s: len(s.steps),
+        "newest step": lambda s: s.newest,
+        "last record": lambda s: ago_text(now - s.stamp / 1e9) if s.stamp else None,
+        "% of float32": lambda s: s.share and round(100 * s.share, 3),
+        "times smaller": lambda s: s.times and round(s.times, 1),
+        "a step, bytes": lambda s: s.step_nbytes and round(s.step_nbytes),
+        "on disk, bytes": lambda s: s.nbytes,
+        "kept": _kept,
+        "coder": lambda s: (
+            CODER_NAMES[s.keeps[-1].coder].removesuffix(" Huffman") if s.keeps else None
+        ),
+    }
+    table = {"run": [run.name for run in runs], "state": [_state(run, now) for run in runs]} | {
+        name: [run.summary and value(run.summary) for run in runs]
+        for name, value in columns.items()
+    }
+    integers = ("steps", "newest step", "a step, bytes", "on disk, bytes")
+    return pd.DataFrame(table).astype(dict.fromkeys(integers, "Int64"))
 
 
 def _state(run: Watched, now: float) -> str:
     if run.problem:
         return "cannot be opened"
-    if run.account is None:
+    if run.summary is None:
         return "no record yet" if run.reached else "not reached yet"
-    if n := len(run.account.problems):
+    if n := len(run.summary.problems):
         return plural(n, "damaged record")
     if run.unread:
         return f"{run.unread:,} to read"
-    if not run.account.stamp:
+    if not run.summary.stamp:
         return "ok"
-    return "growing" if grows(now - run.account.stamp / 1e9, run.account.gap) else "quiet"
+    return "growing" if _grows(now - run.summary.stamp / 1e9, run.summary.gap) else "quiet"
+
+
+def _kept(summary: Summary) -> str | None:
+    """What the newest record keeps, and whether others were written otherwise."""
+    if not summary.keeps:
+        return None
+    keep, others = summary.keeps[-1], len(summary.keeps) - 1
+    scope = "each tensor" if keep.scope == "tensor" else "whole model"
+    return f"{keep_text(keep)}, {scope}" + (f", {others} other before" if others else "")
+
+
+def _grows(seconds: float, gap: float | None) -> bool:
+    """Whether so many seconds without a record are usual. gap: as in `Summary`."""
+    return seconds < max(BUSY_SECONDS, PATIENCE * (gap or 0))
+
+
+def since_text(stamp: int, gap: float | None, now: float) -> str:
+    """When the last record came, and what a long silence may mean.
+
+    Args:
+        stamp: Of the last record, ns.
+        gap: Usual seconds between two records; None if unknown.
+        now: Seconds since 1970.
+    """
+    seconds = now - stamp / 1e9
+    text = f"Last record {ago_text(seconds)}"
+    if gap is not None and gap >= LEAST_GAP:
+        text += f"; until then one came every {_duration(gap)}"
+    if not _grows(seconds, gap):
+        text += ". Nothing new for so long: the training has ended, pauses or hangs"
+    return text + "."
 
 
 def ago_text(seconds: float) -> str:
-    """How long ago something was; ahead of now is what another machine's clock says."""
+    """How long ago something was; "ahead" if another machine's clock says so."""
     if seconds < -SKEW:
         return f"{_duration(-seconds)} ahead"
     return f"{_duration(max(math.floor(seconds), 0))} ago"
@@ -225,27 +212,3 @@ def _duration(seconds: float) -> str:
             n = int(seconds // size)
             return plural(n, unit) if unit == "day" else f"{n} {unit}"
     return f"{seconds:.0f} s" if seconds >= 10 or seconds == int(seconds) else f"{seconds:.1f} s"
-
-
-def _rounded(value: float | None, digits: int) -> float | None:
-    return None if value is None else round(value, digits)
-
-
-def _percent(found: Account | None) -> float | None:
-    return None if found is None or found.share is None else round(100 * found.share, 3)
-
-
-def _kept(found: Account | None) -> str | None:
-    """The newest record's, and whether others were written otherwise."""
-    if found is None or not found.keeps:
-        return None
-    keep = found.keeps[-1]
-    scope = "each tensor" if keep.scope == "tensor" else "whole model"
-    more = f", {len(found.keeps) - 1} other before" if len(found.keeps) > 1 else ""
-    return f"{kept_text(keep)}, {scope}{more}"
-
-
-def _coder(found: Account | None) -> str | None:
-    if found is None or not found.keeps:
-        return None
-    return CODER_NAMES[found.keeps[-1].coder].removesuffix(" Huffman")

@@ -1,31 +1,38 @@
-"""The records of a chain, each read once: what they say of themselves before anything is decoded.
+"""The records of a chain, each read once, at one of two depths; nothing is decoded.
 
-A record is immutable once it has its name, so what was read of it stays true while the file is the
-same: `read_on` reads only what a listing has beyond that. Its order, and which record may follow
-which, are those of codec.chain.replay.
+- `read_heads` reads the first bytes of each file (a merged record whole): cheap enough to watch
+  many runs. Damage further back goes unnoticed.
+- `read_contents` reads all bytes, checks their digests and that each record follows the one before.
 
-Not done here: decoding (tensors, exponents, words), checking the rebuilt tracks (codec.verify).
+A record never changes once it has its name, so what was read stays true while its file is the same.
+`chain_summary` gives the chain in numbers, from either depth.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import codec
-from codec.errors import ChainError, RecordError, VanishedError
+from codec.caps import short, typed
+from codec.chain.replay import is_past
+from codec.errors import ChainError, MalformedRecordError, RecordError, VanishedError
+from codec.record.container import peek
 from codec.record.merged import merged_of, steps_of
-from codec.record.record import Record, base_of, delta_of, sent_by
+from codec.record.record import PREFIX, Record, base_of, delta_of, sent_by
 from codec.scheme.stream import Encoded
 from codec.scheme.tables import CodeTable
 from codec.state.tensors import Layout
-from codec.storage.source import Entry
+from codec.storage.source import Entry, check_regular
 
-AT_ONCE = 20  # records between two looks of whoever waits
-MOST_AGAIN = 20  # records that could not be read are tried again in one look
+AT_ONCE = 20  # records between two reports to whoever waits
+MOST_AGAIN = 20  # unreadable records that one call tries again
+
+Key = tuple[Entry, int]  # a record, and when its file changed last, ns; 0 if that is not known
 
 
 @dataclass(frozen=True)
@@ -37,14 +44,19 @@ class Keep:
     scope: str
     coder: str
 
+    @classmethod
+    def of(cls, metadata: Mapping[str, Any]) -> Keep:
+        """From a record's metadata."""
+        return cls(metadata["bits"], metadata["budget"], metadata["scope"], metadata["coder"])
+
 
 @dataclass(frozen=True)
-class Place:
-    """Where a reader of the chain is: what the next record may refer to.
+class Context:
+    """What the next record may refer to.
 
-    layout: of the last base, None before any. tables: code tables sent last. step, run, identity:
-    of the record that was last usable. last: identity of the record that was last readable.
-    failed: the record before could not be read, so that a gap after it is no news.
+    layout: of the last base, None before any. tables: the code tables sent last. step, run,
+    identity: of the last usable record. last: identity of the last readable one. failed: the record
+    before could not be read, so a gap after it is no second problem.
     """
 
     layout: Layout | None = None
@@ -55,143 +67,195 @@ class Place:
     last: str | None = None
     failed: bool = False
 
-    def is_past(self, entry: Entry) -> bool:
-        """Whether other records have led past this one already."""
-        if self.step is None:
-            return False
-        return entry.step < self.step if entry.kind == "base" else entry.first <= self.step
-
 
 @dataclass(frozen=True)
-class Facts:
-    """What one record says.
+class RecordFacts:
+    """What one record says of itself.
 
-    steps: those it tells of. digest, parent, identity, track: hex, None if it cannot be read, and
-    parent also for the first. levels: other than 0, of all its alphabets; None if that is not
-    known. exact_nbytes: what of the file is stored exactly. tables, again: code tables it needs,
-    and how many of them were sent before. full_nbytes: of one step's track, float32 where lossy.
-    problem: a sentence, "" if all is well. passing: it is that of a disk or of what lies between,
-    and may be over when it is read again. reached: records lead up to it without a gap. aside:
-    others tell of its steps as well.
+    stamp: when its file changed last, ns, 0 if that is not known. steps: those it holds. keep: None
+    of a base. full_nbytes: of the state of one step, float32 where lossy; of heads only a base has
+    it. problem: a sentence, "" if all is well. passing: a disk or network failed, so that reading
+    again may help.
+
+    Only of contents: digest, parent, identity, replaces: hex; None if the record cannot be
+    read. exact_nbytes: bytes of the file stored exactly. levels: other than 0, in all alphabets;
+    None if unknown. tables, again: the code tables it needs, and how many were sent before.
+    reached: records lead up to it without a gap. aside: others hold its steps as well. before: what
+    it may refer to.
     """
 
     entry: Entry
-    steps: tuple[int, ...]
+    stamp: int
+    steps: tuple[int, ...] = ()
+    keep: Keep | None = None
+    full_nbytes: int = 0
+    problem: str = ""
+    passing: bool = False
     digest: str | None = None
     parent: str | None = None
     identity: str | None = None
     replaces: str | None = None
-    track: str | None = None
-    keep: Keep | None = None
-    levels: int | None = None
     exact_nbytes: int = 0
+    levels: int | None = None
     tables: int = 0
     again: int = 0
-    full_nbytes: int = 0
-    problem: str = ""
-    passing: bool = False
     reached: bool = False
     aside: bool = False
-
-
-@dataclass(frozen=True)
-class Read:
-    """A record that was read. stamp: of its file, ns; another one is another record."""
-
-    stamp: int
-    facts: Facts
-    before: Place
-    after: Place
+    before: Context = field(default=Context(), compare=False, repr=False)
 
     @property
-    def key(self) -> tuple[Entry, int]:
-        """By which anything found out about it can be kept."""
-        return self.facts.entry, self.stamp
+    def key(self) -> Key:
+        """Identifies it: under another key it is another record."""
+        return self.entry, self.stamp
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The records of a chain in the order of its reader. listed: how many there are in all."""
+    """The contents of a chain's records, in reading order.
 
-    records: tuple[Read, ...] = ()
-    listed: int = 0
-
-    @property
-    def facts(self) -> tuple[Facts, ...]:
-        """Of every record."""
-        return tuple(r.facts for r in self.records)
-
-
-@dataclass(frozen=True)
-class Overview:
-    """A chain in numbers.
-
-    steps: told by any record. reached: those that records lead to without a gap. kinds: kind ->
-    records. nbytes: of all records, base_nbytes: of the bases. full_nbytes: as many full
-    float32 checkpoints. keeps: the settings, those of the newest record last. tables, again: as
-    in `Facts`, summed. problems: sentences.
+    listed: how many there are in all. end: what a record after them may refer to.
     """
 
-    steps: tuple[int, ...]
-    reached: tuple[int, ...]
-    kinds: Mapping[str, int]
-    nbytes: int
-    base_nbytes: int
-    step_nbytes: float
-    full_nbytes: int
-    one_full_nbytes: int
-    keeps: tuple[Keep, ...]
-    tables: int
-    again: int
-    problems: tuple[str, ...]
+    records: tuple[RecordFacts, ...] = ()
+    listed: int = 0
+    end: Context = field(default=Context(), compare=False, repr=False)
 
 
-def stamps(chain: codec.Chain, folder: Path | None) -> list[tuple[Entry, int]]:
-    """Every record that is listed, and the time of its file's last change, ns; 0 in an archive."""
-    if folder is None:
-        return [(e, 0) for e in chain.entries]
+def list_records(chain: codec.Chain, folder: Path | None) -> list[Key]:
+    """All records of a chain. folder: where they lie as files; None of an archive or URL."""
     found = []
-    for e in chain.entries:
-        try:
-            found.append((e, os.stat(folder / e.name).st_ctime_ns))
-        except OSError:  # reading it will say what is wrong
-            found.append((e, 0))
+    for entry in chain.entries:
+        stamp = 0
+        if folder is not None:
+            with suppress(OSError):  # reading it says what is wrong
+                stamp = os.stat(folder / entry.name).st_ctime_ns
+        found.append((entry, stamp))
     return found
 
 
-def read_on(
-    chain: codec.Chain, listed: Sequence[tuple[Entry, int]], known: Catalogue
-) -> Iterator[Catalogue]:
-    """Read what ``known`` has not, and yield the catalogue after every few records.
+def read_heads(
+    chain: codec.Chain,
+    folder: Path | None,
+    known: Mapping[Key, RecordFacts],
+    noticed: int = 0,
+    report: Callable[[dict[Key, RecordFacts], int], None] | None = None,
+) -> dict[Key, RecordFacts]:
+    """The heads of all records in reading order.
 
-    The last one is whole, unless a record was merged or removed meanwhile: then list anew. What a
-    disk did not give before is asked for again, and with it comes all that follows.
+    Args:
+        chain: The chain.
+        folder: Where its records lie as files; None of an archive or URL, which are read whole.
+        known: Heads from before. They are not read again, except those whose problem may be over.
+        noticed: ns; the stamp for new records of an archive or URL, where nothing else tells.
+        report: Called after every few records with the heads so far and how many are unread.
+    """
+    found: dict[Key, RecordFacts] = {}
+    listed = list_records(chain, folder)
+    unread = sum(key not in known for key in listed)
+    for key in listed:
+        head = known.get(key)
+        if head is None or head.passing:
+            unread -= head is None
+            try:
+                head = _head(chain, folder, key[0], key[1] or noticed)
+            except VanishedError:  # merged or removed: the next call finds what replaced it
+                continue
+            if report is not None and unread and unread % AT_ONCE == 0:
+                report({**found, key: head}, unread)
+        found[key] = head
+    return found
+
+
+def _head(chain: codec.Chain, folder: Path | None, entry: Entry, stamp: int) -> RecordFacts:
+    """Raises VanishedError."""
+    empty = RecordFacts(entry, stamp)
+    try:
+        if folder is None or entry.kind == "merged":
+            return _facts_of(chain.read(entry), empty)
+        check_regular(folder / entry.name)
+        with (folder / entry.name).open("rb") as file:
+            metadata, header = peek(file, entry.nbytes, entry.name)
+        if (metadata["step"], metadata["kind"]) != (entry.step, entry.kind):
+            found = f"{metadata['kind']} of step {metadata['step']}"
+            expected = f"{entry.kind} of step {entry.step}"
+            raise MalformedRecordError(entry.name, expected, found)
+        if entry.kind != "base":
+            return replace(empty, steps=(entry.step,), keep=Keep.of(metadata))
+        return replace(empty, steps=(entry.step,), full_nbytes=_tensor_nbytes(header, entry.name))
+    except FileNotFoundError as exc:
+        raise VanishedError(f"{entry.name}: is not there any more") from exc
+    except VanishedError:
+        raise
+    except RecordError as exc:
+        return replace(empty, problem=str(exc))
+    except ChainError as exc:
+        return replace(empty, problem=str(exc), passing=True)
+    except OSError as exc:
+        return replace(empty, problem=f"{entry.name}: cannot be read: {exc}", passing=True)
+
+
+def _tensor_nbytes(header: Mapping[str, Any], where: str) -> int:
+    """Bytes of a base's tensors: those of a full checkpoint. Raises MalformedRecordError."""
+    total = 0
+    try:
+        for name, entry in header.items():
+            if name.startswith(PREFIX):
+                begin, end = (typed(place, int) for place in entry["data_offsets"])
+                total += end - begin
+    except (KeyError, TypeError, ValueError) as exc:
+        raise MalformedRecordError(where, "data_offsets for every tensor", short(exc)) from exc
+    return total
+
+
+def _facts_of(record: Record, facts: RecordFacts) -> RecordFacts:
+    """What an intact record says by itself. Raises MalformedRecordError."""
+    base = record.kind == "base"
+    full = sum(a.nbytes for name, a in record.arrays.items() if base and name.startswith(PREFIX))
+    return replace(
+        facts,
+        steps=steps_of(record) if record.kind == "merged" else (record.step,),
+        keep=None if base else Keep.of(record.metadata),
+        full_nbytes=full,
+        digest=record.digest,
+        parent=record.parent,
+        identity=record.identity,
+        replaces=record.replaces,
+        exact_nbytes=record.exact_nbytes,
+    )
+
+
+def read_contents(
+    chain: codec.Chain, listed: Sequence[Key], known: Catalogue
+) -> Iterator[Catalogue]:
+    """Read the records that ``known`` lacks; yield the catalogue after every few of them.
+
+    The last catalogue is complete, unless a record was merged or removed meanwhile: then list
+    again. Once a record can be read that a disk did not give before, all after it are read again.
     """
     same, again = 0, MOST_AGAIN
     for have, wanted in zip(known.records, listed):
         if have.key != wanted:
             break
-        if have.facts.passing and again:
-            if _can_be_read(chain, have.facts.entry):
+        if have.passing and again:
+            if _can_be_read(chain, have.entry):
                 break
             again -= 1
         same += 1
     records = list(known.records[:same])
-    place = records[-1].after if records else Place()
+    context = known.records[same].before if same < len(known.records) else known.end
     for i, (entry, stamp) in enumerate(listed[same:], 1):
         try:
-            facts, after = _look(chain, entry, place)
+            facts, context = _content(chain, entry, stamp, context)
         except VanishedError:
             break
-        records.append(Read(stamp, facts, place, after))
-        place = after
+        records.append(facts)
         if i % AT_ONCE == 0:
-            yield Catalogue(tuple(records), len(listed))
-    yield Catalogue(tuple(records), len(listed))
+            yield Catalogue(tuple(records), len(listed), context)
+    yield Catalogue(tuple(records), len(listed), context)
 
 
 def _can_be_read(chain: codec.Chain, entry: Entry) -> bool:
-    """Whether a disk gives a record's bytes, be they damaged, or knows that it is gone."""
+    """Whether a disk gives a record's bytes, intact or damaged, or knows that it is gone."""
     try:
         chain.read(entry)
     except (RecordError, VanishedError):
@@ -201,25 +265,18 @@ def _can_be_read(chain: codec.Chain, entry: Entry) -> bool:
     return True
 
 
-def _look(chain: codec.Chain, entry: Entry, before: Place) -> tuple[Facts, Place]:
-    """One record, and where a reader is after it. Raises VanishedError."""
-    facts = Facts(entry, (entry.step,) if entry.kind != "merged" else (entry.first, entry.step))
+def _content(
+    chain: codec.Chain, entry: Entry, stamp: int, before: Context
+) -> tuple[RecordFacts, Context]:
+    """One record, and what the next may refer to. Raises VanishedError."""
+    steps = (entry.step,) if entry.kind != "merged" else (entry.first, entry.step)
+    facts = RecordFacts(entry, stamp, steps, before=before)
     try:
         record = chain.read(entry)
-        facts = replace(
-            facts,
-            digest=record.digest,
-            parent=record.parent,
-            identity=record.identity,
-            replaces=record.replaces,
-            track=record.track,
-            exact_nbytes=record.exact_nbytes,
-        )
-        if record.kind == "merged":
-            facts = replace(facts, steps=steps_of(record))
-        if before.is_past(entry):
+        facts = _facts_of(record, facts)
+        if is_past(entry, before.step):
             return replace(facts, aside=True, reached=True), before
-        return _placed(record, facts, before)
+        return _in_order(record, facts, before)
     except VanishedError:
         raise
     except (RecordError, ChainError) as exc:
@@ -227,35 +284,29 @@ def _look(chain: codec.Chain, entry: Entry, before: Place) -> tuple[Facts, Place
         return replace(facts, problem=str(exc), passing=passing), replace(before, failed=True)
 
 
-def _placed(record: Record, facts: Facts, before: Place) -> tuple[Facts, Place]:
-    """As `_look`, for a record whose bytes are intact. Raises RecordError, ParentError."""
+def _in_order(record: Record, facts: RecordFacts, before: Context) -> tuple[RecordFacts, Context]:
+    """As `_content`, for a record whose bytes are intact. Raises RecordError, ParentError."""
     name = facts.entry.name
     if record.run != (before.run or record.run):
         raise codec.ParentError(
             f"{name}: is of the run {record.run}, the records before it are of {before.run}"
         )
-    here = Place(before.layout, before.tables, record.step, record.run, record.identity)
-    here = replace(here, last=record.identity)
+    identity = record.identity
+    here = Context(before.layout, before.tables, record.step, record.run, identity, identity)
     if record.kind == "base":
-        layout = base_of(record)[0]
-        here = replace(here, layout=layout, tables=sent_by(record))
-        return replace(facts, full_nbytes=layout.nbytes, reached=True), here
-    meta = record.metadata
-    facts = replace(
-        facts,
-        keep=Keep(meta["bits"], meta["budget"], meta["scope"], meta["coder"]),
-        full_nbytes=before.layout.nbytes if before.layout else 0,
-    )
+        here = replace(here, layout=base_of(record)[0], tables=sent_by(record))
+        return replace(facts, reached=True), here
+    facts = replace(facts, full_nbytes=before.layout.nbytes if before.layout else 0)
     if before.layout is not None and record.parent == before.identity:
         encoded, tables = _alphabets(record, before.layout, before.tables)
         return replace(_counted(facts, encoded), reached=True), replace(here, tables=tables)
     if not before.failed and record.parent != before.last:
         missing = f"{name}: the record before it, digest {record.parent}, is missing"
         facts = replace(facts, problem=missing)
-    if before.layout is not None:  # what follows a gap can still be looked at, if not restored
-        with suppress(RecordError):  # it may refer to a table that was lost
+    if before.layout is not None:  # after a gap a record still shows what it holds
+        with suppress(RecordError):  # its table may have been lost with the gap
             facts = _counted(facts, _alphabets(record, before.layout, before.tables)[0])
-    return facts, replace(before, last=record.identity, failed=False)
+    return facts, replace(before, last=identity, failed=False)
 
 
 def _alphabets(
@@ -269,52 +320,10 @@ def _alphabets(
     return [g.encoded for layer in merged.layers for g in layer.groups], merged.sent
 
 
-def _counted(facts: Facts, encoded: Sequence[Encoded]) -> Facts:
+def _counted(facts: RecordFacts, encoded: Sequence[Encoded]) -> RecordFacts:
     return replace(
         facts,
         levels=sum(e.k - 1 for e in encoded),
         tables=sum(e.table is not None for e in encoded),
         again=sum(e.cached for e in encoded),
     )
-
-
-def overview(catalogue: Catalogue) -> Overview:
-    """The chain in numbers, from what its records say."""
-    every = catalogue.facts
-    steps = sorted({s for f in every for s in f.steps})
-    reached = {s for f in every if f.reached and not f.aside for s in f.steps}
-    used = [f for f in every if not f.aside]
-    deltas = [f for f in used if f.entry.kind != "base"]
-    kinds: dict[str, int] = {}
-    for f in every:
-        kinds[f.entry.kind] = kinds.get(f.entry.kind, 0) + 1
-    newest_first = dict.fromkeys(f.keep for f in reversed(deltas) if f.keep)
-    lost = _lost_before_base(every)
-    return Overview(
-        tuple(steps),
-        tuple(sorted(reached)),
-        kinds,
-        sum(f.entry.nbytes for f in every),
-        sum(f.entry.nbytes for f in every if f.entry.kind == "base"),
-        sum(f.entry.nbytes for f in deltas) / max(sum(len(f.steps) for f in deltas), 1),
-        sum(f.full_nbytes * len(f.steps) for f in used),
-        max((f.full_nbytes for f in every), default=0),
-        tuple(newest_first)[::-1],
-        sum(f.tables for f in every),
-        sum(f.again for f in every),
-        tuple(f.problem for f in every if f.problem) + ((lost,) if lost else ()),
-    )
-
-
-def _lost_before_base(every: Sequence[Facts]) -> str:
-    """Whether records are missing before the newest base, as a sentence.
-
-    Before older ones they may have been removed by a compaction that was interrupted.
-    """
-    bases = [i for i, f in enumerate(every) if f.entry.kind == "base" and not f.problem]
-    if not bases or not bases[-1] or every[bases[-1] - 1].problem:
-        return ""
-    base, known = every[bases[-1]], {f.identity for f in every[: bases[-1]]}
-    if base.parent is None or known & {base.parent, base.replaces} - {None}:
-        return ""
-    return f"{base.entry.name}: the record before it, digest {base.parent}, is missing"

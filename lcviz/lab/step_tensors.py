@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +24,12 @@ _AS_NUMBERS = ("F64", "F32", "F16", "BF16", "BOOL")
 class TensorFacts:
     """One tensor at one step.
 
-    dtype: safetensors' name. stored: "base", "codes", "whole" or "unchanged", how the record has
-    it. changed: values whose level is not 0; None if it has no codes. bits: a parameter, of the
-    code words that end in it, where they stand for several steps an equal share of them; or of the
-    values stored whole; None if it has no values, or is not stored. largest: magnitude of its
-    largest level that occurs. low, high, mean, std: of the finite values that a restart gets, None
-    if there are none or they are no real numbers. odd: how many of them are not finite.
+    dtype: safetensors' name. stored: how the record has it: "base", "codes", "whole" or
+    "unchanged". changed: values whose level is not 0; None without codes. bits: a parameter, of the
+    code words that end in it (an equal share of them where they stand for several steps) or of the
+    values stored whole; None if it has no values. largest: magnitude of its largest level that
+    occurs. low, high, mean, std: of the finite values a restart gets; None if there are none or
+    they are not real numbers. odd: how many values are not finite.
     """
 
     name: str
@@ -50,10 +51,10 @@ class TensorFacts:
 class StepFacts:
     """A restored step.
 
-    name: file name of the record that tells of it. together: how many steps its code words stand
-    for at once, 1 but in a merged record. groups: its alphabets, of a merged record those of the
-    layer with this step; column: which column of their levels is this step's, None for a plain
-    delta. state: the restored track.
+    name: file name of its record. together: how many steps the code words stand for at once, 1
+    except in a merged record. groups: its alphabets; of a merged record those of the layer with
+    this step. column: which column of their levels is this step's, None for a plain delta. state:
+    the restored track.
     """
 
     step: int
@@ -66,10 +67,10 @@ class StepFacts:
     state: Arrays
 
 
-def restored(
+def rebuild_step(
     chain: codec.Chain, step: int, progress: Callable[[int], None] | None = None
 ) -> StepFacts:
-    """Rebuild a step from the last base before it, and look at all of its tensors.
+    """Rebuild a step from the last base before it, and describe all of its tensors.
 
     progress(step just rebuilt) is called on the way. Raises what `Chain.replay` does.
     """
@@ -79,10 +80,6 @@ def restored(
             progress(position.step)
     if position is None or position.step != step:
         raise codec.StepNotFoundError(f"{chain.where}: no record leads to step {step}")
-    return _facts(position)
-
-
-def _facts(position: Position) -> StepFacts:
     record, delta, column, together = position.record, position.delta, None, 1
     groups: tuple[Group, ...] = ()
     whole: Arrays = {}
@@ -91,46 +88,24 @@ def _facts(position: Position) -> StepFacts:
     elif record.kind == "merged":
         for layer in merged_of(record, position.layout).layers:
             for i, moment in enumerate(layer.moments):
-                if moment.step == position.step:
+                if moment.step == step:
                     groups, whole, column = layer.groups, moment.exact, i
                     together = len(layer.moments)
     coded = {name: found for group in groups for name, found in _of_group(group, column).items()}
     tensors = []
     for spec in position.layout.tensors:
         array = position.state[spec.name]
-        bits = 8 * array.nbytes / spec.size if spec.size else None
-        how: tuple[str, int | None, float | None, float | None] = ("unchanged", 0, 0.0, None)
-        if record.kind == "base":
-            how = ("base", None, bits, None)
+        stored: tuple[Any, ...] = ("unchanged", 0, 0.0, None)
+        if record.kind == "base" or spec.name in whole:
+            how = "base" if record.kind == "base" else "whole"
+            stored = (how, None, 8 * array.nbytes / spec.size if spec.size else None, None)
         elif spec.name in coded:
-            how = ("codes", *coded[spec.name])
-        elif spec.name in whole:
-            how = ("whole", None, bits, None)
-        (stored, changed, bits, largest), summary = how, _summary(array, spec)
-        tensors.append(
-            TensorFacts(
-                spec.name,
-                spec.shape,
-                spec.dtype,
-                spec.size,
-                stored,
-                changed,
-                bits,
-                largest,
-                *summary,
-            )
-        )
+            stored = ("codes", *coded[spec.name])
+        stored += _summary(array, spec)
+        tensors.append(TensorFacts(spec.name, spec.shape, spec.dtype, spec.size, *stored))
     state = {name: array.copy() for name, array in position.state.items()}
-    return StepFacts(
-        position.step,
-        position.entry.name,
-        record.kind,
-        together,
-        tuple(tensors),
-        groups,
-        column,
-        state,
-    )
+    name, kind = position.entry.name, record.kind
+    return StepFacts(step, name, kind, together, tuple(tensors), groups, column, state)
 
 
 def _of_group(group: Group, column: int | None) -> dict[str, tuple[int, float, float | None]]:
@@ -220,10 +195,5 @@ def _summary(
     if not finite.size:
         return None, None, None, None, odd
     with np.errstate(over="ignore"):  # float64 tensors may hold anything
-        return (
-            float(finite.min()),
-            float(finite.max()),
-            float(finite.mean()),
-            float(finite.std()),
-            odd,
-        )
+        low, high, mean, std = (f(finite) for f in (np.min, np.max, np.mean, np.std))
+    return float(low), float(high), float(mean), float(std), odd

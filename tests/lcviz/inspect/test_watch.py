@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import codec
-from lcviz.inspect import folders
 from lcviz.inspect import watch as watching
+from lcviz.inspect import watch_paths
 from lcviz.inspect.watch import Watch
 from lcviz.server.allowed_paths import check_within
 
@@ -39,7 +39,7 @@ def names(watch: Watch) -> list[str]:
 
 
 def steps(watch: Watch) -> list[int | None]:
-    return [run.account and run.account.steps for run in watch.runs()]
+    return [run.summary and len(run.summary.steps) for run in watch.runs()]
 
 
 def test_what_lies_below_a_folder(tmp_path: Path) -> None:
@@ -55,11 +55,7 @@ def test_what_lies_below_a_folder(tmp_path: Path) -> None:
     write(tmp_path / "run1.lcc", 3)
     write(tmp_path / "run9.lcc", 5)
     (tmp_path / "soon.lcc").mkdir()
-    assert names(watch) == [
-        *found,
-        "run1.lcc",
-        "soon.lcc",
-    ]  # those that were there keep their place
+    assert names(watch) == [*found, "run1.lcc", "soon.lcc"]  # the others keep their place
     assert steps(watch) == [5, 2, 2, 2, 3, None]
     shutil.rmtree(tmp_path / "run10.lcc")
     assert names(watch) == ["run9.lcc", "a/own", "a/b/deep.lcc", "run1.lcc", "soon.lcc"]
@@ -69,19 +65,12 @@ def test_what_lies_below_a_folder(tmp_path: Path) -> None:
 
 
 def test_several_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "a" / "run.lcc")
-    write(tmp_path / "b" / "run.lcc")
-    write(tmp_path / "c" / "run.lcc")
+    for name in "abc":
+        write(tmp_path / name / "run.lcc")
     monkeypatch.chdir(tmp_path / "a")
-    places = [
-        "run.lcc",
-        str(tmp_path / "b" / "run.lcc"),
-        str(tmp_path / "c"),
-        "memory://x/run.lcc/",
-    ]
-    watch = Watch([*places, str(tmp_path / "a" / ".." / "a" / "run.lcc")])
+    places = ["run.lcc", f"{tmp_path}/b/run.lcc", f"{tmp_path}/c", "memory://x/run.lcc/"]
+    watch = Watch([*places, f"{tmp_path}/a/../a/run.lcc"])
     assert names(watch) == ["run.lcc", "b/run.lcc", "c/run.lcc", "memory://x/run.lcc"]
-    assert [run.grows for run in watch.runs()] == 4 * [True]
     assert (steps(watch), watch.one) == ([2, 2, 2, None], None)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert steps(Watch(["~/a/run.lcc"])) == [2]
@@ -102,15 +91,15 @@ def test_one_chain_that_comes_grows_and_goes(tmp_path: Path) -> None:
     assert steps(watch) == [2]
     codec.Chain(path).pack(tmp_path / "x.lcc.zip")
     (packed,) = Watch([str(tmp_path / "x.lcc.zip")]).runs()
-    assert (packed.name, packed.folder, packed.grows) == ("x.lcc.zip", None, False)
-    assert packed.account is not None
-    assert packed.account.steps == 2
+    assert (packed.name, packed.folder) == ("x.lcc.zip", None)
+    assert packed.summary is not None
+    assert packed.summary.steps == (0, 1)
 
 
 @pytest.mark.parametrize("name", ["x\0y", "n" * 999, "~nobody-here/run.lcc", "a\udcff.lcc"])
 def test_names_that_are_none(name: str, tmp_path: Path) -> None:
     (run,) = Watch([f"{tmp_path}/{name}" if name[0] != "~" else name]).runs()
-    assert run.account is None
+    assert run.summary is None
     assert not run.problem or "a path is text" in run.problem
     assert run.name.encode()  # it can be shown
 
@@ -202,7 +191,7 @@ def test_links_lead_out_only_where_a_visitor_may_go(tmp_path: Path) -> None:
             if opened:
                 assert (run.problem, len(watch.chain(run).entries)) == ("", 2)
                 continue
-            assert run.account is None
+            assert run.summary is None
             assert run.problem.startswith(f"{record.name}: is a link to what this server does not")
             with pytest.raises(codec.SourceError, match="is a link to what"):
                 watch.chain(run)
@@ -213,7 +202,7 @@ def until(watch: Watch, *states: tuple[bool, int | None, str]) -> None:
     """Look until this is so: whether a run is reached, its steps, its problem."""
     end = time.monotonic() + 300
     while time.monotonic() < end:
-        found = [(r.reached, r.account and r.account.steps, r.problem) for r in watch.runs()]
+        found = [(r.reached, r.summary and len(r.summary.steps), r.problem) for r in watch.runs()]
         if found == list(states):
             return
         time.sleep(0.01)
@@ -223,42 +212,45 @@ def until(watch: Watch, *states: tuple[bool, int | None, str]) -> None:
 def test_a_server_that_does_not_answer_keeps_nobody_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, url = write(tmp_path / "run.lcc"), f"memory://{tmp_path.name}/run.lcc"
-    answers, whole, read = threading.Event(), codec.Chain.__init__, list[int]()
+    path = write(tmp_path / "run.lcc")
+    hung, fine = (f"memory://{tmp_path.name}/{name}.lcc" for name in ("hung", "fine"))
+    answers, whole, read, asked = threading.Event(), codec.Chain.__init__, list[int](), list[Any]()
     monkeypatch.setattr(watching, "DOUBT_SECONDS", 0.0)
 
     def slow(self: codec.Chain, source: Any) -> None:
-        if isinstance(source, str):
+        asked.append(source)
+        if source == hung:
             assert threading.current_thread() is not threading.main_thread()
             answers.wait(300)
         whole(self, source)
 
-    watch = Watch([url, str(path)])
+    def fails(self: codec.Chain, source: Any) -> None:
+        raise codec.ChainError(failed)
+
+    failed = "cannot be listed: timed out"
+    watch, state = Watch([hung, fine, str(path)]), {"w": np.zeros(5, np.float32)}
     with monkeypatch.context() as patch:
         patch.setattr(codec.Chain, "__init__", slow)
-        for _ in range(2):
-            assert [(run.reached, run.problem) for run in watch.runs()] == [(False, ""), (True, "")]
-            assert steps(watch) == [None, 2]
+        with codec.Checkpointer(fine) as chain:
+            for n in (1, 2):
+                chain.save(n, state)
+                until(watch, (False, None, ""), (True, n, ""), (True, 2, ""))
+        assert asked.count(hung) == 1  # nobody asks again while one still waits
         answers.set()
-        until(watch, (True, None, ""), (True, 2, ""))  # there is nothing yet
-        with codec.Checkpointer(url) as chain:
-            chain.save(0, {"w": np.zeros(5, np.float32)})
-        until(watch, (True, 1, ""), (True, 2, ""))
+        until(watch, (True, None, ""), (True, 2, ""), (True, 2, ""))  # there is nothing yet
+        with codec.Checkpointer(hung) as chain:
+            chain.save(0, state)
+        until(watch, (True, 1, ""), (True, 2, ""), (True, 2, ""))
         answers.clear()
         write(path, 3)
-        until(watch, (True, 1, ""), (True, 3, ""))  # what was known of it stays
+        until(watch, (True, 1, ""), (True, 2, ""), (True, 3, ""))  # what was known of it stays
         answers.set()
     get = codec.Chain.read
     monkeypatch.setattr(codec.Chain, "read", lambda *of: (read.append(1), get(*of))[1])
     with monkeypatch.context() as patch:
-
-        def fails(self: codec.Chain, source: Any) -> None:
-            raise codec.ChainError("cannot be listed: timed out")
-
         patch.setattr(codec.Chain, "__init__", fails)
-        failed = "cannot be listed: timed out"
-        until(watch, (True, 1, failed), (True, 3, failed))  # what was known of them stays
-    until(watch, (True, 1, ""), (True, 3, ""))
+        until(watch, *((True, n, failed) for n in (1, 2, 3)))  # what was known of them stays
+    until(watch, *((True, n, "") for n in (1, 2, 3)))
     assert read == []  # what was read before is known still
 
 
@@ -268,14 +260,14 @@ def test_a_disk_that_hangs_stops_the_one_who_looks(
     path = tmp_path / "run.lcc"
     watch, goes_on, looks = Watch([str(path)]), threading.Event(), threading.Event()
     monkeypatch.setattr(watching, "FIRST_SECONDS", 0.05)
-    whole = watching.heads
+    whole = watching.read_heads
 
     def hangs(*of: Any) -> Any:
         looks.set()
         goes_on.wait(300)
         return whole(*of)
 
-    monkeypatch.setattr(watching, "heads", hangs)
+    monkeypatch.setattr(watching, "read_heads", hangs)
     for before, now in (([], 2), ([2], 4)):  # there is nothing until the first look has ended
         write(path, now)
         other = threading.Thread(target=watch.runs)
@@ -315,7 +307,7 @@ def test_what_is_above_everything_is_not_walked(
 ) -> None:
     for i in range(6):
         write(tmp_path / f"{i}" / "run.lcc", 1)
-    monkeypatch.setattr(folders, "MOST_FOLDERS", 4)
+    monkeypatch.setattr(watch_paths, "MOST_FOLDERS", 4)
     assert len(Watch([str(tmp_path)]).runs()) == 3
     # Of too many those that changed last, and what was named itself.
     for i in range(6):
@@ -325,32 +317,6 @@ def test_what_is_above_everything_is_not_walked(
     assert names(watch) == ["1/run.lcc", "5/run.lcc"]
     write(tmp_path / "0" / "run.lcc", 2)  # a training that was resumed
     assert names(watch) == ["5/run.lcc", "0/run.lcc"]
-
-
-def test_one_server_that_hangs_keeps_no_other_one_from_being_looked_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hung, fine = (f"memory://{tmp_path.name}/{name}.lcc" for name in ("hung", "fine"))
-    answers, whole, asked = threading.Event(), codec.Chain.__init__, list[str]()
-    monkeypatch.setattr(watching, "DOUBT_SECONDS", 0.0)
-
-    def init(self: codec.Chain, source: Any) -> None:
-        asked.append(source)
-        if source == hung:
-            answers.wait(300)
-        whole(self, source)
-
-    watch = Watch([hung, fine])
-    with monkeypatch.context() as patch:
-        patch.setattr(codec.Chain, "__init__", init)
-        with codec.Checkpointer(fine) as chain:
-            chain.save(0, {"w": np.zeros(5, np.float32)})
-            until(watch, (False, None, ""), (True, 1, ""))
-            chain.save(1, {"w": np.ones(5, np.float32)})
-            until(watch, (False, None, ""), (True, 2, ""))
-        assert asked.count(hung) == 1  # nobody asks again while one still waits
-        answers.set()
-        until(watch, (True, None, ""), (True, 2, ""))
 
 
 def test_a_long_chain_behind_a_url_shows_what_is_read_so_far(
@@ -371,7 +337,7 @@ def test_a_long_chain_behind_a_url_shows_what_is_read_so_far(
         monkeypatch.setattr(codec.Chain, "read", slow)
         until(watch, (True, 25, ""))
         (run,) = watch.runs()
-        assert (run.unread, run.account and run.account.stamp) == (20, 0)  # nobody tells when
+        assert (run.unread, run.summary and run.summary.stamp) == (20, 0)  # nobody tells when
         goes_on.set()
         until(watch, (True, 45, ""))
         assert watch.runs()[0].unread == 0
@@ -379,8 +345,8 @@ def test_a_long_chain_behind_a_url_shows_what_is_read_so_far(
         chain.save(45, {"w": np.zeros(9, np.float32)})
         until(watch, (True, 46, ""))
         (run,) = watch.runs()
-        assert run.account is not None
-        assert noticed < run.account.stamp < time.time_ns()
+        assert run.summary is not None
+        assert noticed < run.summary.stamp < time.time_ns()
 
 
 def test_of_what_is_gone_nothing_is_kept(tmp_path: Path) -> None:
@@ -391,7 +357,7 @@ def test_of_what_is_gone_nothing_is_kept(tmp_path: Path) -> None:
     assert names(watch) == ["b.lcc"]
     assert [len(known.heads) for known in watch._known.values()] == [0, 9]
     (tmp_path / "a.lcc").mkdir()  # another one begins under its name
-    assert [(r.name, r.number, r.account is None) for r in watch.runs()] == [
+    assert [(r.name, r.number, r.summary is None) for r in watch.runs()] == [
         ("a.lcc", run.number, True),
         ("b.lcc", 1, False),
     ]
@@ -403,12 +369,7 @@ def test_what_may_be_named_instead_of_a_chain(
     path = write(tmp_path / "run.lcc")
     watch = Watch([str(record) for record in path.iterdir() if record.suffix == ".safetensors"])
     assert (names(watch), watch.places, steps(watch)) == (["run.lcc"], (str(path),), [2])
-    for name in ("mine/c0.pt", "dcp/step-1/__0_0.distcp"):
-        (tmp_path / name).parent.mkdir(parents=True)
-        (tmp_path / name).touch()
-    found = {name: folders.foreign(tmp_path / name) for name in ("mine", "dcp", "run.lcc", "no")}
-    assert found == {"mine": "c0.pt", "dcp": "__0_0.distcp", "run.lcc": "", "no": ""}
-
+    (tmp_path / "mine").mkdir()
     scan = os.scandir
 
     def refused(where: Any) -> Any:

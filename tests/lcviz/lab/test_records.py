@@ -1,8 +1,10 @@
-"""What records say before they are decoded, against what a replay finds."""
+"""What records say before they are decoded, from their heads and from all their bytes."""
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,21 +12,32 @@ import numpy as np
 import pytest
 
 import codec
-from lcviz.lab.records import Catalogue, Keep, overview, read_on, stamps
+from lcviz.lab import records as module
+from lcviz.lab.chain_summary import Summary, summarize
+from lcviz.lab.records import (
+    Catalogue,
+    Keep,
+    RecordFacts,
+    list_records,
+    read_contents,
+    read_heads,
+)
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 BAD = GOLDEN / "bad"
+FULL = 4 * (2000 + 30 + 27) + 8  # bytes of a state, float32 where lossy
 # These faults show when the streams are decoded, or the track is rebuilt.
 ONLY_DECODED = {"stream-early", "stream-late", "token-class", "token-late", "token-symbol", "track"}
 
 
-def write(path: Path, steps: int, seed: int = 0, first: int = 0, **settings: Any) -> Path:
-    """A chain of two tensors and a counter; continued if it is there."""
+def write(path: Path, steps: int, first: int = 0, seed: int = 0, **settings: Any) -> Path:
+    """A chain of steps three apart; continued from the ``first`` if it is there."""
     rng = np.random.default_rng(seed)
     state = {
         "w": rng.normal(size=(40, 50)).astype(np.float32),
         "b": rng.normal(size=30).astype(np.float32),
         "n": np.array(0),
+        "h": np.zeros((3, 9), np.float16),
     }
     with codec.Checkpointer(path, resume=first > 0, **settings) as chain:
         for i in range(steps):
@@ -32,236 +45,266 @@ def write(path: Path, steps: int, seed: int = 0, first: int = 0, **settings: Any
                 chain.save(3 * i, state)
             change = rng.normal(size=(40, 50)) * np.exp(2 * rng.normal(size=(40, 50)))
             state["w"] = (state["w"] + 0.01 * change).astype(np.float32)
-            state["b"] = (state["b"] + 0.1).astype(np.float32)
             state["n"] = np.array(state["n"] + 1)
     return path
 
 
-def look(path: Path, known: Catalogue | None = None) -> Catalogue:
+def contents(path: Path, known: Catalogue | None = None) -> Catalogue:
     chain = codec.Chain(path)
-    *_, found = read_on(chain, stamps(chain, path), known or Catalogue())
+    listed = list_records(chain, path if path.is_dir() else None)
+    *_, found = read_contents(chain, listed, known or Catalogue())
     return found
 
 
-def damage(path: Path, step: int) -> str:
-    (record,) = path.glob(f"{step:08d}.*")
-    data = bytearray(record.read_bytes())
-    data[-3] ^= 8
-    record.write_bytes(data)
-    return record.name
+def heads(path: Path) -> list[RecordFacts]:
+    return list(read_heads(codec.Chain(path), path if path.is_dir() else None, {}).values())
 
 
-@pytest.mark.parametrize("scope", ["model", "tensor"])
-@pytest.mark.parametrize("coder", ["runlength", "huffman"])
-def test_facts_are_those_of_a_replay(tmp_path: Path, scope: str, coder: str) -> None:
-    path = write(tmp_path / "run.lcc", 12, scope=scope, coder=coder, base_every=5)
-    found = look(path)
-    positions = {p.step: p for p in codec.Chain(path).every_step()}
-    for facts in found.facts:
-        position = positions[facts.entry.step]
-        if facts.entry.kind == "base":
-            assert facts.full_nbytes == 4 * 2030 + 8
-            continue
-        assert position.delta is not None
-        encoded = [g.encoded for g in position.delta.groups]
-        assert facts.levels == sum(len(e.levels) - 1 for e in encoded)
-        assert facts.tables == sum(e.table is not None for e in encoded)
-        assert facts.again == sum(e.cached for e in encoded)
-        assert (facts.parent, facts.track) == (position.record.parent, position.record.track)
-        assert facts.reached
-    seen = overview(found)
-    assert seen.steps == seen.reached == codec.verify(path).steps
-    assert seen.nbytes == sum(f.stat().st_size for f in path.glob("*.safetensors"))
-    assert seen.kinds["base"] >= 2
-    assert seen.keeps == (Keep(2, None, scope, coder),)
-    assert seen.problems == ()
-    deltas = [f.entry.nbytes for f in found.facts if f.entry.kind == "delta"]
-    assert seen.step_nbytes == sum(deltas) / len(deltas)
+def summary_of(path: Path) -> Summary:
+    """From contents; from heads it is the same, where nothing is damaged."""
+    found = summarize(contents(path).records)
+    shallow = summarize(heads(path))
+    for name in ("steps", "stamp", "gap", "nbytes", "full_nbytes", "keeps", "points", "kinds"):
+        assert getattr(shallow, name) == getattr(found, name), name
+    assert (shallow.share, shallow.step_nbytes) == (found.share, found.step_nbytes)
+    assert found.problems == shallow.problems == ()
+    assert found.steps == found.reached == codec.verify(path).steps
+    return found
 
 
-def test_only_new_records_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(tmp_path / "run.lcc", 50)
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The steps of the records that are read whole."""
     read: list[int] = []
     whole = codec.Chain.read
+    monkeypatch.setattr(codec.Chain, "read", lambda c, e: (read.append(e.step), whole(c, e))[1])
+    return read
 
-    def counted(self: codec.Chain, entry: Any) -> Any:
-        read.append(entry.step)
-        return whole(self, entry)
 
-    monkeypatch.setattr(codec.Chain, "read", counted)
+@pytest.mark.parametrize(("scope", "coder"), [("model", "runlength"), ("tensor", "huffman")])
+def test_facts_are_those_of_a_replay(tmp_path: Path, scope: str, coder: str) -> None:
+    path = write(tmp_path / "run.lcc", 12, scope=scope, coder=coder, base_every=5)
+    positions = {p.step: p for p in codec.Chain(path).every_step()}
+    for facts in contents(path).records:
+        position = positions[facts.entry.step]
+        assert (facts.full_nbytes, facts.reached) == (FULL, True)
+        assert facts.parent == position.record.parent
+        if position.delta is not None:
+            encoded = [g.encoded for g in position.delta.groups]
+            assert facts.levels == sum(len(e.levels) - 1 for e in encoded)
+            assert facts.tables == sum(e.table is not None for e in encoded)
+            assert facts.again == sum(e.cached for e in encoded)
+    found = summary_of(path)
+    entries = codec.Chain(path).entries
+    deltas = [e.nbytes for e in entries if e.kind == "delta"]
+    assert found.keeps == (Keep(2, None, scope, coder),)
+    assert (found.nbytes, found.full_nbytes) == (sum(e.nbytes for e in entries), 12 * FULL)
+    assert found.share == pytest.approx(sum(deltas) / len(deltas) / FULL)
+    assert found.stamp == max(f.stat().st_ctime_ns for f in path.glob("*.safetensors"))
+    bases = [e.step for e in entries if e.kind == "base"]
+    assert [p.step for p in found.points if p.share is None] == bases != [0]
+    write(path, 14, 12, bits=4)
+    assert summary_of(path).keeps[-1] == Keep(4, None, "model", "runlength")
+    codec.Chain(path).pack(tmp_path / "run.lcc.zip")
+    packed = summary_of(tmp_path / "run.lcc.zip")
+    assert (packed.points, packed.stamp) == (summary_of(path).points, 0)
+    summary_of(GOLDEN / "run.lcc")
+
+
+def test_only_new_records_are_read(tmp_path: Path, reads: list[int]) -> None:
+    path = write(tmp_path / "run.lcc", 25)
     chain = codec.Chain(path)
-    parts = [len(c.records) for c in read_on(chain, stamps(chain, path), Catalogue())]
-    assert parts == [20, 40, 50]
-    found = look(path)
-    read.clear()
-    assert look(path, found) == found
-    assert read == []
-    monkeypatch.undo()
-    write(path, 53, first=50)
-    monkeypatch.setattr(codec.Chain, "read", counted)
-    longer = look(path, found)
-    assert read == [150, 153, 156]
-    assert overview(longer) == overview(look(path))
-    assert overview(longer).problems == ()
-
-
-def test_what_was_interrupted_goes_on(tmp_path: Path) -> None:
-    path = write(tmp_path / "run.lcc", 30)
-    chain = codec.Chain(path)
-    part = next(read_on(chain, stamps(chain, path), Catalogue()))
-    assert (len(part.records), part.listed) == (20, 30)
-    assert overview(look(path, part)) == overview(look(path))
-
-
-def test_another_chain_in_its_place_is_read_anew(tmp_path: Path) -> None:
-    path = write(tmp_path / "run.lcc", 4)
-    before = look(path)
+    part, found = read_contents(chain, list_records(chain, path), Catalogue())
+    assert (len(part.records), part.listed, len(found.records)) == (20, 25, 25)
+    reads.clear()
+    assert contents(path, part) == found  # it was interrupted
+    assert contents(path, found) == found
+    write(path, 27, 25)
+    reads.clear()
+    longer = contents(path, found)
+    assert reads == [75, 78]
+    assert longer == contents(path)
     shutil.rmtree(path)
-    write(path, 4, seed=1)
-    after = look(path, before)
-    assert after.records[0].facts.entry == before.records[0].facts.entry  # same name and size
-    assert after.facts[0].digest != before.facts[0].digest
-    assert overview(after).problems == ()
+    write(path, 2, seed=1)
+    after = contents(path, found)
+    assert after.records[0].entry == found.records[0].entry  # same name and size
+    assert after.records[0].digest != found.records[0].digest
+    assert summarize(after.records).problems == ()
+
+
+def test_of_new_heads_only_the_beginning_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "run.lcc", 6)
+    seen: list[str] = []
+    peek: Callable[..., Any] = module.peek
+    monkeypatch.setattr(module, "peek", lambda *of: (seen.append(of[2]), peek(*of))[1])
+    known = read_heads(codec.Chain(path), path, {})
+    assert len(seen) == 6
+    (base,) = path.glob("*.base.*")
+    with base.open("r+b") as file:  # content is not read, so nothing is noticed
+        file.seek(-5, 2)
+        file.write(b"xxxxx")
+    seen.clear()
+    now = read_heads(codec.Chain(path), path, known)
+    assert summarize(list(now.values())).problems == ()
+    chain = codec.Chain(path)
+    assert read_heads(chain, path, now) == now
+    assert seen == [base.name]  # that file has changed
+    next(path.glob("00000015.*")).unlink()  # a record that vanishes is left out
+    assert [h.entry.step for h in read_heads(chain, path, {}).values()] == [0, 3, 6, 9, 12]
 
 
 def test_a_damaged_record(tmp_path: Path) -> None:
     path = write(tmp_path / "run.lcc", 10)
-    name = damage(path, 12)
-    found = look(path)
-    seen = overview(found)
-    (problem,) = seen.problems
-    assert problem.startswith(f"{name}: expected content of BLAKE3")
-    assert seen.reached == (0, 3, 6, 9) == codec.verify(path).steps
-    assert len(seen.steps) == 10
-    after = found.facts[-1]
-    assert (after.reached, after.problem) == (False, "")
-    assert after.levels == 3  # what can still be told is
+    (record,) = path.glob("00000012.*")
+    data = bytearray(record.read_bytes())
+    data[-3] ^= 8
+    record.write_bytes(data)
+    records = contents(path).records
+    found = summarize(records)
+    (problem,) = found.problems
+    assert problem.startswith(f"{record.name}: expected content of BLAKE3")
+    assert found.reached == (0, 3, 6, 9) == codec.verify(path).steps
+    assert len(found.steps) == 10
+    assert (records[-1].reached, records[-1].problem, records[-1].levels) == (False, "", 3)
 
 
-def test_a_missing_record(tmp_path: Path) -> None:
+def test_missing_and_foreign_records(tmp_path: Path) -> None:
     path = write(tmp_path / "run.lcc", 10)
-    whole = look(path)
+    shutil.copytree(path, tmp_path / "foreign.lcc")
+    whole = contents(path)
     next(path.glob("00000012.*")).unlink()
-    seen = overview(look(path, whole))
-    (problem,) = seen.problems
-    digest = whole.facts[4].digest
-    assert (
-        problem == f"00000015.delta.safetensors: the record before it, digest {digest}, is missing"
-    )
-    assert seen.reached == (0, 3, 6, 9)
+    found = summarize(contents(path, whole).records)
+    (problem,) = found.problems
+    assert problem.startswith("00000015.delta.safetensors: the record before it")
+    assert str(whole.records[4].digest) in problem
+    assert found.reached == (0, 3, 6, 9)
+
+    other = write(tmp_path / "other.lcc", 11, seed=9)
+    shutil.copy(next(other.glob("00000030.*")), tmp_path / "foreign.lcc")
+    (problem,) = summarize(contents(tmp_path / "foreign.lcc").records).problems
+    assert "is of the run" in problem
 
 
 def test_records_missing_before_a_base(tmp_path: Path) -> None:
     path = write(tmp_path / "run.lcc", 10, base_every=6)
-    bases = sorted(path.glob("*.base.*"))
-    gone = int(bases[-1].name[:8]) - 3
-    next(path.glob(f"{gone:08d}.*")).unlink()
-    seen = overview(look(path))
-    report = codec.verify(path)
+    last = max(path.glob("*.base.*"))
+    next(path.glob(f"{int(last.name[:8]) - 3:08d}.*")).unlink()
+    found, report = summarize(contents(path).records), codec.verify(path)
     assert not report.ok
-    assert report.steps == seen.reached
-    assert len(seen.problems) == 1
-    assert seen.problems[0].startswith(f"{bases[-1].name}: the record before it")
+    assert report.steps == found.reached
+    (problem,) = found.problems
+    assert problem.startswith(f"{last.name}: the record before it")
 
 
-def test_a_record_of_another_run(tmp_path: Path) -> None:
-    path, other = write(tmp_path / "a.lcc", 3), write(tmp_path / "b.lcc", 4, seed=9)
-    shutil.copy(next(other.glob("00000009.*")), path)
-    (problem,) = overview(look(path)).problems
-    assert "is of the run" in problem
-
-
-def test_merged_and_compacted(tmp_path: Path) -> None:
+def test_merged_overlapping_and_compacted(tmp_path: Path) -> None:
     path = write(tmp_path / "run.lcc", 20)
-    before = look(path)
+    before = contents(path)
+    shutil.copytree(path, kept := tmp_path / "kept")
     codec.merge(path, 6)
-    seen = overview(look(path, before))
-    assert seen.problems == ()
-    assert seen.steps == seen.reached == tuple(range(0, 60, 3))
-    assert seen.kinds["merged"] >= 2
-    assert seen.reached == codec.verify(path).steps
+    assert summarize(contents(path, before).records) == summary_of(path)
+    assert summary_of(path).kinds["merged"] >= 2
+    codec.merge(overlap := shutil.copytree(kept, tmp_path / "overlap.lcc"), 6)
+    for delta in kept.glob("*.delta.*"):
+        shutil.copy(delta, overlap)
+    assert summary_of(overlap).steps == tuple(range(0, 60, 3))
+    assert summary_of(overlap).full_nbytes == 20 * FULL  # no step twice
+    assert sum(f.aside for f in contents(overlap).records) == 18
     codec.compact(path)
-    write(path, 26, first=20)
+    write(path, 26, 20)
     for file in path.glob("*.safetensors"):
         if int(file.name[:8]) < 57 or file.name.startswith("00000057.delta"):
             file.unlink()  # older history, as a later compaction removes it
-    found = look(path, before)
-    seen = overview(found)
-    assert seen.problems == ()
-    assert seen.reached == codec.verify(path).steps == tuple(range(57, 78, 3))
-    (first,) = (f for f in found.facts if f.entry.step == 60)
-    assert (first.entry.kind, first.again) == ("delta", 1)  # a table that the base tells of
-
-
-def test_records_that_overlap(tmp_path: Path) -> None:
-    path = write(tmp_path / "run.lcc", 8)
-    kept = tmp_path / "kept"
-    shutil.copytree(path, kept)
-    codec.merge(path, 7)
-    for delta in kept.glob("*.delta.*"):
-        shutil.copy(delta, path)
-    found = look(path)
-    seen = overview(found)
-    assert seen.problems == ()
-    assert seen.steps == seen.reached == tuple(range(0, 24, 3))
-    assert sum(f.aside for f in found.facts) == 7
-    assert seen.full_nbytes == 8 * (4 * 2030 + 8)  # no step twice
+    found = contents(path, before)
+    assert summarize(found.records).steps == summary_of(path).steps == tuple(range(57, 78, 3))
+    (first,) = (f for f in found.records if f.entry.step == 60)
+    assert (first.entry.kind, first.again) == ("delta", 1)  # a table that the base holds
 
 
 @pytest.mark.parametrize("file", sorted(BAD.glob("*.safetensors")), ids=lambda p: p.stem)
 @pytest.mark.parametrize("name", ["00000000.base.safetensors", "00000001.delta.safetensors"])
 def test_broken_files_make_sentences(tmp_path: Path, name: str, file: Path) -> None:
-    for good in (GOLDEN / "run.lcc").iterdir():
-        shutil.copy(good, tmp_path)
-    shutil.copy(file, tmp_path / name)
-    seen = overview(look(tmp_path))
-    report = codec.verify(tmp_path)
+    """As a reader of all bytes says; heads say it of what is cut off or newer."""
+    shutil.copytree(GOLDEN / "run.lcc", path := tmp_path / "run.lcc")
+    shutil.copy(file, path / name)
+    found, report = summarize(contents(path).records), codec.verify(path)
     assert not report.ok
     if name.startswith("00000001") and file.stem in ONLY_DECODED:
-        assert (seen.problems, seen.reached) == ((), (0, 1))
+        assert (found.problems, found.reached) == ((), (0, 1))
     else:
-        assert seen.problems[0] == report.problems[0]
-        assert seen.reached == report.steps
+        assert (found.problems[0], found.reached) == (report.problems[0], report.steps)
+    chain = codec.Chain(path)
+    for head, entry in zip(heads(path), chain.entries):
+        wrong: Exception | None = None
+        try:
+            chain.read(entry)
+        except codec.RecordError as exc:
+            wrong = exc
+        if wrong is None:
+            assert head.problem == ""
+        if isinstance(wrong, codec.TruncatedRecordError | codec.VersionError):
+            assert head.problem == str(wrong)
 
 
-def test_a_record_that_is_no_file(tmp_path: Path) -> None:
-    path = write(tmp_path / "run.lcc", 2)
-    (path / "00000009.delta.safetensors").mkdir()
-    (problem,) = overview(look(path)).problems
-    assert "cannot be read" in problem
+def test_what_is_cut_off_misnamed_or_no_file(tmp_path: Path) -> None:
+    path = write(tmp_path / "run.lcc", 3)
+    shutil.copy(path / "00000003.delta.safetensors", path / "00000009.delta.safetensors")
+    (path / "00000012.delta.safetensors").mkdir()
+    os.mkfifo(path / "00000015.delta.safetensors")  # nobody writes there: opening it never ends
+    with (path / "00000006.delta.safetensors").open("r+b") as file:
+        file.truncate(n := file.seek(-1, 2))
+    for found in (summarize(heads(path)), summarize(contents(path).records)):
+        cut, wrong, none, pipe = found.problems
+        assert cut == f"00000006.delta.safetensors: expected {n + 1} bytes, found {n}"
+        assert "delta of step 9, found delta of step 3" in wrong
+        assert "00000012.delta.safetensors: cannot be read: " in none
+        assert pipe.endswith("is no regular file")
+    assert summarize(heads(path)).steps == (0, 3)
 
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_what_a_disk_did_not_give_is_asked_for_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
 ) -> None:
-    """An archive and a URL keep no time by which a record would be another one."""
+    """An archive and a URL keep no time that would tell that a record changed."""
     path = write(tmp_path / "run.lcc", 6)
-    folder = None if packed else path
     if packed:
         codec.Chain(path).pack(path := tmp_path / "run.lcc.zip")
-    failing, read, whole = {3, 9}, [], codec.Chain.read
+    folder = None if packed else path
+    failing, read, whole, peek = {3, 9}, list[int](), codec.Chain.read, module.peek
 
-    def flaky(self: codec.Chain, entry: Any) -> Any:
+    def flaky(chain: codec.Chain, entry: Any) -> Any:
         read.append(entry.step)
         if entry.step in failing:
             raise codec.ChainError(f"{entry.name}: cannot be read")
-        return whole(self, entry)
+        return whole(chain, entry)
 
-    def again(known: Catalogue) -> Catalogue:
+    def flaky_peek(file: Any, nbytes: int, name: str) -> Any:
+        if int(name[:8]) in failing:
+            raise OSError("timed out")
+        return peek(file, nbytes, name)
+
+    def again(known: Catalogue) -> tuple[Catalogue, tuple[int, ...]]:
         read.clear()
-        chain = codec.Chain(path)
-        *_, found = read_on(chain, stamps(chain, folder), known)
-        return found
+        found = contents(path, known)
+        return found, summarize(found.records).reached
 
     monkeypatch.setattr(codec.Chain, "read", flaky)
-    found = again(Catalogue())
-    assert [f.passing for f in found.facts] == [False, True, False, True, False, False]
-    assert (overview(found).reached, again(found), read) == ((0,), found, [3, 9])
+    monkeypatch.setattr(module, "peek", flaky_peek)
+    shallow = read_heads(codec.Chain(path), folder, {})
+    assert ["cannot be read" in h.problem for h in shallow.values()] == 2 * [False, True] + 2 * [
+        False
+    ]
+    found, reached = again(Catalogue())
+    assert [f.passing for f in found.records] == [False, True, False, True, False, False]
+    assert (again(found), read, reached) == ((found, (0,)), [3, 9], (0,))
     failing.remove(9)
-    found = again(found)
-    assert (overview(found).reached, read) == ((0,), [3, 9, 9, 12, 15])
+    found, reached = again(found)
+    assert (reached, read) == ((0,), [3, 9, 9, 12, 15])
     failing.remove(3)
-    found = again(found)
-    assert (overview(found).problems, overview(found).reached) == ((), tuple(range(0, 18, 3)))
-    assert (again(found), read) == (found, [])
+    found, reached = again(found)
+    assert (summarize(found.records).problems, reached) == ((), tuple(range(0, 18, 3)))
+    assert (again(found)[0], read) == (found, [])
+    after = read_heads(codec.Chain(path), folder, shallow)
+    assert ([h.problem for h in after.values()], list(after)) == (6 * [""], list(shallow))

@@ -1,0 +1,143 @@
+"""A chain in numbers, from its records' heads or contents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from codec.chain.replay import is_past
+
+from .records import Keep, RecordFacts
+
+NEWEST = 20  # records that the pace is judged by
+
+
+@dataclass(frozen=True)
+class Point:
+    """A chain up to one of its records.
+
+    share: bytes of the record against its steps in float32, None of a base. nbytes: of all records
+    so far. full_nbytes: of as many full float32 checkpoints.
+    """
+
+    step: int
+    share: float | None
+    nbytes: int
+    full_nbytes: int
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A chain in numbers.
+
+    steps: those in any record, rising. reached: those that records lead to without a gap (contents
+    only). kinds: kind -> records. stamp: when the last record came, ns, 0 if unknown. gap: median
+    seconds between the newest records, None if unknown. nbytes, base_nbytes: of all records and of
+    the bases. full_nbytes: of as many full float32 checkpoints; state_nbytes: of one. delta_nbytes,
+    delta_full, delta_steps: of deltas and merged records: bytes, their steps in float32, and how
+    many steps. keeps: the settings, the newest last. tables, again: as in `RecordFacts`, summed.
+    points: one for each record that leads further.
+    """
+
+    steps: tuple[int, ...]
+    reached: tuple[int, ...]
+    kinds: Mapping[str, int]
+    stamp: int
+    gap: float | None
+    nbytes: int
+    base_nbytes: int
+    full_nbytes: int
+    state_nbytes: int
+    delta_nbytes: int
+    delta_full: int
+    delta_steps: int
+    keeps: tuple[Keep, ...]
+    tables: int
+    again: int
+    problems: tuple[str, ...]
+    points: tuple[Point, ...]
+
+    @property
+    def newest(self) -> int:
+        """The last step, 0 if no record can be read."""
+        return self.steps[-1] if self.steps else 0
+
+    @property
+    def times(self) -> float | None:
+        """How many times smaller than full checkpoints."""
+        return self.full_nbytes / self.nbytes if self.nbytes and self.full_nbytes else None
+
+    @property
+    def share(self) -> float | None:
+        """Bytes of a delta against float32, on average."""
+        return self.delta_nbytes / self.delta_full if self.delta_full else None
+
+    @property
+    def step_nbytes(self) -> float | None:
+        """Bytes of a step that is not a base, on average."""
+        return self.delta_nbytes / self.delta_steps if self.delta_steps else None
+
+
+def summarize(facts: Sequence[RecordFacts]) -> Summary:
+    """A chain in numbers. facts: in reading order; damaged records count only as bytes on disk."""
+    step: int | None = None
+    full = nbytes = full_nbytes = delta_nbytes = delta_full = delta_steps = 0
+    points = []
+    keeps: dict[Keep, None] = {}
+    for f in facts:
+        e = f.entry
+        nbytes += e.nbytes
+        if f.problem or f.aside or is_past(e, step):
+            continue
+        step = e.step
+        if e.kind == "base":
+            full = f.full_nbytes
+        here, share = full * len(f.steps), None
+        full_nbytes += here
+        if f.keep is not None:
+            delta_nbytes += e.nbytes
+            delta_full += here
+            delta_steps += len(f.steps)
+            keeps.pop(f.keep, None)
+            keeps[f.keep] = None
+            share = e.nbytes / here if here else None
+        points.append(Point(e.step, share, nbytes, full_nbytes))
+    stamps = sorted(f.stamp for f in facts if f.stamp)
+    gaps = [(b - a) / 1e9 for a, b in pairwise(stamps[-NEWEST:])]
+    every = [f.entry.kind for f in facts]
+    problems = [f.problem for f in facts if f.problem]
+    return Summary(
+        steps=tuple(sorted({s for f in facts for s in f.steps})),
+        reached=tuple(sorted({s for f in facts if f.reached and not f.aside for s in f.steps})),
+        kinds={kind: every.count(kind) for kind in dict.fromkeys(every)},
+        stamp=stamps[-1] if stamps else 0,
+        gap=median(gaps) if gaps else None,
+        nbytes=nbytes,
+        base_nbytes=sum(f.entry.nbytes for f in facts if f.entry.kind == "base"),
+        full_nbytes=full_nbytes,
+        state_nbytes=full,
+        delta_nbytes=delta_nbytes,
+        delta_full=delta_full,
+        delta_steps=delta_steps,
+        keeps=tuple(keeps),
+        tables=sum(f.tables for f in facts),
+        again=sum(f.again for f in facts),
+        problems=(*problems, *_lost_before_base(facts)),
+        points=tuple(points),
+    )
+
+
+def _lost_before_base(facts: Sequence[RecordFacts]) -> list[str]:
+    """A sentence if records are missing before the newest base.
+
+    Before older bases an interrupted compaction may have removed them.
+    """
+    bases = [i for i, f in enumerate(facts) if f.entry.kind == "base" and not f.problem]
+    if not bases or not bases[-1] or facts[bases[-1] - 1].problem:
+        return []
+    base, known = facts[bases[-1]], {f.identity for f in facts[: bases[-1]]}
+    if base.parent is None or known & {base.parent, base.replaces} - {None}:
+        return []
+    return [f"{base.entry.name}: the record before it, digest {base.parent}, is missing"]

@@ -1,0 +1,72 @@
+"""What the tests of this page share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import codec
+
+
+@pytest.fixture(scope="session")
+def save() -> Callable[..., Path]:
+    """Save steps first to last of a chain; past 0 it is continued: save(path, first, last)."""
+
+    def make(path: Path, first: int, last: int, **settings: Any) -> Path:
+        rng = np.random.default_rng(first)
+        state = {"w": rng.normal(size=(30, 40)).astype(np.float32), "n": np.array(first)}
+        if first:
+            state = codec.restore(path)
+        with codec.Checkpointer(path, resume=first > 0, **settings) as chain:
+            for step in range(first, last + 1):
+                state["w"] = state["w"] + 0.1 * rng.normal(size=(30, 40)).astype(np.float32) ** 3
+                state["n"] = np.array(state["n"] + 1)
+                chain.save(step, state)
+        return path
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def said() -> Callable[[Any, str], list[str]]:
+    """What all elements of a kind say, without the escapes of Markdown: said(page, "error")."""
+    return lambda page, kind: [
+        text.replace("\\", "").replace("\u2060", "") for text in page.texts(kind)
+    ]
+
+
+def _inspect_page() -> None:
+    from lcviz.inspect import page as inspect
+
+    inspect.page()
+
+
+@pytest.fixture
+def inspecting(page_of: Callable[[AppTest], Any]) -> Callable[..., Any]:
+    """The Inspect page with these URL parameters."""
+
+    def open_page(**parameters: object) -> Any:
+        at = AppTest.from_function(_inspect_page, default_timeout=60)
+        for name, value in parameters.items():
+            at.query_params[name] = str(value)
+        return page_of(at).run()
+
+    return open_page
+
+
+@pytest.fixture(scope="session")
+def upload() -> Callable[[Any, str, bytes], Any]:
+    """Upload an archive: upload(page, name, data)."""
+
+    def give(page: Any, name: str, data: bytes) -> Any:
+        turn = page.at.session_state["inspect-turn"]
+        given = (name, data, "application/zip")
+        page.at.file_uploader(key=f"inspect_upload_{turn}").set_value(given)
+        return page.run()
+
+    return give

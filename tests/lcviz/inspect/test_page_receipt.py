@@ -1,0 +1,76 @@
+"""A receipt checked on the Inspect page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lcviz.export import archive as export
+from lcviz.export import receipt
+from lcviz.inspect.page_parts import MOST_PROBLEMS
+from lcviz.run.run import Run
+
+MakePage = Callable[..., Any]
+
+
+@pytest.fixture
+def run(create: Callable[..., Run]) -> Run:
+    """A finished run of four iterations."""
+    run = create(stop_after=4)
+    run.play()
+    run.wait(60)
+    return run
+
+
+def give(page: Any, about: dict[str, Any] | bytes) -> Any:
+    data = about if isinstance(about, bytes) else receipt.dumped(about)
+    page.at.file_uploader(key="inspect_receipt").set_value(("r.json", data, "application/json"))
+    return page.run()
+
+
+@pytest.mark.parametrize("way", ["run", "archive", "upload"])
+def test_a_receipt_is_checked(
+    way: str, inspecting: MakePage, run: Run, tmp_path: Path, upload: Callable[..., Any]
+) -> None:
+    package = export.pack(run)
+    (tmp_path / package.file).write_bytes(package.data)
+    where = {"run": {"run": run.id}, "archive": {"inspect_path": tmp_path / package.file}}
+    page = inspecting(**where.get(way, {}))
+    if way == "upload":
+        upload(page, package.file, package.data)
+    about = receipt.of_run(run, package)
+    give(page, about)
+    assert not page.texts("success")
+    (success,) = page.click("check-receipt").texts("success")
+    assert "5 records, 5 steps" in success
+    assert "Nothing in the archive can prove" in success
+    other = about | {"settings": about["settings"] | {"bits": 7}}
+    assert not give(page, other).texts("success")  # another receipt is not checked yet
+    (error,) = page.click("check-receipt").texts("error")
+    assert error.startswith("The receipt says 7 bits, ")
+    assert "not the chain that the receipt was made for" in page.texts("warning")[0]
+
+
+@pytest.mark.parametrize("data", [b"", b"[" * 10**5])
+def test_what_is_no_receipt(
+    data: bytes, inspecting: MakePage, said: Callable[[Any, str], list[str]]
+) -> None:
+    page = give(inspecting(), data)
+    assert len(said(page, "error")) == 1
+    assert not any(b.key == "check-receipt" for b in page.at.button)
+
+
+def test_a_receipt_of_another_chain(
+    inspecting: MakePage, run: Run, tmp_path: Path, save: Callable[..., Path]
+) -> None:
+    """What it says is shown as text, and not all of it."""
+    about = receipt.of_run(run, export.pack(run))
+    about["records"] += [about["records"][0] | {"file": f"[x{i}](http://y)"} for i in range(99)]
+    page = inspecting(inspect_path=save(tmp_path / "run.lcc", 0, 4))
+    errors = give(page, about).click("check-receipt").texts("error")
+    assert len(errors) == MOST_PROBLEMS
+    assert not any("[x0](" in e for e in errors)
+    assert "more differences" in page.texts("warning")[0]

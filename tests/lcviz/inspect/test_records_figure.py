@@ -1,0 +1,63 @@
+"""Records drawn and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from codec.storage.source import Entry
+from lcviz.inspect.records_figure import LOST, MAX_POINTS, records_table, sizes_over_steps
+from lcviz.lab.records import RecordFacts
+from lcviz.ui.charts import Panel
+
+Check = Callable[[Panel], dict[str, Any]]
+
+
+def record(step: int, kind: str = "delta", nbytes: int = 100, **more: Any) -> RecordFacts:
+    entry = Entry(step, kind, f"{step:08d}.{kind}.safetensors", nbytes, more.pop("first", step))
+    given = {"digest": f"{step:032x}"[::-1], "full_nbytes": 4000, "reached": True, "levels": 3}
+    return RecordFacts(entry, 0, **given | {"steps": (step,)} | more)
+
+
+RECORDS = (
+    record(0, "base", 4100, levels=None),
+    record(5, tables=1),
+    record(10, nbytes=80, tables=1, again=1),
+    record(20, "merged", 300, first=15, steps=(15, 20), tables=4, again=1),
+    record(25, digest=None, levels=None, reached=False, problem="x: expected a, found b"),
+    record(30, reached=False),
+)
+
+
+def test_every_record_is_a_mark(check_option: Check) -> None:
+    panel = sizes_over_steps(RECORDS)
+    option = check_option(panel)
+    assert {s["name"]: s["data"] for s in option["series"]} == {
+        "base": [[0, 4100]],
+        "merged": [[20, 300]],
+        "delta, new table": [[5, 100]],
+        "delta, no new table": [[10, 80]],
+        LOST: [[25, 100], [30, 100]],
+    }
+    assert len({s["symbol"] for s in option["series"]}) == 5  # not by colour alone
+    assert (option["yAxis"]["min"], option["yAxis"]["max"]) == (10, 10_000)
+    assert panel.sentence.startswith("6 records, 4.78 kB in all. Deltas take 80 B to 100 B, ")
+    check_option(sizes_over_steps(RECORDS[:1]))
+
+    many = (RECORDS[0], *(record(i, tables=1) for i in range(1, 3 * MAX_POINTS)))
+    panel = sizes_over_steps(many)
+    data = {s["name"]: s["data"] for s in check_option(panel)["series"]}["delta, new table"]
+    assert len(data) <= MAX_POINTS
+    assert data[-1][0] == 3 * MAX_POINTS - 1
+    assert f"{MAX_POINTS} are drawn" in panel.sentence
+
+
+def test_records_as_a_table() -> None:
+    table = records_table(RECORDS)
+    assert table["step"].tolist() == ["0", "5", "10", "15–20", "25", "30"]
+    tables = ["", "new", "reused", "3 new, 1 reused", "", "none"]
+    assert table["code table"].tolist() == tables
+    assert table["% of float32"].tolist() == [102.5, 2.5, 2.0, 3.75, 2.5, 2.5]
+    assert table["state"].tolist() == 4 * ["ok"] + ["damaged", "after a damaged or missing one"]
+    assert table["digest"][1] == "50000000"
+    assert table["levels"].isna().tolist() == [True, False, False, False, True, False]

@@ -1,0 +1,50 @@
+"""The tensors of one step, drawn and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from lcviz.inspect.tensors_figure import MAX_TENSORS, tensor_bars, tensors_table
+from lcviz.lab.step_tensors import StepFacts, TensorFacts
+from lcviz.ui.charts import Panel
+
+Check = Callable[[Panel], dict[str, Any]]
+W = TensorFacts("w", (2, 50), "F32", 100, "codes", 25, 0.75, 0.5, -1.0, 2.0, 0.123456789, 0.3, 0)
+
+
+def step(*tensors: TensorFacts, together: int = 1) -> StepFacts:
+    return StepFacts(7, "7", "delta", together, tensors, (), None, {})
+
+
+def test_bars_and_table_of_tensors(check_option: Check) -> None:
+    small = replace(W, name="a/very/long/name/that/would/not/fit", n=50, changed=30)
+    whole = replace(W, name="n", stored="whole", changed=None, shape=())
+    panel = tensor_bars(step(small, W, whole))
+    option = check_option(panel)
+    assert {s["name"]: s["data"] for s in option["series"]} == {
+        "values changed, %": [25.0, 60.0],
+        "bits a parameter": [0.75, 0.75],
+    }
+    names = option["yAxis"][0]["data"]
+    assert (names[0], names[1][0], len(names[1])) == ("w", "…", 26)
+    assert panel.sentence.startswith("55 of 150 lossy values change in this step, 36.67 %")
+    assert f"{small.name}, 60.00 %" in panel.sentence
+    table = panel.table
+    assert table["tensor"].tolist() == [small.name, "w", "n"]
+    assert table["shape"].tolist() == ["2 × 50", "2 × 50", "scalar"]
+    assert table["mean"][0] == 0.12346
+    assert table["changed"].isna().tolist() == [False, False, True]
+    assert tensors_table(step()).empty
+
+
+def test_merged_records_and_many_tensors(check_option: Check) -> None:
+    """The code words of a merged record are shared by its steps."""
+    panel = tensor_bars(step(W, together=3))
+    assert "bits a parameter and step" in {s["name"] for s in check_option(panel)["series"]}
+    assert "for 3 steps at once" in panel.sentence
+    panel = tensor_bars(step(*(replace(W, name=f"w{i}", n=i + 1) for i in range(MAX_TENSORS + 5))))
+    assert len(check_option(panel)["series"][0]["data"]) == MAX_TENSORS
+    assert f"the {MAX_TENSORS} largest of 35 tensors" in panel.sentence
+    assert len(panel.table) == 35

@@ -1,0 +1,45 @@
+"""Several runs in one picture, and how long ago their last records came."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from codec.storage.source import Entry
+from lcviz.inspect.watch import Watched
+from lcviz.inspect.watch_figure import ago_text, runs_over_steps, since_text
+from lcviz.lab.chain_summary import summarize
+from lcviz.lab.records import RecordFacts
+
+
+def test_how_long_ago_the_last_record_came() -> None:
+    texts = {-9: "9 s ahead", -1: "0 s ago", 0.9: "0 s ago", 119: "1 min ago", 120: "2 min ago"}
+    texts |= {7300: "2 h ago", 2 * 86400: "2 days ago"}
+    assert {seconds: ago_text(seconds) for seconds in texts} == texts
+    for seconds, gap, parts, quiet in (
+        (3, None, ("3 s ago",), False),
+        (50, 1.5, ("50 s ago", "every 1.5 s"), False),
+        (180, 1.5, ("3 min ago", "every 1.5 s"), True),
+        (600, 300, ("10 min ago", "every 5 min"), False),
+        (901, 300, ("15 min ago", "every 5 min"), True),
+    ):
+        text = since_text(int((1e9 - seconds) * 1e9), gap, 1e9)
+        assert all(part in text for part in parts)
+        assert ("the training has ended" in text) == quiet
+
+
+def test_of_many_runs_those_with_the_newest_records_are_drawn(tmp_path: Path) -> None:
+    base, delta = (Entry(i, kind, "", 9, i) for i, kind in enumerate(("base", "delta")))
+    runs = [
+        Watched(
+            f"r{i}",
+            tmp_path,
+            i,
+            summarize([RecordFacts(base, 1, (0,), None, 9), RecordFacts(delta, stamp, (1,))]),
+        )
+        for i, stamp in enumerate([30, *range(28, 14, -1)])
+    ]
+    panel = runs_over_steps([*runs[1:], runs[0]], "bytes")
+    assert panel is not None
+    assert isinstance(panel.chart, dict)
+    assert [line["name"] for line in panel.chart["series"]] == [f"r{i}" for i in range(12)]
+    assert "the 12 runs with the newest records" in panel.sentence
