@@ -13,14 +13,14 @@ from codec.scheme import huffman
 from codec.scheme.tables import CODERS
 from lcviz.lab.anatomy import (
     EVERY_BITS,
-    choices,
     dissect,
     first_to_keep,
     n_kept,
+    promotions,
     rank,
+    record_sizes,
     tables,
     totals,
-    written,
 )
 
 MakeCase = Callable[..., Any]
@@ -41,7 +41,7 @@ def test_choices_are_what_the_codec_gives(
     """Every x: the bytes with both coders, energy and error of real encoding."""
     case = make_case(seed, scope=scope, coder=coder)
     alphabets, codes = dissect(case.changes, case.step)
-    found = choices(alphabets, codes)
+    found = promotions(alphabets, codes)
     assert [c.bits for c in found] == [1, 2, 3, 4, 5, 6, 7, 8, None]
     deltas = case.deltas()
     energy = sum(float(np.square(d, dtype=np.float64).sum()) for d in deltas)
@@ -75,7 +75,7 @@ def test_without_codes_only_the_record_s_own_runs_are_known(
 ) -> None:
     case = make_case(3, bits, coder=coder)
     alphabets, codes = dissect(case.changes, case.step)
-    every, some = choices(alphabets, codes), choices(alphabets)
+    every, some = promotions(alphabets, codes), promotions(alphabets)
     same = {c.bits for c in every if c.buckets_kept == alphabets[0].kept}
     assert bits in same
     for known, found in zip(every, some, strict=True):
@@ -94,7 +94,7 @@ def test_more_than_256_levels_keep_the_sizes_right(bits: int | None) -> None:
     step = codec.Tracker({"w": np.zeros(delta.size, np.float32)}, 2).prepare({"w": delta})
     alphabets, (stage,) = dissect({"w": delta}, step)
     quantized = codec.quantize(delta, bits)
-    found = choices(alphabets, [stage])[EVERY_BITS.index(bits)]
+    found = promotions(alphabets, [stage])[EVERY_BITS.index(bits)]
     assert stage.dtype == np.uint16
     for coder in CODERS:
         assert found.sizes.of(coder) == nbytes_of(codec.encode(quantized, coder))
@@ -110,7 +110,7 @@ def test_written_is_the_record(
     """The own coder's bytes are those on disk; the other's, those it would have put there."""
     case = make_case(7, bits, scope, None, coder, budget, 3)
     alphabets, _ = dissect(case.changes, case.step)
-    sizes = written(alphabets, coder)
+    sizes = record_sizes(alphabets, coder)
     assert sizes.of(coder) == sum(nbytes_of(g.encoded) for g in case.step.groups)
     (other,) = set(CODERS) - {coder}
     made = 0
@@ -135,7 +135,7 @@ def test_written_is_the_record(
 
 def test_sizes_in_other_units(make_case: MakeCase) -> None:
     case = make_case(7)
-    sizes = written(dissect(case.changes, case.step)[0], "runlength")
+    sizes = record_sizes(dissect(case.changes, case.step)[0], "runlength")
     assert sizes.n == 2055
     assert sizes.share(2055) == 0.25
     assert sizes.bits(2055) == 8.0
@@ -147,8 +147,8 @@ def test_sizes_in_other_units(make_case: MakeCase) -> None:
 def test_what_a_budget_chose_is_one_more_choice(make_case: MakeCase, scope: str) -> None:
     case = make_case(9, scope=scope, budget=0.1)
     alphabets, codes = dissect(case.changes, case.step)
-    *others, last = choices(alphabets, codes, 0.1)
-    assert tuple(others) == choices(alphabets, codes)
+    *others, last = promotions(alphabets, codes, 0.1)
+    assert tuple(others) == promotions(alphabets, codes)
     assert (last.bits, last.budget) == (None, 0.1)
     kept = sum(g.encoded.levels.size - 1 for g in case.step.groups)
     assert last.buckets_kept == kept
@@ -226,7 +226,7 @@ def test_a_delta_of_zeros(make_case: MakeCase, scope: str, coder: str) -> None:
     case = make_case(scale={"wide": 0.0, "bias": 0.0}, scope=scope, coder=coder)
     alphabets, codes = dissect(case.changes, case.step)
     assert totals(alphabets) == ()
-    for c in choices(alphabets, codes):
+    for c in promotions(alphabets, codes):
         assert (c.buckets, c.buckets_kept) == (0, 0)
         assert (c.sizes.runlength, c.sizes.huffman, c.sizes.entropy_bits) == (0, 0, 0)
         assert (c.energy_share, c.error) == (1.0, 0.0)
@@ -240,7 +240,7 @@ def test_one_bucket_holds_everything(coder: str) -> None:
     after = {"w": np.linspace(1.0, 1.5, 100, dtype=np.float32)}
     step = codec.Tracker({"w": np.zeros(100, np.float32)}, 2, coder=coder).prepare(after)
     alphabets, codes = dissect(after, step)
-    for c in choices(alphabets, codes):
+    for c in promotions(alphabets, codes):
         encoded = codec.encode(codec.quantize(after["w"], c.bits))
         assert (c.buckets_kept, c.buckets) == (1, 1)
         assert c.sizes.huffman == c.sizes.runlength == nbytes_of(encoded) == 4
@@ -321,7 +321,7 @@ def test_a_bucket_that_a_budget_kept_in_part() -> None:
         own = delta[codes == code].astype(np.float64)
         assert (own.min(), own.max()) == (bucket.min, bucket.max)
         assert energy == pytest.approx(np.square(own).sum())
-    found = choices((alphabet,), (codes,), 0.02)
+    found = promotions((alphabet,), (codes,), 0.02)
     assert found[-1].buckets_kept == 2
     assert found[-1].sizes.of("runlength") == nbytes_of(step.groups[0].encoded)
     assert {t.kept + t.dropped for t in totals((alphabet,))} >= {50}

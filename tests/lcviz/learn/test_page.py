@@ -103,7 +103,7 @@ def test_numbers_of_one_s_own(learning: Learning) -> None:
     page.set("text_input", "u", "1 2")
     assert "2 trained weights, but 3 in the track" in page.texts("error")[0]
     page.set("text_input", "u", "1 2 nan")
-    assert "“nan” is too large" in page.texts("error")[0]
+    assert "“nan” is not finite" in page.texts("error")[0]
     page.set("text_input", "u", "1 2 0,5")
     assert "write 0.76, with a point" in page.texts("error")[0]
     page.set("text_input", "u", "0 0 -0.5")  # nothing has changed
@@ -127,7 +127,7 @@ def test_the_tree_is_built_step_by_step(learning: Learning) -> None:
     page = learning(everything="true")
     for done in range(4):
         assert f"merge {done} of 3" in said(page)
-        assert len(page.chart("forest")["series"][0]["data"]) == 2 * done
+        assert len(page.chart("growing-tree")["series"][0]["data"]) == 2 * done
         assert page.at.button(key="tree-back").disabled == (done == 0)
         assert page.at.button(key="tree-forward").disabled == (done == 3)
         if done < 3:
@@ -158,7 +158,7 @@ def test_weights_of_the_run(learning: Learning) -> None:
 def test_a_run_that_has_only_its_base(learning: Learning, create: Callable[..., Any]) -> None:
     run = create()
     page = learning(run=run.id, carry="16 weights of this run")
-    assert "has no δ to take apart" in page.texts("info")[0]
+    assert "Step 0 has no δ" in page.texts("info")[0]
     run.step()
     run.wait(30)
     page.run()
@@ -246,8 +246,8 @@ def test_a_link_has_the_checkpoint(learning: Learning, create: Callable[..., Any
 def test_reading_numbers() -> None:
     assert len(read_numbers(TRAINED)) == len(read_numbers(TRACK)) == 10
     assert read_numbers(" 1, −2;\t3e-1 ") == [1.0, -2.0, pytest.approx(0.3)]
-    for text in ("", "1 x", "1e31", "inf"):
-        with pytest.raises(ValueError, match="“"):
+    for text, problem in (("", "enter"), ("1 x", "“x”"), ("1e31", "too large"), ("inf", "“inf”")):
+        with pytest.raises(ValueError, match=problem):
             read_numbers(text)
 
 
