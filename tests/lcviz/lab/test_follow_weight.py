@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,11 @@ def test_every_single_value_has_the_papers_word(make_case: MakeCase) -> None:
     assert [w.word for w in words] == [s.word for s in said if s][: len(words)]
     assert len(words) == len(said)
     assert all(s is not None and s.run is None for s in said)
+    alphabets, codes = dissect(case.changes, case.step)
+    known, unknown = (
+        follow(Weight("wide", 11), 1, case.before, case.after, alphabets, c) for c in (codes, None)
+    )
+    assert unknown == replace(known, code=None)  # without codes only the word is missing
 
 
 def test_a_base_and_exact_tensors() -> None:
@@ -131,17 +137,6 @@ def test_a_base_and_exact_tensors() -> None:
     before = {"w": np.array([1.0, 2.0], np.float32)}
     later = follow(Weight("w", 0), 3, before, live, (), None)
     assert (later.exact, later.delta, later.restored) == (True, 0.5, 1.5)
-
-
-def test_without_codes_only_the_word_is_missing(make_case: MakeCase) -> None:
-    case = make_case(5)
-    alphabets, codes = dissect(case.changes, case.step)
-    with_codes, without = (
-        follow(Weight("wide", 11), 1, case.before, case.after, alphabets, c) for c in (codes, None)
-    )
-    assert without.code is None
-    assert with_codes.code is not None
-    assert (without.level, without.restored) == (with_codes.level, with_codes.restored)
 
 
 def test_naming_a_weight() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import codec
@@ -18,6 +18,7 @@ from lcviz.lab.lesson import Lesson, fields, huffman_merges, lesson, lesson_of_r
 TRACK = (0.5, -0.25, 1, 0.25, -0.5, 0.125, 0, -0.75, 0.25, 0.5)
 TRAINED = (1.26, -0.73, 1.2, 0.32, -0.32, 0.615, 0.14, -0.36, 1.07, 0.59)
 TENSORS = ["w"] * 6 + ["b"] * 4
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def example(bits: int | None = 2, scope: str = "model") -> Lesson:
@@ -46,11 +47,8 @@ def test_the_paper_s_example() -> None:
     assert s.entropy == pytest.approx(17.61, abs=0.005)
     assert found.numbers[2].rebuilt == 1.0
     assert found.groups[0].levels.size == 4
-
-
-def test_without_promotion_the_index_is_as_long_as_there_are_buckets() -> None:
-    s = example(bits=None).stage_bits
-    assert (s.e, s.p, s.h) == (30, 30, 23)
+    alone = example(bits=None).stage_bits  # an index is as long as there are buckets
+    assert (alone.e, alone.p, alone.h) == (30, 30, 23)
 
 
 def test_every_tensor_for_itself() -> None:
@@ -64,6 +62,7 @@ def test_every_tensor_for_itself() -> None:
     assert found.stage_bits.float32 == 320
 
 
+@PATIENT
 @given(
     st.lists(st.tuples(*[st.floats(-(2.0**99), 2.0**99, width=32)] * 2), min_size=1, max_size=16),
     st.sampled_from([1, 2, 3, None]),
@@ -122,6 +121,7 @@ def test_fields(
     assert (-1) ** sign * mantissa * scale == pytest.approx(value, rel=1e-6)
 
 
+@PATIENT
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=12))
 def test_merging_gives_the_codec_s_lengths(counts: list[int]) -> None:
     every, k = huffman_merges(counts), len(counts)

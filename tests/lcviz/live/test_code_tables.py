@@ -47,7 +47,7 @@ def coded(
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-@pytest.mark.parametrize("bits", [1, 2, 3, 8, None])
+@pytest.mark.parametrize("bits", [1, 3, None])
 @pytest.mark.parametrize("steps", [1, 3])
 def test_code_table_is_that_of_the_record(
     make_case: MakeCase, steps: int, bits: int | None, scope: str
