@@ -226,9 +226,6 @@ def test_a_highlighted_level_is_pointed_at(check_option: Check) -> None:
     panel = code_panel(rows_for([50, 20, 7]), plain([50, 20, 7]), "The whole model", (-2, 0))
     assert [text for text in drawn(check_option(panel)) if "▶" in text] == ["11  →  ▶ +0.375"]
     assert panel.table["bucket"].tolist() == ["zero", "−2⁻¹", "▶ +2⁻²"]
-
-
-def test_all_tokens_of_a_highlighted_level_are_pointed_at(check_option: Check) -> None:
     rng = np.random.default_rng(1)
     delta = np.where(rng.random(4000) < 0.1, 2.0 ** -rng.integers(0, 2, 4000), 0)
     alphabet, codes = alphabet_of(delta.astype(np.float32))
@@ -237,5 +234,4 @@ def test_all_tokens_of_a_highlighted_level_are_pointed_at(check_option: Check) -
     check_option(panel)
     pointed = ["▶" in text for text in panel.table["token"]]
     assert pointed == [r.exponent == -1 for r in rows]
-    assert any(pointed)
-    assert not all(pointed)
+    assert set(pointed) == {True, False}

@@ -184,6 +184,8 @@ def test_each_tensor_has_its_own_code(live: Live, create: Create) -> None:
 def test_the_paper_s_settings(live: Live, create: Create) -> None:
     """The exponent stage alone, and the paper's coder: nothing is dropped, no code of runs."""
     page = live(run=finished(create, bits=None, coder="huffman", stop_after=3).id)
+    (code,) = page.at.code  # for a training of one's own
+    assert code.value == in_a_loop(Setting(None, None, "model", "huffman", 1))
     assert page.charts == PANELS
     dropped = [s for s in page.chart("buckets")["series"] if "dropped" in s["name"]]
     assert not any(v for s in dropped for v in s["data"])
@@ -215,12 +217,6 @@ def test_a_step_in_which_nothing_changed(live: Live, create: Create) -> None:
     page = live(run=run.id)
     assert page.charts == PANELS
     assert any(t.startswith("Nothing changed in this step") for t in page.sentences)
-
-
-def test_the_run_s_setting_for_one_s_own_training(live: Live, create: Create) -> None:
-    run = create(budget=0.05, scope="tensor", coder="huffman", interval=2)
-    (code,) = live(run=run.id).at.code
-    assert code.value == in_a_loop(Setting(2, 0.05, "tensor", "huffman", 2))
 
 
 # Choosing a step.
@@ -551,6 +547,7 @@ def test_without_the_example(live: Live, monkeypatch: pytest.MonkeyPatch, broken
         (MNIST | {"folder": "here"}, "MNIST cannot be loaded.*t10k-images-idx3-ubyte"),
         (SHORT | {"interval": "9"}, "nothing would be saved: lower the interval"),
         (SHORT | {"batch_logistic-regression": "5000"}, "The batch size is 5000; choose one from"),
+        (SHORT, "already holds 0 runs"),
     ],
 )
 def test_a_run_that_cannot_start(
@@ -560,6 +557,8 @@ def test_a_run_that_cannot_start(
     parameters: dict[str, str],
     said: str,
 ) -> None:
+    if parameters == SHORT:
+        monkeypatch.setattr(runs, "MAX_RUNS", 0)
     if parameters.get("folder") == "outside":
         monkeypatch.setenv("LCVIZ_FOLDERS", str(tmp_path / "other"))
     if parameters.get("folder") in ("outside", "here"):
@@ -569,13 +568,6 @@ def test_a_run_that_cannot_start(
     assert re.search(said, error(page))
     assert [r.id for r in session.all_runs()._runs.values()] == ["example"]
     assert page.run().charts == PANELS  # and the page is there again
-
-
-def test_a_full_server(live: Live, create: Create, monkeypatch: pytest.MonkeyPatch) -> None:
-    create()
-    page = live(**SHORT)
-    monkeypatch.setattr(runs, "MAX_RUNS", 1)
-    assert "already holds 1 runs" in error(page.click("start"))
 
 
 def test_a_diverged_run(live: Live) -> None:
