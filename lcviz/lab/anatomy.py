@@ -268,7 +268,7 @@ def _sizes(alphabets: Sequence[Alphabet], keep: Sequence[int], runlength: int | 
     return Sizes(
         runlength,
         sum(huffman_nbytes(c) for c in counts),
-        sum(huffman.entropy(c) for c in counts),
+        sum(huffman.entropy(c) for c in counts) / 8,
         sum(a.n for a in alphabets),
     )
 

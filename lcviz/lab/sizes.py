@@ -19,13 +19,13 @@ from codec.scheme import huffman
 class Sizes:
     """The same symbols with both coders.
 
-    runlength, huffman: bytes; runlength is None where it was not computed. entropy_bits:
-    Shannon's bound for codes of single values, without tables and levels. n: elements.
+    runlength, huffman: bytes; runlength is None where it was not computed. entropy:
+    Shannon's bound for codes of single values, in bytes, without tables and levels. n: elements.
     """
 
     runlength: int | None
     huffman: int
-    entropy_bits: float
+    entropy: float
     n: int
 
     def of(self, coder: str) -> int | None:
@@ -39,11 +39,6 @@ class Sizes:
     def bits(self, nbytes: float) -> float:
         """Bytes as bits a parameter."""
         return 8 * nbytes / self.n if self.n else 0.0
-
-    @property
-    def entropy(self) -> float:
-        """entropy_bits as bytes."""
-        return self.entropy_bits / 8
 
 
 @dataclass(frozen=True)

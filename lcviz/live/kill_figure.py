@@ -62,18 +62,25 @@ def verdict(outcomes: Sequence[Outcome]) -> str:
     (full,) = (o for o in outcomes if o.method.kind == "full")
     equal = sorted((o for o in outcomes if o is not full), key=lambda o: (o.capped, o.rework))
     first, *others = equal
+    size = f"{nbytes_text(first.nbytes)} a checkpoint"
     if first.capped:
         cap = plural(len(first.race.trend) - 1, "iteration")
-        text = f"**Nobody wins**: at {_bytes(first)}, none of {_names(equal)} was back within {cap}"
+        nobody = enumerated([o.method.name for o in equal])
+        text = f"**Nobody wins**: at {size}, none of {nobody} was back within {cap}"
     else:
         level = [o for o in others if not o.capped and o.rework - first.rework < LEVEL]
+        winners = enumerated([o.method.name for o in (first, *level)])
         wins = "are level" if level else "wins"
-        text = f"**{_names([first, *level])} {wins}**: {_back(first)}, at {_bytes(first)}"
+        text = f"**{winners} {wins}**: {_back(first)}, at {size}"
         if behind := others[len(level) :]:
             needs = ", ".join(f"{o.method.name} {_needs(o, first)}" for o in behind)
             text += f"; {needs}"
     times = full.nbytes / first.nbytes
-    more = f"{times:,.0f} times the bytes" if times >= 1.5 else _bytes(full)
+    more = (
+        f"{times:,.0f} times the bytes"
+        if times >= 1.5
+        else f"{nbytes_text(full.nbytes)} a checkpoint"
+    )
     return f"{text}. Full, with {more}, is {_back(full)}."
 
 
@@ -94,11 +101,3 @@ def _needs(o: Outcome, first: Outcome) -> str:
 def _iterations(n: float) -> str:
     text = f"{n:.3g}"
     return f"{text} iteration{'' if text == '1' else 's'}"
-
-
-def _bytes(o: Outcome) -> str:
-    return f"{nbytes_text(o.nbytes)} a checkpoint"
-
-
-def _names(outcomes: Sequence[Outcome]) -> str:
-    return enumerated([o.method.name for o in outcomes])

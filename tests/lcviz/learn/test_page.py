@@ -112,24 +112,6 @@ def test_weights_of_the_run(learning: Learning) -> None:
     assert max(shown) == pytest.approx(biggest, rel=1e-5)
 
 
-def test_a_run_that_has_only_its_base(learning: Learning, create: Callable[..., Any]) -> None:
-    run = create()
-    page = learning(run=run.id, carry="16 weights of this run")
-    assert "Step 0 has no δ" in page.texts("info")[0]
-    run.step()
-    run.wait(30)
-    page.run()
-    assert "step 1" in page.texts("caption")[0]
-    run.step()
-    run.wait(30)
-    page.run()
-    assert "step 1" in page.texts("caption")[0]  # stays until one asks
-    (button,) = (b for b in page.at.button if "step 2" in b.label)
-    button.click()
-    page.run()
-    assert "step 2" in page.texts("caption")[0]
-
-
 def link(page: Any, **widgets: str) -> dict[str, str]:
     """The URL's parameters: those that the page has set, and widgets' own, which a browser sets."""
     told = {k: v[0] if isinstance(v, list) else v for k, v in page.at.query_params.items()}
@@ -189,22 +171,24 @@ def test_the_tree_is_built_step_by_step_and_stands_in_the_link(learning: Learnin
         assert f"merge {done} of 3" in said(learning(everything="true", learn_merges=text))
 
 
-def test_a_link_has_the_checkpoint(learning: Learning, create: Callable[..., Any]) -> None:
+def test_which_checkpoint(learning: Learning, create: Callable[..., Any]) -> None:
+    """The shown one stays until another is asked for, and a link has it."""
     run = create()
+    parameters = {"run": run.id, "carry": "16 weights of this run"}
+    page = learning(**parameters)
+    assert "Step 0 has no δ" in page.texts("info")[0]
     for _ in range(3):
         run.step()
-        run.wait(30)
-    parameters = {"run": run.id, "carry": "16 weights of this run"}
+        run.wait(60)
+        assert "The checkpoint of step 1." in page.run().texts("caption")[-1]
+    (button,) = (b for b in page.at.button if b.label == "Take the newest checkpoint, step 3")
+    button.click()
+    assert "The checkpoint of step 3." in page.run().texts("caption")[-1]
+    assert link(page)["learn_step"] == "3"
     page = learning(**parameters, learn_step="2")
     assert "The checkpoint of step 2." in page.texts("caption")[-1]
-    assert "Take the newest checkpoint, step 3" in [b.label for b in page.at.button]
-    assert link(page)["learn_step"] == "2"
-    newest = learning(**parameters)
-    assert "The checkpoint of step 3." in newest.texts("caption")[-1]
-    assert link(newest)["learn_step"] == "3"
     gone = learning(**parameters, learn_step="77")
     assert "Step 77 of this link is no longer in memory" in gone.texts("info")[0]
-    assert "The checkpoint of step 3." in gone.texts("caption")[-1]
     assert "The checkpoint of step 3." in gone.run().texts("caption")[-1]
     assert not gone.texts("info")
 
