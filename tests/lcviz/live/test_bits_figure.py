@@ -22,7 +22,7 @@ def made(n: int = 1000) -> list[Promotion]:
     """Promotions with a number of its own in every field."""
     return [
         Promotion(
-            bits, None, i, 20, 1 - 0.5**i, 0.5**i, Sizes(n * i // 10, n * i // 8 + 7, n * i / 2, n)
+            bits, None, i, 20, 1 - 0.5**i, 0.5**i, Sizes(n * i // 10, n * i // 8 + 7, n * i / 16, n)
         )
         for i, bits in enumerate(EVERY_BITS, 1)
     ]
