@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from codec.scheme.coders import CODERS
-from lcviz.lab.anatomy import choices, written
+from lcviz.lab.anatomy import promotions, record_sizes
 from lcviz.lab.sizes import Sizes
 from lcviz.run.run import Run
 from lcviz.run.snapshot import Settings, Snapshot
@@ -56,8 +56,8 @@ def measure(settings: Settings) -> Row:
         full = sum(c.full_nbytes for c in deltas)
         mean[coder] = sum(c.nbytes for c in deltas) / full
     headers = sum(c.nbytes - c.stream_nbytes for c in deltas)
-    sizes: list[Sizes] = [written(c.alphabets, CODERS[0]) for c in deltas]
-    every = [next(x for x in choices(c.alphabets) if x.bits is None) for c in deltas]
+    sizes: list[Sizes] = [record_sizes(c.alphabets, CODERS[0]) for c in deltas]
+    every = [next(x for x in promotions(c.alphabets) if x.bits is None) for c in deltas]
     return Row(
         len(deltas),
         mean,

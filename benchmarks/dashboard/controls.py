@@ -80,7 +80,7 @@ CONTROLS: dict[str, tuple[str, str, Act]] = {  # name -> page and view, what cha
         ".st-key-panel-huffman .stEChartsChart svg",
         _switch("Show the paper's code"),
     ),
-    "Live, data tables": ("", ".st-key-inside", _switch("Show data tables")),
+    "Live, data tables": ("", ".st-key-checkpoint", _switch("Show data tables")),
     "Live, a bucket highlighted": ("", ".st-key-panel-bits .stEChartsChart svg", _bucket),
     "Learn, bits": (
         "learn?everything=true",

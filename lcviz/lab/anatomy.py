@@ -1,14 +1,15 @@
-"""The anatomy of one delta: its buckets, what each choice of bits would keep and cost.
+"""The anatomy of one delta: its buckets, what each number of bits would keep and cost.
 
-Most of it follows from one histogram of the delta, because promotion order does not depend on
-the number of bits. Only runs of zeros are not in a histogram: what run-length Huffman makes of
-another number of bits takes the codes of the exponent stage, and encoding them.
+Most of it follows from one histogram of the delta, because promotion order does not depend on the
+number of bits. Runs of zeros are not in a histogram: the size with run-length Huffman for another
+number of bits takes the codes of the exponent stage, and encoding them.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 
 import numpy as np
@@ -35,10 +36,10 @@ class Alphabet:
     levels that the record has. energy: float64 (b,), sum of squares of each bucket's members.
     residual: float64 (b,), sum of squared distances to the representative.
 
-    Of the record: table, the code it was written with, None if no bits were needed. cached:
-    that table was the one sent last. saved_bits: what a new one would have cost more.
-    word_bits: bits of all code words. stream_elements: elements of each of its streams.
-    runlength_nbytes: bytes of the same symbols with run-length Huffman and a new table.
+    Of the record: table, its code, None if no bits were needed. cached: whether the last table was
+    reused. saved_bits: what a new one would have cost more. word_bits: bits of all code words.
+    stream_elements: elements of each of its streams. runlength_nbytes: bytes of the same symbols
+    with run-length Huffman and a new table.
     """
 
     names: tuple[str, ...]
@@ -60,16 +61,16 @@ class Alphabet:
 
     @property
     def table_nbytes(self) -> int:
-        """Bytes of the record's table: 0 if it is the one sent last."""
+        """Bytes of the record's table: 0 if the last one is reused."""
         return 0 if self.table is None or self.cached else self.table.packed.size
 
     @property
     def nbytes(self) -> int:
-        """What the record's code words, table and levels take."""
+        """Bytes of the record's code words, table and levels."""
         return coded_nbytes(self.word_bits, self.table_nbytes, self.kept)
 
     def counts(self, kept: int) -> NDArray[np.int64]:
-        """int64 (k,): occurrences of each code if ``kept`` buckets were; code 0 is zero."""
+        """int64 (k,): occurrences of each code with ``kept`` buckets; code 0 is zero."""
         return self.buckets.keeping(kept).counts(self.n)
 
 
@@ -84,10 +85,10 @@ class BucketTotal:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Promotion:
     """What one number of bits, or a budget, keeps and costs.
 
-    bits: x, None for every bucket. budget: the share of float32 that chose instead, or None.
+    bits: x, None for every bucket. budget: the share of float32 that decides instead, or None.
     buckets_kept of buckets: summed over alphabets. energy_share: kept part of the delta's sum
     of squares. error: ||delta - quantized|| / ||delta||. sizes: with new code tables.
     """
@@ -102,8 +103,7 @@ class Choice:
 
 
 def changes(state: Arrays, track: Arrays, step: codec.Step) -> Arrays:
-    """Name -> float32, what a step encodes. Tensors with NaN or infinity, stored whole, are not
-    among them."""
+    """Name -> float32, what a step encodes; without tensors stored exactly for NaN or infinity."""
     return {
         t.name: difference(state[t.name], track[t.name])
         for group in step.groups
@@ -112,9 +112,14 @@ def changes(state: Arrays, track: Arrays, step: codec.Step) -> Arrays:
 
 
 def dissect(deltas: Arrays, step: codec.Step) -> tuple[tuple[Alphabet, ...], list[Codes]]:
-    """The alphabets of one step, and their codes of the exponent stage alone, each (n,).
+    """Take one step apart.
 
-    deltas: name -> float32, what the step encodes: the saved state less the track before it.
+    Args:
+        deltas: name -> float32, from `changes`: the saved state less the track before it.
+        step: the step.
+
+    Returns:
+        Its alphabets, and their codes of the exponent stage alone, each (n,).
     """
     alphabets, codes = [], []
     for group in step.groups:
@@ -122,27 +127,14 @@ def dissect(deltas: Arrays, step: codec.Step) -> tuple[tuple[Alphabet, ...], lis
         e = group.encoded
         every, own, energy, residual = _buckets(delta, e)
         buckets = every.keeping(e.levels.size - 1)
-        if step.coder == "runlength":  # a new table would cost what the last one saved more
+        if step.coder == "runlength":  # with a new table it would take what the last one saved
             new = e.saved_bits if e.cached else 8 * e.table_nbytes
             runlength = coded_nbytes(e.payload_bits + new, 0, e.levels.size - 1)
         else:
             runlength = runlength_nbytes(own, buckets)
         names = tuple(t.name for t in group.tensors)
-        alphabets.append(
-            Alphabet(
-                names,
-                delta.size,
-                buckets,
-                energy,
-                residual,
-                e.table,
-                e.cached,
-                e.saved_bits,
-                e.payload_bits,
-                e.stream_elements,
-                runlength,
-            )
-        )
+        record = (e.table, e.cached, e.saved_bits, e.payload_bits, e.stream_elements)
+        alphabets.append(Alphabet(names, delta.size, buckets, energy, residual, *record, runlength))
         codes.append(own)
     return tuple(alphabets), codes
 
@@ -150,10 +142,10 @@ def dissect(deltas: Arrays, step: codec.Step) -> tuple[tuple[Alphabet, ...], lis
 def _buckets(
     delta: NDArray[np.float32], e: codec.Encoded
 ) -> tuple[codec.Buckets, Codes, NDArray[np.float64], NDArray[np.float64]]:
-    """Every bucket of a delta, the codes (n,) of all of them, and what `energies` says of each.
+    """Every bucket of a delta, their codes (n,), energy and residual.
 
-    A budget may hold only the largest members of the first buckets: these and the rest of them
-    are rows of their own then, in this order.
+    A budget may keep only the largest members of the first buckets. These and the remaining
+    members are separate rows then, in this order.
     """
     stage = codec.quantize(delta)
     assert stage.buckets is not None, "quantize knows its buckets"
@@ -182,60 +174,53 @@ def n_kept(bits: int | None, n_buckets: int) -> int:
     return n_buckets if most is None else min(most, n_buckets)
 
 
+def rank(alphabets: Sequence[Alphabet], key: BucketKey) -> int | None:
+    """The bucket's place in promotion order, from 1: the k largest have it from k = rank on.
+
+    The least over alphabets; None if no alphabet has such a bucket.
+    """
+    exponent, sign = key
+    places = [
+        np.flatnonzero((a.buckets.exponent == exponent) & (a.buckets.sign == sign))
+        for a in alphabets
+    ]
+    return min((int(at[0]) + 1 for at in places if at.size), default=None)
+
+
 def first_to_keep(alphabets: Sequence[Alphabet], key: BucketKey) -> int | None:
     """The index in EVERY_BITS of the fewest bits that keep a bucket, in one alphabet at least.
 
     None if no alphabet has such a bucket.
     """
-    found = [
-        next(j for j, x in enumerate(EVERY_BITS) if at < n_kept(x, len(a.buckets)))
-        for a, at in _places(alphabets, key)
-    ]
-    return min(found, default=None)
-
-
-def rank(alphabets: Sequence[Alphabet], key: BucketKey) -> int | None:
-    """The k from which on the k largest buckets of an alphabet have one among them.
-
-    The least over alphabets; None if no alphabet has such a bucket.
-    """
-    return min((at + 1 for _, at in _places(alphabets, key)), default=None)
-
-
-def _places(alphabets: Sequence[Alphabet], key: BucketKey) -> list[tuple[Alphabet, int]]:
-    """The alphabets that have a bucket, and its place in promotion order, from 0."""
-    exponent, sign = key
-    return [
-        (a, int(at[0]))
-        for a in alphabets
-        if (at := np.flatnonzero((a.buckets.exponent == exponent) & (a.buckets.sign == sign))).size
-    ]
+    at = rank(alphabets, key)
+    if at is None:
+        return None
+    return next(i for i, bits in enumerate(EVERY_BITS) if n_kept(bits, at) == at)
 
 
 def totals(alphabets: Sequence[Alphabet]) -> tuple[BucketTotal, ...]:
     """Buckets summed over alphabets, by falling exponent, positive before negative."""
-    kept: dict[tuple[int, int], int] = {}
-    dropped: dict[tuple[int, int], int] = {}
+    kept: Counter[BucketKey] = Counter()
+    dropped: Counter[BucketKey] = Counter()
     for alphabet in alphabets:
         for b in alphabet.buckets:
-            side = kept if b.level else dropped
-            key = (-b.exponent, b.sign)
-            side[key] = side.get(key, 0) + b.count
-    return tuple(
-        BucketTotal(-e, s, kept.get((e, s), 0), dropped.get((e, s), 0))
-        for e, s in sorted(kept.keys() | dropped.keys())
-    )
+            (kept if b.level else dropped)[-b.exponent, b.sign] += b.count
+    keys = sorted(kept.keys() | dropped.keys())
+    return tuple(BucketTotal(-key[0], key[1], kept[key], dropped[key]) for key in keys)
 
 
-def choices(
+def promotions(
     alphabets: Sequence[Alphabet], codes: Sequence[Codes] | None = None, budget: float | None = None
-) -> tuple[Choice, ...]:
+) -> tuple[Promotion, ...]:
     """What x = 1..8 and the exponent stage alone would keep and cost, for one delta.
 
-    codes: of the exponent stage, as `dissect` gave them; without them run-length sizes are
-    known only for what the record itself keeps. budget: if that chose the record's buckets,
-    they follow as a last choice.
+    Args:
+        alphabets: of the delta.
+        codes: of the exponent stage, from `dissect`. Without them run-length sizes are known only
+            for what the record itself keeps.
+        budget: the one that chose the record's buckets, if any. They follow as a last promotion.
     """
+    energy = sum(float(a.energy.sum()) for a in alphabets)
 
     @cache
     def runlength(i: int, kept: int) -> int | None:
@@ -244,52 +229,52 @@ def choices(
             return a.runlength_nbytes
         return None if codes is None else runlength_nbytes(codes[i], a.buckets.keeping(kept))
 
-    def choice(bits: int | None, share: float | None, keep: Sequence[int]) -> Choice:
+    def promotion(bits: int | None, share: float | None, keep: Sequence[int]) -> Promotion:
+        pairs = list(zip(alphabets, keep))
         runs = [runlength(i, kept) for i, kept in enumerate(keep)]
         known = [nbytes for nbytes in runs if nbytes is not None]
-        counts = [a.counts(kept) for a, kept in zip(alphabets, keep)]
-        sizes = Sizes(
-            sum(known) if len(known) == len(runs) else None,
-            sum(huffman_nbytes(c) for c in counts),
-            sum(huffman.entropy(c) for c in counts),
-            sum(a.n for a in alphabets),
-        )
-        energy = sum(float(a.energy.sum()) for a in alphabets)
-        held = sum(float(a.energy[:k].sum()) for a, k in zip(alphabets, keep))
-        lost = sum(
-            float(a.residual[:k].sum() + a.energy[k:].sum()) for a, k in zip(alphabets, keep)
-        )
-        return Choice(
+        held = sum(float(a.energy[:k].sum()) for a, k in pairs)
+        lost = sum(float(a.residual[:k].sum() + a.energy[k:].sum()) for a, k in pairs)
+        return Promotion(
             bits,
             share,
             sum(keep),
             sum(len(a.buckets) for a in alphabets),
             held / energy if energy else 1.0,
             float(np.sqrt(lost / energy)) if energy else 0.0,
-            sizes,
+            _sizes(alphabets, keep, sum(known) if len(known) == len(runs) else None),
         )
 
-    found = [choice(x, None, [n_kept(x, len(a.buckets)) for a in alphabets]) for x in EVERY_BITS]
+    found = [promotion(x, None, [n_kept(x, len(a.buckets)) for a in alphabets]) for x in EVERY_BITS]
     if budget is not None:
-        found.append(choice(None, budget, [a.kept for a in alphabets]))
+        found.append(promotion(None, budget, [a.kept for a in alphabets]))
     return tuple(found)
 
 
-def written(alphabets: Sequence[Alphabet], coder: str) -> Sizes:
-    """What the record's symbols took, and what the coder that it does not use would have made.
+def record_sizes(alphabets: Sequence[Alphabet], coder: str) -> Sizes:
+    """What the record's symbols took, and what the other coder would have made of them.
 
-    A table that was used again cost the record nothing; the other coder's is new.
+    A reused table cost the record nothing; the other coder's is new.
     """
     own = sum(a.nbytes for a in alphabets)
-    counts = [a.counts(a.kept) for a in alphabets]
     runlength = own if coder == "runlength" else sum(a.runlength_nbytes for a in alphabets)
-    plain = own if coder == "huffman" else sum(huffman_nbytes(c) for c in counts)
-    entropy = sum(huffman.entropy(c) for c in counts)
-    return Sizes(runlength, plain, entropy, sum(a.n for a in alphabets))
+    sizes = _sizes(alphabets, [a.kept for a in alphabets], runlength)
+    return replace(sizes, huffman=own) if coder == "huffman" else sizes
+
+
+def _sizes(alphabets: Sequence[Alphabet], keep: Sequence[int], runlength: int | None) -> Sizes:
+    """Sizes with new tables if so many buckets of each alphabet are kept."""
+    counts = [a.counts(kept) for a, kept in zip(alphabets, keep)]
+    return Sizes(
+        runlength,
+        sum(huffman_nbytes(c) for c in counts),
+        sum(huffman.entropy(c) for c in counts) / 8,
+        sum(a.n for a in alphabets),
+    )
 
 
 def tables(alphabets: Iterable[Alphabet]) -> Tables:
-    """How many code tables these needed, and how many of them were used again."""
+    """How many code tables these needed, and how many of them were reused."""
     needed = [a for a in alphabets if a.table is not None]
     reused = [a for a in needed if a.cached]
     return Tables(len(needed), len(reused), sum(a.saved_bits for a in reused) / 8)

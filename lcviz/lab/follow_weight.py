@@ -1,4 +1,4 @@
-"""One weight, followed through a checkpoint: its δ, bucket, level, code and reconstruction."""
+"""One weight in a checkpoint: its δ, bucket, level, code and reconstruction."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Weight:
 
     @classmethod
     def read(cls, text: str) -> Weight:
-        """What `str` made. Raises ValueError."""
+        """Parse the form of `str`. Raises ValueError."""
         tensor, colon, index = text.rpartition(":")
         if not (tensor and colon and index.isascii() and index.isdecimal()):
             raise ValueError(f"{text!r} does not name a weight as tensor:index")
@@ -49,12 +49,12 @@ class Weight:
 
 
 @dataclass(frozen=True)
-class Said:
-    """The bits that tell of a weight.
+class WeightCode:
+    """The bits that encode a weight.
 
     word: the code word, "" if no bits are needed. open_bits: bits that follow it. run: zeros before
-    the value that the word ends with; None where every value has a word of its own. zero: the
-    weight is one of them, counted from 1; 0 if it is the value. escaped: it had no word.
+    the word's value; None where every value has a word of its own. zero: which of these zeros the
+    weight is, from 1; 0 if it is the value. escaped: whether the word is the escape's.
     """
 
     word: str
@@ -66,12 +66,12 @@ class Said:
 
 @dataclass(frozen=True)
 class Followed:
-    """What became of a weight in one step.
+    """One weight in one step.
 
     track: ũ before it. live: u. delta: live - track, float32. bucket: None if delta is 0. kept:
-    whether the bucket was promoted. level: what delta became. said: None if the run's codes are
-    let go, or if nothing tells of it: zeros after the last value of a stream. restored: ũ after it.
-    exact: it is stored as it is; then delta is not coded, and bucket and said are None.
+    whether the bucket was promoted. level: what delta became. code: None if the run's codes are
+    no longer in memory, or without a word: a zero after the last value of a stream. restored: ũ
+    after it. exact: stored as it is; delta is not coded, and bucket and code are None.
     """
 
     step: int
@@ -83,7 +83,7 @@ class Followed:
     bucket: codec.Bucket | None
     kept: bool
     level: float
-    said: Said | None
+    code: WeightCode | None
     restored: float
     exact: bool = False
 
@@ -96,87 +96,68 @@ def follow(
     alphabets: Sequence[Alphabet],
     codes: Sequence[Codes] | None,
 ) -> Followed:
-    """One weight in one step. Raises KeyError, IndexError if there is no such weight.
+    """Look up one weight in one step.
 
-    before: the track before the step, empty for a base. live: the model. alphabets: of the step's
-    delta. codes: as `dissect` gave them, None if they are let go.
+    Args:
+        weight: which one.
+        step: the number of the step.
+        before: the track before the step, empty for a base.
+        live: the model.
+        alphabets: of the step's delta.
+        codes: from `dissect`; None if they are no longer in memory.
+
+    Raises:
+        KeyError: if there is no such tensor.
+        IndexError: if the tensor has no such element.
     """
     shape = live[weight.tensor].shape
     if not weight.is_in(live):
         raise IndexError(f"{weight.tensor} has {live[weight.tensor].size} elements")
     u = np.float32(weight.of(live))
+    was = np.float32(weight.of(before)) if before else np.float32(0)
+    delta, value = u - was, float(u)
+    change = float(was), value, float(delta)
     at = next((i for i, a in enumerate(alphabets) if weight.tensor in a.names), None)
     if at is None:
-        was = np.float32(weight.of(before)) if before else np.float32(0)
-        value = float(u)
-        return Followed(
-            step,
-            weight,
-            shape,
-            float(was),
-            value,
-            float(u - was),
-            None,
-            True,
-            value,
-            None,
-            value,
-            exact=True,
-        )
+        return Followed(step, weight, shape, *change, None, True, value, None, value, exact=True)
     alphabet = alphabets[at]
-    was = np.float32(weight.of(before))
-    delta = u - was
     i = bucket_of(alphabet.buckets, float(delta))
     bucket = None if i is None else alphabet.buckets[i]
     kept = bucket is not None and bucket.level > 0
     level = np.float32(bucket.representative) if bucket is not None and kept else np.float32(0)
-    said = None
+    code = None
     if codes is not None:
-        begin = 0
-        for name in alphabet.names:
-            if name == weight.tensor:
-                break
-            begin += live[name].size
-        said = words_of(alphabet, codes[at], begin + weight.index)
-    return Followed(
-        step,
-        weight,
-        shape,
-        float(was),
-        float(u),
-        float(delta),
-        bucket,
-        kept,
-        float(level),
-        said,
-        float(was + level),
-    )
+        earlier = alphabet.names[: alphabet.names.index(weight.tensor)]
+        begin = sum(live[name].size for name in earlier)
+        code = weight_code(alphabet, codes[at], begin + weight.index)
+    restored = float(was + level)
+    return Followed(step, weight, shape, *change, bucket, kept, float(level), code, restored)
 
 
-def words_of(alphabet: Alphabet, codes: Codes, at: int) -> Said | None:
-    """The bits that tell of element ``at`` of an alphabet; None if none do.
+def weight_code(alphabet: Alphabet, codes: Codes, at: int) -> WeightCode | None:
+    """The bits that encode element ``at`` of an alphabet, if any.
 
     codes: (n,), of the exponent stage; those above the kept ones count as zeros.
     """
     table, kept = alphabet.table, alphabet.kept
     if table is None:
-        return Said("")
+        return WeightCode("")
     if table.classes == 1:
         own = int(codes[at])
-        return Said(huffman.code_words(table.lengths)[own if own <= kept else 0])
+        return WeightCode(huffman.code_words(table.lengths)[own if own <= kept else 0])
     begin = at // alphabet.stream_elements * alphabet.stream_elements
     stream = codes[begin : begin + alphabet.stream_elements]
     values = np.flatnonzero((stream > 0) & (stream <= kept))
     nth = int(np.searchsorted(values, at - begin))
     if nth == values.size:
-        return None  # zeros after the last value of a stream go without saying
+        return None  # zeros after the last value of a stream are not written
     end = int(values[nth])
     first = int(values[nth - 1]) + 1 if nth else 0
     zero = at - begin - first + 1 if at - begin < end else 0
     return _token(table, int(stream[end]), end - first, kept, zero)
 
 
-def _token(table: CodeTable, symbol: int, run: int, kept: int, zero: int) -> Said:
+def _token(table: CodeTable, symbol: int, run: int, kept: int, zero: int) -> WeightCode:
     """The word of a run of zeros with the value after it, or the escape's."""
     kind = int(np.searchsorted(runlength.FIRST_RUN, run, side="right")) - 1
     token = 1 + (symbol - 1) * table.classes + kind
@@ -184,6 +165,6 @@ def _token(table: CodeTable, symbol: int, run: int, kept: int, zero: int) -> Sai
     words = huffman.code_words(table.lengths)
     worded = kind < table.classes and token < table.lengths.size and table.lengths[token] > 0
     if worded:
-        return Said(words[token], open_bits, run, zero)
+        return WeightCode(words[token], open_bits, run, zero)
     open_bits += runlength.CLASS_BITS + runlength.symbol_bits(kept)
-    return Said(words[0], open_bits, run, zero, escaped=True)
+    return WeightCode(words[0], open_bits, run, zero, escaped=True)

@@ -1,16 +1,17 @@
-"""A few numbers carried through the four stages, with all that a reader can check by hand.
+"""A few numbers in all four stages, for a reader to check by hand.
 
-Either they are all there is, as in the paper's example, or some weights of a run, whose buckets and
-code words are those of the whole model.
+Either the numbers are everything, as in the paper's example, or they are some weights of a run,
+with the buckets and code words of the whole model.
 """
 
 from __future__ import annotations
 
 import math
 import string
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,8 +50,8 @@ def fields(value: float) -> Fields:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """What shares one code: the whole model, or one tensor.
+class CodeGroup:
+    """The numbers that share one code: of the whole model, or of one tensor.
 
     name: of the tensor, or "" for all. n: elements. buckets: with the levels that the bits give.
     """
@@ -60,14 +61,9 @@ class Part:
     buckets: codec.Buckets
     bits: int | None
 
-    @property
-    def kept(self) -> int:
-        """How many buckets are promoted."""
-        return int(np.count_nonzero(self.buckets.level))
-
     @cached_property
     def levels(self) -> NDArray[np.float32]:
-        """float32 (k,): what the codes stand for, zero first."""
+        """float32 (k,): the level of each code, zero first."""
         return self.buckets.levels
 
     @cached_property
@@ -86,15 +82,22 @@ class Part:
         return huffman.code_words(self.lengths)
 
     @property
-    def exponent_stage(self) -> NDArray[np.int64]:
-        """int64 (b + 1,): the counts if every bucket were kept."""
-        return self.buckets.keeping(None).counts(self.n)
+    def stage_bits(self) -> StageBits:
+        """Bits of these numbers after each stage."""
+        counts, e = self.counts, self.buckets.keeping(None).counts(self.n)
+        return StageBits(
+            32 * self.n,
+            self.n * _width(e),
+            huffman.n_bits(e, huffman.code_lengths(e)),
+            self.n * (_width(counts) if self.bits is None else self.bits),
+            huffman.n_bits(counts, self.lengths),
+            huffman.entropy(counts),
+        )
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """Bits after each stage: as float32; E with an index of fixed length, and with Huffman words;
-    P with x bits each; H; and the entropy that bounds H. Tables and levels are not counted."""
+class StageBits(NamedTuple):
+    """Bits after each stage: float32; E with an index of fixed length, and with Huffman words; P
+    with x bits each; H; and the entropy that bounds H. Tables and levels are not counted."""
 
     float32: int
     e: int
@@ -106,15 +109,15 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Number:
-    """One number on its way.
+    """One number in every stage.
 
-    track: what a restart had before. live: what was trained. delta: live - track, in float32.
-    bucket: its index in the part's buckets, None for zero. after_e, after_p: what delta becomes.
-    code: index into the part's levels, word: the Huffman word. rebuilt: track + after_p, float32.
+    track: the restart's. live: the model's. delta: live - track, in float32. bucket: its index in
+    the group's buckets, None for zero. after_e, after_p: delta after these stages. code: index into
+    the group's levels. word: the Huffman word. rebuilt: track + after_p, float32.
     """
 
     name: str
-    part: Part
+    group: CodeGroup
     track: float
     live: float
     delta: float
@@ -128,23 +131,15 @@ class Number:
 
 @dataclass(frozen=True)
 class Lesson:
-    """The numbers, and the parts that they belong to."""
+    """The numbers, and the groups that they belong to."""
 
     numbers: tuple[Number, ...]
-    parts: tuple[Part, ...]
+    groups: tuple[CodeGroup, ...]
 
     @property
-    def sizes(self) -> Sizes:
-        """Of all parts, in bits."""
-        p = self.parts
-        return Sizes(
-            sum(32 * a.n for a in p),
-            sum(a.n * _width(a.exponent_stage) for a in p),
-            sum(_huffman_bits(a.exponent_stage) for a in p),
-            sum(a.n * (_width(a.counts) if a.bits is None else a.bits) for a in p),
-            sum(huffman.n_bits(a.counts, a.lengths) for a in p),
-            sum(huffman.entropy(a.counts) for a in p),
-        )
+    def stage_bits(self) -> StageBits:
+        """Of all groups."""
+        return StageBits(*map(sum, zip(*(g.stage_bits for g in self.groups))))
 
 
 def lesson(
@@ -154,25 +149,29 @@ def lesson(
     bits: int | None,
     scope: str,
 ) -> Lesson:
-    """Numbers that are all there is.
+    """Take a few numbers through the stages.
 
-    track, live: float32 values. tensors: whose they are, which matters with scope "tensor".
-    Raises codec.SettingsError, codec.NonFiniteError.
+    Args:
+        track, live: float32 values.
+        tensors: the tensor of each number, for scope "tensor".
+        bits: x of priority promotion; None keeps every bucket.
+        scope: "model" or "tensor".
+
+    Raises:
+        codec.SettingsError, codec.NonFiniteError: as `codec.quantize`.
     """
     before, after = (np.array(values, np.float32) for values in (track, live))
     with np.errstate(over="ignore", invalid="ignore"):
         delta = after - before
-    groups = list(dict.fromkeys(tensors)) if scope == "tensor" else [""]
-    parts = []
-    for name in groups:
-        own = delta[[not name or t == name for t in tensors]]
+    owners = list(tensors) if scope == "tensor" else [""] * len(tensors)
+    groups = {}
+    for name in dict.fromkeys(owners):
+        own = delta[[owner == name for owner in owners]]
         buckets = codec.quantize(own, bits).buckets
         assert buckets is not None, "quantize knows its buckets"
-        parts.append(Part(name, own.size, buckets, bits))
-    names = string.ascii_lowercase[: delta.size]
-    part_of = {part.name: part for part in parts}
-    whose = [part_of[t if scope == "tensor" else ""] for t in tensors]
-    return Lesson(_numbers(names, whose, before, after), tuple(parts))
+        groups[name] = CodeGroup(name, own.size, buckets, bits)
+    numbers = _numbers(string.ascii_lowercase[: delta.size], owners, groups, before, after)
+    return Lesson(numbers, tuple(groups.values()))
 
 
 def lesson_of_run(
@@ -183,44 +182,50 @@ def lesson_of_run(
     live: NDArray[np.float32],
     bits: int | None,
 ) -> Lesson:
-    """Some weights of a run, with the buckets and the words of the whole model.
+    """Take some weights of a run through the stages, with the whole model's buckets and words.
 
-    alphabets: of the step's delta. names: of the weights. tensors: whose they are. track, live:
-    float32 (n,), before the step and after training.
+    Args:
+        alphabets: of the step's delta.
+        names: of the weights.
+        tensors: the tensor of each weight.
+        track, live: float32 (n,), before the step and after training.
+        bits: x of priority promotion; None keeps every bucket.
     """
-    part_of: dict[str, Part] = {}
+    groups: dict[str, CodeGroup] = {}
     for a in alphabets:
         name = "" if len(alphabets) == 1 else a.names[0]
-        part = Part(name, a.n, a.buckets.promoted(bits), bits)
-        part_of |= dict.fromkeys(a.names, part)
-    whose = [part_of[t] for t in tensors]
-    return Lesson(_numbers(names, whose, track, live), tuple(dict.fromkeys(part_of.values())))
+        group = CodeGroup(name, a.n, a.buckets.promoted(bits), bits)
+        groups |= dict.fromkeys(a.names, group)
+    numbers = _numbers(names, tensors, groups, track, live)
+    return Lesson(numbers, tuple(dict.fromkeys(groups.values())))
 
 
 def _numbers(
     names: Sequence[str],
-    parts: Sequence[Part],
+    owners: Sequence[str],
+    groups: Mapping[str, CodeGroup],
     track: NDArray[np.float32],
     live: NDArray[np.float32],
 ) -> tuple[Number, ...]:
     found = []
-    for name, part, before, after in zip(names, parts, track, live, strict=True):
-        delta = after - before
-        i = bucket_of(part.buckets, float(delta))
-        code = 0 if i is None else int(part.buckets.level[i])
-        level = part.levels[code]
+    for name, owner, before, after in zip(names, owners, track, live, strict=True):
+        group, delta = groups[owner], after - before
+        i = bucket_of(group.buckets, float(delta))
+        code = 0 if i is None else int(group.buckets.level[i])
+        level = group.levels[code]
+        middle = 0.0 if i is None else group.buckets[i].representative
         found.append(
             Number(
                 name,
-                part,
+                group,
                 float(before),
                 float(after),
                 float(delta),
                 i,
-                0.0 if i is None else part.buckets[i].representative,
+                middle,
                 float(level),
                 code,
-                part.words[code],
+                group.words[code],
                 float(before + level),
             )
         )
@@ -228,7 +233,7 @@ def _numbers(
 
 
 def bucket_of(buckets: codec.Buckets, delta: float) -> int | None:
-    """The index of the bucket that a change falls into, None for 0."""
+    """The index of a change's bucket, None for 0."""
     if delta == 0:
         return None
     own = fields(delta)
@@ -242,16 +247,12 @@ def _width(counts: NDArray[np.int64]) -> int:
     return math.ceil(math.log2(max(int((counts > 0).sum()), 1)))
 
 
-def _huffman_bits(counts: NDArray[np.int64]) -> int:
-    return huffman.n_bits(counts, huffman.code_lengths(counts))
-
-
 @dataclass(frozen=True)
 class Merge:
     """One step of Huffman's construction: the two rarest trees become one.
 
-    rare, rarer: their numbers, symbols first: node k + i is the i-th merge's, of k symbols.
-    count: of both together.
+    rare, rarer: their nodes. Of k symbols, nodes 0 to k - 1 are the symbols and node k + i comes
+    from the i-th merge. count: of both together.
     """
 
     rare: int
@@ -259,12 +260,13 @@ class Merge:
     count: int
 
 
-def merges(counts: Sequence[int]) -> tuple[Merge, ...]:
+def huffman_merges(counts: Sequence[int]) -> tuple[Merge, ...]:
     """How Huffman's tree grows from its leaves (Huffman, Proc. IRE 40(9), 1952).
 
-    counts: occurrences of each symbol; one without any is left out. Of equally rare trees the one
-    that was made first is taken first, a symbol before all merged ones and the larger symbol
-    first: so no code word gets longer than it must, and the lengths are those of the codec.
+    Equally rare trees are taken in the order they were made: symbols first, the larger symbol
+    before the smaller one. Then no code word gets longer than needed, as in the codec.
+
+    counts: occurrences of each symbol; symbols that do not occur are left out.
     """
     k = len(counts)
     waiting = [(count, 0, -i, i) for i, count in enumerate(counts) if count > 0]
@@ -278,11 +280,16 @@ def merges(counts: Sequence[int]) -> tuple[Merge, ...]:
     return tuple(found)
 
 
-def spread(deltas: Arrays, n: int) -> list[tuple[str, int]]:
-    """Some elements, few large and many small ones, so that every fate is among them.
+def pick_weights(deltas: Arrays, n: int) -> list[tuple[str, int]]:
+    """Pick few large and many small elements: some that are kept and some that are dropped.
 
-    deltas: name -> float32. Returns (name, flat index), in the tensors' order: the elements whose
-    ranks by magnitude stand at even ratios from the largest to the smallest.
+    Args:
+        deltas: name -> float32.
+        n: how many elements at most.
+
+    Returns:
+        (name, flat index) of each, in the tensors' order. Their ranks by magnitude grow
+        geometrically from the largest to the smallest element.
     """
     names, sizes = list(deltas), [a.size for a in deltas.values()]
     whole = np.concatenate([np.abs(a).reshape(-1) for a in deltas.values()])

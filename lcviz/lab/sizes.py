@@ -1,7 +1,7 @@
 """What symbols cost: with the paper's Huffman code, with run-length Huffman, and Shannon's bound.
 
-A size is of code words, code table and levels (4 bytes each but the zero). What a record adds,
-its header and the sizes of its streams, is the same for both coders and counted nowhere here.
+A size is of code words, code table and levels (4 bytes each, without the zero). The record's header
+and the sizes of its streams are the same for both coders and not counted.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from codec.scheme import huffman
 
 @dataclass(frozen=True)
 class Sizes:
-    """The same symbols written both ways.
+    """The same symbols with both coders.
 
-    runlength, huffman: bytes; runlength is None where it was not computed. entropy_bits:
-    Shannon's bound for codes of single values, tables and levels left out. n: elements.
+    runlength, huffman: bytes; runlength is None where it was not computed. entropy:
+    Shannon's bound for codes of single values, in bytes, without tables and levels. n: elements.
     """
 
     runlength: int | None
     huffman: int
-    entropy_bits: float
+    entropy: float
     n: int
 
     def of(self, coder: str) -> int | None:
@@ -40,18 +40,13 @@ class Sizes:
         """Bytes as bits a parameter."""
         return 8 * nbytes / self.n if self.n else 0.0
 
-    @property
-    def entropy(self) -> float:
-        """entropy_bits as bytes."""
-        return self.entropy_bits / 8
-
 
 @dataclass(frozen=True)
 class Tables:
     """Code tables of some checkpoints.
 
-    n: how many were needed. reused: how many of them were the ones sent last. saved_nbytes:
-    what new ones would have cost more, words and tables together.
+    n: how many were needed. reused: how many of them were the last ones again. saved_nbytes: what
+    new ones would have cost more, words and tables together.
     """
 
     n: int
@@ -60,22 +55,23 @@ class Tables:
 
 
 def coded_nbytes(word_bits: int, table_nbytes: int, n_levels: int) -> int:
-    """Bytes of code words, table and levels, the zero not among them."""
+    """Bytes of code words, table and levels. n_levels: without the zero."""
     return (word_bits + 7) // 8 + table_nbytes + 4 * n_levels
 
 
 def huffman_nbytes(counts: NDArray[np.int64]) -> int:
-    """The paper's code for symbols with these counts, its table new. counts: int64 (k,)."""
+    """Bytes with the paper's code and a new table. counts: int64 (k,), of each symbol."""
     lengths = huffman.code_lengths(counts)
     table = huffman.pack_lengths(lengths).size
     return coded_nbytes(huffman.n_bits(counts, lengths), table, counts.size - 1)
 
 
 def runlength_nbytes(codes: NDArray[np.unsignedinteger], buckets: codec.Buckets) -> int:
-    """Run-length Huffman with a new table, by encoding.
+    """Bytes with run-length Huffman and a new table, by encoding.
 
-    codes: (n,), of the exponent stage. buckets: those of the delta; what has no level there
-    counts as zero.
+    Args:
+        codes: (n,), of the exponent stage.
+        buckets: of the delta; codes of those without a level count as zero.
     """
     kept = np.where(codes < buckets.levels.size, codes, 0).astype(codes.dtype)
     quantized = codec.Quantized(kept, buckets.levels, codes.shape, None, buckets)

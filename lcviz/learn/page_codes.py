@@ -1,4 +1,4 @@
-"""Learn's last two steps: what is kept becomes bits, and what a restart makes of them."""
+"""Learn's last two steps: what is kept becomes bits, and a restart reads them."""
 
 from __future__ import annotations
 
@@ -6,82 +6,74 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from lcviz.lab.lesson import Part
+from lcviz.lab.lesson import Number
 from lcviz.text import plural
-from lcviz.ui import session as state
+from lcviz.ui import session
 
-from .page_example import Story
+from .page_example import Example
+from .page_growing_tree import growing_tree
 from .page_quiz import Quiz
 from .page_tables import number_table, text_of
-from .page_tree import building
 from .stages_figure import stages_panel
 
 
-def huffman(story: Story, quiz: Quiz) -> bool:
+def huffman(example: Example, quiz: Quiz) -> bool:
+    """Step 4."""
     st.subheader("4 · H: short words for what is frequent", anchor=False)
     st.markdown(
-        "What is left are few different **symbols**, some of them far more frequent than others. "
-        "Huffman's code gives each a word of its own length, so that no word is the beginning of "
-        "another one: then the words can stand next to each other without gaps."
+        "Few different **symbols** remain, some of them far more frequent than others. Huffman's "
+        "code gives each a word of its own length, and no word is the beginning of another one: "
+        "then the words can stand next to each other without gaps."
     )
-    part = part_of(story)
-    labels = [text_of(float(level)) for level in part.levels]
-    present = [i for i, count in enumerate(part.counts) if count]
-    most = max(part.counts)
-    frequent = [labels[i] for i in present if part.counts[i] == most]
-    count_of = ", ".join(f"{labels[i]}: {int(part.counts[i]):,} ×" for i in present)
+    group = example.followed.group
+    if len(example.lesson.groups) > 1:
+        st.caption(
+            f"Every tensor has a code of its own. Below is that of {group.name}, with "
+            f"{example.followed.name}."
+        )
+    labels = [text_of(float(level)) for level in group.levels]
+    counts = group.counts.tolist()
+    present = [i for i, count in enumerate(counts) if count]
+    frequent = [labels[i] for i in present if counts[i] == max(counts)]
+    count_of = ", ".join(f"{labels[i]}: {counts[i]:,} ×" for i in present)
     st.markdown(f"How often each occurs: {count_of}.")
     shown = quiz.ask(
         "huffman",
         "Which symbol should get the shortest word?",
         [labels[i] for i in present],
         frequent,
-        f"{frequent[0]} is written {int(most):,} times, so a bit saved there is saved most often.",
+        f"{frequent[0]} is written {max(counts):,} times: a bit saved there is saved most often.",
     )
     if shown:
-        building(part.counts.tolist(), labels, f"{story.of_run}-{part.name}")
-        st.table(
-            pd.DataFrame(
-                {
-                    "symbol": [labels[i] for i in present],
-                    "count": [f"{int(part.counts[i]):,}" for i in present],
-                    "word": [part.words[i] or "(none)" for i in present],
-                    "bits": [str(part.lengths[i]) for i in present],
-                    "count × bits": [
-                        f"{int(part.counts[i]) * int(part.lengths[i]):,}" for i in present
-                    ],
-                }
-            ),
-            hide_index=True,
-        )
+        growing_tree(counts, labels, f"{example.of_run}-{group.name}")
+        lengths = group.lengths.tolist()
+        table = {
+            "symbol": labels,
+            "count": [f"{count:,}" for count in counts],
+            "word": [word or "(none)" for word in group.words],
+            "bits": [str(length) for length in lengths],
+            "count × bits": [f"{n * length:,}" for n, length in zip(counts, lengths)],
+        }
+        st.table(pd.DataFrame(table).iloc[present], hide_index=True)
         st.caption(
-            "The words are those of the canonical code: words of one length are consecutive "
-            "binary numbers, so that a record only has to hold the lengths."
+            "These are the words of the canonical code: words of one length are consecutive "
+            "binary numbers, and a record only has to hold the lengths."
         )
-        _stream(story)
+        _stream(example)
     return shown
 
 
-def restart(story: Story, quiz: Quiz) -> bool:
+def restart(example: Example, quiz: Quiz) -> bool:
+    """Step 5."""
     st.subheader("5 · A restart, and the next checkpoint", anchor=False)
-    numbers = story.lesson.numbers
-    number_table(
-        story,
-        {
-            "track ũ": [text_of(m.track) for m in numbers],
-            "written": [text_of(m.after_p) for m in numbers],
-            "new track": [text_of(m.rebuilt) for m in numbers],
-            "u": [text_of(m.live) for m in numbers],
-            "still missing": [
-                text_of(float(np.float32(m.live) - np.float32(m.rebuilt)), 3) for m in numbers
-            ],
-        },
-    )
-    state.show(stages_panel(story.lesson.sizes), "stages")
+    numbers = example.lesson.numbers
+    columns = {"track ũ": "track", "written": "after_p", "new track": "rebuilt", "u": "live"}
+    number_table(example, columns, {"still missing": [text_of(_missing(m), 3) for m in numbers]})
+    session.show(stages_panel(example.lesson.stage_bits), "stages")
     dropped = next((m for m in numbers if m.delta and not m.code), None)
     if dropped is None:
         return True
-    missing = text_of(float(np.float32(dropped.live) - np.float32(dropped.rebuilt)))
+    missing = text_of(_missing(dropped))
     return quiz.ask(
         "restart",
         f"The change of {dropped.name}, {text_of(dropped.delta)}, was not written. If training did "
@@ -95,19 +87,13 @@ def restart(story: Story, quiz: Quiz) -> bool:
     )
 
 
-def part_of(story: Story) -> Part:
-    """Whose code is built: the only one, or that of the tensor of the followed number."""
-    if len(story.lesson.parts) > 1:
-        st.caption(
-            f"Every tensor has a code of its own. Below is that of {story.followed.part.name}, "
-            f"where {story.followed.name} is."
-        )
-    return story.followed.part
+def _missing(number: Number) -> float:
+    return float(np.float32(number.live) - np.float32(number.rebuilt))
 
 
-def _stream(story: Story) -> None:
+def _stream(example: Example) -> None:
     """The words one after the other."""
-    numbers = story.lesson.numbers
+    numbers = example.lesson.numbers
     n = st.slider(
         "Numbers written",
         0,
@@ -122,9 +108,8 @@ def _stream(story: Story) -> None:
     # Neighbours in two colours: there are no gaps between the words on disk.
     colours = ("blue", "orange")
     text = "".join(f":{colours[i % 2]}-background[{w}]" for i, w in enumerate(words) if w)
-    nbits = sum(map(len, words))
     st.markdown(text or "(no bits yet)" if any(m.word for m in numbers) else "(no bits needed)")
     st.markdown(
-        f":small[{plural(nbits, 'bit')} for {plural(n, 'number')}, which as float32 are "
-        f"{32 * n:,} bits.]"
+        f":small[{plural(sum(map(len, words)), 'bit')} for {plural(n, 'number')}, which as float32 "
+        f"are {32 * n:,} bits.]"
     )

@@ -1,4 +1,4 @@
-"""What Learn carries through: ten numbers of one's own, or some weights of the run."""
+"""The example that Learn shows: numbers of your own, or some weights of the run."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 import streamlit as st
 
 import codec
-from lcviz.lab.lesson import Lesson, Number, lesson, lesson_of_run, spread
+from lcviz.lab.lesson import Lesson, Number, lesson, lesson_of_run, pick_weights
 from lcviz.run.run import Run
 from lcviz.run.snapshot import States
-from lcviz.ui import session as state
+from lcviz.ui import session
 from lcviz.ui.settings import BITS, SCOPES, bits_name
 
 TRACK = "0.5 -0.25 1 0.25 -0.5 0.125 0 -0.75 0.25 0.5"
@@ -22,13 +22,17 @@ TRAINED = "1.26 -0.73 1.2 0.32 -0.32 0.615 0.14 -0.36 1.07 0.59"
 SOURCES = {"ten": "Ten numbers", "run": "16 weights of this run"}
 MOST = 16
 LARGEST = 1e30
-_HELD = "learn-run"  # in the session: the run's id and the checkpoint that is taken apart
+_HELD = "learn-run"  # in the session: the run's id and the checkpoint that is shown
 _STEP = "learn_step"  # in the URL: that checkpoint's step
 
 
 @dataclass(frozen=True)
-class Story:
-    """What is carried through: the numbers, and how to speak of them."""
+class Example:
+    """The numbers of the page.
+
+    of_run: whether they are weights of a run. bits: x of priority promotion. followed: the number
+    that the page explains.
+    """
 
     lesson: Lesson
     of_run: bool
@@ -36,10 +40,11 @@ class Story:
     followed: Number
 
 
-def choose_story() -> Story | None:
+def choose_example() -> Example | None:
+    """The widgets that choose the numbers; None while there are none."""
     with st.container(border=True, key="lesson"):
-        source = state.choice(
-            "Carry through",
+        source = session.choice(
+            "Example",
             list(SOURCES),
             default="ten",
             key="carry",
@@ -59,31 +64,32 @@ def choose_story() -> Story | None:
                 bind="query-params",
                 help="2ˣ − 1 buckets are kept; “all” keeps every one.",
             )
-        run = state.current_run() if source == "run" else None
+        run = session.current_run() if source == "run" else None
         with grid.cell():
             if run is None:
-                scope = state.choice(
+                scope = session.choice(
                     "Buckets over",
                     list(SCOPES),
                     default="model",
                     key="learn_scope",
                     format_func=SCOPES.__getitem__,
                     bind="query-params",
-                    help="With one set of buckets for each tensor, the first six numbers are taken "
-                    "for one tensor, w, and the others for another one, b.",
+                    help="With one set of buckets for each tensor, the first six numbers are "
+                    "tensor w and the others tensor b.",
                 )
             else:
                 st.markdown(f"**{run.task.title}**  \nBuckets over {SCOPES[run.settings.scope]}")
-        if source == "run":
-            found = _of_run(run, bits) if run else None
-            if run is None:
-                state.await_example()
-        else:
+        if source == "ten":
             found = _of_numbers(bits, str(scope))
+        elif run is not None:
+            found = _of_run(run, bits)
+        else:
+            session.await_example()
+            found = None
         if found is None:
             return None
         names = [n.name for n in found.numbers]
-        with st.container(horizontal=True, vertical_alignment="bottom", key="looking"):
+        with st.container(horizontal=True, vertical_alignment="bottom", key="followed-number"):
             name = st.selectbox(
                 "Follow one number",
                 names,
@@ -92,11 +98,10 @@ def choose_story() -> Story | None:
                 bind="query-params",
                 persist_state="session",
                 width=220,
-                help="Every step below shows what becomes of it.",
+                help="Every step below explains this one.",
             )
             st.toggle("Open all steps at once", key="everything", bind="query-params")
-        followed = found.numbers[names.index(name)]
-    return Story(found, source == "run", bits, followed)
+        return Example(found, source == "run", bits, found.numbers[names.index(name)])
 
 
 def _of_numbers(bits: int | None, scope: str) -> Lesson | None:
@@ -105,10 +110,10 @@ def _of_numbers(bits: int | None, scope: str) -> Lesson | None:
         TRAINED,
         key="u",
         bind="query-params",
-        help="Change them as you like; spaces between them. Everything below follows.",
+        help="Change them as you like; put spaces between them.",
     )
     track = st.text_input(
-        "Track ũ: what a restart from the last checkpoint would have",
+        "Track ũ: what a restart from the last checkpoint would load",
         TRACK,
         key="track",
         bind="query-params",
@@ -121,7 +126,7 @@ def _of_numbers(bits: int | None, scope: str) -> Lesson | None:
                 "each needs its partner"
             )
         if not 2 <= len(live) <= MOST:
-            raise ValueError(f"this page carries 2 to {MOST} numbers; there are {len(live)}")
+            raise ValueError(f"this page takes 2 to {MOST} numbers; there are {len(live)}")
         cut = math.ceil(0.6 * len(live))
         return lesson(before, live, ["w"] * cut + ["b"] * (len(live) - cut), bits, scope)
     except (ValueError, codec.LccError) as exc:
@@ -130,52 +135,59 @@ def _of_numbers(bits: int | None, scope: str) -> Lesson | None:
 
 
 def read_numbers(text: str) -> list[float]:
-    """Numbers between spaces or semicolons, with a minus of any kind, rounded to float32.
+    """Read numbers between spaces or semicolons, with a minus of any kind, as float32.
 
-    Raises ValueError, its message a part of a sentence.
+    Raises:
+        ValueError: for anything else; its message is a part of a sentence.
     """
+    if not text.strip():
+        raise ValueError("enter numbers")
     found = []
     for word in re.split(r"[\s;]+", text.strip().replace("−", "-")):
         word = word.rstrip(",")
         try:
             value = float(word)
         except ValueError:
-            raise ValueError(f"“{word}” is no number (write 0.76, with a point)") from None
+            raise ValueError(f"“{word}” is not a number (write 0.76, with a point)") from None
         if not abs(value) <= LARGEST:
-            raise ValueError(f"“{word}” is too large")
+            raise ValueError(f"“{word}” is {'too large' if math.isfinite(value) else 'not finite'}")
         found.append(float(np.float32(value)))
     return found
 
 
 def _of_run(run: Run, bits: int | None) -> Lesson | None:
-    states = _taken_apart(run)
+    states = _checkpoint(run)
     checkpoint = run.snapshot().at(states.step)
     if not checkpoint.alphabets:
         st.info(
-            f"Step {states.step} has no δ to take apart: it is the base, or all of it was stored "
-            "exactly. Train on the Live page up to the next checkpoint, and come back."
+            f"Step {states.step} has no δ: it is the base, or all of it was stored exactly. Train "
+            "on the Live page up to the next checkpoint, and come back."
         )
         return None
-    _keep(run, states)
+    st.session_state[_HELD] = run.id, states
+    if st.query_params.get(_STEP) != str(states.step):
+        st.query_params[_STEP] = str(states.step)
     lossy = [name for a in checkpoint.alphabets for name in a.names]
-    chosen = spread({name: states.live[name] - states.before[name] for name in lossy}, MOST)
+    chosen = pick_weights({name: states.live[name] - states.before[name] for name in lossy}, MOST)
     before, live = (
         np.array([arrays[name].reshape(-1)[i] for name, i in chosen], np.float32)
         for arrays in (states.before, states.live)
     )
     letters = string.ascii_lowercase[: len(chosen)]
-    weights = [_weight_name(name, i, states.live[name].shape) for name, i in chosen]
+    weights = []
+    for letter, (name, i) in zip(letters, chosen):
+        place = ", ".join(str(int(at)) for at in np.unravel_index(i, states.live[name].shape))
+        weights.append(f"**{letter}** {name} ({place})")
     st.caption(
-        f"The checkpoint of step {states.step}. The weights are chosen so that few have changed "
-        "much and many have changed little, as in the whole model: "
-        + " · ".join(f"**{letter}** {weight}" for letter, weight in zip(letters, weights))
+        f"The checkpoint of step {states.step}. Few of these weights have changed much and many "
+        f"have changed little, as in the whole model: {' · '.join(weights)}"
     )
     tensors = [name for name, _ in chosen]
     return lesson_of_run(checkpoint.alphabets, letters, tensors, before, live, bits)
 
 
-def _taken_apart(run: Run) -> States:
-    """The checkpoint that is looked at: it stays until another one is asked for."""
+def _checkpoint(run: Run) -> States:
+    """The checkpoint to show: it stays until another one is asked for."""
     newest = run.states()
     assert newest is not None, "a run always holds its newest states"
     held: tuple[str, States] | None = st.session_state.get(_HELD)
@@ -192,23 +204,9 @@ def _taken_apart(run: Run) -> States:
 
 
 def _of_link(run: Run) -> States | None:
-    """The checkpoint that the URL names, while the run still holds it."""
-    named = st.query_params.get(_STEP, "")
-    states = run.states(int(named)) if named.isdecimal() and len(named) < 10 else None
-    if named and states is None:
-        st.info(
-            f"Step {named} of this link is no longer in memory: below is the newest checkpoint."
-        )
+    """The checkpoint in the URL, while the run still holds it."""
+    step = st.query_params.get(_STEP, "")
+    states = run.states(int(step)) if step.isdecimal() and len(step) < 10 else None
+    if step and states is None:
+        st.info(f"Step {step} of this link is no longer in memory: below is the newest checkpoint.")
     return states
-
-
-def _keep(run: Run, states: States) -> None:
-    """Look at this checkpoint from now on, and whoever opens a link to it too."""
-    st.session_state[_HELD] = run.id, states
-    if st.query_params.get(_STEP) != str(states.step):
-        st.query_params[_STEP] = str(states.step)
-
-
-def _weight_name(tensor: str, index: int, shape: tuple[int, ...]) -> str:
-    place = ", ".join(str(int(i)) for i in np.unravel_index(index, shape))
-    return f"{tensor} ({place})"

@@ -1,4 +1,4 @@
-"""Questions before what they ask about is shown. What was answered or opened stands in the URL."""
+"""Questions, asked before the answer is shown. The URL has what was answered or opened."""
 
 from __future__ import annotations
 
@@ -11,28 +11,34 @@ _OPENED = "learn_opened"  # in the URL and in the session: keys of questions, be
 
 
 class Quiz:
-    """The questions of one page.
-
-    everything: all is open, and the questions are only there to be answered.
-    """
+    """The questions of one page. everything: all steps are open, whatever is answered."""
 
     def __init__(self, everything: bool) -> None:
         self._everything = everything
         # Going to another page drops the URL's parameters: the session remembers.
-        told = st.session_state.get(_OPENED, st.query_params.get(_OPENED, ""))
-        self._opened = [key for key in told.split(",") if key]
-        self._tell()
+        opened = st.session_state.get(_OPENED, st.query_params.get(_OPENED, ""))
+        self._opened = [key for key in opened.split(",") if key]
+        self._remember()
 
     def ask(
         self, key: str, question: str, options: Sequence[str], right: str | Sequence[str], why: str
     ) -> bool:
-        """Whether the answer, right or wrong, was given or asked for: then the rest is shown.
+        """Ask a question; the answer, right or wrong, opens the rest of the step.
 
-        What was once opened stays open, also when other numbers make another question of it.
+        What was once opened stays open, also when other numbers change the question.
+
+        Args:
+            key: of the step.
+            question, options: what is asked.
+            right: the right option, or several.
+            why: the explanation.
+
+        Returns:
+            Whether the rest of the step is open.
         """
         options = list(dict.fromkeys(options))
         accepted = [right] if isinstance(right, str) else list(right)
-        # Another question is another widget: the old answer means nothing to it.
+        # Another question is another widget, without the old answer.
         asked = zlib.crc32("\n".join((question, *options)).encode())
         answer = st.radio(
             f"**{question}**",
@@ -59,10 +65,10 @@ class Quiz:
     def _open(self, key: str) -> None:
         if key not in self._opened:
             self._opened.append(key)
-            self._tell()
+            self._remember()
 
-    def _tell(self) -> None:
-        told = ",".join(self._opened)
-        st.session_state[_OPENED] = told
-        if told and st.query_params.get(_OPENED) != told:
-            st.query_params[_OPENED] = told
+    def _remember(self) -> None:
+        opened = ",".join(self._opened)
+        st.session_state[_OPENED] = opened
+        if opened and st.query_params.get(_OPENED) != opened:
+            st.query_params[_OPENED] = opened

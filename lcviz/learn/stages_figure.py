@@ -1,12 +1,12 @@
-"""What the numbers take after each stage, as bars, with the entropy as a line."""
+"""Bits after each stage as bars, with the entropy as a line."""
 
 from __future__ import annotations
 
 import pandas as pd
 
-from lcviz.lab.lesson import Sizes
+from lcviz.lab.lesson import StageBits
 from lcviz.text import minus, percent_text
-from lcviz.ui.charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Panel, base_option
+from lcviz.ui.charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Panel, base_option, named_axis
 
 NAMES = {
     "float32": "float32: 32 bits each",
@@ -16,21 +16,23 @@ NAMES = {
 }
 
 
-def stages_panel(sizes: Sizes) -> Panel:
-    """Bits after each stage. Not float32's axis: its bar would leave the others invisible."""
-    n = sizes.float32 // 32
-    values = [sizes.float32, sizes.e, sizes.p, sizes.h]
-    colours = [GREY, BLUE, PURPLE, VERMILION]
+def stages_panel(bits: StageBits) -> Panel:
+    """Bits after each stage."""
+    n = bits.float32 // 32
+    values = [bits.float32, bits.e, bits.p, bits.h]
+    bars = [
+        {
+            "value": round(value / n, 4),
+            "itemStyle": {"color": colour},
+            "label": {"formatter": f"{value:,} bits"},
+        }
+        for value, colour in zip(values, [GREY, BLUE, PURPLE, VERMILION])
+    ]
     option = base_option() | {
         "legend": {"show": False},
         "tooltip": {"show": False},
         "grid": [{"left": 190, "right": 150, "top": 8, "bottom": 46}],
-        "xAxis": {
-            "type": "value",
-            "name": "bits a number",
-            "nameLocation": "middle",
-            "nameGap": 28,
-        },
+        "xAxis": named_axis("bits a number", 28),
         "yAxis": {"type": "category", "inverse": True, "data": list(NAMES.values())},
         "series": [
             {
@@ -38,20 +40,13 @@ def stages_panel(sizes: Sizes) -> Panel:
                 "silent": True,
                 "barWidth": "62%",
                 "label": {"show": True, "position": "right"},
-                "data": [
-                    {
-                        "value": round(bits / n, 4),
-                        "itemStyle": {"color": colour},
-                        "label": {"formatter": f"{bits:,} bits"},
-                    }
-                    for bits, colour in zip(values, colours)
-                ],
+                "data": bars,
                 "markLine": {
                     "symbol": "none",
                     "silent": True,
                     "lineStyle": {"color": GREEN, "type": "dashed", "width": 2},
                     "label": {"show": False},
-                    "data": [{"xAxis": round(sizes.entropy / n, 4)}],
+                    "data": [{"xAxis": round(bits.entropy / n, 4)}],
                 },
             }
         ],
@@ -59,18 +54,18 @@ def stages_panel(sizes: Sizes) -> Panel:
     table = pd.DataFrame(
         {
             "after": list(NAMES.values()),
-            "bits": [f"{bits:,}" for bits in values],
-            "bits a number": [f"{bits / n:.4f}" for bits in values],
-            "of float32": [percent_text(bits / sizes.float32) for bits in values],
+            "bits": [f"{value:,}" for value in values],
+            "bits a number": [f"{value / n:.4f}" for value in values],
+            "of float32": [percent_text(value / bits.float32) for value in values],
         }
     )
     sentence = (
-        f"{n:,} numbers: {sizes.float32:,} bits become {sizes.h:,}, {sizes.float32 / sizes.h:.1f} "
-        f"× fewer. The dashed line is the entropy of what P leaves, {sizes.entropy:,.2f} bits: no "
-        f"code of single values takes less. Without P, Huffman words of all buckets would take "
-        f"{sizes.e_huffman:,} bits. Not counted here: the code table and the levels."
-        if sizes.h
-        else f"{n:,} numbers, all with the same symbol: no bits are needed to tell them apart."
+        f"{n:,} numbers: {bits.float32:,} bits become {bits.h:,}, {bits.float32 / bits.h:.1f} "
+        f"× fewer. The dashed line is the entropy of what P leaves, {bits.entropy:,.2f} bits: no "
+        f"symbol-by-symbol code is shorter. Without P, Huffman words of all buckets would take "
+        f"{bits.e_huffman:,} bits. Not counted here: the code table and the levels."
+        if bits.h
+        else f"{n:,} numbers, all with the same symbol: no bits are needed."
     )
     return Panel(
         "Bits after each stage",

@@ -30,11 +30,10 @@ class CodeRow:
 class TokenRow:
     """One line of a run-length table: a run of zeros and the level that ends it.
 
-    token: its index in the table; 0 is the escape, which stands for all that has no word of
-    its own; its symbol is None. level, exponent, sign: of the symbol, None for the escape and
-    for a symbol that this record has not. first, last: the shortest and the longest run. count:
-    occurrences, None if they were not counted. open_bits: bits that follow the word, after an
-    escape at least.
+    token: its index in the table; 0 is the escape, for everything without a word of its own.
+    symbol: None for the escape. level, exponent, sign: None for the escape and for a symbol that
+    this record does not use. first, last: the shortest and the longest run. count: occurrences,
+    None if not counted. open_bits: bits that follow the word; after an escape at least so many.
     """
 
     token: int
@@ -50,58 +49,52 @@ class TokenRow:
 
 
 def code_table(alphabet: Alphabet) -> tuple[CodeRow, ...]:
-    """The paper's table of single values, by level.
-
-    The one of the record if it has such a table, else what it would be.
-    """
+    """The paper's table of single values, by level: the record's own, or what it would be."""
     counts = alphabet.counts(alphabet.kept)
     table = alphabet.table
-    if table is not None and table.classes == 1:
-        lengths = table.lengths
-    else:
-        lengths = huffman.code_lengths(counts)
+    lengths = table.lengths if table and table.classes == 1 else huffman.code_lengths(counts)
     words = huffman.code_words(lengths)
-    rows = [CodeRow(0, 0.0, None, None, int(counts[0]), words[0])]
-    levels = alphabet.buckets.representative
-    for i in range(counts.size - 1):
-        b = alphabet.buckets[i]
-        rows.append(CodeRow(i + 1, float(levels[i]), b.exponent, b.sign, b.count, words[i + 1]))
-    return tuple(rows)
+    buckets = zip(range(1, counts.size), alphabet.buckets)
+    return (
+        CodeRow(0, 0.0, None, None, int(counts[0]), words[0]),
+        *(
+            CodeRow(i, float(b.representative), b.exponent, b.sign, b.count, words[i])
+            for i, b in buckets
+        ),
+    )
 
 
 def token_table(
     alphabet: Alphabet, codes: NDArray[np.unsignedinteger] | None = None
 ) -> tuple[TokenRow, ...]:
-    """The record's table of runs: every token that has a code word, shortest words first.
+    """The record's table of runs: every token with a code word, shortest words first.
 
-    codes: (n,), of the exponent stage; without them nothing is counted. The alphabet's table
-    has more than one class.
+    Args:
+        alphabet: its table has more than one class.
+        codes: (n,), of the exponent stage; without them nothing is counted.
     """
     table, kept = alphabet.table, alphabet.kept
     assert table is not None, "there is a table to show"
     assert table.classes > 1, "it is one of runs"
     counted = None if codes is None else token_counts(codes, kept, alphabet.stream_elements)
-    levels = alphabet.buckets.representative
-    symbols, kinds = np.divmod(np.arange(table.lengths.size - 1), table.classes)
-    worded = np.flatnonzero(table.lengths[1:])
-    words = huffman.code_words(table.lengths)
+    words, levels = huffman.code_words(table.lengths), alphabet.buckets.representative
     rows = []
-    for t in worded.tolist():
-        symbol, kind = int(symbols[t]), int(kinds[t])
-        here = symbol < kept
+    for token in (np.flatnonzero(table.lengths[1:]) + 1).tolist():
+        symbol, kind = divmod(token - 1, table.classes)
+        here, buckets = symbol < kept, alphabet.buckets
         count = None if counted is None else int(counted[symbol, kind]) if here else 0
         first, open_bits = int(runlength.FIRST_RUN[kind]), int(runlength.OPEN_BITS[kind])
         rows.append(
             TokenRow(
-                t + 1,
+                token,
                 symbol + 1,
                 float(levels[symbol]) if here else None,
-                int(alphabet.buckets.exponent[symbol]) if here else None,
-                int(alphabet.buckets.sign[symbol]) if here else None,
+                int(buckets.exponent[symbol]) if here else None,
+                int(buckets.sign[symbol]) if here else None,
                 first,
                 first + 2**open_bits - 1,
                 count,
-                words[t + 1],
+                words[token],
                 open_bits,
             )
         )
@@ -116,9 +109,15 @@ def token_table(
 def token_counts(
     codes: NDArray[np.unsignedinteger], kept: int, stream_elements: int
 ) -> NDArray[np.int64]:
-    """How often each symbol follows a run of each class: int64 (kept, classes).
+    """Count how often each symbol follows a run of each class.
 
-    codes: (n,); those above ``kept`` count as zeros. Runs begin anew with every stream.
+    Args:
+        codes: (n,), of the exponent stage; those above ``kept`` count as zeros.
+        kept: number of symbols that are not zero.
+        stream_elements: elements of a stream. Runs never reach over its begin.
+
+    Returns:
+        int64 (kept, classes).
     """
     positions = np.flatnonzero((codes > 0) & (codes <= kept))
     begin = np.zeros_like(positions)

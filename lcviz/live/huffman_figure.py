@@ -13,7 +13,7 @@ from lcviz.text import exponent_text, minus, nbytes_text, plural
 from lcviz.ui.charts import POINTER, Option, Panel
 
 from .code_tables import CodeRow, TokenRow
-from .tree_figure import tree_option
+from .huffman_tree_figure import huffman_tree
 
 
 def code_panel(
@@ -21,40 +21,43 @@ def code_panel(
 ) -> Panel:
     """The code of single values: levels, counts, code words, and their tree.
 
-    rows: from `lab.codes.code_table`. name: whose alphabet it is, for the sentence. marked: the
-    bucket that is highlighted.
+    Args:
+        rows: from `code_table`.
+        alphabet: whose code it is.
+        name: of the alphabet, for the sentence.
+        marked: the highlighted bucket.
     """
     counts = np.array([r.count for r in rows], np.int64)
     lengths = np.array([len(r.word) for r in rows], np.uint8)
     n, words = int(counts.sum()), huffman.n_bits(counts, lengths)
-    option, n_leaves = tree_option(
+    tree = huffman_tree(
         huffman.tree(lengths),
-        lambda s: (_pointed(rows[s], marked) + _level_text(rows[s].level), rows[s].sign),
+        lambda s: (_pointer(rows[s], marked) + _level_text(rows[s].level), rows[s].sign),
         "level",
         150,
     )
     if not lengths.any():
         sentence = f"{name}: a single symbol, so no bits are needed at all."
     else:
-        sentence = (
-            f"{name}: {sum(counts > 0)} symbols, {words / n:.4f} bits a value on average; the "
-            f"entropy is {huffman.entropy(counts) / n:.4f}. "
-        )
         if alphabet.table is not None and alphabet.table.classes == 1:
-            sentence += _cost(alphabet)
+            cost = _cost(alphabet)
         else:
             table_bytes = plural(huffman.pack_lengths(lengths).size, "byte")
-            sentence += (
-                f"It is not what this record was written with: as the paper's code it would take "
+            cost = (
+                "This record was not written with it: the paper's code would take "
                 f"{nbytes_text(words / 8)} of words and a table of {table_bytes}."
             )
+        sentence = (
+            f"{name}: {sum(counts > 0)} symbols, {words / n:.4f} bits a value on average; the "
+            f"entropy is {huffman.entropy(counts) / n:.4f}. {cost}"
+        )
     table = pd.DataFrame(
         {
             "symbol": [r.symbol for r in rows],
             "bucket": [
                 "zero"
                 if r.exponent is None
-                else _pointed(r, marked) + exponent_text(r.exponent, r.sign)
+                else _pointer(r, marked) + exponent_text(r.exponent, r.sign)
                 for r in rows
             ],
             "level": [minus(f"{r.level:.6g}") for r in rows],
@@ -64,9 +67,7 @@ def code_panel(
             "code word": [r.word or "(none)" for r in rows],
         }
     )
-    return _panel(
-        "Huffman code of single values (paper)", sentence, option, n_leaves, "The code", table
-    )
+    return _panel("Huffman code of single values (paper)", sentence, tree, "The code", table)
 
 
 def token_panel(
@@ -74,42 +75,38 @@ def token_panel(
 ) -> Panel:
     """The code of tokens, each a run of zeros and the level that ends it.
 
-    rows: from `lab.codes.token_table`. name, marked: as for `code_panel`.
+    Args:
+        rows: from `token_table`.
+        alphabet, name, marked: as for `code_panel`.
     """
     assert alphabet.table is not None, "tokens have a table"
     by_token = {r.token: r for r in rows}
-    option, n_leaves = tree_option(
+    tree = huffman_tree(
         huffman.tree(alphabet.table.lengths),
-        lambda t: (_pointed(by_token[t], marked) + token_text(by_token[t]), by_token[t].sign),
+        lambda t: (_pointer(by_token[t], marked) + token_text(by_token[t]), by_token[t].sign),
         "token",
         230,
     )
     counts = alphabet.counts(alphabet.kept)
     n_values, escaped = int(counts[1:].sum()), by_token[0].count
     sentence = (
-        f"{name}: {n_values:,} of {alphabet.n:,} values are not 0; each makes one token with "
-        "the zeros before it, and a token is one code word. That makes "
-        f"{alphabet.word_bits / alphabet.n:.4f} bits a value; the entropy of single values is "
+        f"{name}: {n_values:,} of {alphabet.n:,} values are not 0. Each makes one token with the "
+        "zeros before it, and each token is one code word: "
+        f"{alphabet.word_bits / alphabet.n:.4f} bits a value. The entropy of single values is "
         f"{huffman.entropy(counts) / alphabet.n:.4f}. {_cost(alphabet)}"
     )
     if escaped:
-        sentence += f" {plural(escaped, 'run')} without a word took the escape's."
+        sentence += f" {plural(escaped, 'rare run')} used the escape code."
     columns: dict[str, list[object]] = {
-        "token": [_pointed(r, marked) + token_text(r) for r in rows],
+        "token": [_pointer(r, marked) + token_text(r) for r in rows],
         "code word": [r.word for r in rows],
         "bits": [len(r.word) for r in rows],
         "open bits": [f"{'≥ ' if r.symbol is None else ''}{r.open_bits}" for r in rows],
     }
     if escaped is not None:  # counted
         columns["count"] = [r.count for r in rows]
-    return _panel(
-        "Run-length Huffman code: zeros, and the level that ends them",
-        sentence,
-        option,
-        n_leaves,
-        "The code of runs",
-        pd.DataFrame(columns),
-    )
+    title = "Run-length Huffman code: zeros, and the level that ends them"
+    return _panel(title, sentence, tree, "The code of runs", pd.DataFrame(columns))
 
 
 def token_text(row: TokenRow) -> str:
@@ -123,8 +120,9 @@ def token_text(row: TokenRow) -> str:
 
 
 def _panel(
-    title: str, sentence: str, option: Option, n_leaves: int, what: str, table: pd.DataFrame
+    title: str, sentence: str, tree: tuple[Option, int], what: str, table: pd.DataFrame
 ) -> Panel:
+    option, n_leaves = tree
     alt = f"{what} as a binary tree; the table below has the same words."
     return Panel(title, sentence, option, alt, table, max(150, 24 + 20 * n_leaves))
 
@@ -134,12 +132,12 @@ def _cost(alphabet: Alphabet) -> str:
     words = nbytes_text(alphabet.word_bits / 8)
     if alphabet.cached:
         saved = nbytes_text(alphabet.saved_bits / 8)
-        return f"The table is the one sent last, which saved {saved}: only {words} of words."
-    return f"The table is new: {plural(alphabet.table_nbytes, 'byte')}, beside {words} of words."
+        return f"The last table is reused, which saved {saved}: only {words} of words."
+    return f"The table is new: {plural(alphabet.table_nbytes, 'byte')} and {words} of words."
 
 
-def _pointed(row: CodeRow | TokenRow, marked: BucketKey | None) -> str:
-    """What stands in front of a row of the highlighted bucket."""
+def _pointer(row: CodeRow | TokenRow, marked: BucketKey | None) -> str:
+    """The sign in front of a row of the highlighted bucket."""
     here = row.exponent is not None and (row.exponent, row.sign) == marked
     return f"{POINTER} " if here else ""
 

@@ -1,4 +1,4 @@
-"""A live run was killed: the loss before, each method's way back, and what it cost."""
+"""The race back after "Kill it now": the losses around the crash, and what it cost."""
 
 from __future__ import annotations
 
@@ -12,30 +12,32 @@ from lcviz.text import enumerated, loss_text, nbytes_text, percent_text, plural
 from lcviz.ui.charts import Panel
 from lcviz.ui.race import Words, race_picture, ways_back
 
-LEVEL = 0.05  # iterations within which two are told to be level
+LEVEL = 0.05  # iterations: results no further apart are called level
 
 
-def killed_panel(outcomes: Sequence[Outcome], killed_at: int, smooth: bool) -> Panel:
-    """Losses around the crash. outcomes: one of each kind. smooth: on the trend."""
+def kill_panel(outcomes: Sequence[Outcome], killed_at: int, smooth: bool) -> Panel:
+    """Losses around the crash.
+
+    Args:
+        outcomes: one of each kind of method.
+        killed_at: the iteration of the crash.
+        smooth: whether losses are those of the trend.
+    """
     ways = ways_back(outcomes, smooth)
-    names = {name: _told(name, end, ways.cap) for name, end in ways.ends.items()}
+    ends = {
+        name: f"> {ways.cap}" if end is None else f"{end:.3g}" if end else "at once"
+        for name, end in ways.ends.items()
+    }
     panel = race_picture(
         ways,
         Words("crash", "did not crash", "before the crash"),
         killed_at,
         "The way back: loss around the crash",
-        names,
+        {name: f"{name} ({end})" for name, end in ends.items()},
         "back again",
         "Loss before the crash, and of each method and of the undisturbed training after it.",
     )
     return replace(panel, sentence=f"{panel.sentence} In brackets: iterations until then.")
-
-
-def _told(name: str, end: float | None, cap: int) -> str:
-    """A method's name in the legend: when it is back."""
-    if end is None:
-        return f"{name} (> {cap})"
-    return f"{name} ({end:.3g})" if end else f"{name} (at once)"
 
 
 def rework_table(outcomes: Sequence[Outcome]) -> pd.DataFrame:
@@ -44,7 +46,7 @@ def rework_table(outcomes: Sequence[Outcome]) -> pd.DataFrame:
         [
             {
                 "method": f"**{o.method.name}**",
-                "rework, iterations": _amount(o),
+                "rework, iterations": f"{'≥ ' if o.capped else ''}{o.rework:.2f}",
                 "as measured": f"{'≥ ' if o.capped_raw else ''}{o.rework_raw}",
                 "a checkpoint": f"{nbytes_text(o.nbytes)}, {percent_text(o.share)}",
                 "distance": percent_text(o.distance),
@@ -56,38 +58,40 @@ def rework_table(outcomes: Sequence[Outcome]) -> pd.DataFrame:
 
 
 def verdict(outcomes: Sequence[Outcome]) -> str:
-    """Who won at equal bytes, and by how much; what full takes for its place."""
+    """Who won at equal bytes, and by how much; how full compares, and what it costs."""
     (full,) = (o for o in outcomes if o.method.kind == "full")
     equal = sorted((o for o in outcomes if o is not full), key=lambda o: (o.capped, o.rework))
     first, *others = equal
+    size = f"{nbytes_text(first.nbytes)} a checkpoint"
     if first.capped:
         cap = plural(len(first.race.trend) - 1, "iteration")
-        text = f"**Nobody wins**: at {_bytes(first)}, none of {_names(equal)} was back within {cap}"
+        nobody = enumerated([o.method.name for o in equal])
+        text = f"**Nobody wins**: at {size}, none of {nobody} was back within {cap}"
     else:
         level = [o for o in others if not o.capped and o.rework - first.rework < LEVEL]
-        others = others[len(level) :]
-        winners = _names([first, *level])
-        lead = f"**{winners} wins**" if not level else f"**{winners} are level**"
-        back = "back at once" if not first.rework else f"back after {_iterations(first.rework)}"
-        text = f"{lead}: {back}, at {_bytes(first)}"
-        told = [f"{o.method.name} {_needs(o, first)}" for o in others]
-        if told:
-            text += f"; {', '.join(told)}"
+        winners = enumerated([o.method.name for o in (first, *level)])
+        wins = "are level" if level else "wins"
+        text = f"**{winners} {wins}**: {_back(first)}, at {size}"
+        if behind := others[len(level) :]:
+            needs = ", ".join(f"{o.method.name} {_needs(o, first)}" for o in behind)
+            text += f"; {needs}"
     times = full.nbytes / first.nbytes
-    more = f"{times:,.0f} times the bytes" if times >= 1.5 else _bytes(full)
-    own = (
-        f"not back within {full.rework:.0f} iterations"
-        if full.capped
-        else (f"back after {_iterations(full.rework)}" if full.rework else "back at once")
+    more = (
+        f"{times:,.0f} times the bytes"
+        if times >= 1.5
+        else f"{nbytes_text(full.nbytes)} a checkpoint"
     )
-    return f"{text}. Full, with {more}, is {own}."
+    return f"{text}. Full, with {more}, is {_back(full)}."
+
+
+def _back(o: Outcome) -> str:
+    if o.capped:
+        return f"not back within {_iterations(o.rework)}"
+    return f"back after {_iterations(o.rework)}" if o.rework else "back at once"
 
 
 def _needs(o: Outcome, first: Outcome) -> str:
-    if o.capped:
-        text = f"was not back within {_iterations(o.rework)}"
-    else:
-        text = f"needs {_iterations(o.rework)}"
+    text = f"was {_back(o)}" if o.capped else f"needs {_iterations(o.rework)}"
     if first.rework < LEVEL:  # a multiple of next to nothing says nothing
         return text
     least = "at least " if o.capped else ""
@@ -97,15 +101,3 @@ def _needs(o: Outcome, first: Outcome) -> str:
 def _iterations(n: float) -> str:
     text = f"{n:.3g}"
     return f"{text} iteration{'' if text == '1' else 's'}"
-
-
-def _bytes(o: Outcome) -> str:
-    return f"{nbytes_text(o.nbytes)} a checkpoint"
-
-
-def _names(outcomes: Sequence[Outcome]) -> str:
-    return enumerated([o.method.name for o in outcomes])
-
-
-def _amount(o: Outcome) -> str:
-    return f"{'≥ ' if o.capped else ''}{o.rework:.2f}"

@@ -22,31 +22,28 @@ from lcviz.run.snapshot import (
     Settings,
     Snapshot,
 )
-from lcviz.server.jobs import View
 from lcviz.text import enumerated, loss_text, nbytes_text, percent_text, plural
-from lcviz.ui import session as state
+from lcviz.ui import session
 from lcviz.ui.experiment import Asking, Words
 
-from .kill_figure import killed_panel, rework_table, verdict
+from .kill_figure import kill_panel, rework_table, verdict
 
-PATIENCE = 0.4  # seconds that a click waits for a short chain, which is read by then
+PATIENCE = 0.4  # seconds that a click waits for a chain; a short one is read by then
 LOSSES = {"trend": "on the trend", "measured": "as measured"}
 
 
 def kill_button(run: Run, snapshot: Snapshot) -> str | None:
-    """The button that crashes the run; says why it could not, if it could not."""
-    refused = _refused(snapshot)
-    wanted = st.button(
+    """The button that crashes the run. Returns the problem if the run could not be killed."""
+    refused, problem = _why_not(snapshot), None
+    if st.button(
         "Kill it now",
         icon=":material/bolt:",
         key="kill",
         disabled=refused is not None,
         help=refused
-        or "A crash at this very moment: the run's thread ends, and the model and its "
-        "optimizer are gone from memory. The chain on disk stays. Then see what it cost.",
-    )
-    problem = None
-    if wanted:
+        or "A crash at this very moment: the run's thread ends, and the model and its optimizer "
+        "are gone from memory. The chain on disk stays. Then see what it cost.",
+    ):
         try:
             run.kill()
         except RunError as exc:
@@ -56,94 +53,90 @@ def kill_button(run: Run, snapshot: Snapshot) -> str | None:
     return problem
 
 
-def _refused(snapshot: Snapshot) -> str | None:
-    """Why it cannot be killed just now."""
+def _why_not(snapshot: Snapshot) -> str | None:
+    """Why the run cannot be killed now."""
     if snapshot.status in DEAD:
-        return "It is dead already: go on from its checkpoint, or Reset."
+        return "The run is dead already: go on from its checkpoint, or Reset."
     if snapshot.status == FAILED:
         return "This run has failed by itself: there is nothing left to kill."
     if len(snapshot.checkpoints) < 2:
-        return "Not yet: nothing but the base is saved. Play, or Step to the first checkpoint."
+        return "Not yet: only the base is saved. Play, or Step to the first checkpoint."
     return None
 
 
-def pace(run: Run) -> float | None:
+def poll_seconds(run: Run) -> float | None:
     """Seconds between looks at a run, and at the race that this session follows."""
     asking = _asking(run, run.snapshot())
-    return state.POLL_SECONDS if asking and asking.watched else state.poll_interval(run)
+    return session.POLL_SECONDS if asking and asking.watched else session.poll_interval(run)
 
 
-def killed(run: Run, snapshot: Snapshot) -> None:
-    """The newest crash of a run that was killed: what is gone, what is left, and the race."""
+def show_kill(run: Run, snapshot: Snapshot) -> None:
+    """The newest crash of a killed run: what is gone, what is left, and the race."""
     kill, dead = snapshot.kills[-1], snapshot.status in DEAD
-    with st.container(border=True, key="killed"):
-        st.subheader(
-            f"Killed at iteration {kill.iteration}"
-            if dead
-            else f"The crash at iteration {kill.iteration}",
-            anchor=False,
-        )
+    with st.container(border=True, key="kill-report"):
+        title = "Killed at" if dead else "The crash at"
+        st.subheader(f"{title} iteration {kill.iteration}", anchor=False)
         if dead:
-            st.markdown(_gone(snapshot, kill, run.settings))
+            st.markdown(_describe_kill(snapshot, kill, run.settings))
             _go_on(run, snapshot, kill)
         else:
             st.markdown(
                 f"The run went on from step {kill.step}, restored from its chain"
-                f"{_anew(run.settings)}. The crash is marked on the loss curve."
+                f"{_optimizer_reset(run.settings)}. The crash is marked on the loss curve."
             )
         asking = _asking(run, snapshot)
         if asking is None:
             st.info(_too_long(_crash(run, snapshot).shortest, kill), icon=":material/timer_off:")
-            return
-        _race(asking, kill)
+        else:
+            _race(asking, kill)
 
 
-def _gone(snapshot: Snapshot, kill: Kill, settings: Settings) -> str:
+def _describe_kill(snapshot: Snapshot, kill: Kill, settings: Settings) -> str:
     """What is gone and what is left, as two points of a list."""
     again = kill.step in snapshot.resumed_at  # what it had left out was gone already
     gone, memory = ["the model"], ""
-    if _remembers(settings):
-        gone.append("what its optimizer remembered")
-        memory = " It holds the model alone: if the run goes on, its optimizer begins anew."
+    if _has_memory(settings):
+        gone.append("the optimizer's state")
+        memory = " It holds the model alone: if the run goes on, the optimizer's state is reset."
     if kill.lost:
         gone.append(f"the {plural(kill.lost, 'iteration')} trained since step {kill.step}")
-    none = f"No iteration: that step was just {'restored' if again else 'saved'}."
+    left_out = ""
     if not again:
         gone.append(f"what the checkpoint of step {kill.step} had left out")
+        left_out = _left_out(snapshot.at(kill.step))
+    none = "" if kill.lost else " No iteration lost."
     n, nbytes = len(snapshot.checkpoints), sum(c.nbytes for c in snapshot.checkpoints)
     return (
-        f"- **Gone** from memory: {enumerated(gone)}"
-        f"{'' if again else _left_out(snapshot.at(kill.step))}.{'' if kill.lost else f' {none}'}\n"
+        f"- **Gone** from memory: {enumerated(gone)}{left_out}.{none}\n"
         f"- **Left**: the chain on disk, {plural(n, 'record')}, {nbytes_text(nbytes)}, up to step "
         f"{kill.step}. Nothing that was saved is lost.{memory}"
     )
 
 
 def _left_out(saved: Checkpoint) -> str:
-    """How much of what was trained a checkpoint had not."""
+    """How much of the training a checkpoint did not hold."""
     if not math.isfinite(saved.distance):
         return ", so much that it has no number"
-    text = f": {percent_text(saved.distance)} of the way trained"
-    if saved.live_loss is not None and saved.restored_loss is not None:
-        live, restored = (loss_text(loss, 4) for loss in (saved.live_loss, saved.restored_loss))
-        text += (
-            f" (a loss of {restored} instead of {live})"
-            if live != restored
-            else (f" (the loss is {live} with and without it)")
-        )
-    return text
+    text = f": {percent_text(saved.distance)} of the distance trained"
+    if saved.live_loss is None or saved.restored_loss is None:
+        return text
+    live, restored = (loss_text(loss, 4) for loss in (saved.live_loss, saved.restored_loss))
+    if live == restored:
+        return f"{text} (the loss is {live} with and without it)"
+    return f"{text} (loss: restored {restored}, live {live})"
 
 
-def _remembers(settings: Settings) -> bool:
+def _has_memory(settings: Settings) -> bool:
+    """Whether the optimizer has a state."""
     return settings.optimizer == "adam" or settings.momentum > 0
 
 
-def _anew(settings: Settings) -> str:
+def _optimizer_reset(settings: Settings) -> str:
     """That momentum or Adam's moments are not in the chain."""
-    if not _remembers(settings):
+    if not _has_memory(settings):
         return ""
-    what = "Adam, whose moments are" if settings.optimizer == "adam" else "momentum, which is"
-    return f"; {what} not in the chain, began anew"
+    what = "Adam's moments were" if settings.optimizer == "adam" else "momentum was"
+    return f"; {what} not in the chain and began at zero"
 
 
 def _go_on(run: Run, snapshot: Snapshot, kill: Kill) -> None:
@@ -158,9 +151,9 @@ def _go_on(run: Run, snapshot: Snapshot, kill: Kill) -> None:
         "Go on from the checkpoint",
         icon=":material/play_arrow:",
         key="go-on",
-        help=f"Restores step {kill.step} from the chain and trains on from there, with the same "
-        "batches; the chain goes on where it ended. The chain holds the model alone: an optimizer "
-        "that remembers begins anew.",
+        help=f"Restores step {kill.step} from the chain and trains on from there with the same "
+        "batches; the chain goes on where it ended. The chain holds the model alone: the "
+        "optimizer's state is reset.",
     ):
         run.go_on_beside(PATIENCE)
         st.rerun()
@@ -169,7 +162,7 @@ def _go_on(run: Run, snapshot: Snapshot, kill: Kill) -> None:
 
 
 def _crash(run: Run, snapshot: Snapshot) -> Crash:
-    """All that decides the race back from the newest crash."""
+    """Everything that decides the race back from the newest crash."""
     s, kill = run.settings, snapshot.kills[-1]
     deltas = [c for c in snapshot.checkpoints if c.kind == "delta" and c.step <= kill.step]
     return Crash(
@@ -189,56 +182,54 @@ def _asking(run: Run, snapshot: Snapshot) -> Asking[Raced] | None:
     if not snapshot.kills:
         return None
     crash = _crash(run, snapshot).capped(snapshot.kills[-1].pace)
-    return Asking("killed", crash, 1, functools.partial(_raced, crash)) if crash else None
+    return Asking("kill", crash, 1, functools.partial(_work, crash)) if crash else None
 
 
-def _raced(crash: Crash, _part: int, progress: Progress) -> Raced:
+def _work(crash: Crash, _part: int, progress: Progress) -> Raced:
     return crash.race(progress)
 
 
 def _race(asking: Asking[Raced], kill: Kill) -> None:
     crash, watching = asking.experiment, asking.watched
     assert isinstance(crash, Crash), "nothing else is asked for here"
-    view: View[Raced] = asking.look(watching)
+    view = asking.look(watching)
     if not view.found and not watching:
         st.markdown(_offer(crash, kill))
-    asking.controls(
-        view,
-        watching,
-        Words(
-            start="Race back",
-            icon=":material/sprint:",
-            working=f"{crash.where(view.share)}.",
-            help="In the background: the run can go on meanwhile, and you can stop the race.",
-            stop_help="The race is given up; the run is not touched.",
-        ),
+    words = Words(
+        start="Race back",
+        icon=":material/sprint:",
+        working=f"{crash.where(view.share)}.",
+        help="In the background: the run can go on meanwhile, and you can stop the race.",
+        stop_help="The race is given up; the run is not touched.",
     )
+    asking.controls(view, watching, words)
     if view.found:
         _result(crash, view.found[0].value)
 
 
 def _offer(crash: Crash, kill: Kill) -> str:
-    fewer = ""
+    fewer = again = ""
     if crash.hurried:
         fewer = f", few enough to take no more than {SECONDS / 60:.0f} minutes here"
-    again = enumerated([str(step) for step in sorted(crash.went_on)]) if crash.went_on else ""
+    if crash.went_on:
+        steps = enumerated([str(step) for step in sorted(crash.went_on)])
+        again = f" It goes on from step {steps} as this run did."
     return (
         "How much work did that cost? **LC** restores from the chain this run left. **Full**, "
         "**SCAR** and **TOPN** get the same chance: the training is repeated from its seed with "
-        f"the same batches{f', goes on from step {again} as this run did,' if again else ''} and "
-        "is saved by each at the same steps, SCAR and TOPN with no more bytes a checkpoint than LC "
-        f"took on average, {percent_text(crash.share)} of float32. Then all four "
-        f"race back, for at most {crash.cap} iterations{fewer}. About "
+        f"the same batches.{again} Each saves at the same steps, SCAR and TOPN with no more bytes "
+        f"a checkpoint than LC took on average, {percent_text(crash.share)} of float32. Then all "
+        f"four race back, for at most {crash.cap} iterations{fewer}. About "
         f"{_duration(crash.seconds(kill.pace))} at most, measured by how fast the run was."
     )
 
 
 def _too_long(crash: Crash, kill: Kill) -> str:
     return (
-        f"A race back would repeat all {plural(crash.fail_at, 'iteration')} of this training: with "
-        f"it about {_duration(crash.seconds(kill.pace))} on this server, which gives a race "
-        f"{SECONDS / 60:.0f} minutes at most. Kill a shorter or smaller run to see one, or look "
-        "at Recover; the run itself can go on from its checkpoint."
+        f"A race back would repeat all {plural(crash.fail_at, 'iteration')} of this training: "
+        f"about {_duration(crash.seconds(kill.pace))} in all on this server. A race may take "
+        f"{SECONDS / 60:.0f} minutes. Kill a shorter or smaller run to see one, or look at "
+        "Recover; the run itself can go on from its checkpoint."
     )
 
 
@@ -254,27 +245,27 @@ def _result(crash: Crash, raced: Raced) -> None:
         st.warning(lost, icon=":material/data_loss_prevention:")
     if not raced.alike:
         st.warning(
-            "The repeated training did not come to the same bits as the one that was killed, so "
-            "full, SCAR and TOPN have saved a slightly different one: compare with care.",
+            "The repeated training did not reach the same bits as the killed one: full, SCAR and "
+            "TOPN saved a slightly different training. Compare with care.",
             icon=":material/difference:",
         )
-    losses = state.choice(
+    losses = session.choice(
         "Loss",
         list(LOSSES),
         default="trend",
-        key="killed_loss",
+        key="kill_loss",
         format_func=LOSSES.__getitem__,
         bind="query-params",
         help="Rework is counted on the trend, where jumps from batch to batch are averaged out; as "
         "measured, whole iterations until the loss itself is back. See Recover for the protocol.",
     )
-    state.show(killed_panel(raced.outcomes, crash.fail_at, losses == "trend"), "killed")
+    session.show(kill_panel(raced.outcomes, crash.fail_at, losses == "trend"), "kill")
     st.table(rework_table(raced.outcomes), hide_index=True)
-    same = "came to the same bits as the one that was killed, and " if raced.alike else ""
+    same = "reached the same bits as the killed one. It " if raced.alike else ""
     st.caption(
         f"The repeated training {same}was saved by full, SCAR and TOPN at the run's own steps. "
-        "Every method holds the model alone, as the chain does: an optimizer that remembers begins "
-        "anew for all of them. Distance: from the restored weights to those at the crash, as a "
-        "share of how far training had moved them from their beginning. One crash of one seed: "
-        "on Recover there are more of them."
+        "Every method holds the model alone, as the chain does: the optimizer's state is reset "
+        "for all of them. Distance: from the restored weights to those at the crash, as a share "
+        "of how far training had moved them from their start. This is one crash of one seed; "
+        "Recover has more."
     )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pandas as pd
 
 from lcviz.lab.anatomy import BucketKey
-from lcviz.lab.removed_bucket import Removed, RemovedBuckets
+from lcviz.lab.removed_bucket import RemovedBuckets
 from lcviz.text import exponent_text, loss_text, minus
 from lcviz.ui.charts import (
     HATCH,
@@ -18,68 +17,71 @@ from lcviz.ui.charts import (
     Panel,
     base_option,
     highlighted,
+    named_axis,
     plotted,
 )
 
 
 def removed_bucket_panel(result: RemovedBuckets, marked: BucketKey | None = None) -> Panel:
-    """How far the loss moves when one bucket of the delta is left out. marked: highlighted."""
-    exponents = [b.exponent for b in result.buckets] or [0]
+    """How far the loss moves without one bucket of the delta. marked: the highlighted one."""
+    buckets = {(b.exponent, b.sign): b for b in result.buckets}
+    exponents = [exponent for exponent, _ in buckets] or [0]
     axis = list(range(min(exponents), max(exponents) + 1))
-    series = []
-    for sign in (0, 1):
-        rows = {b.exponent: b for b in result.buckets if b.sign == sign}
-        series.append(
+
+    def bar(exponent: int, sign: int) -> Option | None:
+        bucket = buckets.get((exponent, sign))
+        if bucket is None:
+            return None
+        dropped = {} if bucket.kept else {"itemStyle": {"opacity": 0.55, "decal": HATCH}}
+        found = {"value": plotted(bucket.loss - result.loss)} | dropped
+        here = (exponent, sign) == marked
+        return highlighted(found, down=bucket.loss < result.loss) if here else found
+
+    category = {"type": "category", "data": [minus(e) for e in axis]}
+    option: Option = base_option() | {
+        "tooltip": {"trigger": "axis", "confine": True, "axisPointer": {"type": "shadow"}},
+        "grid": [{"left": 72, "right": 12, "top": 36, "bottom": 48}],
+        "xAxis": named_axis("exponent e of the removed bucket", 28, axisLine={"onZero": False})
+        | category,
+        "yAxis": named_axis("change of the loss", 54),
+        "series": [
             {
-                "name": SIGN_NAMES[sign],
+                "name": name,
                 "type": "bar",
                 "barGap": "0%",
                 "barCategoryGap": "20%",
                 "itemStyle": {"color": SIGN_COLOURS[sign]},
                 "label": {"show": False},
-                "data": [_bar(rows.get(e), result.loss, (e, sign) == marked) for e in axis],
+                "data": [bar(e, sign) for e in axis],
             }
-        )
-    option: Option = base_option() | {
-        "tooltip": {"trigger": "axis", "confine": True, "axisPointer": {"type": "shadow"}},
-        "grid": [{"left": 72, "right": 12, "top": 36, "bottom": 48}],
-        "xAxis": {
-            "type": "category",
-            "data": [minus(e) for e in axis],
-            "axisLine": {"onZero": False},
-            "name": "exponent e of the removed bucket",
-            "nameLocation": "middle",
-            "nameGap": 28,
-        },
-        "yAxis": {
-            "type": "value",
-            "name": "change of the loss",
-            "nameLocation": "middle",
-            "nameGap": 54,
-        },
-        "series": series,
+            for sign, name in enumerate(SIGN_NAMES)
+        ],
     }
     sentence = _sentence(result)
-    here = next((b for b in result.buckets if (b.exponent, b.sign) == marked), None)
-    if here is not None:
-        sentence += (
-            f" Highlighted: without {exponent_text(here.exponent, here.sign)} it is "
-            f"{loss_text(here.loss, 4)}."
-        )
-    table = pd.DataFrame(
-        {
-            "exponent": [b.exponent for b in result.buckets],
-            "sign": ["−" if b.sign else "+" for b in result.buckets],
-            "values": [b.count for b in result.buckets],
-            "kept by promotion": [b.kept for b in result.buckets],
-            "loss without it": [plotted(b.loss) for b in result.buckets],
-            "change of the loss": [plotted(b.loss - result.loss) for b in result.buckets],
-            "relative distance": [plotted(b.distance) for b in result.buckets],
-        }
-    )
-    alt = "Change of the loss for each removed exponent bucket, by sign."
+    if marked is not None and (here := buckets.get(marked)):
+        without = loss_text(here.loss, 4)
+        sentence += f" Highlighted: without {exponent_text(*marked)} it is {without}."
     return Panel(
-        f"Error when one bucket of step {result.step} is removed", sentence, option, alt, table
+        f"Error when one bucket of step {result.step} is removed",
+        sentence,
+        option,
+        "Change of the loss for each removed exponent bucket, by sign.",
+        _table(result),
+    )
+
+
+def _table(result: RemovedBuckets) -> pd.DataFrame:
+    every = result.buckets
+    return pd.DataFrame(
+        {
+            "exponent": [b.exponent for b in every],
+            "sign": ["−" if b.sign else "+" for b in every],
+            "values": [b.count for b in every],
+            "kept by promotion": [b.kept for b in every],
+            "loss without it": [plotted(b.loss) for b in every],
+            "change of the loss": [plotted(b.loss - result.loss) for b in every],
+            "relative distance": [plotted(b.distance) for b in every],
+        }
     )
 
 
@@ -91,20 +93,11 @@ def _sentence(result: RemovedBuckets) -> str:
     moved = {b: abs(b.loss - result.loss) for b in result.buckets}
     worst = max(moved, key=lambda b: moved[b] if math.isfinite(moved[b]) else math.inf)
     small = sum(change < 0.001 * result.loss for change in moved.values())
-    text = (
-        f"An experiment: the model rebuilt with every bucket, none dropped, has the loss "
-        f"{result.loss:.4f}. Leaving out {exponent_text(worst.exponent, worst.sign)} "
-        f"{'lowers' if worst.loss < result.loss else 'raises'} it most, to "
-        f"{loss_text(worst.loss, 4)}; {small} of {len(moved)} buckets move it by less than 0.1 %."
+    hatched = " Hatched buckets were dropped by priority promotion."
+    return (
+        f"An experiment: the model rebuilt with every bucket has the loss {result.loss:.4f}. "
+        f"Without {exponent_text(worst.exponent, worst.sign)} the loss "
+        f"{'falls' if worst.loss < result.loss else 'rises'} most, to {loss_text(worst.loss, 4)}; "
+        f"{small} of {len(moved)} buckets move it by less than 0.1 %."
+        f"{'' if all(b.kept for b in result.buckets) else hatched}"
     )
-    hatched = " Hatched ones were dropped by priority promotion."
-    return text if all(b.kept for b in result.buckets) else text + hatched
-
-
-def _bar(bucket: Removed | None, loss: float, marked: bool) -> dict[str, Any] | None:
-    """One bar: hatched where priority promotion dropped the bucket anyway."""
-    if bucket is None:
-        return None
-    dropped = {} if bucket.kept else {"itemStyle": {"opacity": 0.55, "decal": HATCH}}
-    bar = {"value": plotted(bucket.loss - loss)} | dropped
-    return highlighted(bar, down=bucket.loss < loss) if marked else bar

@@ -83,6 +83,11 @@ def base_option() -> Option:
     return {"animation": False, "tooltip": {"confine": True}, "legend": legend}
 
 
+def named_axis(name: str, gap: int, **more: Any) -> Option:
+    """A value axis with its name along its middle. gap: pixels between them. more: its options."""
+    return {"type": "value", "name": name, "nameLocation": "middle", "nameGap": gap} | more
+
+
 def highlighted(item: dict[str, Any], *, down: bool = False) -> dict[str, Any]:
     """A bar that stands out. down: it grows downwards. Its series needs a label, hidden."""
     label = {

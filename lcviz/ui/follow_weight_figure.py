@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from lcviz.lab.follow_weight import Followed, Said
+from lcviz.lab.follow_weight import Followed, WeightCode
 from lcviz.text import exponent_text, minus, plural
 
 from .charts import BLUE, VERMILION, Panel
@@ -79,12 +79,12 @@ def said_text(f: Followed) -> str:
     """The bits that tell of it, in words."""
     if f.exact:
         return "32 bits of the value"
-    if f.said is None:
+    if f.code is None:
         return "none: zeros at a stream's end need no bits"
-    return _said(f.said)
+    return _said(f.code)
 
 
-def _said(said: Said) -> str:
+def _said(said: WeightCode) -> str:
     if not said.word:
         return "none: all values have the same level"
     after = f" + {plural(said.open_bits, 'bit')}" if said.open_bits else ""

@@ -37,7 +37,7 @@ TAGS = "selector => [...document.querySelectorAll(selector)].map(node => node.lc
 # Pixels between the three sizes and the panels below them.
 GAP = """() => {
     const box = selector => document.querySelector(selector).getBoundingClientRect();
-    return Math.round(box('.st-key-inside').top - box('.st-key-sizes').top);
+    return Math.round(box('.st-key-checkpoint').top - box('.st-key-sizes').top);
 }"""
 
 
@@ -104,7 +104,7 @@ def settled(page: Page) -> None:
     expecting(app).to_have_attribute("data-test-script-state", "notRunning")
 
 
-def scrubber(page: Page) -> Locator:
+def step_slider(page: Page) -> Locator:
     """The slider's thumb, focused, once it takes keys: while a followed run plays it does not."""
     settled(page)
     thumb = page.get_by_test_id("stMain").get_by_role("slider")
@@ -247,7 +247,7 @@ def test_scrubbing_by_keyboard(tab: MakeTab) -> None:
     expecting(drawing(page, "removed")).to_be_visible()
     settled(page)
     before = {key: drawing(page, key).inner_html() for key in EVERY_PANEL}
-    thumb = scrubber(page)
+    thumb = step_slider(page)
     for _ in range(3):
         thumb.press("ArrowLeft")
     expecting(heading_of(page, 37)).to_be_visible()
@@ -255,7 +255,7 @@ def test_scrubbing_by_keyboard(tab: MakeTab) -> None:
     for key in EVERY_PANEL:
         redrawn(page, key, before[key])
     expecting(page.locator(".st-key-panel-loss")).to_contain_text("step 37")  # its mark
-    scrubber(page).press("Home")
+    step_slider(page).press("Home")
     expecting(heading_of(page, 0)).to_be_visible()
     expecting(page.get_by_text("Step 0 is the base")).to_be_visible()
     visitor.check()
@@ -325,7 +325,7 @@ def test_export_gives_what_it_says(tab: MakeTab, tmp_path: Path) -> None:
         assert single.read_bytes() == output.read_bytes()
 
     check(12, newest)
-    thumb = scrubber(page)
+    thumb = step_slider(page)
     thumb.press("ArrowLeft")
     thumb.press("ArrowLeft")
     earlier = shown_loss(page, 8)
@@ -380,11 +380,11 @@ def test_a_diverging_run_is_told_and_can_be_scrubbed(tab: MakeTab) -> None:
     settled(page)
     newest = viewed_step(page)
     assert newest >= 1
-    scrubber(page).press("ArrowLeft")
+    step_slider(page).press("ArrowLeft")
     expecting(heading_of(page, newest - 1)).to_be_visible()
-    scrubber(page).press("Home")
+    step_slider(page).press("Home")
     expecting(heading_of(page, 0)).to_be_visible()
-    scrubber(page).press("ArrowRight")
+    step_slider(page).press("ArrowRight")
     expecting(heading_of(page, 1)).to_be_visible()
     for key in EVERY_PANEL:
         expecting(drawing(page, key)).to_be_visible()
@@ -419,7 +419,7 @@ def test_nothing_overlaps_and_nothing_scrolls_sideways(tab: MakeTab, theme: str,
 
 def nothing_overlaps(page: Page, width: int) -> None:
     """Neither cards nor pictures, and no card's text is cut."""
-    metrics = page.evaluate(BOXES, ".st-key-headline [data-testid=stMetric]")
+    metrics = page.evaluate(BOXES, ".st-key-costs [data-testid=stMetric]")
     assert len(metrics) == 8
     metrics += page.evaluate(BOXES, ".st-key-sizes [data-testid=stMetric]")
     assert len(metrics) == 11

@@ -320,7 +320,7 @@ class Page:
         return self.run()
 
     @property
-    def scrubber(self) -> Any:
+    def step_slider(self) -> Any:
         """The slider that chooses the step to look into."""
         (slider,) = (s for s in self.at.slider if str(s.key).startswith("viewed-"))
         return slider
@@ -338,7 +338,7 @@ class Page:
 
     def look_into(self, step: int) -> Page:
         """Choose a step."""
-        self.scrubber.set_value(step)
+        self.step_slider.set_value(step)
         return self.run()
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from codec.scheme.huffman import code_words
 from codec.state.tensors import copy_arrays
 from lcviz.inspect.codewords import first_words
 from lcviz.lab.anatomy import dissect
-from lcviz.lab.follow_weight import Followed, Said, Weight, follow
+from lcviz.lab.follow_weight import Followed, Weight, WeightCode, follow
 
 MakeCase = Callable[..., Any]
 
@@ -76,20 +77,20 @@ def test_the_words_are_those_of_the_stream(seed: int) -> None:
     step, alphabets, (codes, before, delta) = zeros_and_few(6000, seed)
     e = step.groups[0].encoded
     assert e.streams.size == 1
-    told: dict[int, Said | None] = {}
+    told: dict[int, WeightCode | None] = {}
     read = first_words(e, 10_000)
     escape = code_words(e.table.lengths)[0]
     for w in read:
         escaped = w.word == escape
         for zero in range(w.run):
-            told[w.at - w.run + zero] = Said(w.word, len(w.rest), w.run, zero + 1, escaped)
-        told[w.at] = Said(w.word, len(w.rest), w.run, 0, escaped)
+            told[w.at - w.run + zero] = WeightCode(w.word, len(w.rest), w.run, zero + 1, escaped)
+        told[w.at] = WeightCode(w.word, len(w.rest), w.run, 0, escaped)
     live = {"w": before + delta}
     found = [
         follow(Weight("w", at), 2, {"w": before}, live, alphabets, codes) for at in range(6000)
     ]
-    assert [f.said for f in found] == [told.get(at) for at in range(6000)]
-    assert any(f.said and f.said.escaped for f in found)
+    assert [f.code for f in found] == [told.get(at) for at in range(6000)]
+    assert any(f.code and f.code.escaped for f in found)
     assert any(f.bucket and not f.kept for f in found)
 
 
@@ -107,41 +108,35 @@ def test_words_of_many_streams_begin_anew() -> None:
     values = np.flatnonzero(delta)
     after = int(values[values >= cut][0])
     zero = {"w": np.zeros(n, np.float32)}
-    said = follow(Weight("w", after), 1, zero, {"w": delta}, alphabets, codes).said
+    said = follow(Weight("w", after), 1, zero, {"w": delta}, alphabets, codes).code
     assert said is not None
     assert said.run == after - cut
     last = follow(Weight("w", n - 1), 1, zero, {"w": delta}, alphabets, codes)
-    assert (last.level, last.said) == (0.0, None)  # zeros at the end go without saying
+    assert (last.level, last.code) == (0.0, None)  # zeros at the end go without saying
 
 
 def test_every_single_value_has_the_papers_word(make_case: MakeCase) -> None:
     case = make_case(5, 2, coder="huffman")
     words = first_words(case.step.groups[0].encoded, 3000)
-    said = [f.said for f in every(case) if not f.exact]
+    said = [f.code for f in every(case) if not f.exact]
     assert [w.word for w in words] == [s.word for s in said if s][: len(words)]
     assert len(words) == len(said)
     assert all(s is not None and s.run is None for s in said)
+    alphabets, codes = dissect(case.changes, case.step)
+    known, unknown = (
+        follow(Weight("wide", 11), 1, case.before, case.after, alphabets, c) for c in (codes, None)
+    )
+    assert unknown == replace(known, code=None)  # without codes only the word is missing
 
 
 def test_a_base_and_exact_tensors() -> None:
     live = {"w": np.array([1.5, np.nan], np.float32)}
     base = follow(Weight("w", 0), 0, {}, live, (), None)
     assert base.exact
-    assert (base.restored, base.delta, base.said) == (1.5, 1.5, None)
+    assert (base.restored, base.delta, base.code) == (1.5, 1.5, None)
     before = {"w": np.array([1.0, 2.0], np.float32)}
     later = follow(Weight("w", 0), 3, before, live, (), None)
     assert (later.exact, later.delta, later.restored) == (True, 0.5, 1.5)
-
-
-def test_without_codes_only_the_word_is_missing(make_case: MakeCase) -> None:
-    case = make_case(5)
-    alphabets, codes = dissect(case.changes, case.step)
-    with_codes, without = (
-        follow(Weight("wide", 11), 1, case.before, case.after, alphabets, c) for c in (codes, None)
-    )
-    assert without.said is None
-    assert with_codes.said is not None
-    assert (without.level, without.restored) == (with_codes.level, with_codes.restored)
 
 
 def test_naming_a_weight() -> None:

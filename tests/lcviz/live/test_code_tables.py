@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -47,7 +48,7 @@ def coded(
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-@pytest.mark.parametrize("bits", [1, 2, 3, 8, None])
+@pytest.mark.parametrize("bits", [1, 3, None])
 @pytest.mark.parametrize("steps", [1, 3])
 def test_code_table_is_that_of_the_record(
     make_case: MakeCase, steps: int, bits: int | None, scope: str
@@ -103,19 +104,18 @@ def test_words_of_the_table_spell_the_payload(make_case: MakeCase) -> None:
 def test_the_paper_s_table_of_a_record_of_runs() -> None:
     """What the paper would have written instead: the best words for the same counts."""
     _, alphabet, _ = coded([sparse(5000, 0.02, 3, 1)])
-    assert alphabet.table is not None
-    assert alphabet.table.classes > 1
     rows = code_table(alphabet)
     counts = np.array([r.count for r in rows])
     assert counts.sum() == 5000
     assert [r.word for r in rows] == huffman.code_words(huffman.code_lengths(counts))
 
 
-def decoded(bits: str, rows: tuple[TokenRow, ...], n: int) -> list[int]:
-    """The codes that a stream spells, read with the rows of the table and nothing else."""
+def decoded(bits: str, rows: tuple[TokenRow, ...], n: int) -> tuple[list[int], Counter[str]]:
+    """What a stream spells, read with the rows alone: its codes, and how often each word."""
     row_of = {r.word: r for r in rows}
     n_symbols = max(r.symbol or 0 for r in rows)
     codes: list[int] = []
+    found: Counter[str] = Counter()
     at = 0
 
     def take(k: int) -> int:
@@ -127,6 +127,7 @@ def decoded(bits: str, rows: tuple[TokenRow, ...], n: int) -> list[int]:
     while at < len(bits):
         width = next(w for w in range(1, 16) if bits[at : at + w] in row_of)
         row = row_of[bits[at : at + width]]
+        found[row.word] += 1
         at += width
         first, symbol, open_bits = row.first, row.symbol, row.open_bits
         if symbol is None:
@@ -136,30 +137,27 @@ def decoded(bits: str, rows: tuple[TokenRow, ...], n: int) -> list[int]:
             open_bits = 0 if kind < 16 else power - 2
             first = kind if kind < 16 else (4 + kind % 4) << (power - 2)
         codes += [0] * (first + take(open_bits)) + [symbol]
-    return codes + [0] * (n - len(codes))
+    return codes + [0] * (n - len(codes)), found
 
 
-@pytest.mark.parametrize("steps", [1, 2, 4])
+@pytest.mark.parametrize("steps", [1, 4])
 @pytest.mark.parametrize(("share", "kinds"), [(0.001, 3), (0.02, 1), (0.02, 5), (0.4, 3)])
 def test_tokens_spell_the_payload(share: float, kinds: int, steps: int) -> None:
     """Reading the payload's bits by the rows alone gives the codes back, escapes among them."""
     deltas = [sparse(20_000, share * (1 + i / 9), kinds, seed=i) for i in range(steps)]
     e, alphabet, stage = coded(deltas)
     rows = token_table(alphabet, stage)
-    assert decoded(bits_of(e), rows, 20_000) == codec.decode(e).codes.tolist()
+    codes, found = decoded(bits_of(e), rows, 20_000)
+    assert codes == codec.decode(e).codes.tolist()
+    assert {r.word: r.count for r in rows if r.count} == found
     assert [len(r.word) for r in rows] == sorted(len(r.word) for r in rows)
-    (escape,) = (r for r in rows if r.symbol is None)
-    spent = sum((r.count or 0) * (len(r.word) + r.open_bits) for r in rows)
-    if escape.count == 0:
-        assert spent == e.payload_bits
-    else:  # an escape is followed by the open bits of its run as well
-        assert spent <= e.payload_bits <= spent + (escape.count or 0) * 19
-    assert sum(r.count or 0 for r in rows) == np.count_nonzero(codec.decode(e).codes)
     for r in rows:
         if r.symbol is not None and r.level is not None:
             assert r.level == e.levels[r.symbol]
             assert r.sign == int(r.level < 0)
             assert r.last - r.first + 1 == 2**r.open_bits
+    uncounted = token_table(alphabet)
+    assert set(uncounted) == {replace(r, count=None) for r in rows}
 
 
 def test_escapes_are_counted() -> None:
@@ -192,13 +190,6 @@ def test_a_table_for_more_symbols_than_there_are_now() -> None:
     assert all((r.level, r.exponent, r.sign, r.count) == (None, None, None, 0) for r in strange)
 
 
-def test_without_codes_nothing_is_counted() -> None:
-    _, alphabet, stage = coded([sparse(5000, 0.02, 3, 1)])
-    counted, plain = token_table(alphabet, stage), token_table(alphabet)
-    assert {r.count for r in plain} == {None}
-    assert {replace(r, count=None) for r in counted} == set(plain)
-
-
 def slow_counts(codes: list[int], kept: int, stream: int) -> dict[tuple[int, int], int]:
     """(symbol, run) -> occurrences, one value after the other."""
     found: dict[tuple[int, int], int] = {}
@@ -224,16 +215,3 @@ def test_token_counts_one_by_one(stream: int) -> None:
     for (symbol, run), count in expected.items():
         assert run > 15 or found[symbol - 1, run] == count
     assert found.sum() == sum(expected.values())
-
-
-@pytest.mark.parametrize(
-    ("run", "kind"), [(0, 0), (15, 15), (16, 16), (19, 16), (20, 17), (31, 19), (32, 20), (96, 26)]
-)
-def test_classes_of_runs(run: int, kind: int) -> None:
-    codes = np.zeros(200, np.uint8)
-    codes[[3, 3 + run + 1]] = 1, 2
-    assert np.argwhere(token_counts(codes, 2, 1000)).tolist() == [[0, 3], [1, kind]]
-
-
-def test_no_values_no_tokens() -> None:
-    assert token_counts(np.zeros(50, np.uint8), 2, 1000).sum() == 0

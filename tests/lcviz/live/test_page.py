@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,119 +10,130 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import streamlit as st
 import torch
 
 import codec
 from demo_models import FOLDER_VARIABLE, MODELS, Task
-from lcviz.lab.anatomy import choices, tables, totals, written
+from lcviz.lab.anatomy import promotions, record_sizes, tables, totals
 from lcviz.lab.tuner.candidates import Setting
 from lcviz.live import page as live_page
 from lcviz.live.code_tables import code_table, token_table
 from lcviz.live.huffman_figure import token_text
-from lcviz.live.page_headline import lost
-from lcviz.run import run as session
+from lcviz.live.page_costs import describe_lost_work
+from lcviz.run import run as run_module
 from lcviz.run.run import Run, RunError
 from lcviz.server import runs
 from lcviz.text import CODER_NAMES, nbytes_text, percent_text
-from lcviz.ui import session as state
+from lcviz.ui import session
 from lcviz.ui.settings import LOSS_SHARE
 from lcviz.ui.snippet import in_a_loop
 
 pytestmark = pytest.mark.usefixtures("server")
 
+Live = Callable[..., Any]
+Create = Callable[..., Run]
 PANELS = {"loss", "size", "buckets", "bits", "huffman", "removed"}
 SHORT = {"model": "Logistic regression", "iterations": "4"}  # the URL has the words on screen
+MNIST = {"model": "LeNet-5", "data_lenet5": "MNIST"}
 
 
-# The first look.
+def shown_step(page: Any) -> int:
+    """The step of the checkpoint below the slider."""
+    return int(page.texts("subheader")[1].removeprefix("Inside the checkpoint of step "))
 
 
-def test_opens_with_the_finished_example(live: Callable[..., Any]) -> None:
+def finished(create: Create, **changes: Any) -> Run:
+    run = create(**changes)
+    run.play()
+    run.wait(60)
+    return run
+
+
+def error(page: Any) -> str:
+    """The one error shown."""
+    (sentence,) = page.texts("error")
+    assert sentence.endswith((".", "ms."))
+    assert "Traceback" not in sentence
+    return str(sentence)
+
+
+# The example, and one checkpoint of it.
+
+
+def test_opens_with_the_finished_example(live: Live) -> None:
     page = live()
-    assert page.texts("title") == ["LC-Checkpoint, live"]
     assert page.charts == PANELS
     assert [b.label for b in page.at.button] == ["Start live training", "Measure it"]
-    assert page.texts("subheader")[1] == "Inside the checkpoint of step 6"
+    assert shown_step(page) == 6
     assert not page.texts("error") + page.texts("warning") + page.texts("info")
     assert "run" not in page.at.query_params
+    for element in page.at.get("echarts_chart"):
+        assert element.proto.renderer == 1  # SVG: people and the browser tests can read its texts
+        assert element.proto.alt.endswith(".")
+    page.set("toggle", "tables", True)  # every panel's numbers, the code's table only once
+    shown = [*page.at.table, *page.at.dataframe]
+    columns = [tuple(t.value.columns) for t in shown]
+    assert len(columns) == len(set(columns)) == len(PANELS)
+    losses = next(t.value for t in shown if "live" in t.value.columns)
+    every = page.the_run.snapshot().checkpoints
+    assert losses["live"].tolist() == [c.live_loss for c in every]
+    records = next(t.value for t in shown if "float32 bytes" in t.value.columns)
+    assert records["bytes"].tolist() == [c.nbytes for c in every]
 
 
-def test_the_run_s_setting_for_one_s_own_training(
-    live: Callable[..., Any], create: Callable[..., Run]
-) -> None:
-    run = create(budget=0.05, scope="tensor", coder="huffman", interval=2)
-    (code,) = live(run=run.id).at.code
-    assert code.value == in_a_loop(Setting(2, 0.05, "tensor", "huffman", 2))
-
-
-def test_headline_is_the_newest_checkpoint(live: Callable[..., Any]) -> None:
+def test_cards_are_those_of_the_newest_checkpoint(live: Live) -> None:
     page = live()
     snapshot = page.the_run.snapshot()
     c = snapshot.newest
-    headline = page.texts("subheader")[0]
-    assert headline.startswith(f"{nbytes_text(c.full_nbytes)} → {nbytes_text(c.nbytes)}; a crash")
-    measured = [(k.step, k.live_loss) for k in snapshot.checkpoints]
-    as_bad = max(step for step, loss in measured if loss >= c.restored_loss)
-    assert f" {6 - as_bad} iteration" in headline
+    sizes = page.texts("subheader")[0]
+    assert sizes.startswith(f"{nbytes_text(c.full_nbytes)} → {nbytes_text(c.nbytes)}; ")
+    as_bad = max(k.step for k in snapshot.checkpoints if k.live_loss >= c.restored_loss)
+    assert f" {6 - as_bad} iteration" in sizes
     found = page.metrics
     whole = sum(f.stat().st_size for f in page.the_run.path.iterdir())
-    assert found["This checkpoint"][0] == nbytes_text(c.nbytes)
-    assert found["Whole chain"] == (nbytes_text(whole), f"instead of {nbytes_text(4 * 31_400)}")
-    assert found["Distance"][0] == percent_text(c.distance)
-    assert found["Loss, live"] == (f"{page.the_run.task.probe_loss():.6f}", "at step 6")
-    assert found["Loss, restored"][0] == f"{c.restored_loss:.6f}"
-    assert "-" not in found["Loss, restored"][1]  # a true minus sign
-    buckets = c.alphabets[0].buckets
-    assert found["Buckets kept"] == (f"3 of {len(buckets)}", "bits x = 2")
     used = tables(a for k in snapshot.checkpoints for a in k.alphabets)
-    assert found["Tables used again"] == (
-        f"{used.reused} of 3",
-        f"saved {nbytes_text(used.saved_nbytes)}",
-    )
+    assert {name: found[name][0] for name in list(found)[:7]} == {
+        "This checkpoint": nbytes_text(c.nbytes),
+        "Whole chain": nbytes_text(whole),
+        "Buckets kept": f"3 of {len(c.alphabets[0].buckets)}",
+        "Code tables reused": f"{used.reused} of 3",
+        "Distance": percent_text(c.distance),
+        "Loss, live": f"{page.the_run.task.probe_loss():.6f}",
+        "Loss, restored": f"{c.restored_loss:.6f}",
+    }
+    way = "below" if c.restored_loss < c.live_loss else "above"
+    assert found["Loss, restored"][1] == f"{abs(c.restored_loss - c.live_loss):.4f} {way} live"
 
 
 @pytest.mark.parametrize("coder", CODER_NAMES)
-def test_both_sizes_and_the_entropy_stand_side_by_side(
-    live: Callable[..., Any], coder: str
-) -> None:
-    short = {"runlength": "Run-length", "huffman": "Huffman (paper)"}[coder]
-    page = live(**SHORT, coder=short).click("start")
-    snapshot = page.finish()
-    run = page.the_run
-    assert run.settings.coder == coder
-    for step in (snapshot.newest.step, 2):
+def test_sizes_of_both_coders_and_the_entropy(live: Live, create: Create, coder: str) -> None:
+    run = finished(create, coder=coder, stop_after=3)
+    page = live(run=run.id)
+    for step in (3, 2):
         page.look_into(step)
-        c = snapshot.at(step)
-        sizes = written(c.alphabets, coder)
+        c = run.snapshot().at(step)
+        sizes = record_sizes(c.alphabets, coder)
         (deltas,) = [p.delta for p in codec.Chain(run.path).replay(step) if p.entry.step == step]
         e = deltas.groups[0].encoded
         on_disk = (e.payload_bits + 7) // 8 + e.table_nbytes + 12
         assert sizes.of(coder) == on_disk
         for name, title in CODER_NAMES.items():
             which = f"{title} · {'on disk' if name == coder else 'instead'}"
-            nbytes = sizes.of(name)
-            expected = nbytes_text(nbytes), f"{8 * nbytes / sizes.n:.4f} bits a parameter"
-            assert page.metrics[which] == expected
-        bits = f"{sizes.entropy_bits / sizes.n:.4f} bits a parameter"
-        assert page.metrics["Entropy of single values"] == (nbytes_text(sizes.entropy), bits)
-        helps = {m.label: m.help for m in page.at.metric}
-        assert helps["Entropy of single values"].startswith("Shannon's bound")
-        assert helps[f"{CODER_NAMES[coder]} · on disk"].endswith("This is on disk.")
+            bits = f"{8 * sizes.of(name) / sizes.n:.4f} bits a parameter"
+            assert page.metrics[which] == (nbytes_text(sizes.of(name)), bits)
+        assert page.metrics["Entropy of single values"][0] == nbytes_text(sizes.entropy)
         (text,) = (t for t in page.texts("caption") if t.startswith("On disk: "))
-        own, header = nbytes_text(on_disk), nbytes_text(c.nbytes - c.exact_nbytes - on_disk)
-        assert text.startswith(f"On disk: {own} of code words, levels and code tables (")
-        assert f"({int(e.cached)} of 1 reused), {header} of header" in text
-        assert f"{nbytes_text(c.exact_nbytes)} stored exactly" in text
-        assert f"{nbytes_text(c.nbytes)} in all." in text
+        header = nbytes_text(c.nbytes - c.exact_nbytes - on_disk)
+        for part in (f"On disk: {nbytes_text(on_disk)} of", f"({int(e.cached)} of 1", header):
+            assert part in text
 
 
-def test_panels_show_the_numbers_of_the_checkpoint(live: Callable[..., Any]) -> None:
+def test_panels_show_the_numbers_of_the_checkpoint(live: Live) -> None:
     page = live()
     run = page.the_run
-    snapshot = run.snapshot()
+    snapshot, codes = run.snapshot(), run.codes(6)
     c = snapshot.newest
     live_line, restored_line = page.chart("loss")["series"]
     assert live_line["data"] == [[k.step, round(k.live_loss, 6)] for k in snapshot.checkpoints]
@@ -133,116 +144,151 @@ def test_panels_show_the_numbers_of_the_checkpoint(live: Callable[..., Any]) -> 
     ]
     counted = sum(v or 0 for s in page.chart("buckets")["series"] for v in s["data"])
     assert counted == sum(b.kept + b.dropped for b in totals(c.alphabets))
-    codes = run.codes(6)
-    every = [k.sizes for k in choices(c.alphabets, codes)]
     drawn = {s["name"]: s["data"] for s in page.chart("bits")["series"]}
+    every = [p.sizes for p in promotions(c.alphabets, codes)]
     for coder, name in CODER_NAMES.items():
         expected = [round(100 * s.share(s.of(coder)), 3) for s in every]
         assert [d["value"] for d in drawn[name]] == expected
     rows = token_table(c.alphabets[0], codes[0])
     (shown,) = (t.value for t in page.at.dataframe if "token" in t.value.columns)
     assert shown["token"].tolist() == [token_text(r) for r in rows]
-    assert shown["code word"].tolist() == [r.word for r in rows]
     assert shown["count"].tolist() == [r.count for r in rows]
     removed = run.removed_buckets(6)
     assert page.removed_step == 6
-    assert any(f"{removed.loss:.4f}" in t for t in page.sentences)
     bars = [b for s in page.chart("removed")["series"] for b in s["data"] if b is not None]
     assert sorted(b["value"] for b in bars) == sorted(
         round(b.loss - removed.loss, 6) for b in removed.buckets
     )
+    page.set("toggle", "paper", True)
+    (shown,) = (t.value for t in page.at.table if "code word" in t.value.columns)
+    assert shown["code word"].tolist() == [r.word for r in code_table(c.alphabets[0])]
 
 
-def test_charts_are_svg_with_alt_texts(live: Callable[..., Any]) -> None:
-    """SVG texts can be read by people and by the browser tests."""
-    for element in live().at.get("echarts_chart"):
-        assert element.proto.renderer == 1
-        assert element.proto.alt.endswith(".")
+def test_each_tensor_has_its_own_code(live: Live, create: Create) -> None:
+    run = finished(create, scope="tensor", stop_after=3)
+    c, codes = run.snapshot().newest, run.codes(3)
+    names = [a.names[0] for a in c.alphabets]
+    page = live(run=run.id)
+    box = page.at.selectbox(key="tensor")
+    assert (box.options, len(names)) == (names, 2)
+    assert box.value == max(c.alphabets, key=lambda a: a.n).names[0]
+    for name, alphabet, own in zip(names, c.alphabets, codes, strict=True):
+        page.set("selectbox", "tensor", name)
+        runs = alphabet.table is not None and alphabet.table.classes > 1
+        rows = token_table(alphabet, own) if runs else code_table(alphabet)
+        shown = [*page.at.table, *page.at.dataframe][0].value
+        assert shown["count"].tolist() == [r.count for r in rows]
+        assert any(t.startswith(f"{name}: ") for t in page.sentences)
 
 
-def test_data_tables(live: Callable[..., Any]) -> None:
-    """Switched on, every panel has its numbers below it, the code's table still only once."""
-    page = live().set("toggle", "tables", True)
-    tables = [*page.at.table, *page.at.dataframe]
-    columns = [tuple(t.value.columns) for t in tables]
-    assert len(columns) == len(set(columns)) == len(PANELS)
-    losses = next(t.value for t in tables if "live" in t.value.columns)
-    every = page.the_run.snapshot().checkpoints
-    assert losses["live"].tolist() == [c.live_loss for c in every]
-    records = next(t.value for t in tables if "float32 bytes" in t.value.columns)
-    assert records["bytes"].tolist() == [c.nbytes for c in every]
+def test_the_paper_s_settings(live: Live, create: Create) -> None:
+    """The exponent stage alone, and the paper's coder: nothing is dropped, no code of runs."""
+    page = live(run=finished(create, bits=None, coder="huffman", stop_after=3).id)
+    (code,) = page.at.code  # for a training of one's own
+    assert code.value == in_a_loop(Setting(None, None, "model", "huffman", 1))
+    assert page.charts == PANELS
+    dropped = [s for s in page.chart("buckets")["series"] if "dropped" in s["name"]]
+    assert not any(v for s in dropped for v in s["data"])
+    assert not [t for t in page.at.toggle if t.key == "paper"]
+    shown, (alphabet,) = page.at.dataframe[0].value, page.the_run.snapshot().newest.alphabets
+    assert shown["code word"].tolist() == [r.word for r in code_table(alphabet)]
+    assert len(shown) == len(alphabet.buckets) + 1
 
 
-# Scrubbing.
+def test_codes_that_are_no_longer_held(live: Live, create: Create) -> None:
+    """Old steps keep their own sizes and words; what would need the codes is left out."""
+    run = finished(create, stop_after=2)
+    for step in run._codes.steps:
+        run._codes.drop(step)
+    page = live(run=run.id)
+    assert page.charts == PANELS - {"removed"}
+    drawn = {s["name"]: s["data"] for s in page.chart("bits")["series"]}
+    assert sum(d["value"] is not None for d in drawn[CODER_NAMES["runlength"]]) == 1
+    (shown,) = (t.value for t in page.at.dataframe if "token" in t.value.columns)
+    assert "count" not in shown.columns
 
 
-def test_scrubbing_takes_another_step_apart(live: Callable[..., Any]) -> None:
-    page = live()
-    first = page.chart("buckets"), page.chart("bits"), page.at.dataframe[0].value
-    page.look_into(4)
-    assert page.texts("subheader")[1] == "Inside the checkpoint of step 4"
-    second = page.chart("buckets"), page.chart("bits"), page.at.dataframe[0].value
-    assert first[0] != second[0]
-    assert first[1] != second[1]
-    assert not first[2].equals(second[2])
-    assert page.chart("loss")["series"][0]["markLine"]["data"][0]["xAxis"] == 4
-    assert page.follow.value is False
-    assert page.removed_step == 4
-
-
-def test_only_saved_steps_can_be_chosen(
-    live: Callable[..., Any], create: Callable[..., Run]
-) -> None:
-    """The slider has the run's interval; what it has not saved yet is told."""
-    run = create(interval=2, stop_after=7)
-    run.step()
+def test_a_step_in_which_nothing_changed(live: Live, create: Create) -> None:
+    """A model that has come to rest: a delta of zeros is told, not a crash of the page."""
+    run = create(stop_after=2)
+    run._training._optimizer.step = lambda *_: None  # type: ignore[method-assign, assignment]
+    run.play()
     run.wait(60)
     page = live(run=run.id)
-    slider = page.scrubber
+    assert page.charts == PANELS
+    assert any(t.startswith("Nothing changed in this step") for t in page.sentences)
+
+
+# Choosing a step.
+
+
+def test_another_step(live: Live) -> None:
+    page = live()
+    first = page.chart("buckets"), page.chart("bits")
+    words = page.at.dataframe[0].value
+    assert "step" not in page.at.query_params  # the newest is followed
+    page.look_into(4)
+    assert (shown_step(page), page.removed_step, page.follow.value) == (4, 4, False)
+    assert page.chart("buckets") != first[0]
+    assert page.chart("bits") != first[1]
+    assert not page.at.dataframe[0].value.equals(words)
+    assert page.chart("loss")["series"][0]["markLine"]["data"][0]["xAxis"] == 4
+    page.set("toggle", "paper", True).set("toggle", "tables", True)
+    assert page.at.query_params["step"] in ("4", ["4"])
+    other = live(step="4", paper="true", tables="true")  # widgets' own are put there by browsers
+    assert (other.step_slider.value, other.follow.value) == (4, False)
+    assert [t.value.to_dict() for t in other.at.table] == [t.value.to_dict() for t in page.at.table]
+    other.follow_newest(True)
+    assert "step" not in other.at.query_params
+    assert (other.step_slider.value, shown_step(other)) == (6, 6)
+    other.look_into(0)
+    assert other.texts("info")[0].startswith("Step 0 is the base")
+    assert other.charts == {"loss", "size"}
+
+
+@pytest.mark.parametrize("step", ["5", "-2", "two", "٤", "9" * 40])
+def test_a_link_to_a_step_that_is_not_there(live: Live, step: str) -> None:
+    page = live(step=step)
+    assert (page.step_slider.value, page.follow.value) == (6, True)
+
+
+def test_stepping_and_only_saved_steps_can_be_chosen(live: Live, create: Create) -> None:
+    run = create(interval=2, stop_after=7)
+    page = live(run=run.id)
+    assert page.texts("subheader")[0].startswith("The base is saved: 32.0 kB")
+    assert page.charts == set()
+    page.click("step")
+    slider = page.step_slider
     assert (slider.min, slider.max, slider.step, slider.value) == (0, 6, 2, 2)
     page.look_into(6)
-    assert page.texts("subheader")[1] == "Inside the checkpoint of step 2"
+    assert shown_step(page) == 2
     assert any("not saved yet" in t for t in page.texts("caption"))
+    page.follow_newest(True).click("step").click("step")
+    assert shown_step(page) == 6
 
 
-def test_the_base_is_told_in_a_sentence(live: Callable[..., Any]) -> None:
-    page = live().look_into(0)
-    assert page.texts("subheader")[1] == "Inside the checkpoint of step 0"
-    (sentence,) = page.texts("info")
-    assert sentence.startswith("Step 0 is the base: the starting weights, stored exactly.")
-    assert page.charts == {"loss", "size"}
-
-
-def test_following_goes_back_to_the_newest(live: Callable[..., Any]) -> None:
-    page = live().look_into(2).follow_newest(True)
-    assert page.texts("subheader")[1] == "Inside the checkpoint of step 6"
-    assert page.scrubber.value == 6
-
-
-def test_a_slider_that_can_be_moved_is_never_moved_by_the_page(
-    live: Callable[..., Any], create: Callable[..., Run]
-) -> None:
+def test_a_slider_that_can_be_moved_is_never_moved_by_the_page(live: Live, create: Create) -> None:
     """A poll under way would bring its old value back, which looked like a wish to leave."""
     run = create(stop_after=9)
     page = live(run=run.id).click("step")
     seen = []
     for step in (2, 3):
         page.click("step")
-        assert not page.scrubber.disabled
-        assert page.scrubber.value == step
-        seen.append(page.scrubber.key)
+        assert not page.step_slider.disabled
+        assert page.step_slider.value == step
+        seen.append(page.step_slider.key)
     assert len(set(seen)) == 2
     toggle = page.follow.key
     page.look_into(1)
     assert (page.follow.value, page.follow.key != toggle) == (False, True)
     page.click("step")
-    assert (page.scrubber.key, page.scrubber.value) == (seen[-1], 1)
+    assert (page.step_slider.key, page.step_slider.value) == (seen[-1], 1)
 
 
-def test_what_is_said_of_a_slider_or_toggle_that_is_gone(
-    live: Callable[..., Any], create: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+def test_late_reports_of_a_slider_or_toggle_that_is_gone(
+    live: Live, create: Create, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A browser may say so late: neither brings back what was chosen there."""
+    """Neither brings back what was chosen there."""
     calls: dict[str, list[Any]] = {"viewed": [], "follow": []}
     late: list[Any] = []
 
@@ -257,8 +303,7 @@ def test_what_is_said_of_a_slider_or_toggle_that_is_gone(
 
     for kind in ("slider", "toggle"):
         monkeypatch.setattr(st, kind, watched(getattr(st, kind)))
-    run = create(stop_after=9)
-    page = live(run=run.id).click("step")
+    page = live(run=create(stop_after=9).id).click("step")
     slider, toggle = calls["viewed"][-1], calls["follow"][-1]
     page.click("step")
     late.append(slider)
@@ -266,263 +311,52 @@ def test_what_is_said_of_a_slider_or_toggle_that_is_gone(
     page.look_into(1)
     late.append(toggle)
     assert page.run().run().follow.value is False
-    assert page.scrubber.value == 1
+    assert page.step_slider.value == 1
 
 
 # Training.
 
 
 @pytest.mark.parametrize(
-    ("parameters", "model"),
+    ("model", "optimizer"),
     [
-        ({"iterations": "3"}, "logistic-regression"),
-        ({"iterations": "3"}, "matrix-factorization"),
-        ({"iterations": "2"}, "lenet5"),
-        ({"iterations": "3", "optimizer": "Adam"}, "logistic-regression"),
+        ("logistic-regression", "SGD"),
+        ("matrix-factorization", "SGD"),
+        ("lenet5", "SGD"),
+        ("logistic-regression", "Adam"),
     ],
 )
-def test_training_with_each_model_s_defaults(
-    live: Callable[..., Any], parameters: dict[str, str], model: str
-) -> None:
+def test_training_with_each_model_s_defaults(live: Live, model: str, optimizer: str) -> None:
+    """A new run is followed, also when an older step of the example was shown."""
     title = MODELS[model].title
-    page = live(model=title, **parameters).click("start")
-    snapshot = page.finish()
-    assert snapshot.status == "finished"
+    page = live(model=title, iterations="2", optimizer=optimizer, seed="7", bits="5", step="2")
+    snapshot = page.click("start").finish()
     settings = page.the_run.settings
-    assert settings.model == model
-    assert settings.optimizer == parameters.get("optimizer", "SGD").lower()
-    assert settings.loss_share == LOSS_SHARE
-    assert (settings.lr, settings.momentum) == MODELS[model].optimizers[settings.optimizer]
+    assert (snapshot.status, settings.model) == ("finished", model)
+    assert (settings.lr, settings.momentum) == MODELS[model].optimizers[optimizer.lower()]
+    assert (settings.bits, settings.seed, settings.loss_share) == (5, 7, LOSS_SHARE)
     assert any(t.startswith(title) and "finished." in t for t in page.texts("markdown"))
     assert page.charts == PANELS
-    assert page.texts("subheader")[1] == f"Inside the checkpoint of step {snapshot.newest.step}"
-    assert snapshot.newest.restored_loss < 10
+    assert (shown_step(page), page.follow.value) == (2, True)
     assert page.at.button(key="play").disabled
     assert page.at.button(key="step").disabled
-
-
-def test_the_url_keeps_the_run_and_the_settings(live: Callable[..., Any]) -> None:
-    page = live(**SHORT, bits="5", seed="7").click("start")
-    page.finish()
-    settings = page.the_run.settings
-    assert (settings.bits, settings.seed, settings.stop_after) == (5, 7, 4)
     again = live(run=page.the_run.id)
     assert again.the_run is page.the_run
-    assert again.texts("subheader")[1] == "Inside the checkpoint of step 4"
     assert again.at.query_params["run"] in (page.the_run.id, [page.the_run.id])
 
 
-def test_a_new_run_is_followed_whatever_was_looked_at(live: Callable[..., Any]) -> None:
-    """Scrubbing the example is no wish to see nothing but the base of the run begun then."""
-    page = live(**SHORT).look_into(2).click("start")
-    page.finish()
-    assert page.follow.value is True
-    assert page.texts("subheader")[1] == "Inside the checkpoint of step 4"
+def test_losses_are_measured_always_if_asked_for(live: Live) -> None:
+    """`?coder=` is as good as no such parameter."""
+    page = live(**SHORT, losses="always", keep="", coder="", scope="", seed="inf").click("start")
+    snapshot, settings = page.finish(), page.the_run.settings
+    assert [c.step for c in snapshot.measured] == [0, 1, 2, 3, 4]
+    plain = (None, 2, None, "model", "runlength", 0)
+    chosen = (settings.bits, settings.budget, settings.scope, settings.coder, settings.seed)
+    assert (settings.loss_share, *chosen) == plain
 
 
-def test_each_tensor_has_its_own_code(live: Callable[..., Any]) -> None:
-    page = live(**SHORT, scope="each tensor").click("start")
-    snapshot = page.finish()
-    names = [a.names[0] for a in snapshot.newest.alphabets]
-    box = page.at.selectbox(key="tensor")
-    assert box.options == names
-    assert len(names) == 2
-    largest = max(snapshot.newest.alphabets, key=lambda a: a.n)
-    for name in (largest.names[0], *names):
-        if box.value != name:
-            page.set("selectbox", "tensor", name)
-        box = page.at.selectbox(key="tensor")
-        assert box.value == name
-        i = names.index(name)
-        alphabet, codes = snapshot.newest.alphabets[i], page.the_run.codes(snapshot.newest.step)[i]
-        if alphabet.table is not None and alphabet.table.classes > 1:
-            rows = token_table(alphabet, codes)
-        else:
-            rows = code_table(alphabet)
-        shown = [*page.at.table, *page.at.dataframe][0].value
-        assert shown["count"].tolist() == [r.count for r in rows]
-        assert any(t.startswith(f"{name}: ") for t in page.sentences)
-    assert any("in one tensor" in t for t in page.sentences)
-
-
-def test_the_exponent_stage_alone(live: Callable[..., Any]) -> None:
-    page = live(**SHORT, bits="all", coder="Huffman (paper)").click("start")
-    snapshot = page.finish()
-    assert page.the_run.settings.bits is None
-    assert page.charts == PANELS
-    kept = [s for s in page.chart("buckets")["series"] if "dropped" in s["name"]]
-    assert not any(v for s in kept for v in s["data"])
-    assert len(page.at.dataframe[0].value) == len(snapshot.newest.alphabets[0].buckets) + 1
-
-
-def test_the_paper_s_code_is_one_click_away(live: Callable[..., Any]) -> None:
-    page = live().set("toggle", "paper", True)
-    c = page.the_run.snapshot().newest
-    rows = code_table(c.alphabets[0])
-    (shown,) = (t.value for t in page.at.table if "code word" in t.value.columns)
-    assert shown["code word"].tolist() == [r.word for r in rows]
-    assert shown["count"].tolist() == [r.count for r in rows]
-    assert any("not what this record was written with" in t for t in page.sentences)
-
-
-def test_a_run_with_the_paper_s_code_shows_it(live: Callable[..., Any]) -> None:
-    page = live(**SHORT, coder="Huffman (paper)").click("start")
-    snapshot = page.finish()
-    assert not [t for t in page.at.toggle if t.key == "paper"]
-    (shown,) = (t.value for t in page.at.table if "code word" in t.value.columns)
-    rows = code_table(snapshot.newest.alphabets[0])
-    assert shown["code word"].tolist() == [r.word for r in rows]
-    assert any(t.startswith("SGD") and "Huffman (paper)" in t for t in page.texts("caption"))
-
-
-def test_codes_that_are_no_longer_held(
-    live: Callable[..., Any], create: Callable[..., Run]
-) -> None:
-    """Old steps keep their own sizes and words; what would need the codes is left out."""
-    run = create(stop_after=2)
-    run.play()
-    run.wait(60)
-    for step in run._codes.steps:
-        run._codes.drop(step)
-    page = live(run=run.id)
-    assert page.charts == PANELS - {"removed"}
-    drawn = {s["name"]: s["data"] for s in page.chart("bits")["series"]}
-    known = [d["value"] for d in drawn[CODER_NAMES["runlength"]] if d["value"] is not None]
-    (sizes,) = (k.sizes for k in choices(run.snapshot().newest.alphabets) if k.bits == 2)
-    assert known == [round(100 * sizes.share(sizes.runlength), 3)]
-    (shown,) = (t.value for t in page.at.dataframe if "token" in t.value.columns)
-    assert "count" not in shown.columns
-
-
-# Budgets.
-
-
-def test_a_budget_instead_of_bits(live: Callable[..., Any]) -> None:
-    page = live(**SHORT, keep="Budget", budget="10").click("start")
-    snapshot = page.finish()
-    settings = page.the_run.settings
-    assert (settings.bits, settings.budget) == (None, 0.1)
-    c = snapshot.newest
-    assert c.nbytes <= 0.103 * c.full_nbytes
-    kept, n = c.alphabets[0].kept, len(c.alphabets[0].buckets)
-    assert page.metrics["Buckets kept"] == (f"{kept} of {n}", "budget 10.00 %")
-    assert any("a budget of 10 % of float32" in t for t in page.texts("caption"))
-    assert "budget" in {s["name"] for s in page.chart("size")["series"]}
-    bits = page.chart("bits")
-    assert bits["xAxis"][0]["data"][-1] == "10 %"
-    assert bits["series"][-1]["data"][-1] == 100
-    assert any(t.startswith(f"The budget of 10 % keeps {kept} of {n}") for t in page.sentences)
-    assert not page.texts("warning")
-
-
-def test_keeping_by_bits_or_budget_in_the_sidebar(live: Callable[..., Any]) -> None:
-    """One choice shows only its own control, and both remember what was set."""
-    page = live(bits="5")
-    assert not [n for n in page.at.number_input if n.key == "budget"]
-    page.set("segmented_control", "keep", "budget")
-    assert page.at.number_input(key="budget").value == 5.0
-    assert not [s for s in page.at.select_slider if s.key == "bits"]
-    page.set("number_input", "budget", 12.5)
-    page.set("segmented_control", "keep", "bits")
-    assert page.at.select_slider(key="bits").value == 5
-    page.set("segmented_control", "keep", "budget")
-    assert page.at.number_input(key="budget").value == 12.5
-
-
-def test_a_budget_without_room_is_told(live: Callable[..., Any]) -> None:
-    """Half a percent of 31 kB is less than a header."""
-    page = live(**SHORT, keep="Budget", budget="0.5").click("start")
-    snapshot = page.finish()
-    assert snapshot.status == "failed"
-    assert [c.kind for c in snapshot.checkpoints] == ["base"]
-    (sentence,) = page.texts("error")
-    assert "budget of 0.5 %" in sentence
-    assert "157 bytes, which is too small" in sentence
-    assert "bits instead" in sentence
-
-
-# Before the example is there.
-
-
-def test_before_the_example_is_there(
-    live: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The settings and the button work already; the example follows by itself."""
-    monkeypatch.setattr(state.all_runs(), "prepared", lambda: False)
-    page = live(**SHORT)
-    assert page.texts("info")[0].startswith("An example run is being trained")
-    assert [b.label for b in page.at.button] == ["Start live training"]
-    assert page.charts == set()
-    page.click("start")
-    assert page.finish().status == "finished"
-    assert page.charts == PANELS
-    other = live()
-    assert other.charts == set()
-    monkeypatch.undo()
-    assert other.run().charts == PANELS
-
-
-def test_an_example_that_cannot_be_trained(
-    live: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is told, and a run of one's own can be started all the same."""
-
-    def broken() -> Run:
-        raise RunError("The disk is full.")
-
-    monkeypatch.setattr(state.all_runs(), "example", broken)
-    page = live(**SHORT)
-    assert error(page) == (
-        "The example run cannot be trained on this server. The disk is full. What needs no run "
-        "works all the same; reload the page to try again."
-    )
-    assert not page.texts("info")
-    page.click("start")
-    assert page.finish().status == "finished"
-    assert page.charts == PANELS
-
-
-def test_a_run_that_cannot_start_before_the_example_is_there(
-    live: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(state.all_runs(), "prepared", lambda: False)
-    page = live(**SHORT, interval="9").click("start")
-    assert "nothing would be saved: lower the interval" in error(page)
-
-
-def test_step_saves_one_more_checkpoint(
-    live: Callable[..., Any], create: Callable[..., Run]
-) -> None:
-    run = create(interval=2, stop_after=6)
-    page = live(run=run.id)
-    assert page.texts("subheader")[0] == "The base is saved: 32.0 kB, exact"
-    assert page.charts == set()
-    page.click("step")
-    assert page.texts("subheader")[1] == "Inside the checkpoint of step 2"
-    page.click("step").click("step")
-    assert run.snapshot().status == "finished"
-    assert page.texts("subheader")[1] == "Inside the checkpoint of step 6"
-
-
-def test_reset_begins_anew_with_the_settings_at_the_side(live: Callable[..., Any]) -> None:
-    page = live(**SHORT).click("start")
-    page.finish()
-    old = page.the_run
-    page.set("number_input", "iterations", 3)
-    assert any(
-        t.startswith("The settings at the side are not this run's") for t in page.texts("info")
-    )
-    page.click("reset")
-    assert page.the_run is not old
-    assert not old.path.exists()
-    snapshot = page.the_run.snapshot()
-    assert (snapshot.status, snapshot.steps) == ("paused", (0,))
-    assert page.the_run.settings.stop_after == 3
-    page.click("play")
-    assert page.finish().status == "finished"
-
-
-def test_a_reset_that_cannot_start_loses_nothing(live: Callable[..., Any]) -> None:
+def test_reset(live: Live) -> None:
+    """One that cannot start loses nothing; else the run begins anew, and its old link is stale."""
     page = live(**SHORT).click("start")
     page.finish()
     old = page.the_run
@@ -531,23 +365,20 @@ def test_a_reset_that_cannot_start_loses_nothing(live: Callable[..., Any]) -> No
     assert page.the_run is old
     assert old.path.is_dir()
     assert page.charts == PANELS
-
-
-def test_a_run_that_another_tab_has_reset(live: Callable[..., Any]) -> None:
-    """The page says that the link is stale, and shows the example."""
-    page = live(**SHORT).click("start")
-    page.finish()
-    state.all_runs().close(page.the_run)
-    page.run()
-    assert page.texts("warning")[0].startswith("The run in this link is no longer")
-    assert page.texts("subheader")[1] == "Inside the checkpoint of step 6"
-
-
-def test_losses_are_measured_always_if_asked_for(live: Callable[..., Any]) -> None:
-    page = live(**SHORT, losses="always").click("start")
-    snapshot = page.finish()
-    assert page.the_run.settings.loss_share is None
-    assert [c.step for c in snapshot.measured] == [0, 1, 2, 3, 4]
+    page.set("number_input", "interval", 1).set("number_input", "iterations", 3)
+    assert any("Reset begins a new one" in t for t in page.texts("info"))
+    other = live(run=old.id)
+    page.click("reset")
+    assert page.the_run is not old
+    assert not old.path.exists()
+    snapshot = page.the_run.snapshot()
+    assert (snapshot.status, snapshot.steps) == ("paused", (0,))
+    page.click("play")
+    assert page.finish().steps[-1] == 3
+    assert other.run().texts("warning")[0].startswith("The run in this link is no longer")
+    assert (shown_step(other), other.charts) == (6, PANELS)
+    assert "run" not in other.at.query_params
+    assert not other.run().texts("warning")
 
 
 @pytest.fixture
@@ -574,27 +405,26 @@ def let_save(run: Run, gate: threading.Semaphore, step: int) -> None:
             time.sleep(0.001)
 
 
-def test_while_it_plays(
-    live: Callable[..., Any], create: Callable[..., Run], held: threading.Semaphore
-) -> None:
+def test_while_it_plays(live: Live, create: Create, held: threading.Semaphore) -> None:
     """Pause instead of Play, no stepping, and the costly experiment waits to be asked for."""
     run = create(stop_after=50)
     page = live(run=run.id).click("play")
     let_save(run, held, 2)
     page.run()
-    assert run.snapshot().status == "playing"
     assert page.at.button(key="play").label == "Pause"
     assert page.at.button(key="step").disabled
-    assert page.scrubber.disabled
+    assert page.step_slider.disabled
     assert page.charts == PANELS - {"removed"}
-    assert page.at.button(key="measure").label.startswith("Measure removed buckets")
     page.click("measure")
     assert page.charts == PANELS
     let_save(run, held, 3)
     page.run()
-    assert page.charts == PANELS  # what was measured stays, and says of which step it is
-    assert page.removed_step == 2
-    assert page.texts("subheader")[1] == "Inside the checkpoint of step 3"
+    assert (shown_step(page), page.removed_step) == (3, 2)  # what was measured stays
+    page.follow_newest(False).look_into(1)
+    let_save(run, held, 5)
+    page.run()
+    assert shown_step(page) == 1
+    assert page.metrics["Loss, live"][1] == "at step 5"
     pause = run.pause
 
     def let_it_come_to_rest() -> None:
@@ -605,216 +435,170 @@ def test_while_it_plays(
     page.click("play")
     assert run.snapshot().status == "paused"
     assert page.at.button(key="play").label == "Play"
-    assert page.removed_step == run.snapshot().newest.step
+    assert page.removed_step == 1
 
 
 @pytest.mark.parametrize("shown", ["Pause", "Play"])
 def test_a_button_does_what_it_says_whatever_another_tab_did(
-    live: Callable[..., Any], create: Callable[..., Run], held: threading.Semaphore, shown: str
+    live: Live, create: Create, held: threading.Semaphore, shown: str
 ) -> None:
     """Pause, pressed where the run was paused meanwhile, does not play it."""
     run = create(stop_after=50)
     page = live(run=run.id)
     if shown == "Pause":
         page.click("play")
-    assert page.at.button(key="play").label == shown
-    if shown == "Pause":
         run.pause()
         held.release()  # the iteration under way
         run.wait(60)
     else:
         run.play()
+    assert page.at.button(key="play").label == shown
     page.click("play")
     assert run.snapshot().status == ("paused" if shown == "Pause" else "playing")
     assert page.at.button(key="play").label == ("Play" if shown == "Pause" else "Pause")
 
 
 def test_a_step_that_takes_long_is_watched(
-    live: Callable[..., Any],
-    create: Callable[..., Run],
-    held: threading.Semaphore,
-    monkeypatch: pytest.MonkeyPatch,
+    live: Live, create: Create, held: threading.Semaphore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A page that only waited would give no sign of life: the run took it that nobody watches."""
+    """A page that only waited would give no sign of life, and the run would pause."""
     monkeypatch.setattr(live_page, "PATIENCE", 0.2)
     run = create(interval=3, stop_after=6)
     page = live(run=run.id).click("step")
     assert run.snapshot().status == "playing"
     assert page.at.button(key="play").label == "Pause"
-    assert state.poll_interval(run) == state.POLL_SECONDS
     run._last_watched -= 15
     page.run()
     assert run.seconds_unwatched() < 15
+    assert session.poll_interval(run) == live_page.poll_seconds(run) == session.POLL_SECONDS
+    monkeypatch.setattr(session, "LIVELY_SECONDS", 0.0)  # a long training is polled less often
+    assert session.poll_interval(run) == live_page.poll_seconds(run) == session.LATER_POLL_SECONDS
     held.release(3)
     assert page.finish().status == "paused"
-    assert page.texts("subheader")[1] == "Inside the checkpoint of step 3"
-    assert live_page.PATIENCE < session.WATCH_SECONDS / 4
+    assert shown_step(page) == 3
+    assert session.poll_interval(run) == session.RESTING_POLL_SECONDS
+    assert live_page.PATIENCE < run_module.WATCH_SECONDS / 4
 
 
-def test_a_long_training_is_looked_at_less_often(
-    live: Callable[..., Any],
-    create: Callable[..., Run],
-    held: threading.Semaphore,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    run = create(stop_after=50)
-    page = live(run=run.id).click("play")
-    assert state.poll_interval(run) == live_page.pace(run) == state.POLL_SECONDS
-    monkeypatch.setattr(state, "LIVELY_SECONDS", 0.0)
-    assert state.poll_interval(run) == live_page.pace(run) == state.LATER_POLL_SECONDS
-    page.click("play")
-    held.release()  # the iteration under way
-    assert run.wait(60).status == "paused"
-    assert state.poll_interval(run) == state.RESTING_POLL_SECONDS
+# Budgets.
 
 
-def test_scrubbing_while_it_plays(
-    live: Callable[..., Any], create: Callable[..., Run], held: threading.Semaphore
-) -> None:
-    """With following switched off the viewed step stays while the run goes on."""
-    run = create(stop_after=50)
-    page = live(run=run.id).click("play")
-    let_save(run, held, 3)
-    page.run().follow_newest(False).look_into(1)
-    let_save(run, held, 5)
-    page.run()
-    assert page.texts("subheader")[1] == "Inside the checkpoint of step 1"
-    assert page.metrics["Loss, live"][1] == "at step 5"
+def test_a_budget_instead_of_bits(live: Live) -> None:
+    page = live(**SHORT, keep="Budget", budget="10").click("start")
+    c = page.finish().newest
+    assert (page.the_run.settings.bits, page.the_run.settings.budget) == (None, 0.1)
+    assert c.nbytes <= 0.103 * c.full_nbytes
+    kept, n = c.alphabets[0].kept, len(c.alphabets[0].buckets)
+    assert page.metrics["Buckets kept"] == (f"{kept} of {n}", "budget 10.00 %")
+    assert any("a budget of 10 % of float32" in t for t in page.texts("caption"))
+    assert "budget" in {s["name"] for s in page.chart("size")["series"]}
+    assert any(t.startswith(f"The budget of 10 % keeps {kept} of {n}") for t in page.sentences)
 
 
-# What goes wrong is told in sentences.
+def test_keeping_by_bits_or_budget_in_the_sidebar(live: Live) -> None:
+    """One choice shows only its own control, and both remember what was set."""
+    page = live(bits="5")
+    assert not [n for n in page.at.number_input if n.key == "budget"]
+    page.set("segmented_control", "keep", "budget")
+    assert page.at.number_input(key="budget").value == 5.0
+    assert not [s for s in page.at.select_slider if s.key == "bits"]
+    page.set("number_input", "budget", 12.5).set("segmented_control", "keep", "bits")
+    assert page.at.select_slider(key="bits").value == 5
+    page.set("segmented_control", "keep", "budget")
+    assert page.at.number_input(key="budget").value == 12.5
 
 
-def error(page: Any) -> str:
-    """The one error shown."""
-    (sentence,) = page.texts("error")
-    assert sentence.endswith((".", "ms."))
-    assert "Traceback" not in sentence
-    return str(sentence)
+# What goes wrong.
 
 
-def test_a_stale_link(live: Callable[..., Any]) -> None:
-    page = live(run="gone")
-    (sentence,) = page.texts("warning")
-    assert sentence.startswith("The run in this link is no longer on this server")
-    assert page.charts == PANELS
-    assert "run" not in page.at.query_params
-    assert not page.run().texts("warning")
+@pytest.mark.parametrize("broken", [False, True])
+def test_without_the_example(live: Live, monkeypatch: pytest.MonkeyPatch, broken: bool) -> None:
+    """Not trained yet, or it cannot be: the settings and the button work all the same."""
 
+    def fail() -> Run:
+        raise RunError("The disk is full.")
 
-def test_data_that_need_a_folder_and_have_none(live: Callable[..., Any]) -> None:
-    page = live(model="LeNet-5", data_lenet5="MNIST").click("start")
-    assert error(page).startswith("This run cannot start. The data 'mnist' are read from files")
-    assert FOLDER_VARIABLE in error(page)
-    assert [r.id for r in state.all_runs()._runs.values()] == ["example"]
-
-
-def test_a_folder_that_is_not_there(live: Callable[..., Any]) -> None:
-    page = live(model="LeNet-5", data_lenet5="MNIST", folder="/no/such/place").click("start")
-    assert "There is no folder /no/such/place." in error(page)
-
-
-def test_a_folder_that_this_server_does_not_open(
-    live: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LCVIZ_FOLDERS", str(tmp_path / "other"))
-    page = live(model="LeNet-5", data_lenet5="MNIST", folder=str(tmp_path)).click("start")
-    assert "is in none of the folders that this server opens" in error(page)
-
-
-def test_a_folder_without_the_files(live: Callable[..., Any], tmp_path: Path) -> None:
-    page = live(model="LeNet-5", data_lenet5="MNIST", folder=str(tmp_path)).click("start")
-    assert "MNIST cannot be loaded" in error(page)
-    assert "t10k-images-idx3-ubyte" in error(page)
-
-
-def test_a_wrong_file_in_the_folder(live: Callable[..., Any], tmp_path: Path) -> None:
-    for name in ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"):
-        (tmp_path / name).write_bytes(b"this is not gzip")
-    page = live(model="LeNet-5", data_lenet5="MNIST", folder=str(tmp_path)).click("start")
-    assert str(tmp_path) in error(page)
-
-
-def write_small_mnist(folder: Path, n: int) -> None:
-    """n random images and labels as IDX files."""
-    rng = np.random.default_rng(0)
-    images = rng.integers(0, 256, (n, 28, 28), dtype=np.uint8)
-    head = b"".join(v.to_bytes(4, "big") for v in (0x803, n, 28, 28))
-    (folder / "t10k-images-idx3-ubyte").write_bytes(head + images.tobytes())
-    labels = rng.integers(0, 10, n, dtype=np.uint8)
-    head = b"".join(v.to_bytes(4, "big") for v in (0x801, n))
-    data = gzip.compress(head + labels.tobytes())
-    (folder / "t10k-labels-idx1-ubyte.gz").write_bytes(data)
-
-
-def test_a_batch_larger_than_the_data(live: Callable[..., Any], tmp_path: Path) -> None:
-    write_small_mnist(tmp_path, 20)
-    key = "data_logistic-regression"
-    page = live(**SHORT, **{key: "MNIST", "folder": str(tmp_path)})
+    if broken:
+        monkeypatch.setattr(session.all_runs(), "example", fail)
+    else:
+        monkeypatch.setattr(session.all_runs(), "prepared", lambda: False)
+    page = live(**SHORT, interval="9")
+    assert [b.label for b in page.at.button] == ["Start live training"]
+    assert page.charts == set()
+    if broken:
+        assert "The disk is full." in error(page)
+    else:
+        assert page.texts("info")[0].startswith("An example run is being trained")
     page.click("start")
-    assert error(page) == ("This run cannot start. The batch size is 32; choose one from 1 to 16.")
-    page.set("number_input", "batch_logistic-regression", 16).click("start")
+    assert any("lower the interval" in t for t in page.texts("error"))
+    page.set("number_input", "interval", 1).click("start")
     assert page.finish().status == "finished"
+    assert page.charts == PANELS
+    monkeypatch.undo()
+    assert live().charts == PANELS
 
 
-def test_an_interval_longer_than_the_run(live: Callable[..., Any]) -> None:
-    page = live(**SHORT, interval="9").click("start")
-    assert "nothing would be saved: lower the interval" in error(page)
-    page.run()
-    assert page.charts == PANELS  # and the page is there again
-
-
-def test_a_full_server(
-    live: Callable[..., Any], create: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        (MNIST, f"The data 'mnist' are read from files.*{FOLDER_VARIABLE}"),
+        (MNIST | {"folder": "/no/such/place"}, "There is no folder /no/such/place."),
+        (MNIST | {"folder": "outside"}, "in none of the folders that this server opens"),
+        (MNIST | {"folder": "here"}, "MNIST cannot be loaded.*t10k-images-idx3-ubyte"),
+        (SHORT | {"interval": "9"}, "nothing would be saved: lower the interval"),
+        (SHORT | {"batch_logistic-regression": "5000"}, "The batch size is 5000; choose one from"),
+        (SHORT, "already holds 0 runs"),
+    ],
+)
+def test_a_run_that_cannot_start(
+    live: Live,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    parameters: dict[str, str],
+    said: str,
 ) -> None:
-    create()
-    page = live(**SHORT)
-    monkeypatch.setattr(runs, "MAX_RUNS", 1)
-    assert "already holds 1 runs" in error(page.click("start"))
+    if parameters == SHORT:
+        monkeypatch.setattr(runs, "MAX_RUNS", 0)
+    if parameters.get("folder") == "outside":
+        monkeypatch.setenv("LCVIZ_FOLDERS", str(tmp_path / "other"))
+    if parameters.get("folder") in ("outside", "here"):
+        parameters = parameters | {"folder": str(tmp_path)}
+    page = live(**parameters).click("start")
+    assert error(page).startswith("This run cannot start. ")
+    assert re.search(said, error(page))
+    assert [r.id for r in session.all_runs()._runs.values()] == ["example"]
+    assert page.run().charts == PANELS  # and the page is there again
 
 
-def test_an_address_that_names_a_choice_and_none(live: Callable[..., Any]) -> None:
-    """`?coder=` is as good as no such parameter."""
-    page = live(**SHORT, keep="", coder="", scope="", seed="inf").click("start")
-    plain = live(**SHORT).click("start").the_run.settings
-    assert page.the_run.settings == plain
-
-
-@pytest.mark.parametrize(("model", "lr"), [("lenet5", "100"), ("matrix-factorization", "100")])
-def test_a_diverged_run(live: Callable[..., Any], model: str, lr: str) -> None:
+def test_a_diverged_run(live: Live) -> None:
     """The sentence stands there, the panels too, and earlier steps can be taken apart."""
-    page = live(model=MODELS[model].title, iterations="40", **{f"lr_{model}_sgd": lr})
-    page.click("start")
-    snapshot = page.finish()
+    title = MODELS["matrix-factorization"].title
+    page = live(model=title, iterations="40", **{"lr_matrix-factorization_sgd": "100"})
+    snapshot = page.click("start").finish()
     assert snapshot.status == "failed"
     assert error(page).startswith("Training diverged: the loss became ")
-    assert {"loss", "size"} <= page.charts
-    for step in snapshot.steps:
+    for step in snapshot.steps[:2] + snapshot.steps[-1:]:
         page.look_into(step)
-        assert page.texts("subheader")[1] == f"Inside the checkpoint of step {step}"
+        assert shown_step(page) == step
+        assert {"loss", "size"} <= page.charts
         assert ({"buckets", "bits", "huffman"} <= page.charts) == (step > 0)
+    assert page.at.button(key="kill").help.startswith("This run has failed by itself")
+    assert page.at.button(key="kill").disabled
 
 
-def test_a_step_in_which_nothing_changed(
-    live: Callable[..., Any], create: Callable[..., Run]
-) -> None:
-    """A model that has come to rest: a delta of zeros is told, not a crash of the page."""
-    run = create(lr=0.1, stop_after=3)
-    run._training._optimizer.step = lambda *_: None  # type: ignore[method-assign, assignment]
-    run.play()
-    run.wait(60)
-    page = live(run=run.id)
-    assert page.charts == PANELS
-    assert "Nothing changed in this step: every value of δ is zero." in page.sentences
+def test_a_budget_without_room_is_told(live: Live) -> None:
+    """Half a percent of 31 kB is less than a header."""
+    page = live(**SHORT, keep="Budget", budget="0.5").click("start")
+    snapshot = page.finish()
+    assert (snapshot.status, [c.kind for c in snapshot.checkpoints]) == ("failed", ["base"])
+    for part in ("budget of 0.5 %", "157 bytes", "bits instead"):
+        assert part in error(page)
 
 
-def test_a_disk_error_is_told(
-    live: Callable[..., Any], create: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_error_is_told(live: Live, create: Create, monkeypatch: pytest.MonkeyPatch) -> None:
     import codec.storage.directory
 
-    run = create()
-    page = live(run=run.id).click("step")
+    page = live(run=create().id).click("step")
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
@@ -822,7 +606,7 @@ def test_a_disk_error_is_told(
     monkeypatch.setattr(codec.storage.directory.os, "link", refuse)
     page.click("step")
     assert "No space left on device" in error(page)
-    assert page.texts("subheader")[1] == "Inside the checkpoint of step 1"
+    assert shown_step(page) == 1
 
 
 @pytest.mark.parametrize(
@@ -835,39 +619,12 @@ def test_a_disk_error_is_told(
     ],
 )
 def test_losses_that_lag_behind_cost_nothing(
-    create: Callable[..., Run], measured: list[float | None], iteration: int, said: str
+    finished_runs: Callable[..., Run], measured: list[float | None], iteration: int, said: str
 ) -> None:
     """A crash costs what a checkpoint loses and what came after it, not what is not measured."""
-    run = create(stop_after=3)
-    run.play()
-    snapshot = run.wait(60)
+    snapshot = finished_runs(stop_after=3).snapshot()
     every = tuple(
         replace(c, live_loss=loss, restored_loss=None if loss is None else 2.5)
         for c, loss in zip(snapshot.checkpoints, measured, strict=True)
     )
-    assert lost(replace(snapshot, checkpoints=every, iteration=iteration)) == said
-
-
-def test_a_link_has_the_step_and_what_is_shown_of_it(live: Callable[..., Any]) -> None:
-    page = live()
-    assert "step" not in page.at.query_params  # the newest is followed
-    page.look_into(4)
-    page.set("toggle", "paper", True)
-    page.set("toggle", "tables", True)
-    assert page.at.query_params["step"] in ("4", ["4"])
-    other = live(step="4", paper="true", tables="true")  # widgets' own are put there by browsers
-    assert other.scrubber.value == 4
-    assert other.follow.value is False
-    assert other.at.toggle(key="paper").value is True
-    assert other.texts("title") == page.texts("title")
-    assert [t.value.to_dict() for t in other.at.table] == [t.value.to_dict() for t in page.at.table]
-    other.follow_newest(True)
-    assert "step" not in other.at.query_params
-    assert other.scrubber.value == 6
-
-
-@pytest.mark.parametrize("step", ["5", "-2", "99", "two", "٤", "9" * 40, "0" * 9 + "99"])
-def test_a_link_to_a_step_that_is_not_there(live: Callable[..., Any], step: str) -> None:
-    page = live(step=step)
-    assert page.scrubber.value == 6
-    assert page.follow.value is True
+    assert describe_lost_work(replace(snapshot, checkpoints=every, iteration=iteration)) == said

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lcviz.lab.anatomy import Alphabet, choices, tables, totals, written
+from lcviz.lab.anatomy import Alphabet, promotions, record_sizes, tables, totals
 from lcviz.run import older_steps as details
 from lcviz.run import run as session
 from lcviz.run import saved_step as taken
@@ -34,7 +34,7 @@ def told(alphabets: Sequence[Alphabet]) -> tuple[Any, ...]:
     coded = [(a.names, a.n, a.kept, a.nbytes, a.cached, a.stream_elements) for a in alphabets]
     lengths = [None if a.table is None else a.table.lengths.tolist() for a in alphabets]
     exact = [(a.energy.tobytes(), a.residual.tobytes()) for a in alphabets]
-    sizes = written(alphabets, "runlength"), choices(alphabets)
+    sizes = record_sizes(alphabets, "runlength"), promotions(alphabets)
     return coded, lengths, exact, sizes, totals(alphabets), tables(alphabets)
 
 

@@ -68,7 +68,7 @@ PAGES = {
         "step",
         "paper",
         "tensor",
-        "killed_loss",
+        "kill_loss",
         *(f"live_{name}" for name in TIMELINES),
     ),
     "learn": (

@@ -192,7 +192,7 @@ def test_names_of_no_bucket(text: str) -> None:
 
 def test_a_click_on_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new one highlights its bucket; the same again takes the highlight back."""
-    from lcviz.live import page_panels as inside
+    from lcviz.live.page_checkpoint import bar_clicked
 
     every = totals(state.all_runs().example().snapshot().newest.alphabets)
     marked: list[Any] = []
@@ -203,7 +203,7 @@ def test_a_click_on_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     def select(*bars: tuple[int, int]) -> None:
         groups = [{"series_index": s, "data_indices": [i]} for s, i in bars]
         session["panel-buckets"] = SimpleNamespace(selection=SimpleNamespace(selected=groups))
-        inside._clicked(every)
+        bar_clicked(every)
 
     low = min(b.exponent for b in every)
     one = next(b for b in every if b.sign == 0)

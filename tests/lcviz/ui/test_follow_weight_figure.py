@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import codec
-from lcviz.lab.follow_weight import Followed, Said, Weight
+from lcviz.lab.follow_weight import Followed, Weight, WeightCode
 from lcviz.ui.charts import Panel
 from lcviz.ui.follow_weight_figure import (
     bucket_text,
@@ -22,7 +22,17 @@ from lcviz.ui.follow_weight_figure import (
 Check = Callable[[Panel], dict[str, Any]]
 BUCKET = codec.Bucket(-4, 1, -0.12, -0.07, 9, 2)
 KEPT = Followed(
-    8, Weight("c1.weight", 7), (2, 5), 0.5, 0.4, -0.1, BUCKET, True, -0.095, Said("101"), 0.405
+    8,
+    Weight("c1.weight", 7),
+    (2, 5),
+    0.5,
+    0.4,
+    -0.1,
+    BUCKET,
+    True,
+    -0.095,
+    WeightCode("101"),
+    0.405,
 )
 DROPPED = replace(
     KEPT, step=9, track=0.405, live=0.3, delta=-0.105, kept=False, level=0.0, restored=0.405
@@ -72,15 +82,15 @@ def test_what_became_of_it() -> None:
 @pytest.mark.parametrize(
     ("said", "text"),
     [
-        (Said("101"), "101"),
-        (Said("101", 2, 17, 0), "101 + 2 bits: 17 zeros, then it"),
-        (Said("101", 1, 1, 0), "101 + 1 bit: 1 zero, then it"),
-        (Said("101", 2, 17, 5), "101 + 2 bits: zero 5 of a run of 17"),
-        (Said("11", 11, 300, 4, True), "11 + 11 bits, an escape: zero 4 of a run of 300"),
-        (Said(""), "none: all values have the same level"),
+        (WeightCode("101"), "101"),
+        (WeightCode("101", 2, 17, 0), "101 + 2 bits: 17 zeros, then it"),
+        (WeightCode("101", 1, 1, 0), "101 + 1 bit: 1 zero, then it"),
+        (WeightCode("101", 2, 17, 5), "101 + 2 bits: zero 5 of a run of 17"),
+        (WeightCode("11", 11, 300, 4, True), "11 + 11 bits, an escape: zero 4 of a run of 300"),
+        (WeightCode(""), "none: all values have the same level"),
         (None, "none: zeros at a stream's end need no bits"),
     ],
 )
-def test_its_bits(said: Said | None, text: str) -> None:
-    assert said_text(replace(KEPT, said=said)) == text
+def test_its_bits(said: WeightCode | None, text: str) -> None:
+    assert said_text(replace(KEPT, code=said)) == text
     assert said_text(BASE) == "32 bits of the value"

@@ -1,4 +1,4 @@
-"""The headline of the Live page: what a checkpoint and a crash cost, in cards."""
+"""The top of the Live page: what a checkpoint and a crash cost, in cards."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import streamlit as st
 
 from lcviz.lab.measures import lost_iterations
 from lcviz.run.snapshot import DEAD, Settings, Snapshot
-from lcviz.text import loss_text, minus, nbytes_text, percent_text
-from lcviz.ui import session as state
+from lcviz.text import loss_text, nbytes_text, percent_text, plural
+from lcviz.ui import session
 
 
-def headline(snapshot: Snapshot, settings: Settings) -> None:
+def show_costs(snapshot: Snapshot, settings: Settings) -> None:
     """Sizes before and after, what a crash costs, and eight cards."""
     newest, every = snapshot.newest, snapshot.checkpoints
     crash = "this crash costs" if snapshot.status in DEAD else "a crash now costs"
     st.subheader(
         f"{nbytes_text(newest.full_nbytes)} → {nbytes_text(newest.nbytes)}; {crash} "
-        f"{lost(snapshot)}",
+        f"{describe_lost_work(snapshot)}",
         anchor=False,
         help="Estimated from the loss curve: iterations since the live model last had a loss as "
         "high as the one a restart would begin with.",
@@ -28,8 +28,14 @@ def headline(snapshot: Snapshot, settings: Settings) -> None:
     buckets = sum(len(a.buckets) for a in newest.alphabets)
     n_tables, reused = sum(c.tables.n for c in every), sum(c.tables.reused for c in every)
     saved_nbytes = sum(c.tables.saved_nbytes for c in every)
+    limit = f"bits x = {settings.bits or 'all'}"
+    if settings.budget is not None:
+        limit = f"budget {percent_text(settings.budget)}"
     measured = snapshot.measured[-1]
-    live, restored = number(measured.live_loss), number(measured.restored_loss)
+    live, restored = loss_or_nan(measured.live_loss), loss_or_nan(measured.restored_loss)
+    change = "not a number"
+    if math.isfinite(restored - live):
+        change = f"{abs(restored - live):.4f} {'below' if restored < live else 'above'} live"
     cards = (
         (
             "This checkpoint",
@@ -47,22 +53,22 @@ def headline(snapshot: Snapshot, settings: Settings) -> None:
         (
             "Buckets kept",
             f"{kept} of {buckets}",
-            _keeping(settings),
+            limit,
             f"Of the change in step {newest.step}; the others are set to 0. With bits x at most "
             "2ˣ − 1 are kept, or as many for each tensor; with a budget as many as fit into it.",
         ),
         (
-            "Tables used again",
+            "Code tables reused",
             f"{reused:,} of {n_tables:,}",
             f"saved {nbytes_text(saved_nbytes)}",
-            "A code table is written only if that pays: the one sent last is used again while it "
-            "costs no more than a new one and its bytes. Saved is what new tables would have cost "
-            "more, in words and tables together.",
+            "A new code table is written only if that pays: the last one is reused while it costs "
+            "no more than a new one with its bytes. Saved is what new tables would have cost more, "
+            "words and tables together.",
         ),
         (
             "Distance",
             percent_text(newest.distance),
-            "of the way trained",
+            "of the distance trained",
             "‖ũ − u‖ / ‖u − u₀‖: how far the restored weights ũ are from the live ones u, as a "
             "share of how far training has moved them from their start u₀.",
         ),
@@ -76,39 +82,32 @@ def headline(snapshot: Snapshot, settings: Settings) -> None:
         (
             "Loss, restored",
             loss_text(restored),
-            _change(restored - live),
-            "Of the model that a restart from this checkpoint would have, on the same examples.",
+            change,
+            "Of the model that a restart from this checkpoint would load, on the same examples.",
         ),
         (
-            "In the codec",
+            "Compression time",
             f"{snapshot.codec_seconds:.2f} s",
             f"training {snapshot.train_seconds:.2f} s",
             f"Seconds spent saving, {1000 * snapshot.codec_seconds / len(every):.1f} ms a "
-            "checkpoint, decoding again and disk included; and seconds spent training. Taking "
-            "deltas apart and measuring losses for this page took "
+            "checkpoint, decoding again and disk included; and seconds spent training. Analysing "
+            "deltas and measuring losses for this page took "
             f"{snapshot.measure_seconds:.2f} s more.",
         ),
     )
-    state.cards(cards, "headline", 4)
+    session.cards(cards, "costs", 4)
 
 
-def _keeping(settings: Settings) -> str:
-    """What decides how many buckets are kept."""
-    if settings.budget is not None:
-        return f"budget {percent_text(settings.budget)}"
-    return f"bits x = {settings.bits or 'all'}"
-
-
-def lost(snapshot: Snapshot) -> str:
+def describe_lost_work(snapshot: Snapshot) -> str:
     """What a crash now would cost, in words."""
     every = snapshot.measured
     last = every[-1]
-    # Losses lag behind where there is no time to measure them: the newest that is known stands for
-    # what a checkpoint loses, and to that comes what was trained since the newest one.
+    # Losses lag behind where there is no time to measure them. The newest known loss stands for
+    # what a checkpoint loses; iterations since the newest checkpoint come on top.
     since = lost_iterations(
         [c.step for c in every],
-        [number(c.live_loss) for c in every],
-        number(last.restored_loss),
+        [loss_or_nan(c.live_loss) for c in every],
+        loss_or_nan(last.restored_loss),
         last.step,
     )
     if since is None:
@@ -116,13 +115,9 @@ def lost(snapshot: Snapshot) -> str:
     n = since + snapshot.iteration - snapshot.newest.step
     if n == 0:
         return "less than 1 iteration of training"
-    return f"roughly {n} iteration{'' if n == 1 else 's'} of training"
+    return f"roughly {plural(n, 'iteration')} of training"
 
 
-def _change(difference: float) -> str:
-    return minus(f"{difference:+.4f}") + " to live" if math.isfinite(difference) else "no number"
-
-
-def number(loss: float | None) -> float:
-    """A loss as a float: one that was not measured is NaN."""
+def loss_or_nan(loss: float | None) -> float:
+    """A loss as a float; NaN if it was not measured."""
     return math.nan if loss is None else loss

@@ -1,4 +1,4 @@
-"""Inside one checkpoint: the four panels of the Live page."""
+"""One checkpoint of the Live page: its sizes, buckets, bits, code, and removed buckets."""
 
 from __future__ import annotations
 
@@ -14,23 +14,22 @@ from lcviz.lab.anatomy import (
     Alphabet,
     BucketKey,
     BucketTotal,
-    choices,
     first_to_keep,
+    promotions,
+    record_sizes,
     tables,
     totals,
-    written,
 )
 from lcviz.lab.removed_bucket import RemovedBuckets
 from lcviz.run.run import Run
 from lcviz.run.snapshot import PLAYING, Checkpoint, RunError, Snapshot
 from lcviz.text import CODER_NAMES, nbytes_text
-from lcviz.ui import follow_weight as traced
-from lcviz.ui import session as state
+from lcviz.ui import follow_weight, session
 from lcviz.ui.charts import Panel
 from lcviz.ui.glossary import explained
 
-from .bits_figure import bit_choices
-from .buckets_figure import bucket_clicked, bucket_histogram
+from .bits_figure import bits_panel
+from .buckets_figure import bucket_clicked, buckets_panel
 from .code_tables import code_table, token_table
 from .huffman_figure import code_panel, token_panel
 from .removed_bucket_figure import removed_bucket_panel
@@ -41,8 +40,8 @@ CODER_HELP = {
     "huffman": "One code word for every single value, as in the paper: at least 1 bit each.",
 }
 ENTROPY_HELP = (
-    "Shannon's bound: what a code of single values takes at least, from how often each value "
-    "occurs. Tables and levels are not in it."
+    "Shannon's bound: the least that a code of single values can take, from how often each value "
+    "occurs. Tables and levels are not counted."
 )
 VALUE_COLUMNS = (
     "Symbol 0 is the zero: a change too small to be kept. The level is the one value that all "
@@ -56,14 +55,11 @@ TOKEN_COLUMNS = (
 )
 
 
-def inside(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
-    """Sizes, bucket histogram, bit choices, code and removed buckets of one saved step."""
+def show_checkpoint(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
+    """Sizes, bucket histogram, bits, code and removed buckets of one saved step."""
     st.subheader(f"Inside the checkpoint of step {viewed.step}", anchor=False)
     if viewed.kind == "base":
-        st.info(
-            "Step 0 is the base: the starting weights, stored exactly. There is no δ to take "
-            "apart yet; every later step has one."
-        )
+        st.info("Step 0 is the base: the starting weights, stored exactly. Later steps have a δ.")
         return
     if viewed.non_finite:
         st.warning(
@@ -71,42 +67,42 @@ def inside(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
             icon=":material/warning:",
         )
     if not viewed.alphabets:
-        st.info("In this step every tensor was stored exactly, so there is nothing to take apart.")
+        st.info("In this step every tensor was stored exactly: there is no δ to show.")
         return
     settings, codes = run.settings, run.codes(viewed.step)
-    marked = traced.marked(run, viewed)
+    marked = follow_weight.marked(run, viewed)
     _sizes(viewed, settings.coder)
     whole_model = settings.scope == "model"
-    grid = st.grid(2, min_column_width=420, border=True, key="inside")
+    grid = st.grid(2, min_column_width=420, border=True, key="checkpoint")
     with grid.cell():
         n, every_bucket = sum(a.n for a in viewed.alphabets), totals(viewed.alphabets)
-        panel = bucket_histogram(every_bucket, n, whole_model, marked)
-        state.show(panel, "buckets", partial(_clicked, every_bucket))
+        panel = buckets_panel(every_bucket, n, whole_model, marked)
+        session.show(panel, "buckets", partial(bar_clicked, every_bucket))
     with grid.cell():
-        every = choices(viewed.alphabets, codes, settings.budget)
+        every = promotions(viewed.alphabets, codes, settings.budget)
         now = EVERY_BITS.index(settings.bits) if settings.budget is None else len(every) - 1
         keeps = None if marked is None else first_to_keep(viewed.alphabets, marked)
-        state.show(bit_choices(every, now, settings.coder, marked, keeps), "bits")
+        session.show(bits_panel(every, now, settings.coder, marked, keeps), "bits")
     with grid.cell():
         i = _alphabet(viewed)
         alphabet = viewed.alphabets[i]
         name = "The whole model" if whole_model else alphabet.names[0]
         panel, columns = _code(alphabet, codes[i] if codes else None, name, marked)
-        state.picture(panel, "huffman")
-    with grid.cell():  # the code's table belongs to it, always
+        session.picture(panel, "huffman")
+    with grid.cell():
         st.markdown("**The same code as a table**")
-        state.show_table(panel.table, "huffman", max(state.TABLE_HEIGHT, panel.height))
+        session.show_table(panel.table, "huffman", max(session.TABLE_HEIGHT, panel.height))
         st.markdown(f":small[{explained(columns)}]")
     with grid.cell(column_span="all"):
         _removed(run, snapshot, viewed, marked)
-    if traced.weight_followed() is not None:
+    if follow_weight.weight_followed() is not None:
         with grid.cell(column_span="all"):
-            traced.history(run, viewed)
+            follow_weight.history(run, viewed)
 
 
-def _clicked(every: Sequence[BucketTotal]) -> None:
-    """A bar of the histogram was clicked: highlight its bucket, or no longer."""
-    chart: Any = st.session_state[state.panel_key("buckets")]
+def bar_clicked(every: Sequence[BucketTotal]) -> None:
+    """Highlight the bucket of a clicked bar, or end its highlight. every: the histogram's."""
+    chart: Any = st.session_state[session.panel_key("buckets")]
     selected = {
         (group["series_index"], index)
         for group in chart.selection.selected
@@ -114,41 +110,36 @@ def _clicked(every: Sequence[BucketTotal]) -> None:
     }
     new = selected - st.session_state.get(_SELECTED, set())
     st.session_state[_SELECTED] = selected
-    traced.mark(bucket_clicked(every, *new.pop()) if new else None)
+    follow_weight.mark(bucket_clicked(every, *new.pop()) if new else None)
 
 
 def _sizes(viewed: Checkpoint, coder: str) -> None:
-    """The same symbols with both coders, beside their entropy."""
-    sizes = written(viewed.alphabets, coder)
+    """The same symbols with both coders, their entropy, and where the record's bytes are."""
+    sizes = record_sizes(viewed.alphabets, coder)
     cards: list[tuple[str, float, str]] = []
     for name, title in CODER_NAMES.items():
         nbytes = sizes.of(name)
         assert nbytes is not None, "a record's own sizes are all known"
+        where, text = "instead", "What the same values would have taken, with a new table."
         if name == coder:
-            cards.append((f"{title} · on disk", nbytes, f"{CODER_HELP[name]} This is on disk."))
-        else:
-            text = f"{CODER_HELP[name]} What the same values would have taken, with a new table."
-            cards.append((f"{title} · instead", nbytes, text))
+            where, text = "on disk", "This is on disk."
+        cards.append((f"{title} · {where}", nbytes, f"{CODER_HELP[name]} {text}"))
     cards.append(("Entropy of single values", sizes.entropy, ENTROPY_HELP))
-    told = [
+    shown = [
         (title, nbytes_text(size), f"{sizes.bits(size):.4f} bits a parameter", text)
         for title, size, text in cards
     ]
-    state.cards(told, "sizes", len(told), 200)
-    st.caption(_sizes_sentence(viewed))
-
-
-def _sizes_sentence(viewed: Checkpoint) -> str:
-    """Where the record's bytes are; about as long at every step, for what is below stays put."""
+    session.cards(shown, "sizes", len(shown), 200)
     used, coded = tables(viewed.alphabets), sum(a.nbytes for a in viewed.alphabets)
     header = viewed.nbytes - viewed.exact_nbytes - coded
-    return (
+    # About as long at every step: what is below stays in place.
+    st.caption(
         f"On disk: {nbytes_text(coded)} of code words, levels and code tables ({used.reused} of "
         f"{used.n} reused), {nbytes_text(header)} of header, and "
         f"{nbytes_text(viewed.exact_nbytes)} stored exactly, outside any budget: "
         f"{nbytes_text(viewed.nbytes)} in all.\n\n"
         "The entropy is the least that a code of single values can take; a code of runs gets "
-        "below it where zeros stand together more than chance would have them."
+        "below it where zeros cluster."
     )
 
 
@@ -172,43 +163,36 @@ def _alphabet(viewed: Checkpoint) -> int:
 def _code(
     alphabet: Alphabet, codes: Codes | None, name: str, marked: BucketKey | None
 ) -> tuple[Panel, str]:
-    """The code that the record was written with, or the paper's, which it could have been.
-
-    With it what its columns mean.
-    """
-    if alphabet.table is None or alphabet.table.classes == 1:
-        return code_panel(code_table(alphabet), alphabet, name, marked), VALUE_COLUMNS
-    paper = st.toggle(
+    """The record's own code, or the paper's instead, and what its columns mean."""
+    runs = alphabet.table is not None and alphabet.table.classes > 1
+    if runs and not st.toggle(
         "Show the paper's code of single values instead",
         key="paper",
         persist_state="session",
         bind="query-params",
         help="This record codes runs of zeros together with the level after them. The paper "
         "gives every single value a word of its own.",
-    )
-    if paper:
-        return code_panel(code_table(alphabet), alphabet, name, marked), VALUE_COLUMNS
-    return token_panel(token_table(alphabet, codes), alphabet, name, marked), TOKEN_COLUMNS
+    ):
+        return token_panel(token_table(alphabet, codes), alphabet, name, marked), TOKEN_COLUMNS
+    return code_panel(code_table(alphabet), alphabet, name, marked), VALUE_COLUMNS
 
 
 def _removed(run: Run, snapshot: Snapshot, viewed: Checkpoint, marked: BucketKey | None) -> None:
-    """The experiment evaluates the model once a bucket, so while the run plays it waits."""
+    """The experiment evaluates the model once a bucket: while the run plays, only on request."""
     playing = snapshot.status == PLAYING
     held = st.session_state.get("removed")
     result: RemovedBuckets | None = held[1] if held and held[0] == run.id else None
-    if playing:
-        wanted = st.button(
-            "Measure removed buckets now",
-            key="measure",
-            icon=":material/straighten:",
-            help="One evaluation of the model for every bucket; training slows down meanwhile. "
-            "It is done by itself when the run pauses.",
-        )
-    if not playing or wanted:
+    if not playing or st.button(
+        "Measure removed buckets now",
+        key="measure",
+        icon=":material/straighten:",
+        help="One evaluation of the model for every bucket; training slows down meanwhile. "
+        "It happens by itself when the run pauses.",
+    ):
         result = _measure(run, viewed.step)
         st.session_state["removed"] = (run.id, result) if result else None
     if result is not None:
-        state.show(removed_bucket_panel(result, marked), "removed")
+        session.show(removed_bucket_panel(result, marked), "removed")
     elif playing:
         st.markdown("**Error when one bucket is removed**")
         st.caption("Each bucket of δ is left out in turn, the model rebuilt, its loss measured.")

@@ -26,7 +26,7 @@ def test_killed_raced_and_gone_on(tab: MakeTab) -> None:
     expecting(other.page.get_by_text(f"Killed at iteration {iteration}")).to_be_visible()
 
     page.get_by_role("button", name="Race back").click()
-    chart = page.locator(".st-key-panel-killed").get_by_role("img").locator("svg").first
+    chart = page.locator(".st-key-panel-kill").get_by_role("img").locator("svg").first
     expecting(chart).to_be_visible()
     for name in ("before the crash", "did not crash", "crash"):
         expecting(chart.get_by_text(name, exact=True)).to_have_count(1)
@@ -35,7 +35,7 @@ def test_killed_raced_and_gone_on(tab: MakeTab) -> None:
     expecting(page.get_by_role("row").filter(has_text="LC")).to_have_count(1)
     page.get_by_role("radio", name="as measured").press("Space")
     expecting(page.get_by_text("loss around the crash, as measured")).to_be_visible()
-    expecting(page).to_have_url(re.compile("killed_loss=as"))
+    expecting(page).to_have_url(re.compile("kill_loss=as"))
     for width in (1400, 800):
         page.set_viewport_size({"width": width, "height": 1000})
         main = "() => { const m = document.querySelector('[data-testid=stMain]');"
