@@ -31,6 +31,7 @@ from lcviz.run.snapshot import (
 )
 from lcviz.text import nbytes_text
 from lcviz.ui import session as state
+from lcviz.ui import widgets
 from lcviz.ui.curves import loss_curve, size_curve
 from lcviz.ui.glossary import explained
 from lcviz.ui.live_settings import own_training
@@ -100,7 +101,7 @@ def _controls(run: Run, snapshot: Snapshot, settings: Settings) -> None:
             label, icon = ("Pause", "pause") if playing else ("Play", "play_arrow")
             st.button(
                 label,
-                type=state.main_button(),
+                type=widgets.main_button(),
                 icon=f":material/{icon}:",
                 disabled=over,
                 key="play",
@@ -151,7 +152,7 @@ def _start(settings: Settings) -> str | None:
     """The button that everybody presses first; says why the run cannot start, if it cannot."""
     wanted = st.button(
         "Start live training",
-        type=state.main_button(),
+        type=widgets.main_button(),
         icon=":material/play_arrow:",
         key="start",
         help="With the settings at the side.",
@@ -208,9 +209,9 @@ def _curves(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
     with grid.cell():
         steps = [c.step for c in measured]
         crashes = [kill.iteration for kill in snapshot.kills]
-        state.show(loss_curve(steps, live, restored, viewed.step, crashes), "loss")
+        widgets.show(loss_curve(steps, live, restored, viewed.step, crashes), "loss")
     with grid.cell():
         budget = run.settings.budget
         allowed = [c.exact_nbytes + (budget or 0) * c.lossy_nbytes for c in every]
         sizes = size_curve(snapshot.steps, nbytes, full, header, viewed.step, budget, allowed)
-        state.show(sizes, "size")
+        widgets.show(sizes, "size")

@@ -9,7 +9,7 @@ import streamlit as st
 from lcviz.lab.measures import lost_iterations
 from lcviz.run.snapshot import DEAD, Settings, Snapshot
 from lcviz.text import loss_text, minus, nbytes_text, percent_text
-from lcviz.ui import session as state
+from lcviz.ui import widgets
 
 
 def headline(snapshot: Snapshot, settings: Settings) -> None:
@@ -89,7 +89,7 @@ def headline(snapshot: Snapshot, settings: Settings) -> None:
             f"{snapshot.measure_seconds:.2f} s more.",
         ),
     )
-    state.cards(cards, "headline", 4)
+    widgets.cards(cards, "headline", 4)
 
 
 def _keeping(settings: Settings) -> str:

@@ -25,6 +25,7 @@ from lcviz.run.snapshot import (
 from lcviz.server.jobs import View
 from lcviz.text import enumerated, loss_text, nbytes_text, percent_text, plural
 from lcviz.ui import session as state
+from lcviz.ui import widgets
 from lcviz.ui.experiment import Asking, Words
 
 from .kill_figure import killed_panel, rework_table, verdict
@@ -258,7 +259,7 @@ def _result(crash: Crash, raced: Raced) -> None:
             "full, SCAR and TOPN have saved a slightly different one: compare with care.",
             icon=":material/difference:",
         )
-    losses = state.choice(
+    losses = widgets.choice(
         "Loss",
         list(LOSSES),
         default="trend",
@@ -268,7 +269,7 @@ def _result(crash: Crash, raced: Raced) -> None:
         help="Rework is counted on the trend, where jumps from batch to batch are averaged out; as "
         "measured, whole iterations until the loss itself is back. See Recover for the protocol.",
     )
-    state.show(killed_panel(raced.outcomes, crash.fail_at, losses == "trend"), "killed")
+    widgets.show(killed_panel(raced.outcomes, crash.fail_at, losses == "trend"), "killed")
     st.table(rework_table(raced.outcomes), hide_index=True)
     same = "came to the same bits as the one that was killed, and " if raced.alike else ""
     st.caption(

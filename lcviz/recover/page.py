@@ -14,7 +14,7 @@ from lcviz.lab.recovery.rework import Experiment
 from lcviz.lab.workload import workload
 from lcviz.server.jobs import Found, View
 from lcviz.text import plural
-from lcviz.ui import session as state
+from lcviz.ui import widgets
 from lcviz.ui.experiment import Asking, Words
 from lcviz.ui.glossary import explained
 
@@ -92,7 +92,7 @@ def _parameters() -> Key:
             )
             st.caption(DATASETS[MODELS[model].default_data].sentence)
         with grid.cell():
-            share = state.choice(
+            share = widgets.choice(
                 "A checkpoint may take, of float32",
                 SHARES,
                 default=0.05,
@@ -103,7 +103,7 @@ def _parameters() -> Key:
                 "values in float32. “Full” takes all of it.",
             )
         with grid.cell():
-            interval = state.choice(
+            interval = widgets.choice(
                 "Save every … iterations",
                 INTERVALS,
                 default=1,
@@ -113,7 +113,7 @@ def _parameters() -> Key:
                 "lost with every method.",
             )
         with grid.cell():
-            fail_at = state.whole_number(
+            fail_at = widgets.whole_number(
                 "Fails at iteration T",
                 10,
                 500,
@@ -134,7 +134,7 @@ def _parameters() -> Key:
                 "More seeds, a narrower interval.",
             )
         with grid.cell():
-            cap = state.whole_number(
+            cap = widgets.whole_number(
                 "Look for rework up to",
                 10,
                 300,

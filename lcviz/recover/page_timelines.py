@@ -13,6 +13,7 @@ from lcviz.run.snapshot import Settings
 from lcviz.server.jobs import Found, View
 from lcviz.text import nbytes_text, percent_text, plural
 from lcviz.ui import session as state
+from lcviz.ui import widgets
 from lcviz.ui.experiment import Asking, Words
 from lcviz.ui.glossary import explained
 
@@ -128,7 +129,7 @@ def _measured(place: str, measured: Found[Measured]) -> None:
             help="The same moment of the three trainings, counted from where each began the first "
             "iteration that is shown.",
         )
-        who = state.choice(
+        who = widgets.choice(
             "What crashes",
             list(CRASHES),
             default="machine",
@@ -138,7 +139,7 @@ def _measured(place: str, measured: Found[Measured]) -> None:
             help="What is on disk survives both. If only the training dies, the process beside it "
             "still writes what it was given.",
         )
-        shows = state.choice(
+        shows = widgets.choice(
             "Show",
             list(SHOWS),
             default="all",
@@ -153,7 +154,7 @@ def _measured(place: str, measured: Found[Measured]) -> None:
         window = begin, begin + last / 6
     machine = who == "machine"
     st.table(crash_table(found, second, machine), hide_index=True)
-    state.show(timelines_panel(found, second, machine, window), f"{place}-timelines")
+    widgets.show(timelines_panel(found, second, machine, window), f"{place}-timelines")
     st.table(ways_table(found), hide_index=True)
     st.markdown(_on_disk(found))
     when = datetime.datetime.fromtimestamp(measured.at, datetime.UTC)

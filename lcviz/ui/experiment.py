@@ -17,6 +17,7 @@ from lcviz.server.jobs import ACTIVE, DONE, FAILED, STOPPED, WAITING, CrowdedErr
 from lcviz.text import plain, plural
 
 from . import session as state
+from . import widgets
 
 T = TypeVar("T")
 Key = tuple[Hashable, int]  # an experiment, and how many parts of it
@@ -92,7 +93,7 @@ class Asking(Generic[T]):
                     "Stop",
                     icon=":material/stop:",
                     key=f"{self.name}-stop",
-                    type=state.main_button(),
+                    type=widgets.main_button(),
                     help=words.stop_help,
                 ):
                     st.session_state[f"{self.name}-left"] = self.key
@@ -104,7 +105,7 @@ class Asking(Generic[T]):
                     words.start,
                     icon=words.icon,
                     key=f"{self.name}-start",
-                    type=state.main_button(),
+                    type=widgets.main_button(),
                     help=words.help,
                 ):
                     problem = self._ask()
