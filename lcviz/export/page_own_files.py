@@ -19,11 +19,11 @@ from lcviz.lab.progress import Progress
 from lcviz.lab.records import Catalogue, overview, read_on, stamps
 from lcviz.run.snapshot import RunError
 from lcviz.server.jobs import View
-from lcviz.server.quota import FullError, Place
+from lcviz.server.quota import FullError, VisitorFolder
 from lcviz.text import nbytes_text, plain, plural
 from lcviz.ui import session as state
 from lcviz.ui import widgets
-from lcviz.ui.experiment import Asking, Words
+from lcviz.ui.experiment import Asking, ControlTexts
 from lcviz.ui.settings import BITS, CODERS, KEEP, SCOPES, bits_name
 
 from . import archive as export
@@ -50,7 +50,7 @@ class Made:
     what was measured of it."""
 
     number: int = field(default_factory=lambda: next(_NUMBERS))
-    place: Place | None = None
+    place: VisitorFolder | None = None
 
     def __post_init__(self) -> None:
         weakref.finalize(self, state.all_jobs().forget, self.experiment)
@@ -261,10 +261,10 @@ def _made(found: Opened, how: How) -> Made:
     return made
 
 
-def _words(found: Opened, view: View[Compressed]) -> Words:
+def _words(found: Opened, view: View[Compressed]) -> ControlTexts:
     n = plural(len(found.steps), "checkpoint")
     part = "compressing" if view.share < 0.5 else "verifying what was packed"
-    return Words(
+    return ControlTexts(
         start=f"Compress {n}",
         icon=":material/compress:",
         working=f"{100 * view.share:.0f} %: {part}.",

@@ -26,7 +26,7 @@ from lcviz.run.snapshot import (
     RESTORING,
     Checkpoint,
     RunError,
-    Settings,
+    RunSettings,
     Snapshot,
 )
 from lcviz.text import nbytes_text
@@ -74,7 +74,7 @@ def page() -> None:
     own_training(Setting(chosen.bits, chosen.budget, chosen.scope, chosen.coder, chosen.interval))
 
 
-def _dashboard(run: Run, settings: Settings, poll: float | None) -> None:
+def _dashboard(run: Run, settings: RunSettings, poll: float | None) -> None:
     run.watch()
     snapshot = run.snapshot()
     if snapshot.status == CLOSED or poll != pace(run):
@@ -91,7 +91,7 @@ def _dashboard(run: Run, settings: Settings, poll: float | None) -> None:
     inside(run, snapshot, viewed)
 
 
-def _controls(run: Run, snapshot: Snapshot, settings: Settings) -> None:
+def _controls(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
     playing, over = snapshot.status == PLAYING, snapshot.status in (FINISHED, FAILED, *DEAD)
     problem = None
     with st.container(horizontal=True, vertical_alignment="center", key="controls"):
@@ -148,7 +148,7 @@ def _turn(run: Run, play: bool) -> None:
         run.wait(PATIENCE)  # the iteration under way, so that it is shown
 
 
-def _start(settings: Settings) -> str | None:
+def _start(settings: RunSettings) -> str | None:
     """The button that everybody presses first; says why the run cannot start, if it cannot."""
     wanted = st.button(
         "Start live training",
@@ -171,7 +171,7 @@ def _where(run: Run, snapshot: Snapshot) -> str:
     return text + end.get(snapshot.status, "")
 
 
-def _begin(settings: Settings, *, play: bool, instead_of: Run | None = None) -> str:
+def _begin(settings: RunSettings, *, play: bool, instead_of: Run | None = None) -> str:
     """Make a run and look at it; returns why it cannot start, and then nothing is lost."""
     try:
         if settings.folder:

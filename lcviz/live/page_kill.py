@@ -19,14 +19,14 @@ from lcviz.run.snapshot import (
     Checkpoint,
     Kill,
     RunError,
-    Settings,
+    RunSettings,
     Snapshot,
 )
 from lcviz.server.jobs import View
 from lcviz.text import enumerated, loss_text, nbytes_text, percent_text, plural
 from lcviz.ui import session as state
 from lcviz.ui import widgets
-from lcviz.ui.experiment import Asking, Words
+from lcviz.ui.experiment import Asking, ControlTexts
 
 from .kill_figure import killed_panel, rework_table, verdict
 
@@ -99,7 +99,7 @@ def killed(run: Run, snapshot: Snapshot) -> None:
         _race(asking, kill)
 
 
-def _gone(snapshot: Snapshot, kill: Kill, settings: Settings) -> str:
+def _gone(snapshot: Snapshot, kill: Kill, settings: RunSettings) -> str:
     """What is gone and what is left, as two points of a list."""
     again = kill.step in snapshot.resumed_at  # what it had left out was gone already
     gone, memory = ["the model"], ""
@@ -135,11 +135,11 @@ def _left_out(saved: Checkpoint) -> str:
     return text
 
 
-def _remembers(settings: Settings) -> bool:
+def _remembers(settings: RunSettings) -> bool:
     return settings.optimizer == "adam" or settings.momentum > 0
 
 
-def _anew(settings: Settings) -> str:
+def _anew(settings: RunSettings) -> str:
     """That momentum or Adam's moments are not in the chain."""
     if not _remembers(settings):
         return ""
@@ -206,7 +206,7 @@ def _race(asking: Asking[Raced], kill: Kill) -> None:
     asking.controls(
         view,
         watching,
-        Words(
+        ControlTexts(
             start="Race back",
             icon=":material/sprint:",
             working=f"{crash.where(view.share)}.",

@@ -12,10 +12,10 @@ from lcviz.lab.recovery.methods import SHARES
 from lcviz.lab.recovery.recovery import Outcome, Protocol
 from lcviz.lab.recovery.rework import Experiment
 from lcviz.lab.workload import workload
-from lcviz.server.jobs import Found, View
+from lcviz.server.jobs import FinishedPart, View
 from lcviz.text import plural
 from lcviz.ui import widgets
-from lcviz.ui.experiment import Asking, Words
+from lcviz.ui.experiment import Asking, ControlTexts
 from lcviz.ui.glossary import explained
 
 from .page_rework import recovered
@@ -178,9 +178,9 @@ def _explanation() -> None:
             st.markdown(f"**{name}**", width="content", help=text)
 
 
-def _words(asking: Asking[Outcomes], view: View[Outcomes]) -> Words:
+def _words(asking: Asking[Outcomes], view: View[Outcomes]) -> ControlTexts:
     seeds, done = asking.parts, len(view.found)
-    return Words(
+    return ControlTexts(
         start="Crash it" if not done else f"Go on with seed {done}",
         icon=":material/bolt:",
         help="Trains, fails and recovers once for every seed.",
@@ -215,7 +215,7 @@ def _named(key: Key) -> str:
     )
 
 
-def _age(found: tuple[Found[Outcomes], ...], *, own: bool) -> str:
+def _age(found: tuple[FinishedPart[Outcomes], ...], *, own: bool) -> str:
     """When it was computed; if this session has not asked, that nothing was done again."""
     last = max(one.at for one in found)
     when = datetime.datetime.fromtimestamp(last, datetime.UTC)

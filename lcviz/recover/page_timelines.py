@@ -9,12 +9,12 @@ import streamlit as st
 
 from demo_models import MODELS
 from lcviz.lab.workload import Workload
-from lcviz.run.snapshot import Settings
-from lcviz.server.jobs import Found, View
+from lcviz.run.snapshot import RunSettings
+from lcviz.server.jobs import FinishedPart, View
 from lcviz.text import nbytes_text, percent_text, plural
 from lcviz.ui import session as state
 from lcviz.ui import widgets
-from lcviz.ui.experiment import Asking, Words
+from lcviz.ui.experiment import Asking, ControlTexts
 from lcviz.ui.glossary import explained
 
 from .timelines import (
@@ -46,7 +46,7 @@ SHOWS = {"all": "all of it", "part": "a sixth of it, around the crash"}
 CRASHES = {"machine": "the whole machine", "training": "the training alone"}
 
 
-def timelines_of_run(place: str, settings: Settings) -> None:
+def timelines_of_run(place: str, settings: RunSettings) -> None:
     """The section for a run of these settings, whatever the run does meanwhile."""
     timelines(place, drill_of_run(settings))
     if settings.interval > MOST_INTERVAL:
@@ -56,7 +56,7 @@ def timelines_of_run(place: str, settings: Settings) -> None:
         )
 
 
-def drill_of_run(settings: Settings) -> Drill:
+def drill_of_run(settings: RunSettings) -> Drill:
     """What a run of these settings does, measured."""
     s = settings
     workload = Workload(s.model, s.data, s.folder, s.optimizer, s.lr, s.momentum, s.batch_size)
@@ -92,15 +92,15 @@ def timelines(place: str, drill: Drill) -> None:
     asking.follow(show)
 
 
-def _kept(drill: Drill) -> dict[int, Found[Measured]]:
+def _kept(drill: Drill) -> dict[int, FinishedPart[Measured]]:
     """Measurements that are there, by number; the server forgets old ones."""
     looked = ((i, state.all_jobs().look((drill, i), 1)) for i in range(MOST_MEASUREMENTS))
     return {i: view.found[0] for i, view in looked if view.found}
 
 
-def _words(drill: Drill, view: View[Measured], *, again: bool) -> Words:
+def _words(drill: Drill, view: View[Measured], *, again: bool) -> ControlTexts:
     way = min(int(view.share * len(WAYS)), len(WAYS) - 1)
-    return Words(
+    return ControlTexts(
         start="Measure again" if again else "Measure it",
         icon=":material/timer:",
         help=f"Trains {len(WAYS)} times, {plural(drill.iterations, 'iteration')} each.",
@@ -109,7 +109,7 @@ def _words(drill: Drill, view: View[Measured], *, again: bool) -> Words:
     )
 
 
-def _measured(place: str, measured: Found[Measured]) -> None:
+def _measured(place: str, measured: FinishedPart[Measured]) -> None:
     """One measurement, and a crash at any moment of it."""
     found = measured.value
     end, step = ticks(max(line.end for line in found))

@@ -11,7 +11,7 @@ from lcviz.lab.tuner.tuner import Candidate, Setting, choose
 from lcviz.lab.workload import workload
 from lcviz.server.jobs import View
 from lcviz.ui import navigation, widgets
-from lcviz.ui.experiment import Asking, Words
+from lcviz.ui.experiment import Asking, ControlTexts
 from lcviz.ui.glossary import explained
 from lcviz.ui.live_settings import checkpoint_parameters, own_training, training_parameters
 
@@ -107,8 +107,8 @@ def _sweep() -> Sweep | None:
     return Sweep(str(model), wide=bool(wide))
 
 
-def _words(sweep: Sweep, view: View[Candidates]) -> Words:
-    return Words(
+def _words(sweep: Sweep, view: View[Candidates]) -> ControlTexts:
+    return ControlTexts(
         start=f"Try {len(sweep.tried)} settings out",
         icon=":material/tune:",
         working=f"{100 * view.share:.0f} % tried out",

@@ -24,7 +24,7 @@ Key = tuple[Hashable, int]  # an experiment, and how many parts of it
 
 
 @dataclass(frozen=True)
-class Words:
+class ControlTexts:
     """What the controls say. start, icon, help: of the button that asks for it. working: how far
     it is. done: once it is finished. kept: what is there of one that was stopped. stop_help: of the
     button that stops it. failed: what failed, before a colon and the reason."""
@@ -82,7 +82,7 @@ class Asking(Generic[T]):
         """The job as it is; watching is a sign of life that keeps it going."""
         return state.all_jobs().look(*self.key, self._who() if watching else None)
 
-    def controls(self, view: View[T], watching: bool, words: Words) -> None:
+    def controls(self, view: View[T], watching: bool, words: ControlTexts) -> None:
         """The button that starts or stops it, how far it is, and what became of it."""
         done, problem = len(view.found), None
         with st.container(

@@ -10,7 +10,7 @@ from typing import Any
 import streamlit as st
 
 from demo_models import DATASETS, FOLDER_VARIABLE, MODELS, ModelCard
-from lcviz.run.snapshot import Settings
+from lcviz.run.snapshot import RunSettings
 from lcviz.text import CODER_NAMES, plural
 
 from . import widgets
@@ -24,7 +24,7 @@ KEEP = {"bits": "Bits x", "budget": "Budget"}
 SCOPES = {"model": "whole model", "tensor": "each tensor"}
 
 
-def settings_form() -> Settings:
+def settings_form() -> RunSettings:
     """The choices for the next run, in the sidebar."""
     with st.sidebar:
         st.subheader("Training")
@@ -63,7 +63,7 @@ def settings_form() -> Settings:
         coder = widgets.choice(
             "Coder",
             list(CODERS),
-            default=Settings.coder,
+            default=RunSettings.coder,
             key="coder",
             format_func=CODERS.__getitem__,
             bind="query-params",
@@ -92,7 +92,7 @@ def settings_form() -> Settings:
             help="A loss is measured on up to 256 held-out examples, which takes as long as some "
             "iterations of training. A pause always measures the newest checkpoint.",
         )
-    return Settings(
+    return RunSettings(
         model=card.name,
         data=data,
         folder=folder,
@@ -116,7 +116,7 @@ def over(scope: str) -> str:
     return "the whole model" if scope == "model" else SCOPES[scope]
 
 
-def describe(settings: Settings) -> str:
+def describe(settings: RunSettings) -> str:
     """The settings of a run in one line, as the pages show them."""
     momentum = f", momentum {settings.momentum:g}" if settings.momentum else ""
     every = "iteration" if settings.interval == 1 else f"{settings.interval} iterations"
@@ -136,7 +136,7 @@ def _model() -> ModelCard:
     name = st.selectbox(
         "Model",
         names,
-        names.index(Settings.model),
+        names.index(RunSettings.model),
         key="model",
         format_func=lambda m: MODELS[m].title,
         bind="query-params",
