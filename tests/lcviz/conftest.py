@@ -53,8 +53,14 @@ def settings_for() -> MakeSettings:
     return _settings
 
 
+@pytest.fixture(scope="session")
+def compiled() -> None:
+    """The codec's kernels: a run that waited for them would pause itself, as nobody watches it."""
+    codec.warm_up()
+
+
 @pytest.fixture
-def make_run(tmp_path: Path) -> Iterator[Callable[..., Run]]:
+def make_run(tmp_path: Path, compiled: None) -> Iterator[Callable[..., Run]]:
     """A paused run in its own directory, closed after the test: make_run(model, **changes)."""
     made: list[Run] = []
 
@@ -70,7 +76,9 @@ def make_run(tmp_path: Path) -> Iterator[Callable[..., Run]]:
 
 
 @pytest.fixture(scope="session")
-def finished_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Run]]:
+def finished_runs(
+    tmp_path_factory: pytest.TempPathFactory, compiled: None
+) -> Iterator[Callable[..., Run]]:
     """A finished run, trained once for all tests that only look: finished_runs(model, **changes).
 
     Tests must not steer these runs, nor touch their files.
@@ -89,6 +97,36 @@ def finished_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable
     yield finished
     for run in made.values():
         run.close()
+
+
+class Gate:
+    """Holds a run's thread in the middle of each iteration until it is let through."""
+
+    def __init__(self, run: Run) -> None:
+        self._loss, self._nan = run.task.loss, False
+        self._entered, self._open = threading.Semaphore(0), threading.Semaphore(0)
+        run.task.loss = self._held  # type: ignore[method-assign]
+
+    def _held(self, batch: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        self._entered.release()
+        assert self._open.acquire(timeout=60), "nobody opened the gate"
+        loss = self._loss(batch)
+        return loss * float("nan") if self._nan else loss
+
+    def wait_until_inside(self) -> None:
+        """Until an iteration is under way."""
+        assert self._entered.acquire(timeout=60), "no iteration began"
+
+    def let_through(self, n: int = 1, *, nan: bool = False) -> None:
+        """n iterations may go on; nan: with a loss that is none."""
+        self._nan = nan
+        self._open.release(n)
+
+
+@pytest.fixture(scope="session")
+def gate() -> type[Gate]:
+    """gate(run) holds its thread: see `Gate`."""
+    return Gate
 
 
 @pytest.fixture
