@@ -149,10 +149,10 @@ def at_page() -> Callable[..., AppTest]:
     def script(name: str) -> None:
         import importlib
 
-        from lcviz.ui import follow_weight as traced
+        from lcviz.ui import follow_weight
 
-        traced.toolbar()
-        importlib.import_module(f"lcviz.pages.{name}").page()
+        follow_weight.toolbar()
+        importlib.import_module(f"lcviz.{name}.page").page()
 
     def run(name: str, parameters: dict[str, str]) -> AppTest:
         at = AppTest.from_function(script, args=(name,), default_timeout=SECONDS)
