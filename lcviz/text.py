@@ -16,7 +16,7 @@ def nbytes_text(n: float) -> str:
     """1234567 -> '1.23 MB'. Decimal units: 1 kB is 1,000 bytes."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if n >= 0.9995 * size:
-            digits = max(0, 2 - math.floor(math.log10(n / size * 1.0005)))
+            digits = max(0, 2 - math.floor(math.log10(max(1, n / size * 1.0005))))
             return f"{n / size:,.{digits}f} {unit}"
     return f"{n:.0f} B"
 

@@ -28,18 +28,8 @@ from .memory import AlphabetsOnDisk, NewestSteps
 from .removed_buckets import RemovedBucketResults
 from .saved_step import save_step
 from .snapshot import (
-    CLOSED,
     DEAD,
-    DYING,
-    FAILED,
-    FINISHED,
-    KILLED,
     NEXT,
-    PAUSED,
-    PAUSING,
-    PLAYING,
-    RESTORING,
-    STEPPING,
     TRAINING,
     Checkpoint,
     Kill,
@@ -72,7 +62,7 @@ class Run:
         )
         self._live: LiveModel | None = begun(self.task, settings, path)  # None while KILLED
         self._condition = threading.Condition()
-        self._status, self._message = PAUSED, ""
+        self._status, self._message = Status.PAUSED, ""
         self._step_end = 0  # the iteration at which STEPPING ends
         self._steering = threading.Lock()  # for what ends the thread or starts another
         self._last_watched = time.monotonic()
@@ -92,16 +82,16 @@ class Run:
 
     def play(self) -> None:
         """Train until told otherwise."""
-        self._become(PLAYING, watched=True)
+        self._become(Status.PLAYING, watched=True)
 
     def pause(self) -> None:
         """Stop after the iteration under way."""
-        self._become(PAUSING, watched=True)
+        self._become(Status.PAUSING, watched=True)
 
     def step(self) -> None:
         """Train up to the next checkpoint, then pause."""
         with self._condition:
-            if self._become(STEPPING, watched=True):
+            if self._become(Status.STEPPING, watched=True):
                 interval = self.settings.interval
                 self._step_end = (self._iteration // interval + 1) * interval
 
@@ -138,7 +128,7 @@ class Run:
         """The run as it is now."""
         with self._condition:
             return Snapshot(
-                PLAYING if self._status in (*TRAINING, DYING) else self._status,
+                Status.PLAYING if self._status in (*TRAINING, Status.DYING) else self._status,
                 self._message,
                 self._iteration,
                 tuple(self._checkpoints),
@@ -149,7 +139,7 @@ class Run:
 
     def wait(self, timeout: float | None = None) -> Snapshot:
         """Block until the run is at rest, or the timeout in seconds is over."""
-        busy = (*TRAINING, DYING, RESTORING)
+        busy = (*TRAINING, Status.DYING, Status.RESTORING)
         with self._condition:
             self._condition.wait_for(lambda: self._status not in busy, timeout)
             return self.snapshot()
@@ -162,7 +152,7 @@ class Run:
         Raises RunError for the base, and for a step whose codes are no longer in memory.
         """
         with self._condition:
-            if self._status == CLOSED:
+            if self._status == Status.CLOSED:
                 raise RunError("This run was reset or closed; its chain is gone.")
             codes, states = self._codes.get(step), self._states.get(step)
             checkpoints = tuple(self._checkpoints)
@@ -181,18 +171,18 @@ class Run:
             with self._condition:
                 if self._status in DEAD:
                     return
-                if len(self._checkpoints) < 2 and DYING in NEXT[self._status]:
+                if len(self._checkpoints) < 2 and Status.DYING in NEXT[self._status]:
                     raise RunError("Nothing but the base is saved yet: go to the next checkpoint.")
-                if not self._become(DYING):
+                if not self._become(Status.DYING):
                     raise RunError("This run is over already: there is nothing left to kill.")
             self._thread.join()
             with self._condition:
-                if self._status == DYING:  # it may have failed meanwhile, or be closed
+                if self._status == Status.DYING:  # it may have failed meanwhile, or be closed
                     model = self.task.model.state_dict()
                     self._kills.append(self.snapshot().killed(model, self._loss_seconds))
                     forget_model(self.task)
                     self._live = None
-                    self._become(KILLED)
+                    self._become(Status.KILLED)
 
     def go_on(self) -> None:
         """Restart a killed run from the newest step of its chain, paused.
@@ -200,9 +190,9 @@ class Run:
         The longer the chain, the longer this takes. Raises RunError if the run is not killed, or
         if its chain cannot be read; then it stays killed, and its message says why.
         """
-        if not self._become(RESTORING):
+        if not self._become(Status.RESTORING):
             raise RunError("Only a run that was killed goes on from its checkpoint.")
-        self._restore(PAUSED)
+        self._restore(Status.PAUSED)
 
     def go_on_beside(self, patience: float = 0.0) -> None:
         """`go_on` and `play` in the background; if that fails, the run's message says why.
@@ -211,15 +201,15 @@ class Run:
         killed, or is RESTORING already.
         """
         with self._condition:
-            if self._become(RESTORING):
+            if self._become(Status.RESTORING):
                 threading.Thread(
                     target=self._restore_beside, name=f"restore-{self.id}", daemon=True
                 ).start()
-            self._condition.wait_for(lambda: self._status != RESTORING, patience)
+            self._condition.wait_for(lambda: self._status != Status.RESTORING, patience)
 
     def stop(self) -> None:
         """Ask the thread to end after the iteration under way; `close` waits for that."""
-        self._become(CLOSED)
+        self._become(Status.CLOSED)
 
     def close(self) -> None:
         """End the thread, which may take as long as one iteration, and delete the chain.
@@ -249,7 +239,7 @@ class Run:
 
     def _restore_beside(self) -> None:
         with contextlib.suppress(RunError):  # its text is the run's message
-            self._restore(PLAYING)
+            self._restore(Status.PLAYING)
 
     def _restore(self, then: Status) -> None:
         """Load the newest step and start the thread; the run is KILLED again if that fails."""
@@ -258,7 +248,7 @@ class Run:
                 live = self._loaded()
             except BaseException as exc:
                 problem = f"This run cannot go on because of an unexpected error: {exc!r}"
-                self._become(KILLED, str(exc) if isinstance(exc, RunError) else problem)
+                self._become(Status.KILLED, str(exc) if isinstance(exc, RunError) else problem)
                 raise
             with self._condition:
                 self._live, self._iteration = live, self._checkpoints[-1].step
@@ -297,12 +287,14 @@ class Run:
         try:
             while self._may_iterate(live):
                 self._iterate(live)
-            if self._status == DYING:
+            if self._status == Status.DYING:
                 self._measure_losses(live)
         except codec.LccError as exc:
-            self._become(FAILED, f"Saving failed: {exc}. Every earlier checkpoint still restores.")
+            self._become(
+                Status.FAILED, f"Saving failed: {exc}. Every earlier checkpoint still restores."
+            )
         except Exception as exc:  # shown on the page: a thread has nobody else to tell
-            self._become(FAILED, f"Training stopped on an unexpected error: {exc!r}")
+            self._become(Status.FAILED, f"Training stopped on an unexpected error: {exc!r}")
             raise
         finally:
             live.checkpointer.close()
@@ -319,21 +311,21 @@ class Run:
                 if rest is None:
                     continue
                 self._become(*rest)
-                if self._status == FINISHED:
+                if self._status == Status.FINISHED:
                     return False
                 self._condition.wait()
 
     def _rest(self) -> tuple[Status, str] | None:
         """The status and message to rest with; None for a run that trains on, or ends."""
-        if self._status not in (*TRAINING, PAUSED):
+        if self._status not in (*TRAINING, Status.PAUSED):
             return None
         if self._iteration >= self.settings.stop_after:
-            return FINISHED, ""
-        stepped = self._status == STEPPING and self._iteration >= self._step_end
-        if stepped or self._status in (PAUSED, PAUSING):
-            return PAUSED, ""
+            return Status.FINISHED, ""
+        stepped = self._status == Status.STEPPING and self._iteration >= self._step_end
+        if stepped or self._status in (Status.PAUSED, Status.PAUSING):
+            return Status.PAUSED, ""
         if self.seconds_unwatched() >= WATCH_SECONDS:
-            return PAUSED, "Paused, because no page was watching. Press Play to go on."
+            return Status.PAUSED, "Paused, because no page was watching. Press Play to go on."
         return None
 
     def _iterate(self, live: LiveModel) -> None:
@@ -343,7 +335,9 @@ class Run:
         seconds = time.perf_counter() - started
         if not math.isfinite(train_loss):
             self._measure_losses(live)
-            self._become(FAILED, describe_divergence(self._checkpoints, iteration, train_loss))
+            self._become(
+                Status.FAILED, describe_divergence(self._checkpoints, iteration, train_loss)
+            )
             return
         with self._condition:
             self._iteration = iteration

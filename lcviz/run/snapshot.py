@@ -30,18 +30,7 @@ class Status(StrEnum):
     CLOSED = auto()
 
 
-(
-    PAUSED,
-    PLAYING,
-    STEPPING,
-    PAUSING,
-    FINISHED,
-    FAILED,
-    DYING,
-    KILLED,
-    RESTORING,
-    CLOSED,
-) = Status
+(PAUSED, PLAYING, STEPPING, PAUSING, FINISHED, FAILED, DYING, KILLED, RESTORING, CLOSED) = Status
 TRAINING = (PLAYING, STEPPING, PAUSING)
 BUSY = (PLAYING, RESTORING)  # of a snapshot: it changes while nobody does anything
 DEAD = (KILLED, RESTORING)  # the model is not in memory

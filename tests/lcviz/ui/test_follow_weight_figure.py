@@ -11,12 +11,7 @@ import pytest
 import codec
 from lcviz.lab.follow_weight import Followed, Said, Weight
 from lcviz.ui.charts import Panel
-from lcviz.ui.follow_weight_figure import (
-    bucket_text,
-    level_text,
-    said_text,
-    weight_over_steps,
-)
+from lcviz.ui.follow_weight_figure import bucket_text, level_text, said_text, weight_over_steps
 
 Check = Callable[[Panel], dict[str, Any]]
 BUCKET = codec.Bucket(-4, 1, -0.12, -0.07, 9, 2)
