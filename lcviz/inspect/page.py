@@ -12,7 +12,7 @@ import streamlit as st
 import codec
 from lcviz.lab.chain_summary import Summary, summarize
 from lcviz.text import CODER_NAMES, nbytes_text, percent_text, plural
-from lcviz.ui import follow_weight, session
+from lcviz.ui import follow_weight, session, widgets
 from lcviz.ui.glossary import explained
 from lcviz.ui.settings import SCOPES
 
@@ -74,7 +74,7 @@ def page() -> None:
             help="New records show up above by themselves. With this, the step and the exponents "
             "below follow them too.",
         )
-        session.tables_toggle()
+        widgets.tables_toggle()
     known = len(findings.catalogue.records)
     st.fragment(_records, run_every=pace)(source, pace, known, follow)
     _verification(source, findings)
@@ -120,13 +120,13 @@ def _records(source: ChainSource, pace: float | None, known: int, follow: bool) 
         st.rerun()
     grid = st.grid(2, min_column_width=420, border=True, key="inspect-records")
     with grid.cell():
-        session.picture(sizes_over_steps(records), "sizes")
+        widgets.picture(sizes_over_steps(records), "sizes")
     with grid.cell():
         st.markdown("**Records**")
         table = records_table(records)
         if table["state"].eq("ok").all():
             table = table.drop(columns="state")
-        session.scrolling(table, "inspect-table", session.TABLE_HEIGHT)
+        widgets.scrolling(table, "inspect-table", widgets.TABLE_HEIGHT)
         st.markdown(
             ":small[Levels: the values other than 0 that a change can become, in all code tables "
             "together. Digests are shortened. The parent of a record is the one before it.]"
@@ -200,7 +200,7 @@ def _cards(summary: Summary) -> None:
             "Nothing was decoded for that. Records missing at the very end go unnoticed.",
         ),
     ]
-    session.cards(cards, "inspect-cards", 4)
+    widgets.cards(cards, "inspect-cards", 4)
 
 
 def _problems(summary: Summary) -> None:
@@ -225,7 +225,7 @@ def _verification(source: ChainSource, findings: Findings) -> None:
         "with the digest taken when it was saved."
     )
     with st.container(horizontal=True, vertical_alignment="center", key="inspect-verifying"):
-        kind = session.main_button()
+        kind = widgets.main_button()
         if st.button("Verify", type=kind, icon=":material/verified:", key="verify"):
             try:
                 with progress_bar("Decoded {} of {} records", source.run, "stop") as progress:
@@ -300,4 +300,4 @@ def _exponents(source: ChainSource, findings: Findings) -> None:
         return
     run = source.run
     marked = None if run is None else follow_weight.marked(run, run.snapshot().newest)
-    session.show(exponents_over_steps(steps, marked), "exponents")
+    widgets.show(exponents_over_steps(steps, marked), "exponents")

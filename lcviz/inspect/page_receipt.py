@@ -13,7 +13,7 @@ import codec
 from lcviz.export.compress import MOST_ARCHIVE
 from lcviz.export.receipt import MOST_BYTES, Receipt, ReceiptError, load, problems
 from lcviz.text import nbytes_text, plain, plural
-from lcviz.ui import session
+from lcviz.ui import widgets
 
 from .page_open import ChainSource
 from .page_parts import MOST_PROBLEMS, progress_bar, sentence, show_problems
@@ -64,7 +64,7 @@ def _check(source: ChainSource, receipt: Receipt, key: object) -> _Checked | Non
     with st.container(horizontal=True, vertical_alignment="center", key="inspect-receipt-row"):
         if not st.button(
             "Check the receipt",
-            type=session.main_button(),
+            type=widgets.main_button(),
             key="check-receipt",
             icon=":material/verified:",
         ):

@@ -12,7 +12,7 @@ from lcviz.lab.chain_summary import Summary
 from lcviz.lab.lesson import fields
 from lcviz.lab.step_tensors import StepFacts, rebuild_step
 from lcviz.text import minus, plain, plural
-from lcviz.ui import session
+from lcviz.ui import widgets
 
 from .codewords import CodeWord, first_words
 from .page_open import ChainSource, Findings
@@ -47,13 +47,13 @@ def one_step(source: ChainSource, findings: Findings, summary: Summary, follow: 
     if facts is None:
         return
     if any(t.changed is not None and t.stored == "codes" for t in facts.tensors):
-        session.picture(tensor_bars(facts), "tensors")
+        widgets.picture(tensor_bars(facts), "tensors")
     elif facts.kind == "base":
         st.info(f"Step {step} is a base: it stores every tensor exactly, and no changes.")
     table = tensors_table(facts)
     if not table["not finite"].any():
         table = table.drop(columns="not finite")
-    session.scrolling(table, "inspect-tensors")
+    widgets.scrolling(table, "inspect-tensors")
     text = (
         "Minimum to standard deviation: of the values that a restart at this step gets. Bits a "
         "parameter: of the code words alone, without code table, levels and header; a run of zeros "
@@ -154,7 +154,7 @@ def _value(facts: StepFacts) -> None:
         return
     name = st.selectbox("Tensor", names, key="inspect_tensor", bind="query-params")
     flat = facts.state[name].reshape(-1)
-    index = session.whole_number(
+    index = widgets.whole_number(
         "Value",
         0,
         flat.size - 1,

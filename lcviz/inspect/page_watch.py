@@ -16,7 +16,7 @@ import streamlit as st
 
 import codec
 from lcviz.text import enumerated, plain, plural
-from lcviz.ui import navigation, session
+from lcviz.ui import navigation, session, widgets
 
 from .page_parts import show_problems
 from .watch import MOST_RUNS, Watch, Watched
@@ -187,7 +187,7 @@ def side_by_side() -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="watch-head"):
         where = enumerated([f"**{plain(place)}**" for place in found.places])
         st.markdown(f"{plural(len(names), 'run')} at {where}.", width="content")
-        session.tables_toggle()
+        widgets.tables_toggle()
     if len(names) >= MOST_RUNS:
         st.caption(
             f"Only the {MOST_RUNS} runs that changed last are shown. For others name a folder "
@@ -222,7 +222,7 @@ def _compared(found: Watch, pace: float, names: tuple[str, ...]) -> None:
     problems += [f"{run.name}: {p}" for run in runs if run.summary for p in run.summary.problems]
     show_problems(problems, "And {} more.")
     _table(runs)
-    measure = session.choice(
+    measure = widgets.choice(
         "Drawn",
         list(MEASURES),
         default="share",
@@ -235,7 +235,7 @@ def _compared(found: Watch, pace: float, names: tuple[str, ...]) -> None:
     if panel is None:
         st.info("There is no delta yet: the first one comes with the second step that is saved.")
     else:
-        session.show(panel, f"watched-{measure}")
+        widgets.show(panel, f"watched-{measure}")
 
 
 def _not_a_chain(name: str) -> str:
@@ -274,7 +274,7 @@ def _table(runs: Sequence[Watched]) -> None:
         key="watch-runs",
         hide_index=True,
         placeholder="–",
-        height=min(2 * session.TABLE_HEIGHT, 38 + 35 * len(table)),
+        height=min(2 * widgets.TABLE_HEIGHT, 38 + 35 * len(table)),
         column_config=columns,
         alt="The runs in numbers, one a row.",
     )

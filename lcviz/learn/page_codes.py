@@ -8,7 +8,7 @@ import streamlit as st
 
 from lcviz.lab.lesson import Number
 from lcviz.text import plural
-from lcviz.ui import session
+from lcviz.ui import widgets
 
 from .page_example import Example
 from .page_growing_tree import growing_tree
@@ -69,7 +69,7 @@ def restart(example: Example, quiz: Quiz) -> bool:
     numbers = example.lesson.numbers
     columns = {"track ũ": "track", "written": "after_p", "new track": "rebuilt", "u": "live"}
     number_table(example, columns, {"still missing": [text_of(_missing(m), 3) for m in numbers]})
-    session.show(stages_panel(example.lesson.stage_bits), "stages")
+    widgets.show(stages_panel(example.lesson.stage_bits), "stages")
     dropped = next((m for m in numbers if m.delta and not m.code), None)
     if dropped is None:
         return True

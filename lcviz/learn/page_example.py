@@ -14,7 +14,7 @@ import codec
 from lcviz.lab.lesson import Lesson, Number, lesson, lesson_of_run, pick_weights
 from lcviz.run.run import Run
 from lcviz.run.snapshot import States
-from lcviz.ui import session
+from lcviz.ui import session, widgets
 from lcviz.ui.settings import BITS, SCOPES, bits_name
 
 TRACK = "0.5 -0.25 1 0.25 -0.5 0.125 0 -0.75 0.25 0.5"
@@ -43,7 +43,7 @@ class Example:
 def choose_example() -> Example | None:
     """The widgets that choose the numbers; None while there are none."""
     with st.container(border=True, key="lesson"):
-        source = session.choice(
+        source = widgets.choice(
             "Example",
             list(SOURCES),
             default="ten",
@@ -67,7 +67,7 @@ def choose_example() -> Example | None:
         run = session.current_run() if source == "run" else None
         with grid.cell():
             if run is None:
-                scope = session.choice(
+                scope = widgets.choice(
                     "Buckets over",
                     list(SCOPES),
                     default="model",

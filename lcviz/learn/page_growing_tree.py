@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from lcviz.lab.lesson import huffman_merges
-from lcviz.ui import session
+from lcviz.ui import widgets
 
 from .growing_tree_figure import growing_tree_panel
 
@@ -67,7 +67,7 @@ def _steps(counts: Sequence[int], labels: Sequence[str], place: str, ticking: bo
         st.button(
             "Merge the two rarest",
             icon=":material/merge:",
-            type=session.main_button(),
+            type=widgets.main_button(),
             key="tree-forward",
             disabled=done == len(every),
             on_click=go,
@@ -82,4 +82,4 @@ def _steps(counts: Sequence[int], labels: Sequence[str], place: str, ticking: bo
             args=(begin, not playing),
         )
         st.markdown(f"merge {done} of {len(every)}", width="content")
-    session.show(growing_tree_panel(labels, counts, every, done), "growing-tree")
+    widgets.show(growing_tree_panel(labels, counts, every, done), "growing-tree")

@@ -26,11 +26,11 @@ from lcviz.run.snapshot import (
     RESTORING,
     Checkpoint,
     RunError,
-    Settings,
+    RunSettings,
     Snapshot,
 )
 from lcviz.text import nbytes_text
-from lcviz.ui import session
+from lcviz.ui import session, widgets
 from lcviz.ui.curves import loss_curve, size_curve
 from lcviz.ui.glossary import explained
 from lcviz.ui.live_settings import own_training
@@ -71,7 +71,7 @@ def page() -> None:
     own_training(Setting(chosen.bits, chosen.budget, chosen.scope, chosen.coder, chosen.interval))
 
 
-def _dashboard(run: Run, settings: Settings, poll: float | None) -> None:
+def _dashboard(run: Run, settings: RunSettings, poll: float | None) -> None:
     run.watch()
     snapshot = run.snapshot()
     if snapshot.status == CLOSED or poll != poll_seconds(run):
@@ -94,7 +94,7 @@ def _dashboard(run: Run, settings: Settings, poll: float | None) -> None:
     show_checkpoint(run, snapshot, viewed)
 
 
-def _controls(run: Run, snapshot: Snapshot, settings: Settings) -> None:
+def _controls(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
     playing, over = snapshot.status == PLAYING, snapshot.status in (FINISHED, FAILED, *DEAD)
     problem = None
     with st.container(horizontal=True, vertical_alignment="center", key="controls"):
@@ -104,7 +104,7 @@ def _controls(run: Run, snapshot: Snapshot, settings: Settings) -> None:
             label, icon = ("Pause", "pause") if playing else ("Play", "play_arrow")
             st.button(
                 label,
-                type=session.main_button(),
+                type=widgets.main_button(),
                 icon=f":material/{icon}:",
                 disabled=over,
                 key="play",
@@ -154,11 +154,11 @@ def _play_or_pause(run: Run, play: bool) -> None:
         run.wait(PATIENCE)  # the iteration under way is shown, too
 
 
-def _start_button(settings: Settings) -> str | None:
+def _start_button(settings: RunSettings) -> str | None:
     """The button for a first run. Returns why the run cannot start, if it cannot."""
     wanted = st.button(
         "Start live training",
-        type=session.main_button(),
+        type=widgets.main_button(),
         icon=":material/play_arrow:",
         key="start",
         help="With the settings at the side.",
@@ -177,7 +177,7 @@ def _status_line(run: Run, snapshot: Snapshot) -> str:
     return text + end.get(snapshot.status, "")
 
 
-def _create_run(settings: Settings, *, play: bool, instead_of: Run | None = None) -> str:
+def _create_run(settings: RunSettings, *, play: bool, instead_of: Run | None = None) -> str:
     """Make a run and show it. Returns why it cannot start; then nothing is lost."""
     try:
         if settings.folder:
@@ -216,4 +216,4 @@ def _curves(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
     grid = st.grid(2, min_column_width=420, border=True, key="curves")
     for panel, name in ((losses, "loss"), (sizes, "size")):
         with grid.cell():
-            session.show(panel, name)
+            widgets.show(panel, name)

@@ -24,7 +24,7 @@ from lcviz.lab.removed_bucket import RemovedBuckets
 from lcviz.run.run import Run
 from lcviz.run.snapshot import PLAYING, Checkpoint, RunError, Snapshot
 from lcviz.text import CODER_NAMES, nbytes_text
-from lcviz.ui import follow_weight, session
+from lcviz.ui import follow_weight, widgets
 from lcviz.ui.charts import Panel
 from lcviz.ui.glossary import explained
 
@@ -77,21 +77,21 @@ def show_checkpoint(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
     with grid.cell():
         n, every_bucket = sum(a.n for a in viewed.alphabets), totals(viewed.alphabets)
         panel = buckets_panel(every_bucket, n, whole_model, marked)
-        session.show(panel, "buckets", partial(bar_clicked, every_bucket))
+        widgets.show(panel, "buckets", partial(bar_clicked, every_bucket))
     with grid.cell():
         every = promotions(viewed.alphabets, codes, settings.budget)
         now = EVERY_BITS.index(settings.bits) if settings.budget is None else len(every) - 1
         keeps = None if marked is None else first_to_keep(viewed.alphabets, marked)
-        session.show(bits_panel(every, now, settings.coder, marked, keeps), "bits")
+        widgets.show(bits_panel(every, now, settings.coder, marked, keeps), "bits")
     with grid.cell():
         i = _alphabet(viewed)
         alphabet = viewed.alphabets[i]
         name = "The whole model" if whole_model else alphabet.names[0]
         panel, columns = _code(alphabet, codes[i] if codes else None, name, marked)
-        session.picture(panel, "huffman")
+        widgets.picture(panel, "huffman")
     with grid.cell():
         st.markdown("**The same code as a table**")
-        session.show_table(panel.table, "huffman", max(session.TABLE_HEIGHT, panel.height))
+        widgets.show_table(panel.table, "huffman", max(widgets.TABLE_HEIGHT, panel.height))
         st.markdown(f":small[{explained(columns)}]")
     with grid.cell(column_span="all"):
         _removed(run, snapshot, viewed, marked)
@@ -102,7 +102,7 @@ def show_checkpoint(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
 
 def bar_clicked(every: Sequence[BucketTotal]) -> None:
     """Highlight the bucket of a clicked bar, or end its highlight. every: the histogram's."""
-    chart: Any = st.session_state[session.panel_key("buckets")]
+    chart: Any = st.session_state[widgets.panel_key("buckets")]
     selected = {
         (group["series_index"], index)
         for group in chart.selection.selected
@@ -129,7 +129,7 @@ def _sizes(viewed: Checkpoint, coder: str) -> None:
         (title, nbytes_text(size), f"{sizes.bits(size):.4f} bits a parameter", text)
         for title, size, text in cards
     ]
-    session.cards(shown, "sizes", len(shown), 200)
+    widgets.cards(shown, "sizes", len(shown), 200)
     used, coded = tables(viewed.alphabets), sum(a.nbytes for a in viewed.alphabets)
     header = viewed.nbytes - viewed.exact_nbytes - coded
     # About as long at every step: what is below stays in place.
@@ -192,7 +192,7 @@ def _removed(run: Run, snapshot: Snapshot, viewed: Checkpoint, marked: BucketKey
         result = _measure(run, viewed.step)
         st.session_state["removed"] = (run.id, result) if result else None
     if result is not None:
-        session.show(removed_bucket_panel(result, marked), "removed")
+        widgets.show(removed_bucket_panel(result, marked), "removed")
     elif playing:
         st.markdown("**Error when one bucket is removed**")
         st.caption("Each bucket of δ is left out in turn, the model rebuilt, its loss measured.")

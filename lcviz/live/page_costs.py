@@ -7,12 +7,12 @@ import math
 import streamlit as st
 
 from lcviz.lab.measures import lost_iterations
-from lcviz.run.snapshot import DEAD, Settings, Snapshot
+from lcviz.run.snapshot import DEAD, RunSettings, Snapshot
 from lcviz.text import loss_text, nbytes_text, percent_text, plural
-from lcviz.ui import session
+from lcviz.ui import widgets
 
 
-def show_costs(snapshot: Snapshot, settings: Settings) -> None:
+def show_costs(snapshot: Snapshot, settings: RunSettings) -> None:
     """Sizes before and after, what a crash costs, and eight cards."""
     newest, every = snapshot.newest, snapshot.checkpoints
     crash = "this crash costs" if snapshot.status in DEAD else "a crash now costs"
@@ -95,7 +95,7 @@ def show_costs(snapshot: Snapshot, settings: Settings) -> None:
             f"{snapshot.measure_seconds:.2f} s more.",
         ),
     )
-    session.cards(cards, "costs", 4)
+    widgets.cards(cards, "costs", 4)
 
 
 def describe_lost_work(snapshot: Snapshot) -> str:

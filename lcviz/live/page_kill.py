@@ -19,12 +19,12 @@ from lcviz.run.snapshot import (
     Checkpoint,
     Kill,
     RunError,
-    Settings,
+    RunSettings,
     Snapshot,
 )
 from lcviz.text import enumerated, loss_text, nbytes_text, percent_text, plural
-from lcviz.ui import session
-from lcviz.ui.experiment import Asking, Words
+from lcviz.ui import session, widgets
+from lcviz.ui.experiment import Asking, ControlTexts
 
 from .kill_figure import kill_panel, rework_table, verdict
 
@@ -91,7 +91,7 @@ def show_kill(run: Run, snapshot: Snapshot) -> None:
             _race(asking, kill)
 
 
-def _describe_kill(snapshot: Snapshot, kill: Kill, settings: Settings) -> str:
+def _describe_kill(snapshot: Snapshot, kill: Kill, settings: RunSettings) -> str:
     """What is gone and what is left, as two points of a list."""
     again = kill.step in snapshot.resumed_at  # what it had left out was gone already
     gone, memory = ["the model"], ""
@@ -126,12 +126,12 @@ def _left_out(saved: Checkpoint) -> str:
     return f"{text} (loss: restored {restored}, live {live})"
 
 
-def _has_memory(settings: Settings) -> bool:
+def _has_memory(settings: RunSettings) -> bool:
     """Whether the optimizer has a state."""
     return settings.optimizer == "adam" or settings.momentum > 0
 
 
-def _optimizer_reset(settings: Settings) -> str:
+def _optimizer_reset(settings: RunSettings) -> str:
     """That momentum or Adam's moments are not in the chain."""
     if not _has_memory(settings):
         return ""
@@ -195,7 +195,7 @@ def _race(asking: Asking[Raced], kill: Kill) -> None:
     view = asking.look(watching)
     if not view.found and not watching:
         st.markdown(_offer(crash, kill))
-    words = Words(
+    words = ControlTexts(
         start="Race back",
         icon=":material/sprint:",
         working=f"{crash.where(view.share)}.",
@@ -249,7 +249,7 @@ def _result(crash: Crash, raced: Raced) -> None:
             "TOPN saved a slightly different training. Compare with care.",
             icon=":material/difference:",
         )
-    losses = session.choice(
+    losses = widgets.choice(
         "Loss",
         list(LOSSES),
         default="trend",
@@ -259,7 +259,7 @@ def _result(crash: Crash, raced: Raced) -> None:
         help="Rework is counted on the trend, where jumps from batch to batch are averaged out; as "
         "measured, whole iterations until the loss itself is back. See Recover for the protocol.",
     )
-    session.show(kill_panel(raced.outcomes, crash.fail_at, losses == "trend"), "kill")
+    widgets.show(kill_panel(raced.outcomes, crash.fail_at, losses == "trend"), "kill")
     st.table(rework_table(raced.outcomes), hide_index=True)
     same = "reached the same bits as the killed one. It " if raced.alike else ""
     st.caption(

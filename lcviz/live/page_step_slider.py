@@ -8,7 +8,7 @@ import streamlit as st
 
 from lcviz.run.run import Run
 from lcviz.run.snapshot import PLAYING, Checkpoint, Snapshot
-from lcviz.ui import session
+from lcviz.ui import session, widgets
 
 _STEP = "step"  # in the URL, while the newest is not followed
 _FOLLOW = "follow"  # in the session: how often the toggle was made, and its value
@@ -23,7 +23,7 @@ def step_slider(run: Run, snapshot: Snapshot) -> Checkpoint:
         st.session_state[place] = asked, secrets.token_hex(4)
     with st.container(horizontal=True, vertical_alignment="center", key="step-slider"):
         follow = _follow_toggle(place)
-        session.tables_toggle()
+        widgets.tables_toggle()
     # The page never moves a slider that a person can move: a poll under way would bring the old
     # value back, and that looks like a choice. It makes a new slider instead.
     running = follow and snapshot.status == PLAYING

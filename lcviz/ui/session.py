@@ -1,18 +1,15 @@
-"""What the pages share: this server's runs, the run being looked at, how a panel is shown.
+"""What this visitor sees: the run that the pages show, kept in the URL, and this server's parts.
 
-The run's id stands in the URL, so a reload or a second tab finds the same run, and two
-people with different links do not meet.
+The run's id is in the URL, so a reload or a second tab finds the same run, and two people with
+different links do not meet.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any
 
-import pandas as pd
-import plotly.graph_objects as go
 import streamlit as st
 
 import codec
@@ -23,26 +20,18 @@ from lcviz.server.allowed_paths import FOLDERS, check_within
 from lcviz.server.jobs import Jobs
 from lcviz.server.quota import Shelf
 from lcviz.server.runs import EXAMPLE_ID, Runs
-from lcviz.text import minus, plain
-
-from .charts import INK, Panel, inked
-from .glossary import linked
 
 POLL_SECONDS = 1.0
-LATER_POLL_SECONDS = 2.0  # a look costs a training on the same machine about 0.1 s of its time
-LIVELY_SECONDS = 10.0  # of training; what comes after them changes more slowly anyway
+LATER_POLL_SECONDS = 2.0  # a look takes about 0.1 s from a training on the same machine
+LIVELY_SECONDS = 10.0  # of training; later everything changes more slowly
 RESTING_POLL_SECONDS = 10.0
 STARTING_POLL_SECONDS = 0.3
-PLAIN_TABLE_ROWS = 10  # longer ones scroll
-TABLE_HEIGHT = 300  # pixels
 _RUN = "run"
-T = TypeVar("T")
-Select = Literal["ignore"] | Callable[[], None]
 
 
 @st.cache_resource(show_spinner=False)
 def all_runs() -> Runs:
-    """The one manager of this server's runs, who gets ready as soon as he is asked for."""
+    """The manager of this server's runs; it prepares the example on first use."""
     runs = Runs()
     runs.prepare()
     return runs
@@ -50,27 +39,26 @@ def all_runs() -> Runs:
 
 @st.cache_resource(show_spinner=False)
 def all_jobs() -> Jobs[Any]:
-    """The one line of this server's experiments."""
+    """The line of this server's experiments."""
     return Jobs()
 
 
 @st.cache_resource(show_spinner=False)
 def shelf() -> Shelf:
-    """The disk space of this server for what visitors bring."""
+    """This server's disk space for visitors' files."""
     return Shelf()
 
 
 def check_may_read(*paths: Path) -> None:
-    """Raise SourceError, with a way out, unless a visitor of this server may name these paths."""
-    address = st.get_option("server.address")
-    check_within(paths, address, os.environ.get(FOLDERS, ""))
+    """Raise SourceError, which says what to do, unless a visitor may name these paths."""
+    check_within(paths, st.get_option("server.address"), os.environ.get(FOLDERS, ""))
 
 
 def current_run() -> Run | None:
-    """The run named in the URL, else the finished example; says so if the link is stale.
+    """The run named in the URL, else the finished example; warns if the link is stale.
 
-    None while a server that was just started still trains its example, see `await_example`, and,
-    with a sentence, where it cannot.
+    None while a new server still trains its example, see `await_example`. None with an error on the
+    page if it cannot train it.
     """
     run_id = remembered(_RUN)
     run = all_runs().get(run_id)
@@ -97,10 +85,7 @@ def current_run() -> Run | None:
 
 
 def await_example() -> None:
-    """Say what is missing, and run the whole page again once it is there.
-
-    Nothing, where `current_run` has said already why it never will.
-    """
+    """Say that the example is being trained, and run the whole page again once it is there."""
     if all_runs().prepared():
         return
     st.info(
@@ -112,42 +97,42 @@ def await_example() -> None:
 
 
 def rerun_with_example() -> None:
-    """Run the whole page again as soon as a server that was just started has its example."""
-    st.fragment(_look_for_example, run_every=STARTING_POLL_SECONDS)()
+    """Run the whole page again as soon as a new server has its example."""
 
+    def look() -> None:
+        if all_runs().prepared():
+            st.rerun()
 
-def _look_for_example() -> None:
-    if all_runs().prepared():
-        st.rerun()
+    st.fragment(look, run_every=STARTING_POLL_SECONDS)()
 
 
 def look_at(run: Run) -> None:
-    """Make a run the one this session, and this URL, shows."""
+    """Make this session and its URL show a run."""
     remember(_RUN, None if is_example(run) else run.id)
 
 
 def keep_run() -> None:
-    """Leave the run in this URL, also on pages that show none: a reload or a link finds it."""
+    """Keep the run in the URL on pages that show none: a reload or a link finds it."""
     if run_id := remembered(_RUN):
         remember(_RUN, run_id)
 
 
 def known_run() -> Run | None:
-    """The run that `current_run` would show; says nothing, and None while there is none."""
+    """The run that `current_run` would show, without a message; None while there is none."""
     return all_runs().get(remembered(_RUN)) or all_runs().get(EXAMPLE_ID)
 
 
 def remembered(name: str) -> str | None:
-    """A part of the view that all pages share: from the URL, else as it was last.
+    """A setting that all pages share: from the URL, else its last value in this session.
 
-    Going to another page drops the URL's parameters, so the session remembers them.
+    A change of page drops the URL's parameters.
     """
     value = st.query_params.get(name, st.session_state.get(f"remembered-{name}"))
     return None if value is None else str(value)
 
 
 def remember(name: str, value: str | None) -> None:
-    """Put it into this session and this URL, or, if None, take it from both."""
+    """Store it in this session and its URL; None removes it from both."""
     st.session_state[f"remembered-{name}"] = value
     if value is None:
         st.query_params.pop(name, None)
@@ -156,15 +141,15 @@ def remember(name: str, value: str | None) -> None:
 
 
 def is_example(run: Run) -> bool:
-    """True for the server's own finished run, which nobody can steer."""
+    """True for the server's own finished run, which nobody can change."""
     return run.id == EXAMPLE_ID
 
 
 def poll_interval(run: Run) -> float | None:
-    """Seconds between looks at a run; None, costing nothing, for the example.
+    """Seconds between looks at a run; None for the example, which never changes.
 
-    A resting run is looked at now and then: another tab may have played or reset it, and
-    runs that nobody looks at make room for new ones.
+    A run at rest is looked at too: another tab may have played or reset it, and a run that nobody
+    looks at makes room for new ones.
     """
     if is_example(run):
         return None
@@ -172,122 +157,3 @@ def poll_interval(run: Run) -> float | None:
     if snapshot.status not in BUSY:
         return RESTING_POLL_SECONDS
     return POLL_SECONDS if snapshot.wall_seconds < LIVELY_SECONDS else LATER_POLL_SECONDS
-
-
-def show(panel: Panel, key: str, on_select: Select = "ignore") -> None:
-    """A panel: title, picture, sentence, and its table if tables are switched on.
-
-    on_select: called when a part of an ECharts panel is clicked that can be selected; which one
-    is in the session then, under `panel_key`.
-    """
-    picture(panel, key, on_select)
-    if st.session_state.get("tables"):
-        show_table(panel.table, key)
-
-
-def panel_key(key: str) -> str:
-    """The key of a panel's chart."""
-    return f"panel-{key}"
-
-
-def picture(panel: Panel, key: str, on_select: Select = "ignore") -> None:
-    """A panel without its table."""
-    theme = st.context.theme.type or "light"
-    st.markdown(f"**{linked(panel.title)}**")
-    if isinstance(panel.chart, go.Figure):
-        ink = {"tickfont": {"color": INK[theme]}, "title": {"font": {"color": INK[theme]}}}
-        figure = panel.chart.update_xaxes(ink).update_yaxes(ink).update_coloraxes(colorbar=ink)
-        st.plotly_chart(figure, key=panel_key(key), alt=panel.alt, config={"displayModeBar": False})
-    else:
-        st.echarts_chart(
-            inked(panel.chart, theme),
-            key=panel_key(key),
-            height=panel.height,
-            alt=panel.alt,
-            renderer=panel.renderer,
-            on_select=on_select,
-        )
-    st.markdown(f":small[{panel.sentence}]")
-
-
-Card = tuple[str, str, str | None, str]  # what it is, the figure, a note below, a word of help
-
-
-def cards(every: Sequence[Card], key: str, across: int, min_width: int = 130) -> None:
-    """Figures side by side. across: so many at most; min_width: of one, in pixels."""
-    grid = st.grid(across, min_column_width=min_width, key=key)
-    for label, value, note, text in every:
-        with grid.cell():
-            st.metric(label, value, note, delta_color="off", delta_arrow="off", help=text)
-
-
-def main_button() -> Literal["primary", "secondary"]:
-    """The type of the button that most people press next.
-
-    Not "primary" on dark pages: the colour that can be read there as text is too light to write
-    on in white.
-    """
-    return "secondary" if st.context.theme.type == "dark" else "primary"
-
-
-def whole_number(
-    label: str, low: int, high: int, value: int, step: int = 1, *, key: str, text: str
-) -> int:
-    """A whole number from low to high, bound to the URL. value: where that says nothing usable.
-    text: of the help."""
-    try:
-        number = st.number_input(
-            label, low, high, value, step, key=key, help=text, bind="query-params"
-        )
-    except OverflowError:  # the URL says “inf”, of which Streamlit tries to make an int
-        number = st.number_input(label, low, high, value, step, key=f"{key}-finite", help=text)
-    return int(number)
-
-
-def choice(label: str, options: Iterable[T], *, default: T, **how: Any) -> T:
-    """One of a few options, side by side; always one. how: as for st.segmented_control."""
-    every = list(options)
-    found: T = st.segmented_control(label, every, default=default, required=True, **how)
-    # A URL that names the parameter and nothing more leaves even a required one without a choice.
-    return default if found is None and None not in every else found
-
-
-def tables_toggle() -> None:
-    """The switch that puts the numbers under every picture."""
-    st.toggle(
-        "Show data tables",
-        key="tables",
-        persist_state="session",
-        bind="query-params",
-        help="The numbers under every picture.",
-    )
-
-
-def show_table(table: pd.DataFrame, key: str, height: int = TABLE_HEIGHT) -> None:
-    """A table: as plain text if it is short, else scrolling. height: in pixels, if it scrolls."""
-    if len(table) <= PLAIN_TABLE_ROWS:
-        # Streamlit reads the cells of this one as Markdown, and names come from anybody's files.
-        shown = table.map(lambda v: plain(v) if isinstance(v, str) else v).style
-        shown.format(_text, subset=list(table.select_dtypes("number")), na_rep="–")
-        st.table(shown, hide_index=True)
-    else:
-        scrolling(table, f"table-{key}", height)
-
-
-def _text(number: float) -> str:
-    """A number in a table of text: grouped, six digits of what is not whole."""
-    whole = float(number).is_integer() or abs(number) >= 1e5
-    return minus(f"{number:,.0f}" if whole else f"{number:,.6g}")
-
-
-def scrolling(table: pd.DataFrame, key: str, height: int | Literal["auto"] = "auto") -> None:
-    """A table that scrolls where it is long, its whole numbers grouped. height: in pixels."""
-    grouped = st.column_config.NumberColumn(format="localized")
-    st.dataframe(
-        table,
-        key=key,
-        hide_index=True,
-        height=height,
-        placeholder="–",
-        column_config=dict.fromkeys(table.select_dtypes("integer"), grouped),
-    )
