@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,8 @@ import torch
 from safetensors.torch import save_file
 
 import codec
-from lcviz.export import receipt as receipts
-from lcviz.export import scripts
 from lcviz.export.archive import Package
+from lcviz.export.scripts import REPRODUCE, everything
 from lcviz.server.quota import Place, Shelf
 
 
@@ -58,11 +59,9 @@ def make_chain(tmp_path: Path) -> Callable[..., Path]:
 def lay_down(tmp_path: Path) -> Callable[..., Path]:
     """All that is downloaded together, in one folder: the path of reproduce.py."""
 
-    def write(package: Package, receipt: dict[str, Any]) -> Path:
-        (tmp_path / package.file).write_bytes(package.data)
-        (tmp_path / scripts.RECEIPT).write_bytes(receipts.dumped(receipt))
-        (tmp_path / scripts.RESTORE).write_text(scripts.restore_script(receipt))
-        (tmp_path / scripts.REPRODUCE).write_text(scripts.reproduce_script(receipt))
-        return tmp_path / scripts.REPRODUCE
+    def extract(package: Package, receipt: dict[str, Any]) -> Path:
+        with zipfile.ZipFile(io.BytesIO(everything(package, receipt))) as archive:
+            archive.extractall(tmp_path)
+        return tmp_path / REPRODUCE
 
-    return write
+    return extract

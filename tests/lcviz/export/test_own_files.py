@@ -25,7 +25,7 @@ from lcviz.export.own_files import OwnFile, OwnFiles, in_order, list_files, open
 from lcviz.server import foreign_files as foreign
 from lcviz.server import pt_reader
 from lcviz.server.pt_reader import Reader
-from lcviz.server.quota import FullError, Place, Shelf
+from lcviz.server.quota import Place, Shelf
 
 MARK = Path(tempfile.gettempdir()) / f"lcviz-was-run-{os.getpid()}"
 W = torch.arange(20.0).reshape(4, 5)
@@ -52,61 +52,40 @@ def entry(shape: list[int], begin: int, end: int, dtype: str = "F32") -> dict[st
     return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
 
 
-def header(**entries: Any) -> bytes:
-    return json.dumps(entries).encode()
+def described(nbytes: int, **entries: Any) -> bytes:
+    """A file of so many bytes that these entries describe."""
+    return safetensors(json.dumps(entries).encode(), bytes(nbytes))
 
 
-GOOD = header(w=entry([2, 2], 0, 16))
-HOSTILE = {
-    "empty": (b"", "the file is empty"),
-    "too short": (b"1234", "only 4 bytes"),
-    "wrong magic": (b"\x93NUMPY" + bytes(100), "does not begin with the length of a header"),
-    "absurd header": (struct.pack("<Q", 2**63 - 1) + bytes(9), "more than 16 MiB"),
-    "header beyond the end": (safetensors(b"{}", n=500), "its header would have 500 bytes"),
-    "no JSON": (safetensors(b"{" * 90), "a header that is none"),
-    "deep JSON": (safetensors(b'{"a":' + b"[" * 90_000), "a header that is none"),
-    "a name twice": (
-        safetensors(GOOD[:-1] + b"," + GOOD[1:], bytes(16)),
-        "a key stands twice",
-    ),
-    "cut off": (safetensors(GOOD, bytes(15)), "is cut off, or too long"),
-    "bytes after it": (safetensors(GOOD, bytes(17)), "is cut off, or too long"),
-    "a shape that lies": (
-        safetensors(header(w=entry([2**40, 2**19], 0, 16)), bytes(16)),
-        "has the shape",
-    ),
-    "a negative shape": (safetensors(header(w=entry([-2, -2], 0, 16)), bytes(16)), "the shape"),
-    "overlap": (
-        safetensors(header(v=entry([4], 0, 16), w=entry([4], 8, 24)), bytes(24)),
-        "overlap",
-    ),
-    "a gap": (safetensors(header(w=entry([4], 8, 24)), bytes(24)), "overlap, or a gap"),
-    "a dtype of its own": (safetensors(header(w=entry([4], 0, 16, "F33")), bytes(16)), "'F33'"),
-    "an integer of a million digits": (
-        safetensors(b'{"w":{"dtype":"F32","shape":[' + b"9" * 10**6 + b"]}}"),
-        "header that is",
-    ),
-    "many dimensions": (safetensors(header(w=entry([1] * 65, 0, 4)), bytes(4)), "does not say"),
-    "a key too many": (safetensors(header(w=entry([1], 0, 4) | {"x": 1}), bytes(4)), "does not"),
-    "no tensors": (safetensors(b"{}"), "holds no tensors"),
-    "no values": (safetensors(header(w=entry([0, 3], 0, 0))), "holds empty tensors only"),
-    "metadata of numbers": (
-        safetensors(header(w=entry([2, 2], 0, 16), __metadata__={"a": 1}), bytes(16)),
-        "has a header that is none",
-    ),
-    "a length before zero": (
-        safetensors(GOOD.replace(b"[2, 2]", b"[4, -0, 0]").replace(b"16", b"0")),
-        "holds empty",
-    ),
-    "a shape beyond all": (
-        safetensors(header(w=entry([0, 2**62, 2**62], 0, 0), v=entry([1], 0, 4)), bytes(4)),
-        "a shape that no machine holds",
-    ),
-    "a name that is no text": (
-        safetensors(GOOD.replace(b'"w"', b'"\\ud800"'), bytes(16)),
-        "whose name is no text",
-    ),
-}
+GOOD = json.dumps({"w": entry([2, 2], 0, 16)}).encode()
+OVERLAP = described(24, v=entry([4], 0, 16), w=entry([4], 8, 24))
+DIGITS = b'{"w":{"dtype":"F32","shape":[' + b"9" * 10**6 + b"]}}"
+HOSTILE = [
+    (b"", "the file is empty"),
+    (b"1234", "only 4 bytes"),
+    (b"\x93NUMPY" + bytes(100), "does not begin with the length of a header"),
+    (struct.pack("<Q", 2**63 - 1) + bytes(9), "more than 16 MiB"),
+    (safetensors(b"{}", n=500), "its header would have 500 bytes"),
+    (safetensors(b"{" * 90), "a header that is none"),
+    (safetensors(b'{"a":' + b"[" * 90_000), "a header that is none"),
+    (safetensors(GOOD[:-1] + b"," + GOOD[1:], bytes(16)), "a key stands twice"),
+    (safetensors(GOOD, bytes(15)), "is cut off, or too long"),
+    (safetensors(GOOD, bytes(17)), "is cut off, or too long"),
+    (described(16, w=entry([2**40, 2**19], 0, 16)), "has the shape"),
+    (described(16, w=entry([-2, -2], 0, 16)), "the shape"),
+    (OVERLAP, "overlap"),
+    (described(24, w=entry([4], 8, 24)), "overlap, or a gap"),
+    (described(16, w=entry([4], 0, 16, "F33")), "'F33'"),
+    (safetensors(DIGITS), "header that is"),
+    (described(4, w=entry([1] * 65, 0, 4)), "does not say"),
+    (described(4, w=entry([1], 0, 4) | {"x": 1}), "does not"),
+    (safetensors(b"{}"), "holds no tensors"),
+    (described(0, w=entry([0, 3], 0, 0)), "holds empty tensors only"),
+    (described(16, w=entry([2, 2], 0, 16), __metadata__={"a": 1}), "has a header that is none"),
+    (safetensors(GOOD.replace(b"[2, 2]", b"[4, -0, 0]").replace(b"16", b"0")), "holds empty"),
+    (described(4, w=entry([0, 2**62, 2**62], 0, 0), v=entry([1], 0, 4)), "that no machine holds"),
+    (safetensors(GOOD.replace(b'"w"', b'"\\ud800"'), bytes(16)), "whose name is no text"),
+]
 
 
 def torch_file(state: Any, *, zipped: bool = True) -> bytes:
@@ -115,23 +94,21 @@ def torch_file(state: Any, *, zipped: bool = True) -> bytes:
     return file.getvalue()
 
 
-def rewritten(change: Callable[[zipfile.ZipInfo, bytes], tuple[str, bytes]], **more: Any) -> bytes:
-    """A torch zip with its members changed."""
+def rewritten(
+    *more: tuple[str, bytes], pickled: bytes | None = None, end: str = "", method: int = 0
+) -> bytes:
+    """A torch zip with its pickle replaced, an end added to names, or more members."""
     file = io.BytesIO()
     with (
         zipfile.ZipFile(io.BytesIO(torch_file({"w": W}))) as old,
-        zipfile.ZipFile(file, "w", more.get("method", zipfile.ZIP_STORED)) as new,
+        zipfile.ZipFile(file, "w", method) as new,
     ):
-        for info in old.infolist():
-            new.writestr(*change(info, old.read(info)))
-        for name, data in more.get("members", []):
+        for name in old.namelist():
+            replaces = pickled is not None and name.endswith("data.pkl")
+            new.writestr(name + end, pickled if replaces else old.read(name))
+        for name, data in more:
             new.writestr(name, data)
     return file.getvalue()
-
-
-def pickled(data: bytes) -> bytes:
-    """A torch zip with this pickle in it."""
-    return rewritten(lambda i, d: (i.filename, data if i.filename.endswith("data.pkl") else d))
 
 
 class Runs:
@@ -141,65 +118,46 @@ class Runs:
         return os.system, (f"touch {MARK}",)
 
 
-def bytearray_of(n: int) -> bytes:
-    """A pickle of bytearray(n), which weights_only allows."""
-    return b"\x80\x02cbuiltins\nbytearray\n\x8a\x06" + n.to_bytes(6, "little") + b"\x85R."
-
-
 def tuples(depth: int) -> bytes:
     """A pickle of {t: 1} with t = (t', t') and so on: hashing it takes 2 ** depth steps."""
     return b"\x80\x02})" + b"q\x00h\x00\x86" * depth + b"K\x01s."
 
 
-PICKLES: dict[str, tuple[Callable[[], bytes], str]] = {
-    "code in the old format": (lambda: pickle.dumps(Runs()), "plain pickle"),
-    "empty": (lambda: b"", "the file is empty"),
-    "before version 1.6": (lambda: torch_file({"w": W}, zipped=False), "since version 1.6, a zip"),
-    "code": (lambda: pickled(pickle.dumps(Runs(), 2)), "it asks to run posix.system, and no code"),
-    "somebody's class": (
-        lambda: torch_file({"w": W, "args": argparse.Namespace()}),
-        "run argparse.Namespace",
-    ),
-    "not torch's": (lambda: b"no zip at all", "not a torch.save file"),
-    "an opcode that torch does not take": (lambda: pickled(b"\x80\x02\x95."), "operand 149"),
-    "cut off": (lambda: torch_file({"w": W})[:-40], "cut off or damaged"),
-    "a zip bomb": (
-        lambda: rewritten(
-            lambda i, d: (i.filename, d),
-            method=zipfile.ZIP_DEFLATED,
-            members=[("archive/data/9", bytes(2**26))],
-        ),
-        "compressed members",
-    ),
-    "a way out": (
-        lambda: rewritten(lambda i, d: (i.filename, d), members=[("../../evil", b"x")]),
-        "whose name leads out",
-    ),
-    "no pickle": (lambda: rewritten(lambda i, d: (i.filename + "_", d)), "none of torch"),
-    "a list": (lambda: torch_file([W]), "holds a list"),
-    "no tensors": (lambda: torch_file({"epoch": 3, "lr": 0.1}), "holds no tensors, but epoch, lr"),
-    "an expanded tensor": (lambda: torch_file({"w": W[0, 0].expand(10**9)}), "more than twice"),
-    "a tensor of no values": (lambda: torch_file({"w": torch.empty(9, device="meta")}), "without"),
-    "a sparse tensor": (lambda: torch_file({"w": W.to_sparse()}), "sparse"),
-    "a key that is no text": (
-        lambda: torch_file({"\ud800": W}),
-        r"files cannot hold: '\ud800'",
-    ),
-    "a key of the format's own": (lambda: torch_file({"__metadata__": W}), "cannot hold: '__meta"),
-    "keys that are numbers": (lambda: torch_file({1: W}), "keys that are no texts"),
-    "much memory": (lambda: pickled(bytearray_of(2**31)), "more memory than it has"),
-}
+def hostile_pickles() -> list[tuple[bytes, str]]:
+    n = (2**31).to_bytes(6, "little")  # bytearray(2**31), which weights_only allows
+    memory = b"\x80\x02cbuiltins\nbytearray\n\x8a\x06" + n + b"\x85R."
+    bomb = ("archive/data/9", bytes(2**22))
+    return [
+        (pickle.dumps(Runs()), "plain pickle"),
+        (b"", "the file is empty"),
+        (torch_file({"w": W}, zipped=False), "since version 1.6, a zip"),
+        (rewritten(pickled=pickle.dumps(Runs(), 2)), "it asks to run posix.system, and no code"),
+        (torch_file({"w": W, "args": argparse.Namespace()}), "run argparse.Namespace"),
+        (b"no zip at all", "not a torch.save file"),
+        (rewritten(pickled=b"\x80\x02\x95."), "operand 149"),
+        (torch_file({"w": W})[:-40], "cut off or damaged"),
+        (rewritten(bomb, method=zipfile.ZIP_DEFLATED), "compressed members"),
+        (rewritten(("../../evil", b"x")), "whose name leads out"),
+        (rewritten(end="_"), "none of torch"),
+        (torch_file([W]), "holds a list"),
+        (torch_file({"epoch": 3, "lr": 0.1}), "holds no tensors, but epoch, lr"),
+        (torch_file({"w": W[0, 0].expand(10**9)}), "more than twice"),
+        (torch_file({"w": torch.empty(9, device="meta")}), "without"),
+        (torch_file({"w": W.to_sparse()}), "sparse"),
+        (torch_file({"\ud800": W}), r"files cannot hold: '\ud800'"),
+        (torch_file({"__metadata__": W}), "cannot hold: '__meta"),
+        (torch_file({1: W}), "keys that are no texts"),
+        (rewritten(pickled=memory), "more memory than it has"),
+    ]
 
 
 def test_hostile_files(place: Place, shelf: Shelf, tmp_path: Path) -> None:
     """All at once: one process reads the pickles one after another, and is still there at last."""
     expected = {}
-    for i, (data, sentence) in enumerate(HOSTILE.values()):
-        (tmp_path / f"evil{i}.safetensors").write_bytes(data)
-        expected[f"evil{i}.safetensors"] = sentence
-    for i, (make, sentence) in enumerate(PICKLES.values()):
-        (tmp_path / f"evil{i}.pt").write_bytes(make())
-        expected[f"evil{i}.pt"] = sentence
+    for suffix, cases in ((".safetensors", HOSTILE), (".pt", hostile_pickles())):
+        for i, (data, sentence) in enumerate(cases):
+            (tmp_path / f"evil{i}{suffix}").write_bytes(data)
+            expected[f"evil{i}{suffix}"] = sentence
     torch.save({"w": W}, tmp_path / "good.pt")
     found = opened(place, *(tmp_path / name for name in [*expected, "good.pt"]))
     assert [file.name for file in found.files] == ["good.pt"]
@@ -221,7 +179,7 @@ def test_one_that_never_ends_is_ended(
     """The next one is read by another process."""
     monkeypatch.setattr(pt_reader, "SECONDS", 0.0)
     monkeypatch.setattr(pt_reader, "SECONDS_A_BYTE", 1e-3)  # the larger file has minutes
-    (tmp_path / "0.pt").write_bytes(pickled(tuples(60)))
+    (tmp_path / "0.pt").write_bytes(rewritten(pickled=tuples(60)))
     torch.save({"w": torch.zeros(2**16)}, tmp_path / "1.pt")
     found = opened(place, tmp_path / "0.pt", tmp_path / "1.pt")
     assert found.refused == ("0.pt: takes much more time or memory than its size is worth.",)
@@ -416,7 +374,7 @@ def test_every_dtype_that_is_taken_can_be_read(place: Place, tmp_path: Path) -> 
         entries[dtype] = entry([3, 4], end, end + 12 * size, dtype)
         entries[f"{dtype}-scalar"] = entry([], end + 12 * size, end + 13 * size, dtype)
         end += 13 * size
-    path.write_bytes(safetensors(header(**entries), bytes(end)))
+    path.write_bytes(described(end, **entries))
     (file,) = opened(place, path).files
     shapes = {name: tuple(tensor.shape) for name, tensor in file.state().items()}
     assert shapes == {name: tuple(e["shape"]) for name, e in entries.items()}
@@ -446,7 +404,7 @@ def test_files_that_cannot_be_taken(
 
 
 def test_a_refused_upload_is_deleted_at_once(place: Place, shelf: Shelf) -> None:
-    for name, data in (("upload0.pt", b"evil"), ("upload1.safetensors", HOSTILE["overlap"][0])):
+    for name, data in (("upload0.pt", b"evil"), ("upload1.safetensors", OVERLAP)):
         place.take(len(data))
         (place.path / name).write_bytes(data)
     first, second = sorted(place.path.iterdir())
@@ -492,31 +450,6 @@ def test_a_pickle_that_changes_while_it_is_read(
     assert shelf.nbytes == 0
 
 
-def test_only_so_many_pickles_are_read_at_once(tmp_path: Path) -> None:
-    """Who waits for a turn is asked again and again whether that is still wanted."""
-    asked = []
-
-    def look() -> None:
-        asked.append(1)
-        if len(asked) == 3:
-            raise LeftError
-
-    for _ in range(pt_reader.AT_ONCE):
-        pt_reader._TURNS.acquire()
-    try:
-        with pytest.raises(LeftError):
-            Reader().convert(tmp_path / "1.pt", tmp_path / "1.safetensors", look)
-    finally:
-        pt_reader._TURNS.release(pt_reader.AT_ONCE)
-
-
-def test_a_reader_that_cannot_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.executable", "/bin/true")
-    (tmp_path / "1.pt").write_bytes(b"x")
-    answer = Reader().convert(tmp_path / "1.pt", tmp_path / "1.safetensors", lambda: None)
-    assert "does not start" in answer["error"]
-
-
 def test_what_a_path_names(tmp_path: Path) -> None:
     for name in ("2.pt", "1.safetensors", "notes.txt"):
         (tmp_path / name).write_bytes(b"")
@@ -525,25 +458,3 @@ def test_what_a_path_names(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(SourceError, match="neither"):
         list_files(tmp_path / "empty")
-
-
-def test_the_shelf_is_capped_for_all_together() -> None:
-    shelf = Shelf(most_bytes=100, most_places=2)
-    first, second = shelf.place(), shelf.place()
-    with pytest.raises(FullError, match="keeps 2 series and chains of visitors"):
-        shelf.place()
-    first.take(60)
-    with pytest.raises(FullError, match="keeps 100 B of visitors' files at most"):
-        second.take(41)
-    second.take(40)
-    first.take(-10)
-    (second.path / "x").write_bytes(bytes(7))
-    second.remove(second.path / "x")
-    assert shelf.nbytes == 50 + 33
-    path = first.path
-    del first  # nobody holds it any more
-    assert not path.exists()
-    assert shelf.nbytes == 33
-    second.close()
-    assert shelf.nbytes == 0
-    shelf.place()

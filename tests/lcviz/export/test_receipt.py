@@ -51,22 +51,9 @@ def test_what_it_says_is_so(
     assert {r["file"]: r["sha256"] for r in receipt["records"]} == expected
     assert receipt["tracks"] == {str(c.step): c.track for c in run.snapshot().checkpoints}
     assert receipt["sizes"]["float32"] == 4 * 4 * 7850
-    assert receipt["settings"] == {
-        "model": "logistic-regression",
-        "data": "digits",
-        "optimizer": "adam",
-        "lr": run.settings.lr,
-        "momentum": run.settings.momentum,
-        "batch_size": run.settings.batch_size,
-        "seed": 3,
-        "interval": 2,
-        "bits": 2,
-        "scope": "model",
-        "coder": "runlength",
-        "budget": None,
-        "base_every": None,
-        "last_step": 6,
-        "resumed_at": [],
+    assert receipt["settings"]["last_step"] == 6
+    assert {k: receipt["settings"][k] for k in SETTINGS if k != "stop_after"} == {
+        k: v for k, v in SETTINGS.items() if k != "stop_after"
     }
     assert receipt["machine"]["torch_threads"] == 1
     assert receipt["versions"]["numpy"] == np.__version__
