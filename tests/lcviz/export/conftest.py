@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 
 import codec
 from lcviz.export.archive import Package
+from lcviz.export.receipt import Receipt
 from lcviz.export.scripts import REPRODUCE, everything
 from lcviz.server.quota import Place, Shelf
 
@@ -59,9 +60,15 @@ def make_chain(tmp_path: Path) -> Callable[..., Path]:
 def lay_down(tmp_path: Path) -> Callable[..., Path]:
     """All that is downloaded together, in one folder: the path of reproduce.py."""
 
-    def extract(package: Package, receipt: dict[str, Any]) -> Path:
+    def extract(package: Package, receipt: Receipt) -> Path:
         with zipfile.ZipFile(io.BytesIO(everything(package, receipt))) as archive:
             archive.extractall(tmp_path)
         return tmp_path / REPRODUCE
 
     return extract
+
+
+@pytest.fixture
+def reproduce(lay_down: Callable[..., Path], run_here: Callable[..., Any]) -> Callable[..., Any]:
+    """Exit code and output of a download's reproduce.py: reproduce(package, receipt, argument…)."""
+    return lambda package, receipt, *arguments: run_here(lay_down(package, receipt), *arguments)

@@ -25,6 +25,7 @@ from lcviz.export.scripts import everything
 from lcviz.server.quota import FullError, Place, Shelf
 
 MakeChain = Callable[..., Path]
+Answer = Callable[..., tuple[int, str]]
 
 
 def quiet(*_: Any) -> None:
@@ -137,39 +138,25 @@ def test_a_wrong_or_shorter_archive_is_not_offered(
 
 
 def test_the_script_makes_the_same_chain(
-    own: OwnFiles,
-    place: Place,
-    nested: Path,
-    tmp_path: Path,
-    lay_down: Callable[..., Path],
-    run_here: Callable[..., tuple[int, str]],
+    own: OwnFiles, place: Place, nested: Path, tmp_path: Path, reproduce: Answer
 ) -> None:
     made = compress(own, ChainSettings(None, 0.25, "tensor", "huffman", 3), place, quiet)
-    path = lay_down(made.load(), made.receipt)
     for file in sorted(nested.iterdir()):  # names do not matter
         (tmp_path / f"copy-of-{file.name}").write_bytes(file.read_bytes())
     files = sorted(tmp_path.glob("copy-of-*"), reverse=True)
-    code, output = run_here(path, *files)
+    code, output = reproduce(made.load(), made.receipt, *files)
     assert (code, output.splitlines()[-1]) == (0, "the same: every byte is that of the receipt")
-    code, output = run_here(path, *files[1:])
+    code, output = reproduce(made.load(), made.receipt, *files[1:])
     assert code == 1
     assert output.startswith("NOT THE SAME: The file e40.safetensors of SHA-256 ")
 
 
 def test_a_chain_is_compressed_again(
-    place: Place,
-    own: OwnFiles,
-    make_chain: MakeChain,
-    lay_down: Callable[..., Path],
-    run_here: Callable[..., tuple[int, str]],
+    place: Place, own: OwnFiles, make_chain: MakeChain, reproduce: Answer
 ) -> None:
     """Also one of a nested state, with values that are no tensors."""
-    chain = make_chain(
-        *(
-            {"model": state, "epoch": step, "optimizer": {"m": torch.ones(20)}}
-            for step, state in own.states()
-        )
-    )
+    more = {"optimizer": {"m": torch.ones(20)}}
+    chain = make_chain(*(more | {"model": state, "epoch": n} for n, state in own.states()))
     again = open_files(list_files(chain), Shelf().place(), quiet)
     made = compress(again, ChainSettings(bits=None), place, quiet)
     package = made.load()
@@ -179,10 +166,9 @@ def test_a_chain_is_compressed_again(
     assert set(load(restored.data)) == {"model/w", "model/half", "model/n", "optimizer/m"}
     assert restored.left_out == 1
     assert all(c.file_nbytes is None for c in made.steps)
-    path = lay_down(package, made.receipt)
     assert again.archive is not None
-    assert run_here(path, again.archive.source)[0] == 0
-    assert run_here(path, chain)[0] == 0  # the folder that was opened
+    for given in (again.archive.source, chain):  # the archive, and the folder that was opened
+        assert reproduce(package, made.receipt, given)[0] == 0
 
 
 def test_a_chain_of_no_values(place: Place, make_chain: MakeChain) -> None:
