@@ -18,7 +18,7 @@ from codec.state.policy import Policy
 from codec.state.tensors import Arrays, Layout, copy_arrays, to_arrays
 from lcviz.lab.progress import Progress
 from lcviz.run.snapshot import RunError
-from lcviz.server.quota import FullError, Place
+from lcviz.server.quota import FullError, VisitorFolder
 from lcviz.text import nbytes_text, plural
 
 from .archive import Package, check_complete, digest_of, safe_name, settings_name, verify
@@ -68,7 +68,7 @@ class Compressed:
 
 
 def compress(
-    own: OwnFiles, settings: ChainSettings, place: Place, progress: Progress
+    own: OwnFiles, settings: ChainSettings, place: VisitorFolder, progress: Progress
 ) -> Compressed:
     """Save state after state, measure, pack, and verify what was packed.
 
@@ -108,7 +108,7 @@ def compress(
 
 
 def _save(
-    own: OwnFiles, settings: ChainSettings, place: Place, path: Path, progress: Progress
+    own: OwnFiles, settings: ChainSettings, place: VisitorFolder, path: Path, progress: Progress
 ) -> list[ComparedStep]:
     """Write the chain at path and measure every step."""
     found, taken = [], 0

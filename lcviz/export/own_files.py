@@ -31,7 +31,7 @@ from codec.state.tensor_files import SUFFIXES, TORCH
 from codec.storage.source import entry_of
 from lcviz.server.foreign_files import Tensors, check_members, check_torch_zip, tensors_of
 from lcviz.server.pt_reader import Reader
-from lcviz.server.quota import FullError, Place
+from lcviz.server.quota import FullError, VisitorFolder
 from lcviz.text import nbytes_text, plural
 
 MOST_FILES = 200
@@ -85,7 +85,7 @@ class OwnFiles:
     files are unlike the rest, sentences. archive: of a chain, its .lcc.zip; files is empty then.
     """
 
-    place: Place
+    place: VisitorFolder
     files: tuple[OwnFile, ...] = ()
     order: str = ""
     refused: tuple[str, ...] = ()
@@ -133,7 +133,7 @@ def list_files(path: Path) -> list[tuple[str, Path]]:
     return found
 
 
-def open_files(named: Named, place: Place, tell: Tell) -> OwnFiles:
+def open_files(named: Named, place: VisitorFolder, tell: Tell) -> OwnFiles:
     """Check every file and convert what is no .safetensors.
 
     Args:
@@ -211,7 +211,7 @@ def _regular(path: Path) -> int:
 
 
 def _open_file(
-    name: str, path: Path, place: Place, reader: Reader, waiting: Callable[[], None]
+    name: str, path: Path, place: VisitorFolder, reader: Reader, waiting: Callable[[], None]
 ) -> OwnFile:
     """One checkpoint. Raises SourceError without the name, FullError."""
     nbytes = _regular(path)
@@ -263,7 +263,7 @@ def _tensors(path: Path) -> Tensors:
     return found
 
 
-def _open_chain(name: str, path: Path, place: Place) -> OwnFiles:
+def _open_chain(name: str, path: Path, place: VisitorFolder) -> OwnFiles:
     """A chain as an archive in the place. Raises SourceError, FullError, ChainError, OSError."""
     uploaded = path.parent == place.path  # then it stays where it is
     target = path if uploaded else place.path / "opened.lcc.zip"

@@ -7,7 +7,7 @@ import streamlit as st
 import codec
 from lcviz.run.run import Run
 from lcviz.run.snapshot import RunError
-from lcviz.ui import session
+from lcviz.ui import session, widgets
 from lcviz.ui.settings import describe
 
 from . import page_downloads as downloads
@@ -22,7 +22,7 @@ _PACKED = "package"  # in the session: the run's id, its verified package, its r
 def page() -> None:
     """The whole page."""
     st.title("Open and export", anchor=False)
-    source = session.choice(
+    source = widgets.choice(
         "What to export",
         list(SOURCES),
         default="run",
@@ -47,7 +47,7 @@ def _run_on_live() -> None:
         return
     whose = "the example run, " if session.is_example(run) else ""
     st.markdown(f"This is {whose}**{run.task.title}**. {describe(run.settings)}.")
-    session.tables_toggle()
+    widgets.tables_toggle()
     try:
         package, receipt = _package(run)
         downloads.whole_chain(package, "the track that the run had when it saved that step")

@@ -7,7 +7,7 @@ import streamlit as st
 import codec
 from lcviz.run.snapshot import RunError
 from lcviz.text import CODER_NAMES, nbytes_text, percent_text, plain, plural
-from lcviz.ui import session
+from lcviz.ui import widgets
 from lcviz.ui.settings import over
 
 from . import page_downloads as downloads
@@ -22,13 +22,13 @@ HELD = (_LOADED, downloads.RESTORED)
 
 def comparison(made: Compressed) -> None:
     """Cards, pictures, downloads."""
-    session.tables_toggle()
+    widgets.tables_toggle()
     _cards(made)
     grid = st.grid(2, min_column_width=420, border=True, key="export-pictures")
     with grid.cell():
-        session.show(sizes_by_step(made.steps), "bytes")
+        widgets.show(sizes_by_step(made.steps), "bytes")
     with grid.cell():
-        session.show(distance_by_step(made.steps), "distances")
+        widgets.show(distance_by_step(made.steps), "distances")
     try:
         package = _loaded(made)
         downloads.whole_chain(package, "the track that was saved here")
@@ -39,8 +39,8 @@ def comparison(made: Compressed) -> None:
         return
     panel = tensors_of_step(next(c for c in made.steps if c.step == restored.step))
     with st.container(border=True, key="export-tensors"):
-        session.picture(panel, "tensors")
-        session.show_table(panel.table, "tensors")
+        widgets.picture(panel, "tensors")
+        widgets.show_table(panel.table, "tensors")
     st.caption(
         "Relative distance: ‖restored − u‖ / ‖u − u₀‖, with u the original and u₀ the first one "
         "of the series; distances and errors in float32. Tensors that shared memory in a file are "
@@ -93,7 +93,7 @@ def _cards(made: Compressed) -> None:
             "max |restored − original| over all weights of all steps.",
         ),
     ]
-    session.cards(cards, "export-cards", 6)
+    widgets.cards(cards, "export-cards", 6)
     s = made.settings
     st.caption(f"{_kept(s)}, buckets over {over(s.scope)}, {CODER_NAMES[s.coder]}.")
 

@@ -8,7 +8,7 @@ import streamlit as st
 
 from demo_models import Task
 from lcviz.text import nbytes_text, plain, plural
-from lcviz.ui import session
+from lcviz.ui import widgets
 
 from .archive import Package, RestoredFile, restore
 from .receipt import Receipt, describe, dumped
@@ -45,10 +45,10 @@ def whole_chain(package: Package, equal_to: str) -> None:
         "application/zip",
         "download-chain",
         "download",
-        type=session.main_button(),
+        type=widgets.main_button(),
     )
     st.caption(f"The same checkpoints in full float32: {nbytes_text(package.full_nbytes)}.")
-    session.show(record_sizes(package.entries, package.tables), "records")
+    widgets.show(record_sizes(package.entries, package.tables), "records")
 
 
 def one_step(package: Package, task: Task | None = None) -> RestoredFile:
@@ -123,7 +123,7 @@ def receipt_and_scripts(package: Package, receipt: Receipt) -> None:
             "application/zip",
             "download-all",
             "folder_zip",
-            type=session.main_button(),
+            type=widgets.main_button(),
             help="One zip: the archive, its receipt, the script that makes it again, and the "
             "script that restores a step.",
         )

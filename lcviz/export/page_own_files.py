@@ -17,10 +17,10 @@ import codec
 from lcviz.lab.progress import Progress
 from lcviz.run.snapshot import RunError
 from lcviz.server.jobs import View
-from lcviz.server.quota import FullError, Place
+from lcviz.server.quota import FullError, VisitorFolder
 from lcviz.text import nbytes_text, plain, plural
-from lcviz.ui import session
-from lcviz.ui.experiment import Asking, Words
+from lcviz.ui import session, widgets
+from lcviz.ui.experiment import Asking, ControlTexts
 from lcviz.ui.settings import BITS, CODERS, KEEP, SCOPES, bits_name
 
 from . import compress as compressing
@@ -46,7 +46,7 @@ class RequestedChain:
     are kept."""
 
     number: int = field(default_factory=lambda: next(_NUMBERS))
-    place: Place | None = None
+    place: VisitorFolder | None = None
 
     def __post_init__(self) -> None:
         weakref.finalize(self, session.all_jobs().forget, self.experiment)
@@ -87,7 +87,7 @@ def own_files() -> None:
     if own.archive is None and not own.files:
         return
     if own.archive is not None:
-        use = session.choice(
+        use = widgets.choice(
             "With this chain",
             list(USES),
             default="again",
@@ -138,7 +138,7 @@ def _contents(own: OwnFiles) -> None:
     if sentences:
         st.markdown(" ".join(sentences))
     rows = pd.DataFrame(list(map(_row, own.files)))
-    session.scrolling(rows, "export-files", min(session.TABLE_HEIGHT, 38 + 35 * len(rows)))
+    widgets.scrolling(rows, "export-files", min(widgets.TABLE_HEIGHT, 38 + 35 * len(rows)))
 
 
 def _first(sentences: Sequence[str], about: str) -> list[str]:
@@ -167,7 +167,7 @@ def _settings() -> ChainSettings:
         with grid.cell():
             bits, budget = _bits_or_budget()
         with grid.cell():
-            coder = session.choice(
+            coder = widgets.choice(
                 "Coder",
                 list(CODERS),
                 default=ChainSettings.coder,
@@ -176,7 +176,7 @@ def _settings() -> ChainSettings:
                 bind="query-params",
                 help="How the kept values become bits; both are lossless.",
             )
-            scope = session.choice(
+            scope = widgets.choice(
                 "Buckets over",
                 list(SCOPES),
                 default=ChainSettings.scope,
@@ -184,7 +184,7 @@ def _settings() -> ChainSettings:
                 format_func=SCOPES.__getitem__,
                 bind="query-params",
             )
-            base_every = session.whole_number(
+            base_every = widgets.whole_number(
                 "Deltas between bases",
                 1,
                 1000,
@@ -197,7 +197,7 @@ def _settings() -> ChainSettings:
 
 
 def _bits_or_budget() -> tuple[int | None, float | None]:
-    keep = session.choice(
+    keep = widgets.choice(
         "Keep",
         list(KEEP),
         default="bits",
@@ -235,9 +235,9 @@ def _requested_chain(own: OwnFiles, settings: ChainSettings) -> RequestedChain:
     return chain
 
 
-def _words(own: OwnFiles, view: View[Compressed]) -> Words:
+def _words(own: OwnFiles, view: View[Compressed]) -> ControlTexts:
     part = "compressing" if view.share < 0.5 else "verifying the archive"
-    return Words(
+    return ControlTexts(
         start=f"Compress {plural(len(own.steps), 'checkpoint')}",
         icon=":material/compress:",
         working=f"{100 * view.share:.0f} %: {part}.",
@@ -249,7 +249,7 @@ def _words(own: OwnFiles, view: View[Compressed]) -> Words:
 
 def _export_as_is(own: OwnFiles, file: OwnFile) -> None:
     """The chain that was opened, verified and offered as it is."""
-    session.tables_toggle()
+    widgets.tables_toggle()
     try:
         package, receipt = _verified(own, file)
         downloads.whole_chain(package, "the track that its own record describes")

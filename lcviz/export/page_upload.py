@@ -10,7 +10,7 @@ import streamlit as st
 
 from codec.errors import LccError, SourceError
 from codec.state.tensor_files import SUFFIXES
-from lcviz.server.quota import FullError, Place
+from lcviz.server.quota import FullError, VisitorFolder
 from lcviz.text import nbytes_text, plain
 from lcviz.ui import session
 
@@ -88,7 +88,7 @@ def _open_path(text: str) -> OwnFiles | None:
     return _open(named, (text, tuple(named), tuple(stamps)), None)
 
 
-def _open(named: Named, key: object, upload: Place | None) -> OwnFiles | None:
+def _open(named: Named, key: object, upload: VisitorFolder | None) -> OwnFiles | None:
     """Open the files once. key: another one is another series. upload: where uploaded files lie."""
     bar = st.empty()  # always there: what comes below keeps its place, and its clicks
     held = st.session_state.get(_OPENED)
@@ -146,7 +146,7 @@ def _received(turn: int) -> None:
         st.session_state[_UPLOAD] = f"The upload cannot be kept on disk. {exc}"
 
 
-def _write(given: list[Any]) -> tuple[Place, Named]:
+def _write(given: list[Any]) -> tuple[VisitorFolder, Named]:
     """The files in a new place, under names of ours. Raises FullError, OSError."""
     place = session.shelf().place()
     try:

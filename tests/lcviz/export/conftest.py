@@ -16,7 +16,7 @@ import codec
 from lcviz.export.archive import Package
 from lcviz.export.receipt import Receipt
 from lcviz.export.scripts import REPRODUCE, everything
-from lcviz.server.quota import Place, Shelf
+from lcviz.server.quota import Shelf, VisitorFolder
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def shelf() -> Shelf:
 
 
 @pytest.fixture
-def place(shelf: Shelf) -> Iterator[Place]:
+def place(shelf: Shelf) -> Iterator[VisitorFolder]:
     made = shelf.place()
     yield made
     made.close()

@@ -22,7 +22,7 @@ from lcviz.export.archive import restore
 from lcviz.export.compress import ChainSettings, compress
 from lcviz.export.own_files import OwnFiles, list_files, open_files
 from lcviz.export.scripts import everything
-from lcviz.server.quota import FullError, Place, Shelf
+from lcviz.server.quota import FullError, Shelf, VisitorFolder
 
 MakeChain = Callable[..., Path]
 Answer = Callable[..., tuple[int, str]]
@@ -53,7 +53,7 @@ def own(nested: Path) -> OwnFiles:
     return open_files(list_files(nested), Shelf().place(), quiet)
 
 
-def test_every_step_is_measured(own: OwnFiles, shelf: Shelf, place: Place) -> None:
+def test_every_step_is_measured(own: OwnFiles, shelf: Shelf, place: VisitorFolder) -> None:
     calls: list[tuple[int, int]] = []
     settings = ChainSettings(bits=3, base_every=3)
     made = compress(own, settings, place, lambda *call: calls.append(call))
@@ -88,7 +88,7 @@ def test_every_step_is_measured(own: OwnFiles, shelf: Shelf, place: Place) -> No
 
 
 @pytest.mark.parametrize("at", [0, 3, 7])
-def test_who_stops_leaves_nothing(at: int, own: OwnFiles, place: Place) -> None:
+def test_who_stops_leaves_nothing(at: int, own: OwnFiles, place: VisitorFolder) -> None:
     class StoppedError(Exception):
         """No one watches."""
 
@@ -102,7 +102,7 @@ def test_who_stops_leaves_nothing(at: int, own: OwnFiles, place: Place) -> None:
 
 
 def test_a_chain_that_is_too_large(
-    own: OwnFiles, place: Place, monkeypatch: pytest.MonkeyPatch
+    own: OwnFiles, place: VisitorFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compressing, "MOST_ARCHIVE", 14_000)
     with pytest.raises(FullError, match=r"archives of 14\.0 kB at most"):
@@ -114,7 +114,7 @@ def test_a_chain_that_is_too_large(
 
 
 def test_a_wrong_or_shorter_archive_is_not_offered(
-    own: OwnFiles, place: Place, monkeypatch: pytest.MonkeyPatch
+    own: OwnFiles, place: VisitorFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A writer that packs something else is found out."""
     pack = codec.Chain.pack
@@ -138,7 +138,7 @@ def test_a_wrong_or_shorter_archive_is_not_offered(
 
 
 def test_the_script_makes_the_same_chain(
-    own: OwnFiles, place: Place, nested: Path, tmp_path: Path, reproduce: Answer
+    own: OwnFiles, place: VisitorFolder, nested: Path, tmp_path: Path, reproduce: Answer
 ) -> None:
     made = compress(own, ChainSettings(None, 0.25, "tensor", "huffman", 3), place, quiet)
     for file in sorted(nested.iterdir()):  # names do not matter
@@ -152,7 +152,7 @@ def test_the_script_makes_the_same_chain(
 
 
 def test_a_chain_is_compressed_again(
-    place: Place, own: OwnFiles, make_chain: MakeChain, reproduce: Answer
+    place: VisitorFolder, own: OwnFiles, make_chain: MakeChain, reproduce: Answer
 ) -> None:
     """Also one of a nested state, with values that are no tensors."""
     more = {"optimizer": {"m": torch.ones(20)}}
@@ -171,13 +171,13 @@ def test_a_chain_is_compressed_again(
         assert reproduce(package, made.receipt, given)[0] == 0
 
 
-def test_a_chain_of_no_values(place: Place, make_chain: MakeChain) -> None:
+def test_a_chain_of_no_values(place: VisitorFolder, make_chain: MakeChain) -> None:
     empty = open_files(list_files(make_chain({"w": torch.empty(0, 3)})), Shelf().place(), quiet)
     with pytest.raises(codec.SourceError, match="Step 0 holds no values"):
         compress(empty, ChainSettings(), place, quiet)
 
 
-def test_everything_in_one_zip(own: OwnFiles, place: Place) -> None:
+def test_everything_in_one_zip(own: OwnFiles, place: VisitorFolder) -> None:
     made = compress(own, ChainSettings(), place, quiet)
     package = made.load()
     data = everything(package, made.receipt)

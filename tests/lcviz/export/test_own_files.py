@@ -25,7 +25,7 @@ from lcviz.export.own_files import OwnFile, OwnFiles, in_order, list_files, open
 from lcviz.server import foreign_files as foreign
 from lcviz.server import pt_reader
 from lcviz.server.pt_reader import Reader
-from lcviz.server.quota import Place, Shelf
+from lcviz.server.quota import Shelf, VisitorFolder
 
 MARK = Path(tempfile.gettempdir()) / f"lcviz-was-run-{os.getpid()}"
 W = torch.arange(20.0).reshape(4, 5)
@@ -40,7 +40,7 @@ def quiet(*_: Any) -> None:
     """Nobody looks."""
 
 
-def opened(place: Place, *paths: Path) -> OwnFiles:
+def opened(place: VisitorFolder, *paths: Path) -> OwnFiles:
     return open_files([(p.name, p) for p in paths], place, quiet)
 
 
@@ -151,7 +151,7 @@ def hostile_pickles() -> list[tuple[bytes, str]]:
     ]
 
 
-def test_hostile_files(place: Place, shelf: Shelf, tmp_path: Path) -> None:
+def test_hostile_files(place: VisitorFolder, shelf: Shelf, tmp_path: Path) -> None:
     """All at once: one process reads the pickles one after another, and is still there at last."""
     expected = {}
     for suffix, cases in ((".safetensors", HOSTILE), (".pt", hostile_pickles())):
@@ -174,7 +174,7 @@ def test_hostile_files(place: Place, shelf: Shelf, tmp_path: Path) -> None:
 
 
 def test_one_that_never_ends_is_ended(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: VisitorFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next one is read by another process."""
     monkeypatch.setattr(pt_reader, "SECONDS", 0.0)
@@ -187,7 +187,7 @@ def test_one_that_never_ends_is_ended(
 
 
 def test_who_leaves_ends_the_process_and_leaves_nothing(
-    place: Place, shelf: Shelf, tmp_path: Path
+    place: VisitorFolder, shelf: Shelf, tmp_path: Path
 ) -> None:
     torch.save({"w": W}, tmp_path / "1.pt")
     calls = []
@@ -226,7 +226,7 @@ def with_member(name: str, data: bytes, method: int) -> Callable[[bytes], bytes]
 def test_a_hostile_archive(
     change: Callable[[bytes], bytes],
     expected: str,
-    place: Place,
+    place: VisitorFolder,
     make_chain: MakeChain,
     tmp_path: Path,
 ) -> None:
@@ -272,7 +272,7 @@ def test_an_archive_a_folder_and_an_upload_are_the_same_chain(
 
 
 def test_a_zip_of_too_many_members(
-    place: Place, make_chain: MakeChain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: VisitorFolder, make_chain: MakeChain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are counted before Python makes an object of each, whatever number the zip states."""
     archive = make_chain(*({"w": W + i} for i in range(3))).with_name("run.lcc.zip")
@@ -287,7 +287,7 @@ def test_a_zip_of_too_many_members(
         assert sentence.startswith(f"{path.name}: is a zip of {n} members")
 
 
-def test_what_a_pickle_holds(place: Place, tmp_path: Path) -> None:
+def test_what_a_pickle_holds(place: VisitorFolder, tmp_path: Path) -> None:
     """Nested weights, other values, names of no Unicode, and views that stand for other values."""
     z = torch.complex(W, W + 1)
     views = {"z": z.conj(), "n": z.clone().conj().imag}  # marks beside the memory of another
@@ -341,7 +341,7 @@ def test_the_order_is_that_of_the_numbers(
     assert order in sentence
 
 
-def test_files_that_are_unlike_the_rest(place: Place, tmp_path: Path) -> None:
+def test_files_that_are_unlike_the_rest(place: VisitorFolder, tmp_path: Path) -> None:
     for i in range(3):
         save_file({"w": W, "b": W[0].clone()}, tmp_path / f"{i}.safetensors")
     save_file({"w": W.T.contiguous(), "c": W}, tmp_path / "3.safetensors")
@@ -354,7 +354,7 @@ def test_files_that_are_unlike_the_rest(place: Place, tmp_path: Path) -> None:
     assert f"{parts[0].name} and 1 other look like parts" in opened(place, *parts).odd[0]
 
 
-def test_names_that_are_long(place: Place, tmp_path: Path) -> None:
+def test_names_that_are_long(place: VisitorFolder, tmp_path: Path) -> None:
     """An upload may be called anything; Python refuses to read 5,000 digits as a number."""
     save_file({"w": W}, tmp_path / "x")
     for name in (f"{'1' * 5000}.safetensors", f"{2**63}.safetensors"):
@@ -365,7 +365,7 @@ def test_names_that_are_long(place: Place, tmp_path: Path) -> None:
     assert (len(file.name), file.step) == (255, 7)
 
 
-def test_every_dtype_that_is_taken_can_be_read(place: Place, tmp_path: Path) -> None:
+def test_every_dtype_that_is_taken_can_be_read(place: VisitorFolder, tmp_path: Path) -> None:
     sizes = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "C64": 8, "BOOL": 1}
     sizes |= dict.fromkeys(("F8_E4M3", "F8_E5M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ"), 1)
     sizes |= {f"{sign}{8 * n}": n for sign in "IU" for n in (1, 2, 4, 8)}
@@ -381,7 +381,7 @@ def test_every_dtype_that_is_taken_can_be_read(place: Place, tmp_path: Path) -> 
 
 
 def test_files_that_cannot_be_taken(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: VisitorFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "x.npy").write_bytes(b"x")
     good = tmp_path / "1.safetensors"
@@ -403,7 +403,7 @@ def test_files_that_cannot_be_taken(
     assert "the most is 10 B" in opened(place, good).refused[0]
 
 
-def test_a_refused_upload_is_deleted_at_once(place: Place, shelf: Shelf) -> None:
+def test_a_refused_upload_is_deleted_at_once(place: VisitorFolder, shelf: Shelf) -> None:
     for name, data in (("upload0.pt", b"evil"), ("upload1.safetensors", OVERLAP)):
         place.take(len(data))
         (place.path / name).write_bytes(data)
@@ -415,7 +415,7 @@ def test_a_refused_upload_is_deleted_at_once(place: Place, shelf: Shelf) -> None
 
 
 def test_a_file_that_changes_or_goes(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: VisitorFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "1.safetensors"
     save_file({"w": W}, path)
@@ -433,7 +433,7 @@ def test_a_file_that_changes_or_goes(
 
 
 def test_a_pickle_that_changes_while_it_is_read(
-    place: Place, shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: VisitorFolder, shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its SHA-256 is to be that of the bytes that were read."""
 
