@@ -11,7 +11,7 @@ import io
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,11 +27,11 @@ from codec.state.tensors import Arrays, Layout, is_tensor, layout_of, to_arrays
 from codec.state.tree import leaves
 from codec.storage.source import Entry
 from demo_models import Task
+from lcviz.lab.progress import Progress
 from lcviz.run.run import Run
 from lcviz.run.snapshot import RunError, Snapshot
 
 MOST_NAME = 100  # characters of an archive's name: endings are added to it
-Progress = Callable[[int, int], None]  # steps done, steps in all
 
 
 @dataclass(frozen=True)

@@ -104,10 +104,7 @@ def tensors_of_step(one: ComparedStep) -> Panel:
     tensors = sorted(one.tensors, key=size, reverse=True)
     bars = tensors[:MOST_BARS]
     data = [
-        {
-            "value": plotted(t.distance) or 0,
-            "label": {"formatter": _number_text(t.distance)},
-        }
+        {"value": plotted(t.distance) or 0, "label": {"formatter": _number_text(t.distance)}}
         for t in bars
     ]
     option = base_option() | {

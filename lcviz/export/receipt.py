@@ -25,10 +25,11 @@ from codec.caps import parsed, typed
 from codec.errors import ForeignRecordError, RecordError
 from codec.record.header import FORMAT
 from codec.storage.source import Entry
+from lcviz.lab.progress import Progress
 from lcviz.run.run import Run
 from lcviz.text import plural
 
-from .archive import Package, Progress, digest_of
+from .archive import Package, digest_of
 
 VERSION = 1
 MOST_BYTES = 16 * 2**20  # of a receipt that is read: 100,000 records take as much

@@ -74,14 +74,6 @@ def buttons(page: Any) -> list[str]:
     return [b.label for b in page.at.button]
 
 
-def test_nothing_is_there_until_something_is_opened(own_files: OpenPage) -> None:
-    page = own_files()
-    assert not page.at.button
-    assert not page.charts
-    assert not page.texts("error") + page.texts("warning")
-    assert page.at.get("file_uploader")
-
-
 def test_opened_compressed_compared_and_offered(own_files: OpenPage, series: Path) -> None:
     page = own_files(export_path=series, export_bits="3", export_coder="Huffman (paper)")
     assert any(t.startswith("**4 checkpoints**") for t in page.texts("markdown"))
@@ -168,14 +160,22 @@ def test_sentences_about_files_are_few(own_files: OpenPage, tmp_path: Path) -> N
     assert page.texts("warning")[-1].startswith("And 3 more")
 
 
-def test_a_path_that_leads_nowhere(own_files: OpenPage, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
+def test_nothing_is_there_until_something_can_be_opened(
+    own_files: OpenPage, series: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = own_files()
+    assert not page.at.button
+    assert not page.charts
+    assert not page.texts("error") + page.texts("warning")
+    (tmp_path / "empty").mkdir()
     paths = [f"{tmp_path}/{name}" for name in ("nowhere", "empty", "\0", "x" * 5000)]
     for path in (*paths, "~nobody-of-that-name/x"):
         (error,) = page.set("text_input", "export_path", path).texts("error")
         assert error.endswith(".")
         assert not page.at.button
+    monkeypatch.setattr(session.shelf(), "most_places", 0)
+    (error,) = page.set("text_input", "export_path", str(series)).texts("error")
+    assert error.startswith("This server already keeps 0 series and chains")
 
 
 def test_a_server_for_others_opens_no_path(
@@ -276,11 +276,3 @@ def test_stopped_and_asked_for_again(
     go_on.set()
     finished(page.click("export-start"))
     assert page.charts == {"bytes", "distances", "records", "tensors"}
-
-
-def test_a_full_server_is_told(
-    own_files: OpenPage, series: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(session.shelf(), "most_places", 0)
-    (error,) = own_files(export_path=series).texts("error")
-    assert error.startswith("This server already keeps 0 series and chains")
