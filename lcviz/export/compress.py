@@ -46,14 +46,13 @@ class Compressed:
     """A verified chain of a visitor's own files.
 
     steps: what each gained and lost. package: without its bytes, which are in the file archive, of
-    SHA-256 sha256. settings: of the Checkpointer. receipt: of that archive.
+    SHA-256 sha256. receipt: of that archive.
     """
 
     steps: tuple[ComparedStep, ...]
     package: Package
     archive: Path
     sha256: str
-    settings: ChainSettings
     receipt: Receipt
 
     def load(self) -> Package:
@@ -104,7 +103,7 @@ def compress(
         place.remove(path)
     receipt = _receipt(own, settings, package)
     bare = replace(package, data=b"")
-    return Compressed(tuple(steps), bare, archive, package.sha256, settings, receipt)
+    return Compressed(tuple(steps), bare, archive, package.sha256, receipt)
 
 
 def _save(

@@ -1,8 +1,7 @@
 """A visitor's own checkpoints: files or a chain, checked one by one and put in order.
 
 Files that cannot be used are refused, each with a sentence; the others are taken. A .pt is read by
-a separate process (lcviz.server.unpickle) and lies as .safetensors in the visitor's place from then
-on.
+a separate process (lcviz.server.unpickle) and kept as .safetensors in the visitor's place.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ class OwnFile:
 class OwnFiles:
     """What a visitor has opened: files, or a chain. Compared by identity.
 
-    place: where it lies; it lives as long as this object. files: by rising step. order: how that
+    place: its folder, which lives as long as this object. files: by rising step. order: how that
     order was found, a sentence. refused: why other files were not taken, sentences. odd: which
     files are unlike the rest, sentences. archive: of a chain, its .lcc.zip; files is empty then.
     """

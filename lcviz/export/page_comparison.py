@@ -6,15 +6,15 @@ import streamlit as st
 
 import codec
 from lcviz.run.snapshot import RunError
-from lcviz.text import CODER_NAMES, nbytes_text, percent_text, plain, plural
+from lcviz.text import nbytes_text, percent_text, plain, plural
 from lcviz.ui import widgets
-from lcviz.ui.settings import over
 
 from . import page_downloads as downloads
 from .archive import Package
 from .comparison import totals
 from .comparison_figure import distance_by_step, sizes_by_step, tensors_of_step
-from .compress import MOST_ZIPPED, ChainSettings, Compressed
+from .compress import MOST_ZIPPED, Compressed
+from .receipt import describe
 
 _LOADED = "export-loaded"  # in the session: a package with its bytes
 HELD = (_LOADED, downloads.RESTORED)
@@ -94,14 +94,8 @@ def _cards(made: Compressed) -> None:
         ),
     ]
     widgets.cards(cards, "export-cards", 6)
-    s = made.settings
-    st.caption(f"{_kept(s)}, buckets over {over(s.scope)}, {CODER_NAMES[s.coder]}.")
-
-
-def _kept(s: ChainSettings) -> str:
-    if s.budget is not None:
-        return f"A budget of {percent_text(s.budget)}"
-    return "All buckets" if s.bits is None else plural(s.bits, "bit")
+    kept = describe(made.receipt)["Kept"]
+    st.caption(f"{kept[0].upper()}{kept[1:]}.")
 
 
 def _loaded(made: Compressed) -> Package:

@@ -80,7 +80,7 @@ def own_files() -> None:
     )
     own = opened_files()
     if own is None:
-        for held in (_CHAINS, _AS_IS, *HELD):  # and with it what lies on disk
+        for held in (_CHAINS, _AS_IS, *HELD):  # and their files on disk
             st.session_state.pop(held, None)
         return
     _contents(own)

@@ -147,7 +147,7 @@ def _received(turn: int) -> None:
 
 
 def _write(given: list[Any]) -> tuple[VisitorFolder, Named]:
-    """The files in a new place, under names of ours. Raises FullError, OSError."""
+    """The files in a new place, under our own names. Raises FullError, OSError."""
     place = session.shelf().place()
     try:
         place.take(sum(file.size for file in given))

@@ -29,7 +29,7 @@ _HEAD = '''"""@WHAT@
     @USAGE@
 
 Run it where `codec` and `demo_models` can be imported: in the root of the project. It compares
-what it makes with @RECEIPT@, which lies beside it unless --receipt says otherwise. Exit code 0:
+what it makes with @RECEIPT@, which is beside it unless --receipt says otherwise. Exit code 0:
 the same bytes. 1: others, or something was missing; a sentence says what. 2: wrong use.
 """
 
@@ -154,10 +154,10 @@ def compare(path, receipt):
     """Raise DifferentError unless the archive is that of the receipt, to the last byte."""
     archive = path.read_bytes()
     print(f"archive: {len(archive):,} bytes, SHA-256 {sha256(archive)}")
-    told = {record["file"]: record["sha256"] for record in receipt["records"]}
+    stated = {record["file"]: record["sha256"] for record in receipt["records"]}
     chain = codec.Chain(io.BytesIO(archive))
     for entry in chain.entries:
-        if told.get(entry.name) != sha256(chain.read_bytes(entry)):
+        if stated.get(entry.name) != sha256(chain.read_bytes(entry)):
             first = f"The record {entry.name} is the first that differs."
             raise DifferentError(f"{first} {others(receipt)}")
     if sha256(archive) != receipt["archive"]["sha256"]:
@@ -166,15 +166,15 @@ def compare(path, receipt):
 
 def others(receipt):
     """What is other here than where the receipt was made."""
-    told, here = receipt["versions"], {
+    stated, here = receipt["versions"], {
         "Python": platform.python_version(),
         "numpy": numpy.__version__,
         "torch": torch.__version__.partition("+")[0],
     } | {f"{p.__name__} (SHA-256 of its source)": source_digest(p) for p in SOURCES}
     differing = [
-        f"{name} {value[:16]} instead of {str(told.get(name)).partition('+')[0][:16]}"
+        f"{name} {value[:16]} instead of {str(stated.get(name)).partition('+')[0][:16]}"
         for name, value in here.items()
-        if value != str(told.get(name)).partition("+")[0]
+        if value != str(stated.get(name)).partition("+")[0]
     ]
     if differing:
         return f"Here is {', '.join(differing)}."
