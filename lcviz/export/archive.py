@@ -40,9 +40,10 @@ class Package:
 
     name: file name without ending. data: the .lcc.zip. entries: its records. digests: SHA-256 of
     each record. tables: for each record, how many code tables it needs and how many of them are
-    reused. steps: every step, rebuilt from data. tracks: xxh3-128 of each step's tensors.
-    full_nbytes: of all steps in float32. settings: bits, budget, scope and coder of the newest
-    delta, empty if there is none. at: time of the check, in seconds since the epoch.
+    reused; not counted in merged records. steps: every step, rebuilt from data. tracks: xxh3-128 of
+    each step's tensors. full_nbytes: of all steps in float32. settings: bits, budget, scope and
+    coder of the newest delta, empty if there is none. at: time of the check, in seconds since the
+    epoch.
     """
 
     name: str
@@ -121,7 +122,8 @@ def verify(
     Raises:
         RunError: something does not restore, or differs.
     """
-    steps, tables, digests, full, settings = [], [], [], 0, {}
+    steps, digests, full, settings = [], [], 0, {}
+    tables: dict[str, tuple[int, int]] = {}
     try:
         chain = codec.Chain(io.BytesIO(data))
         hashes = tuple(hashlib.sha256(chain.read_bytes(e)).hexdigest() for e in chain.entries)
@@ -135,7 +137,8 @@ def verify(
             if position.entry.kind != "base":
                 settings = position.record.metadata
             coded = [g.encoded for g in position.delta.groups] if position.delta else []
-            tables.append((sum(e.table is not None for e in coded), sum(e.cached for e in coded)))
+            counts = sum(e.table is not None for e in coded), sum(e.cached for e in coded)
+            tables[position.entry.name] = counts  # a merged record has several steps
             if progress:
                 progress(len(steps), len(chain.entries))
     except codec.LccError as exc:
@@ -145,7 +148,7 @@ def verify(
         data,
         chain.entries,
         hashes,
-        tuple(tables),
+        tuple(tables.get(e.name, (0, 0)) for e in chain.entries),
         tuple(steps),
         tuple(digests),
         full,

@@ -9,10 +9,11 @@ import plotly.graph_objects as go
 
 from codec.storage.source import Entry
 from lcviz.text import nbytes_text, plural
-from lcviz.ui.charts import BLUE, GREEN, VERMILION, Panel
+from lcviz.ui.charts import BLUE, GREEN, PURPLE, VERMILION, Panel
 
 NEW, REUSED = "delta, new table", "delta, no new table"
 MARKS = {"base": (BLUE, "diamond"), NEW: (VERMILION, "square"), REUSED: (GREEN, "circle")}
+MARKS["merged"] = (PURPLE, "triangle-up")
 
 
 def record_sizes(entries: Sequence[Entry], tables: Sequence[tuple[int, int]]) -> Panel:
@@ -22,11 +23,13 @@ def record_sizes(entries: Sequence[Entry], tables: Sequence[tuple[int, int]]) ->
     """
     figure = go.Figure()
     kinds = [
-        "base" if e.kind == "base" else REUSED if reused == needed else NEW
+        e.kind if e.kind != "delta" else REUSED if reused == needed else NEW
         for e, (needed, reused) in zip(entries, tables, strict=True)
     ]
     for kind, (colour, symbol) in MARKS.items():
         shown = [e for e, its in zip(entries, kinds) if its == kind]
+        if not shown:
+            continue
         figure.add_scatter(
             x=[e.step for e in shown],
             y=[e.nbytes for e in shown],
@@ -56,7 +59,10 @@ def record_sizes(entries: Sequence[Entry], tables: Sequence[tuple[int, int]]) ->
         {
             "step": [e.step for e in entries],
             "kind": [e.kind for e in entries],
-            "code table": [_tables_text(*counts) for counts in tables],
+            "code table": [
+                None if e.kind == "merged" else _tables_text(*counts)
+                for e, counts in zip(entries, tables)
+            ],
             "bytes": [e.nbytes for e in entries],
             "file": [e.name for e in entries],
         }

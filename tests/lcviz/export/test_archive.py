@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from safetensors.numpy import load
 
 import codec
 from lcviz.export import archive as archives
-from lcviz.export.archive import pack, restore, safe_name
+from lcviz.export.archive import pack, restore, safe_name, verify
+from lcviz.export.receipt import of_archive, problems
+from lcviz.export.records_figure import record_sizes
 from lcviz.lab.anatomy import tables
 from lcviz.run.run import Run, RunError
 
@@ -77,6 +80,20 @@ def test_which_tables_are_new_is_read_from_the_records(finished_runs: MakeRun, s
     found = [tables(c.alphabets) for c in run.snapshot().checkpoints]
     assert list(package.tables) == [(t.n, t.reused) for t in found]
     assert sum(reused for _, reused in package.tables) > 0
+
+
+def test_a_chain_of_merged_records(make_chain: Callable[..., Path]) -> None:
+    """Each has several steps; it is exported as it is, and so is its receipt right."""
+    chain = make_chain(*({"w": torch.arange(90.0) * i} for i in range(9)))
+    codec.merge(chain, steps=4)
+    codec.Chain(chain).pack(chain.with_name("merged.zip"))
+    package = verify("merged", chain.with_name("merged.zip").read_bytes(), None)
+    assert package.steps == tuple(range(9))
+    assert [e.kind for e in package.entries] == ["base", "merged", "merged"]
+    assert problems(of_archive(package), package.data) == []
+    panel = record_sizes(package.entries, package.tables)
+    assert panel.table["kind"].tolist() == ["base", "merged", "merged"]
+    assert [len(trace.x) for trace in panel.chart.data] == [1, 2]
 
 
 def test_a_track_that_changed_in_memory_is_refused(
