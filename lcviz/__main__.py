@@ -98,10 +98,10 @@ def _run(experiment: Experiment, options: argparse.Namespace) -> int:
 
 
 def _check_receipt(options: argparse.Namespace) -> int:
-    """Hash and rebuild everything that a receipt tells of."""
+    """Hash every record, rebuild every step, and compare them with the receipt."""
     try:
-        told = receipt.load(options.receipt.read_bytes())
-        archive = options.archive or options.receipt.with_name(told["archive"]["file"])
+        stated = receipt.load(options.receipt.read_bytes())
+        archive = options.archive or options.receipt.with_name(stated["archive"]["file"])
         data = archive.read_bytes()
     except OSError as exc:
         raise receipt.ReceiptError(f"{exc.filename} cannot be read: {exc.strerror}.") from exc
@@ -111,13 +111,13 @@ def _check_receipt(options: argparse.Namespace) -> int:
             bar.total = total
             bar.update(done - bar.n)
 
-        problems = receipt.problems(told, data, tell)
+        problems = receipt.problems(stated, data, tell)
     if options.json:
         print(json.dumps({"ok": not problems, "archive": str(archive), "problems": problems}))
     else:
         for problem in problems:
             print(f"problem: {problem}")
-        steps, records = len(told["tracks"]), len(told["records"])
+        steps, records = len(stated["tracks"]), len(stated["records"])
         verdict = "DIFFERENT" if problems else "ok"
         print(f"{verdict}: {archive}, {len(data):,} bytes, {records} records, {steps} steps")
     return BAD_DATA if problems else OK
@@ -156,8 +156,8 @@ def _parser() -> Parser:
     check = sub.add_parser(
         "receipt",
         help="check a receipt of the dashboard against its archive",
-        description="Hashes the archive and every record of it, rebuilds every step, and compares "
-        "all that with the receipt.",
+        description="Hashes the archive and its records, rebuilds every step, and compares them "
+        "with the receipt.",
     )
     check.set_defaults(experiment=None)
     check.add_argument("receipt", type=Path, metavar="FILE", help="the receipt, a .json")

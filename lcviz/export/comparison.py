@@ -17,10 +17,10 @@ _CHUNK = 2**20  # bytes
 
 @dataclass(frozen=True)
 class TensorError:
-    """One tensor at one step.
+    """One tensor at one step, in float32; values are not finite where the tensor is not.
 
-    distance: ‖restored − u‖ / ‖u − u₀‖, 0 if both are 0, infinite if only the denominator is.
-    largest: max |restored − u|; both in float32, and not finite where the tensor is not.
+    distance: ‖restored − u‖ / ‖u − u₀‖, 0 if both norms are 0, infinite if only the denominator is.
+    largest: max |restored − u|.
     """
 
     name: str
@@ -30,13 +30,13 @@ class TensorError:
 
 
 @dataclass(frozen=True)
-class Compared:
-    """One step of a chain beside what it was made of.
+class ComparedStep:
+    """One step of a chain and its original.
 
     source: the file's name. kind, nbytes: of the record. full_nbytes: the state in float32.
-    file_nbytes: the file itself; zipped: the file deflated, None if that was not tried.
-    distance, largest: as in `TensorError`, over all lossy tensors. tensors: each of those. track:
-    xxh3-128 of what is restored.
+    file_nbytes: the file. zipped: the file deflated, None if that was not tried. distance, largest:
+    as in `TensorError`, over all lossy tensors. tensors: each of those. track: xxh3-128 of what is
+    restored.
     """
 
     step: int
@@ -54,19 +54,18 @@ class Compared:
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums over all steps; files and zipped are None unless every step has them.
+    """Sums of bytes over all steps; files and zipped are None unless every step has them.
 
-    distance, largest: the worst of any step. worst: the step with the largest distance.
+    furthest: the step with the largest distance; not finite counts as the largest. largest: the
+    largest error of a weight.
     """
 
-    n: int
     full: int
     chain: int
     files: int | None
     zipped: int | None
-    distance: float
+    furthest: ComparedStep
     largest: float
-    worst: int
 
 
 def errors(
@@ -74,25 +73,30 @@ def errors(
 ) -> tuple[float, float, tuple[TensorError, ...]]:
     """Distance and largest error over all lossy tensors, and of each.
 
-    track: what is restored, live: what was to be saved, first: the state that the distance is
-    measured against; name -> array of the layout.
+    Args:
+        layout: of the three states, each name -> array.
+        track: what is restored.
+        live: what was to be saved.
+        first: the state that the distance is measured from.
     """
+
+    def relative(names: list[str]) -> float:
+        off, moved = distance(track, live, names), distance(live, first, names)
+        return off / moved if moved else float("inf") if off else 0.0
+
     lossy = [t.name for t in layout.tensors if t.lossy]
-    each = []
-    for name in lossy:
-        off = distance(track, live, [name])
-        each.append(
+    with np.errstate(invalid="ignore", over="ignore"):
+        each = tuple(
             TensorError(
                 name,
                 live[name].size,
-                _share(off, distance(live, first, [name])),
-                _largest(track[name], live[name]),
+                relative([name]),
+                float(np.max(np.abs(track[name] - live[name]), initial=0.0)),
             )
+            for name in lossy
         )
-    whole = _share(distance(track, live, lossy), distance(live, first, lossy))
-    with np.errstate(invalid="ignore"):
         largest = float(np.max([e.largest for e in each], initial=0.0))
-    return whole, largest, tuple(each)
+    return relative(lossy), largest, each
 
 
 def zipped_nbytes(path: Path) -> int:
@@ -104,33 +108,18 @@ def zipped_nbytes(path: Path) -> int:
     return total + len(packer.flush())
 
 
-def totals(every: Sequence[Compared]) -> Totals:
+def totals(steps: Sequence[ComparedStep]) -> Totals:
     """The series as a whole."""
 
-    def summed(values: list[int | None]) -> int | None:
+    def total(values: list[int | None]) -> int | None:
         known = [v for v in values if v is not None]
         return sum(known) if len(known) == len(values) else None
 
-    # What is not finite is worse than anything.
-    worst = max(every, key=lambda c: c.distance if np.isfinite(c.distance) else np.inf)
     return Totals(
-        len(every),
-        sum(c.full_nbytes for c in every),
-        sum(c.nbytes for c in every),
-        summed([c.file_nbytes for c in every]),
-        summed([c.zipped for c in every]),
-        worst.distance,
-        float(np.max([c.largest for c in every])),
-        worst.step,
+        sum(c.full_nbytes for c in steps),
+        sum(c.nbytes for c in steps),
+        total([c.file_nbytes for c in steps]),
+        total([c.zipped for c in steps]),
+        max(steps, key=lambda c: c.distance if np.isfinite(c.distance) else np.inf),
+        float(np.max([c.largest for c in steps])),
     )
-
-
-def _share(off: float, moved: float) -> float:
-    if moved:
-        return off / moved
-    return float("inf") if off else 0.0
-
-
-def _largest(a: np.ndarray, b: np.ndarray) -> float:
-    with np.errstate(invalid="ignore", over="ignore"):
-        return float(np.max(np.abs(a - b), initial=0.0))

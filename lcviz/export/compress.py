@@ -1,12 +1,13 @@
-"""Makes a chain of what a visitor has opened, measures it, and verifies the archive's bytes.
+"""Makes a chain of a visitor's own files, measures it, and verifies the archive's bytes.
 
-One job of the server's line (jobs): told step by step, stopped at the next step. Nothing here
-knows a screen.
+One job of the server's queue (lcviz.server.jobs): it reports its progress and can be stopped after
+every step.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -20,17 +21,17 @@ from lcviz.run.snapshot import RunError
 from lcviz.server.quota import FullError, VisitorFolder
 from lcviz.text import nbytes_text, plural
 
-from .archive import Package, check, digest_of, kept_name
-from .comparison import Compared, errors, zipped_nbytes
-from .opened import Opened
-from .receipt import Receipt, of_files
+from .archive import Package, check_complete, digest_of, safe_name, settings_name, verify
+from .comparison import ComparedStep, errors, zipped_nbytes
+from .own_files import OwnFile, OwnFiles
+from .receipt import Receipt, of_archive, of_files
 
 MOST_ARCHIVE = 300 * 2**20  # bytes: what one page can offer for download
 MOST_ZIPPED = 64 * 2**20  # bytes of files that are also deflated: that takes seconds
 
 
 @dataclass(frozen=True)
-class How:
+class ChainSettings:
     """The settings of a Checkpointer that a visitor chooses."""
 
     bits: int | None = 2
@@ -42,21 +43,20 @@ class How:
 
 @dataclass(frozen=True)
 class Compressed:
-    """A chain of a visitor's own.
+    """A verified chain of a visitor's own files.
 
-    steps: what each gained and lost. package: what was verified, without its bytes, which are in
-    the file ``archive``, of SHA-256 ``sha256``. how: the settings. receipt: of that archive.
+    steps: what each gained and lost. package: without its bytes, which are in the file archive, of
+    SHA-256 sha256. receipt: of that archive.
     """
 
-    steps: tuple[Compared, ...]
+    steps: tuple[ComparedStep, ...]
     package: Package
     archive: Path
     sha256: str
-    how: How
     receipt: Receipt
 
-    def loaded(self) -> Package:
-        """The package with its bytes. Raises SourceError if they are gone or others."""
+    def load(self) -> Package:
+        """The package with its bytes. Raises SourceError if they are gone or have changed."""
         try:
             data = self.archive.read_bytes()
         except OSError as exc:
@@ -66,38 +66,60 @@ class Compressed:
         return replace(self.package, data=data)
 
 
-def compress(opened: Opened, how: How, place: VisitorFolder, progress: Progress) -> Compressed:
+def compress(
+    own: OwnFiles, settings: ChainSettings, place: VisitorFolder, progress: Progress
+) -> Compressed:
     """Save state after state, measure, pack, and verify what was packed.
 
-    place: where the archive comes to lie; whoever wants it keeps it. progress(done, in all) may
-    raise to end it, and then nothing stays behind. Raises codec.LccError, FullError.
+    Args:
+        own: what the visitor opened.
+        settings: of the chain.
+        place: for the archive; it must outlive the result.
+        progress: called with (done, in all); if it raises, nothing stays behind.
+
+    Raises:
+        codec.LccError: a state cannot be read or saved, or the archive does not restore.
+        FullError: the archive is too large for the page or the place.
     """
     path, archive = place.path / "run.lcc", place.path / "run.lcc.zip"
     try:
-        return _compress(opened, how, place, path, archive, progress)
-    except RunError as exc:
-        raise codec.ChainError(str(exc)) from exc
-    except BaseException:
+        steps = _save(own, settings, place, path, progress)
+        place.take(sum(step.nbytes for step in steps))
+        codec.Chain(path).pack(archive)
+        name = f"own-{len(steps)}step{'s' * (len(steps) != 1)}-" + settings_name(
+            settings.bits, settings.budget, settings.scope, settings.coder
+        )
+        n, tracks = len(steps), {step.step: step.track for step in steps}
+        package = verify(
+            name, archive.read_bytes(), tracks, lambda done, _: progress(n + done, 2 * n)
+        )
+        check_complete(package, tracks)
+    except BaseException as exc:
         place.remove(archive)
+        if isinstance(exc, RunError):
+            raise codec.ChainError(str(exc)) from exc
         raise
     finally:
         place.remove(path)
+    receipt = _receipt(own, settings, package)
+    bare = replace(package, data=b"")
+    return Compressed(tuple(steps), bare, archive, package.sha256, receipt)
 
 
-def _compress(
-    opened: Opened, how: How, place: VisitorFolder, path: Path, archive: Path, progress: Progress
-) -> Compressed:
-    n = len(opened.steps)
+def _save(
+    own: OwnFiles, settings: ChainSettings, place: VisitorFolder, path: Path, progress: Progress
+) -> list[ComparedStep]:
+    """Write the chain at path and measure every step."""
     found, taken = [], 0
-    files = {file.step: file for file in opened.files}
-    deflates = sum(file.nbytes for file in opened.files) <= MOST_ZIPPED
+    files = {file.step: file for file in own.files}
+    deflates = sum(file.nbytes for file in own.files) <= MOST_ZIPPED
     front, first, layout = Front(Policy()), Arrays(), Layout(())
-    with codec.Checkpointer(path, **asdict(how)) as chain:
-        for i, (step, state) in enumerate(opened.states()):
-            progress(i, 2 * n)
+    with codec.Checkpointer(path, **asdict(settings)) as chain:
+        for i, (step, state) in enumerate(own.states()):
+            progress(i, 2 * len(own.steps))
             parts, now = front.look_at(state)
             live = to_arrays(parts.tensors, now)
-            if now != layout:  # other tensors: what they are measured against begins anew
+            if now != layout:  # other tensors: distances count from here
                 first, layout = copy_arrays(live), now
             saved = chain.save(step, state)
             if not saved.full_nbytes:
@@ -114,7 +136,7 @@ def _compress(
             track: Arrays = chain.tracker.state
             file = files.get(step)
             found.append(
-                Compared(
+                ComparedStep(
                     step,
                     file.name if file else "",
                     saved.kind,
@@ -126,34 +148,25 @@ def _compress(
                     digest_of(now, track),
                 )
             )
-    place.take(taken)
-    codec.Chain(path).pack(archive)
-    data = archive.read_bytes()
-    name = f"own-{plural(n, 'step').replace(' ', '').replace(',', '')}"
-    name += f"-{kept_name(how.bits, how.budget)}-{how.scope}-{how.coder}"
-    package = check(
-        name, data, {c.step: c.track for c in found}, lambda done, _: progress(n + done, 2 * n)
-    )
-    if missing := {c.step for c in found} - set(package.steps):
-        raise RunError(f"The packed chain has lost its records of steps {sorted(missing)}")
-    receipt = _receipt(opened, how, package, found)
-    return Compressed(
-        tuple(found), replace(package, data=b""), archive, package.sha256, how, receipt
-    )
+    return found
 
 
-def _receipt(opened: Opened, how: How, package: Package, found: list[Compared]) -> Receipt:
-    brought = [opened.archive] if opened.archive else opened.files
+def _receipt(own: OwnFiles, settings: ChainSettings, package: Package) -> Receipt:
     files = [
-        {
-            "name": f.name,
-            "step": f.step,
-            "bytes": f.nbytes,
-            "sha256": f.sha256,
-            "under": list(f.under),
-        }
-        for f in brought
+        {"name": f.name, "step": f.step, "bytes": f.nbytes, "sha256": f.sha256, "under": [*f.under]}
+        for f in ([own.archive] if own.archive else own.files)
     ]
-    what = plural(len(files), "checkpoint file") if opened.files else "The states of a chain"
-    more: Receipt = {"files": files, "full_bytes": sum(c.full_nbytes for c in found)}
-    return of_files(package, what, asdict(how), more)
+    what = "The states of a chain" if own.archive else plural(len(files), "checkpoint file")
+    return of_files(package, what, asdict(settings), files)
+
+
+def verify_as_is(file: OwnFile, progress: Progress) -> tuple[Package, Receipt]:
+    """The chain that a visitor opened, verified, and its receipt.
+
+    Raises RunError if it does not restore, FullError if it is too large.
+    """
+    if file.nbytes > MOST_ARCHIVE:
+        raise FullError(f"This page offers archives of {nbytes_text(MOST_ARCHIVE)} at most")
+    name = safe_name(re.sub(r"(\.lcc)?\.zip$", "", file.name, flags=re.IGNORECASE))
+    package = verify(name, file.source.read_bytes(), None, progress)
+    return package, of_archive(package)

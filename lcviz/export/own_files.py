@@ -1,8 +1,7 @@
-"""Checkpoints that a visitor brings: files or a chain, checked one by one, put in order.
+"""A visitor's own checkpoints: files or a chain, checked one by one and put in order.
 
-What is refused is told in a sentence a file, and the others are taken. A .pt is read by a process
-of its own (unpickle) and stands as .safetensors in the visitor's place from then on. Nothing here
-knows a screen.
+Files that cannot be used are refused, each with a sentence; the others are taken. A .pt is read by
+a separate process (lcviz.server.unpickle) and kept as .safetensors in the visitor's place.
 """
 
 from __future__ import annotations
@@ -12,35 +11,110 @@ import os
 import shutil
 import stat
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import load
 
 import codec
 from codec.caps import short
-from codec.errors import SourceError
+from codec.errors import SettingsError, SourceError
+from codec.record.record import MAX_STEP
+from codec.state import file_steps
 from codec.state.tensor_files import SUFFIXES, TORCH
 from codec.storage.source import entry_of
 from lcviz.server.foreign_files import Tensors, check_members, check_torch_zip, tensors_of
 from lcviz.server.pt_reader import Reader
 from lcviz.server.quota import FullError, VisitorFolder
-from lcviz.text import nbytes_text
-
-from .file_order import in_order, odd, parts_of_one
-from .opened import Opened, OwnFile
+from lcviz.text import nbytes_text, plural
 
 MOST_FILES = 200
-MOST_EACH = 2**30  # bytes of a file on this machine; an upload ends sooner, see pages
+MOST_EACH = 2**30  # bytes of a file on this machine; page_upload has the limit for uploads
 MOST_NAME = 255  # characters of a file's name: the last ones, with its number and suffix
 ARCHIVE = ".zip"
-Named = Sequence[tuple[str, Path]]  # what the visitor calls it, where it is
-Tell = Callable[[int, int, str], None]  # done, of how many, which one now
+Named = Sequence[tuple[str, Path]]  # the visitor's name of a file, and where it is
+Tell = Callable[[int, int, str], None]  # files done, files in all, name of the next
 
 
-def gathered(path: Path) -> list[tuple[str, Path]]:
-    """The files that a path names: itself, or what is in a folder; a chain's folder is one.
+@dataclass(frozen=True, eq=False)
+class OwnFile:
+    """One checkpoint.
+
+    source: the file as it came; nbytes and sha256 are its. weights: the .safetensors to read, the
+    source itself if it is one. tensors: name -> (dtype, shape). under: keys under which the weights
+    were found. left_out: names of what else the file holds, 20 at most. step: its step.
+    """
+
+    name: str
+    nbytes: int
+    sha256: str
+    source: Path
+    weights: Path
+    tensors: Tensors
+    under: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    step: int = 0
+
+    def state(self) -> dict[str, Any]:
+        """Its tensors by name. Raises SourceError if the file is gone, changed or unreadable."""
+        try:
+            data = self.weights.read_bytes()
+        except OSError as exc:
+            raise SourceError(f"{self.name}: is not there any more; open it again") from exc
+        if self.weights == self.source and hashlib.sha256(data).hexdigest() != self.sha256:
+            raise SourceError(f"{self.name}: has changed since it was opened; open it again")
+        try:
+            found = load(data)
+        except (SafetensorError, RuntimeError, TypeError, KeyError, ValueError) as exc:
+            raise SourceError(f"{self.name}: cannot be read as tensors: {short(exc)}") from exc
+        return {name: found[name] for name in sorted(found)}
+
+
+@dataclass(frozen=True, eq=False)
+class OwnFiles:
+    """What a visitor has opened: files, or a chain. Compared by identity.
+
+    place: its folder, which lives as long as this object. files: by rising step. order: how that
+    order was found, a sentence. refused: why other files were not taken, sentences. odd: which
+    files are unlike the rest, sentences. archive: of a chain, its .lcc.zip; files is empty then.
+    """
+
+    place: VisitorFolder
+    files: tuple[OwnFile, ...] = ()
+    order: str = ""
+    refused: tuple[str, ...] = ()
+    odd: tuple[str, ...] = ()
+    archive: OwnFile | None = None
+
+    @cached_property
+    def steps(self) -> tuple[int, ...]:
+        """All steps. Raises codec.ChainError. Cached: a page asks every second."""
+        if self.archive is not None:
+            return codec.Chain(self.archive.source).steps
+        return tuple(file.step for file in self.files)
+
+    def states(self) -> Iterator[tuple[int, Mapping[Any, Any]]]:
+        """Every step and its state. Raises SourceError."""
+        if self.archive is not None:
+            try:
+                for position in codec.Chain(self.archive.source).every_step():
+                    yield position.step, position.whole()
+            except (codec.ChainError, codec.RecordError) as exc:
+                reason = str(exc).rstrip(".")
+                raise SourceError(
+                    f"{reason}. Inspect shows which steps of the chain still restore"
+                ) from exc
+        for file in self.files:
+            yield file.step, file.state()
+
+
+def list_files(path: Path) -> list[tuple[str, Path]]:
+    """The files that a path stands for: itself, or those in a folder; a chain's folder is one.
 
     Raises SourceError.
     """
@@ -54,40 +128,41 @@ def gathered(path: Path) -> list[tuple[str, Path]]:
         return [(path.name, path)]
     found = [(p.name, p) for p in inside if p.suffix.lower() in SUFFIXES]
     if not found:
-        raise SourceError(f"{path}: has neither {', '.join(SUFFIXES)} files in it nor records")
+        raise SourceError(f"{path}: holds neither {', '.join(SUFFIXES)} files nor records")
     return found
 
 
-def open_own(named: Named, place: VisitorFolder, tell: Tell) -> Opened:
-    """Look at every file, and convert what is no .safetensors.
+def open_files(named: Named, place: VisitorFolder, tell: Tell) -> OwnFiles:
+    """Check every file and convert what is no .safetensors.
 
-    tell(files done, in all, name of the next) is called often; if it raises, nothing stays behind
-    but in the place. Raises SourceError if there are too many files, FullError.
+    Args:
+        named: the visitor's name of each file, and its path.
+        place: where uploads lie, and where converted files are written.
+        tell: called often; if it raises, only uploads stay behind.
+
+    Raises:
+        SourceError: too many files, or a chain among others.
+        FullError: the place has no room.
     """
     if len(named) > MOST_FILES:
         raise SourceError(f"These are {len(named)} files; up to {MOST_FILES} can be opened at once")
     chains = [one for one in named if one[0].lower().endswith(ARCHIVE) or one[1].is_dir()]
     if chains and len(named) > 1:
-        raise SourceError(
-            f"{_shown(chains[0][0])}: is a chain, a series of its own; open it alone, or the others"
-        )
+        raise SourceError(f"{_shown(chains[0][0])}: is a chain; open it alone, or the others")
     named = [(_shown(name), path) for name, path in named]
+    names = Counter(name for name, _ in named)
     taken: list[OwnFile] = []
     refused: list[str] = []
-    twice = {name for name, n in Counter(name for name, _ in named).items() if n > 1}
     with closing(Reader()) as reader:
         for i, (name, path) in enumerate(named):
             tell(i, len(named), name)
             try:
-                if name in twice:
-                    raise SourceError("has the name of another one; rename it")
+                if names[name] > 1:
+                    raise SourceError("another file has the same name; rename it")
                 if chains:
-                    return _chain(name, path, place)
-
-                def look(i: int = i, name: str = name) -> None:
-                    tell(i, len(named), name)
-
-                taken.append(_file(name, path, place, reader, look))
+                    return _open_chain(name, path, place)
+                waiting = partial(tell, i, len(named), name)
+                taken.append(_open_file(name, path, place, reader, waiting))
             except FullError:
                 raise
             except (SourceError, codec.ChainError, codec.RecordError, MemoryError, OSError) as exc:
@@ -97,12 +172,12 @@ def open_own(named: Named, place: VisitorFolder, tell: Tell) -> Opened:
     try:
         files, order = in_order(taken)
     except SourceError as exc:
-        return Opened(place, refused=(*refused, f"{exc}."))
-    return Opened(place, files, order, tuple(refused), (*parts_of_one(files), *odd(files)))
+        return OwnFiles(place, refused=(*refused, f"{exc}."))
+    return OwnFiles(place, files, order, tuple(refused), (*_parts_of_one(files), *_odd(files)))
 
 
 def _shown(name: str) -> str:
-    """A file's name as it is shown, and ordered by; it never becomes a path."""
+    """A file's name as it is shown and ordered by; it never becomes a path."""
     last = PurePosixPath(name.replace("\\", "/")).name or "unnamed"
     # Names on a disk may be no Unicode, and a page can show nothing else.
     return last.encode("utf-8", "backslashreplace").decode()[-MOST_NAME:]
@@ -118,24 +193,24 @@ def _sentence(name: str, exc: Exception) -> str:
 
 
 def _regular(path: Path) -> int:
-    """Bytes of a file. Raises SourceError for what is none, or too large."""
+    """Bytes of a regular file. Raises SourceError for anything else, and if it is too large."""
     try:
         status = os.stat(path)
     except (OSError, ValueError) as exc:
-        raise SourceError("is not there, or cannot be looked at") from exc
+        raise SourceError("file not found, or not readable") from exc
     if not stat.S_ISREG(status.st_mode):
         raise SourceError("is no file")
     if not status.st_size:
         raise SourceError("the file is empty")
     if status.st_size > MOST_EACH:
         raise SourceError(
-            f"has {nbytes_text(status.st_size)}; up to {nbytes_text(MOST_EACH)} are taken"
+            f"has {nbytes_text(status.st_size)}; the most is {nbytes_text(MOST_EACH)}"
         )
     return status.st_size
 
 
-def _file(
-    name: str, path: Path, place: VisitorFolder, reader: Reader, look: Callable[[], None]
+def _open_file(
+    name: str, path: Path, place: VisitorFolder, reader: Reader, waiting: Callable[[], None]
 ) -> OwnFile:
     """One checkpoint. Raises SourceError without the name, FullError."""
     nbytes = _regular(path)
@@ -148,10 +223,10 @@ def _file(
     with path.open("rb") as file:
         check_torch_zip(file, nbytes)
     target = place.path / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.safetensors"
-    place.remove(target)  # of an attempt that was left
-    place.take(2 * nbytes)  # what it may become at most
+    place.remove(target)  # of an attempt that was given up
+    place.take(2 * nbytes)  # the most it may become
     try:
-        answer = reader.convert(path, target, look)
+        answer = reader.convert(path, target, waiting)
         if "error" in answer:
             raise SourceError(answer["error"])
         if _sha256(path) != digest:
@@ -173,9 +248,9 @@ def _sha256(path: Path) -> str:
 
 
 def _tensors(path: Path) -> Tensors:
-    """Of a .safetensors file, of which only the header is read.
+    """The tensors of a .safetensors file; only its header is read.
 
-    Raises SourceError, also for what its own library would refuse later; OSError.
+    Raises SourceError, also for what the safetensors library would refuse later; OSError.
     """
     with path.open("rb") as file:
         found = tensors_of(file, os.fstat(file.fileno()).st_size)
@@ -187,11 +262,11 @@ def _tensors(path: Path) -> Tensors:
     return found
 
 
-def _chain(name: str, path: Path, place: VisitorFolder) -> Opened:
+def _open_chain(name: str, path: Path, place: VisitorFolder) -> OwnFiles:
     """A chain as an archive in the place. Raises SourceError, FullError, ChainError, OSError."""
-    here = path.parent == place.path  # an upload: it stays where it is
-    target = path if here else place.path / "opened.lcc.zip"
-    taken = 0 if here else codec.Chain(path).nbytes if path.is_dir() else _regular(path)
+    uploaded = path.parent == place.path  # then it stays where it is
+    target = path if uploaded else place.path / "opened.lcc.zip"
+    taken = 0 if uploaded else codec.Chain(path).nbytes if path.is_dir() else _regular(path)
     place.take(taken)
     try:
         if path.is_dir():
@@ -199,15 +274,74 @@ def _chain(name: str, path: Path, place: VisitorFolder) -> Opened:
         else:
             with path.open("rb") as file:
                 check_members(file)
-            if not here:
+            if not uploaded:
                 shutil.copyfile(path, target)
         with target.open("rb") as file:
             codec.Chain(file)
     except BaseException:
-        if not here:
+        if not uploaded:
             target.unlink(missing_ok=True)
             place.take(-taken)
         raise
-    own = name if name.lower().endswith(ARCHIVE) else f"{name}.zip"
-    archive = OwnFile(own, target.stat().st_size, _sha256(target), target, target, {})
-    return Opened(place, archive=archive)
+    shown = name if name.lower().endswith(ARCHIVE) else f"{name}.zip"
+    archive = OwnFile(shown, target.stat().st_size, _sha256(target), target, target, {})
+    return OwnFiles(place, archive=archive)
+
+
+def in_order(files: Sequence[OwnFile]) -> tuple[tuple[OwnFile, ...], str]:
+    """Files by the steps in their names, else by name; and which of the two, a sentence.
+
+    Raises SourceError for a step that is too large.
+    """
+    by_name = {f.name: f for f in sorted(files, key=lambda f: file_steps.by_numbers(f.name))}
+    names = [Path(name) for name in by_name]
+    order = "Ordered by the last number that all names share, which is taken for the step."
+    try:
+        found = file_steps.steps_of(names)
+    except SettingsError as exc:
+        found = list(enumerate(names))
+        order = f"Ordered by name, and counted from 0: {exc}."
+    if any(step > MAX_STEP for step, _ in found):
+        raise SourceError(
+            f"A number in the name is too large for a step: {found[-1][1]}; rename it"
+        )
+    ordered = tuple(replace(by_name[str(path)], step=step) for step, path in found)
+    return ordered, order if len(ordered) > 1 else ""
+
+
+def _parts_of_one(files: Sequence[OwnFile]) -> list[str]:
+    """A sentence if the files look like parts of one checkpoint."""
+    parts = file_steps.parts_of_one([Path(file.name) for file in files])
+    if not parts:
+        return []
+    return [
+        f"By their names, {parts[0]} and {plural(len(parts) - 1, 'other')} look like parts of one "
+        "checkpoint. Here each file is a step: put the parts into one file first."
+    ]
+
+
+def _odd(files: Sequence[OwnFile]) -> list[str]:
+    """A sentence for each file whose tensors differ from those of most files."""
+    if len(files) < 2:
+        return []
+    kinds = Counter(tuple(sorted(file.tensors.items())) for file in files)
+    ((most, n),) = kinds.most_common(1)
+    usual, found = dict(most), []
+    for file in files:
+        own = file.tensors
+        differences = {
+            "it lacks": usual.keys() - own.keys(),
+            "it also has": own.keys() - usual.keys(),
+            "of another shape or dtype are": {k for k in usual.keys() & own if usual[k] != own[k]},
+        }
+        parts = [
+            f"{what} {', '.join(sorted(names)[:3])}" + (" and more" if len(names) > 3 else "")
+            for what, names in differences.items()
+            if names
+        ]
+        if parts:
+            found.append(
+                f"{file.name} has other tensors than {plural(n, 'other')}: {'; '.join(parts)}. "
+                "A base is written there."
+            )
+    return found

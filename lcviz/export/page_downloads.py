@@ -1,53 +1,81 @@
-"""What is offered of a verified archive: all of it, one step, the receipt, and the scripts."""
+"""The downloads of a verified archive: all of it, one step, the receipt, and the scripts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 import streamlit as st
 
+from demo_models import Task
 from lcviz.text import nbytes_text, plain, plural
 from lcviz.ui import widgets
 
-from . import archive as export
-from .archive import Package, Restored
-from .bundle import everything
-from .receipt import Receipt, dumped, rows
+from .archive import Package, RestoredFile, restore
+from .receipt import Receipt, describe, dumped
 from .records_figure import record_sizes
-from .scripts import NAME, RECEIPT, reproducing
+from .scripts import RECEIPT, REPRODUCE, everything, reproduce_command, reproduce_script
 
 MOST_STEPS = 20_000  # of the slider: a browser keeps every one of them
-_STEP = "export_step"
 RESTORED = "export-restored"  # in the session: a step as a plain file
+_STEP = "export_step"
 
 
-def archive(package: Package, full: int, like: str) -> None:
-    """The whole chain. full: bytes of the same in float32. like: what each step is equal to."""
+def _download(
+    label: str, data: Any, file: str, mime: str, key: str, icon: str, **more: Any
+) -> None:
+    st.download_button(
+        label, data, file, mime, key=key, on_click="ignore", icon=f":material/{icon}:", **more
+    )
+
+
+def whole_chain(package: Package, equal_to: str) -> None:
+    """The archive. equal_to: what every restored step was compared with."""
     st.subheader("The whole chain", anchor=False)
-    n, first, last = len(package.steps), package.steps[0], package.steps[-1]
+    nbytes, first, last = len(package.data), package.steps[0], package.steps[-1]
     st.success(
-        f"Verified: all {plural(n, 'step')}, {first} to {last}, were rebuilt from the "
-        f"{len(package.data):,} bytes offered here, and each is bit-identical to {like} (xxh3-128 "
-        f"digest of step {last}: {package.track}).",
+        f"Verified: all {plural(len(package.steps), 'step')}, {first} to {last}, were rebuilt from "
+        f"the {nbytes:,} bytes offered here, and each is bit-identical to {equal_to} (xxh3-128 "
+        f"digest of step {last}: {package.tracks[-1]}).",
         icon=":material/verified:",
     )
-    st.download_button(
-        f"Download {plain(package.file)} ({nbytes_text(len(package.data))})",
+    _download(
+        f"Download {plain(package.file)} ({nbytes_text(nbytes)})",
         package.data,
         package.file,
         "application/zip",
-        key="download-chain",
-        on_click="ignore",
+        "download-chain",
+        "download",
         type=widgets.main_button(),
-        icon=":material/download:",
     )
-    st.caption(f"The same checkpoints in full float32: {nbytes_text(full)}.")
+    st.caption(f"The same checkpoints in full float32: {nbytes_text(package.full_nbytes)}.")
     widgets.show(record_sizes(package.entries, package.tables), "records")
 
 
-def choose_step(package: Package) -> int:
-    """The heading and the slider of one step."""
+def one_step(package: Package, task: Task | None = None) -> RestoredFile:
+    """The slider of steps, and the chosen step as a plain file.
+
+    A step is restored once and kept while it is shown: after a thousand deltas that takes seconds.
+
+    Args:
+        package: the verified archive.
+        task: of the run, for the loss of the restored step.
+
+    Raises:
+        codec.LccError, RunError: the step does not restore.
+    """
     st.subheader("One restored step", anchor=False)
+    step = _choose_step(package)
+    waiting = st.empty()  # always there: what comes below keeps its place, and its clicks
+    key = (package.sha256, step, task is None)
+    held = st.session_state.get(RESTORED)
+    if held is None or held[0] != key:
+        with waiting, st.spinner(f"Restoring step {step:,} from the archive…"):
+            held = st.session_state[RESTORED] = key, restore(package, step, task)
+    restored: RestoredFile = held[1]
+    return restored
+
+
+def _choose_step(package: Package) -> int:
     if len(package.steps) == 1:
         return package.steps[0]
     steps = package.steps[-MOST_STEPS:]
@@ -55,108 +83,86 @@ def choose_step(package: Package) -> int:
         st.caption(f"The newest {MOST_STEPS:,} of {len(package.steps):,} steps can be chosen.")
     if st.session_state.get(_STEP, steps[-1]) not in steps:  # of another chain
         del st.session_state[_STEP]
-    return int(
-        st.select_slider(
-            "Step",
-            steps,
-            steps[-1],
-            key=_STEP,
-            bind="query-params",
-            persist_state="session",
-        )
-    )
+    how: dict[str, Any] = {"key": _STEP, "bind": "query-params", "persist_state": "session"}
+    return int(st.select_slider("Step", steps, steps[-1], **how))
 
 
-def one_step(restored: Restored, loss: str = "") -> None:
-    """One step as a plain file. loss: a sentence to end with."""
-    left_out = (
-        f" {plural(restored.left_out, 'value')} of the state are no tensors, and not in it."
-        if restored.left_out
-        else ""
-    )
+def step_file(restored: RestoredFile, loss: str = "") -> None:
+    """The download of one step. loss: a sentence to end with."""
+    nbytes, left_out = len(restored.data), ""
+    if restored.left_out:
+        values = plural(restored.left_out, "value")
+        left_out = f" {values} of the state are no tensors, and not in it."
     st.success(
-        f"Verified: the file was read back from its {len(restored.data):,} bytes and equals the "
-        f"restored step {restored.step} bit for bit.{left_out}{loss}",
+        f"Verified: the file was read back from its {nbytes:,} bytes and equals the restored step "
+        f"{restored.step} bit for bit.{left_out}{loss}",
         icon=":material/verified:",
     )
-    st.download_button(
-        f"Download {plain(restored.name)}.safetensors ({nbytes_text(len(restored.data))})",
-        restored.data,
-        f"{restored.name}.safetensors",
-        "application/octet-stream",
-        key="download-step",
-        on_click="ignore",
-        icon=":material/download:",
-    )
+    file = f"{restored.name}.safetensors"
+    label = f"Download {plain(restored.name)}.safetensors ({nbytes_text(nbytes)})"
+    _download(label, restored.data, file, "application/octet-stream", "download-step", "download")
 
 
-def papers(package: Package, receipt: Receipt) -> None:
-    """The receipt, for people and for machines, the script that makes it all again, and all."""
+def receipt_and_scripts(package: Package, receipt: Receipt) -> None:
+    """The receipt, the script that makes the archive again, and everything in one zip."""
     st.subheader("Receipt and script", anchor=False)
-    st.markdown(
-        "The receipt says what the archive is, what it was made from, and what was checked; the "
-        "script makes the archive again and compares it with the receipt, byte for byte."
-        if receipt["of"] != "archive"
-        else "The receipt says what the archive is, and what was checked."
-    )
+    again = receipt["of"] != "archive"
+    intro = "The receipt says what the archive is and what was checked."
+    if again:
+        intro = (
+            "The receipt says what the archive is, what it was made from, and what was checked. "
+            "The script makes the archive again and compares it with the receipt, byte for byte."
+        )
+    st.markdown(intro)
     st.info(receipt["reproducible"], icon=":material/replay:")
     with st.container(horizontal=True, key="export-papers"):
-        st.download_button(
+        _download(
             "Download everything",
             lambda: everything(package, receipt),
             f"{package.name}.zip",
             "application/zip",
-            key="download-all",
-            on_click="ignore",
+            "download-all",
+            "folder_zip",
             type=widgets.main_button(),
-            icon=":material/folder_zip:",
-            help="One zip: the archive, its receipt, the script that makes it again, and the short "
-            "one that restores a step.",
+            help="One zip: the archive, its receipt, the script that makes it again, and the "
+            "script that restores a step.",
         )
-        st.download_button(
+        _download(
             "Receipt",
             dumped(receipt),
             RECEIPT,
             "application/json",
-            key="download-receipt",
-            on_click="ignore",
-            icon=":material/receipt_long:",
+            "download-receipt",
+            "receipt_long",
             help="It is no signature: whoever changes the archive can write another receipt.",
         )
-        if receipt["of"] != "archive":
-            st.download_button(
+        if again:
+            _download(
                 "Script",
-                reproducing(receipt),
-                NAME,
+                reproduce_script(receipt),
+                REPRODUCE,
                 "text/x-python",
-                key="download-script",
-                on_click="ignore",
-                icon=":material/code:",
+                "download-script",
+                "code",
                 help="Run it in the root of this project, beside the receipt. Exit code 0: the "
-                "same bytes. 1: others, and a sentence says what.",
+                "same bytes. 1: other bytes, and a sentence says what differs.",
             )
     with st.container(border=True, key="export-receipt"):
-        st.markdown("\n".join(f"- **{what}:** {plain(value)}" for what, value in rows(receipt)))
-    st.markdown(
-        "Inspect checks a receipt against its archive. So does the command line; the script makes "
-        "the archive again."
-        if receipt["of"] != "archive"
-        else "Inspect checks a receipt against its archive. So does the command line."
-    )
-    lines = f"python -m lcviz receipt {RECEIPT} {package.file}"
-    if receipt["of"] == "files":
-        lines += f"\npython {NAME} FILES-OR-THEIR-FOLDER"
-    elif receipt["of"] == "run":
-        lines += f"\npython {NAME}" + (" FOLDER" if receipt["data"]["from_folder"] else "")
-    st.code(lines, language="bash", wrap_lines=True)
-    if receipt["of"] != "archive":
+        lines = (f"- **{what}:** {plain(value)}" for what, value in describe(receipt).items())
+        st.markdown("\n".join(lines))
+    st.markdown("Inspect checks a receipt against its archive. So does the command line:")
+    command = f"python -m lcviz receipt {RECEIPT} {package.file}"
+    if again:
+        command += f"\n{reproduce_command(receipt)}  # makes the archive again"
+    st.code(command, language="bash", wrap_lines=True)
+    if again:
         st.caption(
             "Byte for byte on this machine and with these versions; elsewhere sums may come out in "
             "another order, and the script says which versions differ."
         )
 
 
-def restoring(package: Package, step: int) -> None:
+def loading_code(package: Package, step: int) -> None:
     """How to load what was downloaded, without the dashboard."""
     st.markdown("On the command line: check every record, then write one step as a plain file.")
     st.code(
@@ -165,27 +171,10 @@ def restoring(package: Package, step: int) -> None:
         language="bash",
         wrap_lines=True,
     )
-    st.markdown("The restored file needs nothing of ours:")
+    st.markdown("The restored file loads without lcviz:")
     st.code(
         "from safetensors.torch import load_file\n\n"
         f'state = load_file("{package.name}-step{step}.safetensors")  # name -> tensor',
         language="python",
         wrap_lines=True,
     )
-
-
-def plain_step(package: Package, step: int) -> Restored:
-    """One step of a package of a visitor's own; see `kept_step`."""
-    return kept_step((package.sha256, step), lambda: export.plain(package, step), step)
-
-
-def kept_step(key: object, make: Callable[[], Restored], step: int) -> Restored:
-    """A restored step, made once for as long as it is looked at: after a thousand deltas that takes
-    seconds. key: another one is another step."""
-    waiting = st.empty()  # always there: what comes below keeps its place, and its clicks
-    held = st.session_state.get(RESTORED)
-    if held is None or held[0] != key:
-        with waiting, st.spinner(f"Restoring step {step:,} from the archive…"):
-            held = st.session_state[RESTORED] = key, make()
-    restored: Restored = held[1]
-    return restored

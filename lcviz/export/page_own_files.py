@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import re
+import math
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,60 +12,57 @@ from typing import Any
 
 import pandas as pd
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 import codec
-from lcviz.lab.chain_summary import summarize
 from lcviz.lab.progress import Progress
-from lcviz.lab.records import Catalogue, list_records, read_contents
 from lcviz.run.snapshot import RunError
 from lcviz.server.jobs import View
 from lcviz.server.quota import FullError, VisitorFolder
 from lcviz.text import nbytes_text, plain, plural
-from lcviz.ui import session as state
-from lcviz.ui import widgets
+from lcviz.ui import session, widgets
 from lcviz.ui.experiment import Asking, ControlTexts
 from lcviz.ui.settings import BITS, CODERS, KEEP, SCOPES, bits_name
 
-from . import archive as export
 from . import compress as compressing
-from . import page_downloads as offered
+from . import page_downloads as downloads
 from .archive import Package
-from .compress import Compressed, How
-from .opened import Opened, OwnFile
-from .page_comparison import HELD, own_step, results
-from .page_upload import opened
-from .receipt import Receipt, of_archive
+from .compress import ChainSettings, Compressed, verify_as_is
+from .own_files import OwnFile, OwnFiles
+from .page_comparison import HELD, comparison
+from .page_upload import opened_files
+from .receipt import Receipt
 
 MOST_KEPT = 3  # chains of one session, the newest
-MOST_SAID = 5  # sentences about single files
+MOST_SENTENCES = 5  # about single files
 _NUMBERS = itertools.count()
-_MADE = "export-made"  # in the session: what was opened, and its chain by how it is compressed
+_CHAINS = "export-made"  # in the session: what was opened, and its chains by their settings
 _AS_IS = "export-as-is"  # in the session: the package of the chain that was opened
 USES = {"again": "Compress it", "as_is": "Export it as it is"}
 
 
 @dataclass(eq=False)
-class Made:
-    """A chain that is asked for: as long as this session holds it, its place on disk is there, and
-    what was measured of it."""
+class RequestedChain:
+    """A chain that is asked for. While this session holds it, its place on disk and its results
+    are kept."""
 
     number: int = field(default_factory=lambda: next(_NUMBERS))
     place: VisitorFolder | None = None
 
     def __post_init__(self) -> None:
-        weakref.finalize(self, state.all_jobs().forget, self.experiment)
+        weakref.finalize(self, session.all_jobs().forget, self.experiment)
 
     @property
     def experiment(self) -> tuple[str, int]:
-        """What it is called among the jobs of this server."""
+        """Its name among the jobs of this server."""
         return "compress", self.number
 
-    def work(self, own: Opened, how: How, _part: int, progress: Progress) -> Compressed:
-        """Compress; an attempt that fails leaves no place behind, for others need one."""
-        place = state.shelf().place()
+    def work(
+        self, own: OwnFiles, settings: ChainSettings, _part: int, progress: Progress
+    ) -> Compressed:
+        """Compress; a failed attempt leaves no place behind, because others need one."""
+        place = session.shelf().place()
         try:
-            made = compressing.compress(own, how, place, progress)
+            made = compressing.compress(own, settings, place, progress)
         except BaseException:
             place.close()
             raise
@@ -73,23 +70,23 @@ class Made:
         return made
 
 
-def own() -> None:
+def own_files() -> None:
     """All of it."""
     st.markdown(
-        "Open a series of checkpoints, or a single one: they are compressed into a chain step by "
-        "step, every restored step is compared with its original, and the chain is yours to keep. "
+        "Open a series of checkpoints, or a single one. They are compressed into a chain step by "
+        "step, every restored step is compared with its original, and you can download the chain. "
         "Or open a chain that you were given, as an .lcc.zip: *Export it as it is* takes any step "
         "out of it as a plain file."
     )
-    found = opened()
-    if found is None:
-        for held in (_MADE, _AS_IS, *HELD):  # and with it what lies on disk
+    own = opened_files()
+    if own is None:
+        for held in (_CHAINS, _AS_IS, *HELD):  # and their files on disk
             st.session_state.pop(held, None)
         return
-    _contents(found)
-    if found.archive is None and not found.files:
+    _contents(own)
+    if own.archive is None and not own.files:
         return
-    if found.archive is not None:
+    if own.archive is not None:
         use = widgets.choice(
             "With this chain",
             list(USES),
@@ -97,148 +94,98 @@ def own() -> None:
             key="export_use",
             format_func=USES.__getitem__,
             bind="query-params",
-            help="Compressed again, what is compared is what the chain restores: what it had left "
-            "out before cannot be judged any more.",
+            help="Compressed again, it is compared with what the chain restores; what the chain "
+            "left out before is not known here.",
         )
         if use == "as_is":
-            _exported(found)
+            _export_as_is(own, own.archive)
             return
-    how = _how()
-    made = _made(found, how)
+    settings = _settings()
+    chain = _requested_chain(own, settings)
     asking: Asking[Compressed] = Asking(
-        "export", made.experiment, 1, partial(made.work, found, how)
+        "export", chain.experiment, 1, partial(chain.work, own, settings)
     )
 
     def dashboard(view: View[Compressed], watching: bool) -> None:
         if view.found:
-            results(view.found[0].value)
+            comparison(view.found[0].value)
         else:
-            asking.controls(view, watching, _words(found, view))
+            asking.controls(view, watching, _words(own, view))
 
     asking.follow(dashboard)
 
 
-def _contents(found: Opened) -> None:
+def _contents(own: OwnFiles) -> None:
     """What was opened, in its order, and what was not."""
-    for sentence in _few(found.refused, "file that was not taken"):
+    for sentence in _first(own.refused, "file that was not taken"):
         st.error(plain(sentence), icon=":material/error:")
-    if found.archive is not None:
-        file = found.archive
-        st.markdown(f"This is the chain **{plain(file.name)}**, {nbytes_text(file.nbytes)}.")
+    if own.archive is not None:
+        name, nbytes = plain(own.archive.name), nbytes_text(own.archive.nbytes)
+        st.markdown(f"This is the chain **{name}**, {nbytes}.")
         return
-    if not found.files:
+    if not own.files:
         return
-    total = sum(file.nbytes for file in found.files)
-    st.markdown(
-        f"**{plural(len(found.files), 'checkpoint')}**, {nbytes_text(total)}. {found.order}"
-    )
-    for sentence in _few(found.odd, "file that is unlike the rest"):
+    nbytes = nbytes_text(sum(file.nbytes for file in own.files))
+    st.markdown(f"**{plural(len(own.files), 'checkpoint')}**, {nbytes}. {own.order}")
+    for sentence in _first(own.odd, "file that is unlike the rest"):
         st.warning(plain(sentence), icon=":material/difference:")
-    if inner := sorted({"/".join(f.under) for f in found.files if f.under}):
-        st.markdown(f"The weights were found under **{plain(', '.join(inner))}**.{_rest(found)}")
-    elif rest := _rest(found):
-        st.markdown(rest.strip())
-    rows = pd.DataFrame(list(map(_row, found.files)))
+    sentences = []
+    if under := sorted({"/".join(f.under) for f in own.files if f.under}):
+        sentences.append(f"The weights were found under **{plain(', '.join(under))}**.")
+    if names := list(dict.fromkeys(name for file in own.files for name in file.left_out)):
+        few = ", ".join(names[:6]) + (" and more" if len(names) > 6 else "")
+        sentences.append(f"Left out, because they are no weights: {plain(few)}.")
+    if sentences:
+        st.markdown(" ".join(sentences))
+    rows = pd.DataFrame(list(map(_row, own.files)))
     widgets.scrolling(rows, "export-files", min(widgets.TABLE_HEIGHT, 38 + 35 * len(rows)))
 
 
-def _few(sentences: Sequence[str], of: str) -> list[str]:
+def _first(sentences: Sequence[str], about: str) -> list[str]:
     """The first sentences, and how many more there are."""
-    more = len(sentences) - MOST_SAID
-    return [*sentences[:MOST_SAID], *([f"And {more} more, each of a {of}."] if more > 0 else [])]
-
-
-def _rest(found: Opened) -> str:
-    names = dict.fromkeys(name for file in found.files for name in file.left_out)
-    if not names:
-        return ""
-    few = ", ".join(list(names)[:6]) + (" and more" if len(names) > 6 else "")
-    return f" Left out, for they are no weights: {plain(few)}."
+    more = len(sentences) - MOST_SENTENCES
+    rest = [f"And {more} more, each about a {about}."] if more > 0 else []
+    return [*sentences[:MOST_SENTENCES], *rest]
 
 
 def _row(file: OwnFile) -> dict[str, Any]:
-    weights = sum(_size(shape) for _, shape in file.tensors.values())
     return {
         "step": file.step,
         "file": file.name,
         "bytes": file.nbytes,
         "tensors": len(file.tensors),
-        "values": weights,
+        "values": sum(math.prod(shape) for _, shape in file.tensors.values()),
         "dtypes": ", ".join(sorted({dtype for dtype, _ in file.tensors.values()})),
         "SHA-256": file.sha256,
     }
 
 
-def _size(shape: tuple[int, ...]) -> int:
-    n = 1
-    for d in shape:
-        n *= d
-    return n
-
-
-def _how() -> How:
-    """The settings of the chain."""
-    bits: int | None = How.bits
-    budget: float | None = None
+def _settings() -> ChainSettings:
+    """The settings of the chain, as the visitor chooses them."""
     with st.container(border=True, key="export-how"):
         grid = st.grid(2, min_column_width=320, key="export-settings")
         with grid.cell():
-            keep = widgets.choice(
-                "Keep",
-                list(KEEP),
-                default="bits",
-                key="export_keep",
-                format_func=KEEP.__getitem__,
-                bind="query-params",
-                help="Bits x: the 2ˣ − 1 buckets of largest magnitude. Budget: as many as fit into "
-                "so many bytes for each record.",
-            )
-            if keep == "budget":
-                budget = (
-                    st.number_input(
-                        "Budget, % of float32",
-                        0.5,
-                        50.0,
-                        5.0,
-                        0.5,
-                        format="%g",
-                        key="export_budget",
-                        bind="query-params",
-                        persist_state="session",
-                    )
-                    / 100
-                )
-                bits = None
-            else:
-                bits = st.select_slider(
-                    "Bits x for priority promotion",
-                    BITS,
-                    How.bits,
-                    format_func=bits_name,
-                    key="export_bits",
-                    bind="query-params",
-                    persist_state="session",
-                )
+            bits, budget = _bits_or_budget()
         with grid.cell():
             coder = widgets.choice(
                 "Coder",
                 list(CODERS),
-                default=How.coder,
+                default=ChainSettings.coder,
                 key="export_coder",
                 format_func=CODERS.__getitem__,
                 bind="query-params",
-                help="How what is kept becomes bits; both are without loss.",
+                help="How the kept values become bits; both are lossless.",
             )
             scope = widgets.choice(
                 "Buckets over",
                 list(SCOPES),
-                default=How.scope,
+                default=ChainSettings.scope,
                 key="export_scope",
                 format_func=SCOPES.__getitem__,
                 bind="query-params",
             )
-            every = widgets.whole_number(
-                "A base after so many deltas",
+            base_every = widgets.whole_number(
+                "Deltas between bases",
                 1,
                 1000,
                 1000,
@@ -246,92 +193,92 @@ def _how() -> How:
                 text="A base stores its step exactly, and takes as much as float32. One comes "
                 "earlier where tensors change, and once the deltas outgrow the base before them.",
             )
-    return How(bits, budget, str(scope), str(coder), every)
+    return ChainSettings(bits, budget, str(scope), str(coder), base_every)
 
 
-def _made(found: Opened, how: How) -> Made:
-    """The chain of these settings; of another one that was opened, or of older ones, none."""
-    held = st.session_state.get(_MADE)
-    if held is None or held[0] is not found:
-        held = st.session_state[_MADE] = (found, {})
-    chains: dict[How, Made] = held[1]
-    made = chains.pop(how, None) or Made()
-    chains[how] = made  # the newest last
+def _bits_or_budget() -> tuple[int | None, float | None]:
+    keep = widgets.choice(
+        "Keep",
+        list(KEEP),
+        default="bits",
+        key="export_keep",
+        format_func=KEEP.__getitem__,
+        bind="query-params",
+        help="Bits x: the 2ˣ − 1 buckets of largest magnitude. Budget: as many buckets as fit into "
+        "that many bytes for each record.",
+    )
+    how: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
+    if keep == "budget":
+        label, key = "Budget, % of float32", "export_budget"
+        return None, st.number_input(label, 0.5, 50.0, 5.0, 0.5, format="%g", key=key, **how) / 100
+    bits: int | None = st.select_slider(
+        "Bits x for priority promotion",
+        BITS,
+        ChainSettings.bits,
+        format_func=bits_name,
+        key="export_bits",
+        **how,
+    )
+    return bits, None
+
+
+def _requested_chain(own: OwnFiles, settings: ChainSettings) -> RequestedChain:
+    """The chain of these settings. Chains of other files, and the oldest ones, are dropped."""
+    held = st.session_state.get(_CHAINS)
+    if held is None or held[0] is not own:
+        held = st.session_state[_CHAINS] = (own, {})
+    chains: dict[ChainSettings, RequestedChain] = held[1]
+    chain = chains.pop(settings, None) or RequestedChain()
+    chains[settings] = chain  # the newest last
     while len(chains) > MOST_KEPT:
         del chains[next(iter(chains))]
-    return made
+    return chain
 
 
-def _words(found: Opened, view: View[Compressed]) -> ControlTexts:
-    n = plural(len(found.steps), "checkpoint")
-    part = "compressing" if view.share < 0.5 else "verifying what was packed"
+def _words(own: OwnFiles, view: View[Compressed]) -> ControlTexts:
+    part = "compressing" if view.share < 0.5 else "verifying the archive"
     return ControlTexts(
-        start=f"Compress {n}",
+        start=f"Compress {plural(len(own.steps), 'checkpoint')}",
         icon=":material/compress:",
         working=f"{100 * view.share:.0f} %: {part}.",
-        help="Saves one after another as a training would, packs the chain, and rebuilds every "
-        "step from the packed bytes.",
+        help="Saves one checkpoint after another as a training would, packs the chain, and "
+        "rebuilds every step from the packed bytes.",
         failed="Compressing failed",
     )
 
 
-def _exported(found: Opened) -> None:
+def _export_as_is(own: OwnFiles, file: OwnFile) -> None:
     """The chain that was opened, verified and offered as it is."""
     widgets.tables_toggle()
-    assert found.archive is not None
     try:
-        package, receipt = _as_is(found, found.archive)
-        offered.archive(package, receipt["sizes"]["float32"], "what its own record tells")
-        step = own_step(package)
+        package, receipt = _verified(own, file)
+        downloads.whole_chain(package, "the track that its own record describes")
+        restored = downloads.one_step(package)
+        downloads.step_file(restored)
     except (RunError, FullError, codec.LccError) as exc:
         st.error(plain(str(exc).rstrip(".")) + ".", icon=":material/error:")
         return
-    offered.papers(package, receipt)
-    offered.restoring(package, step)
+    downloads.receipt_and_scripts(package, receipt)
+    downloads.loading_code(package, restored.step)
 
 
-def _as_is(found: Opened, file: OwnFile) -> tuple[Package, Receipt]:
-    """The chain and its receipt: checked once, also if it fails. Raises RunError, FullError."""
+def _verified(own: OwnFiles, file: OwnFile) -> tuple[Package, Receipt]:
+    """The chain and its receipt, checked once, even if it fails. Raises RunError, FullError."""
     held = st.session_state.get(_AS_IS)
-    if held is None or held[0] is not found:
-        if file.nbytes > compressing.MOST_ARCHIVE:
-            most = nbytes_text(compressing.MOST_ARCHIVE)
-            raise FullError(f"This page offers archives of {most} at most")
+    if held is None or held[0] is not own:
         bar = st.empty()
+
+        def progress(done: int, total: int) -> None:
+            bar.progress(min(done / total, 1.0), f"Rebuilt {plural(done, 'step')}")
+
         try:
-            held = (found, _checked(file, bar))
-        except (RunError, codec.LccError) as exc:
+            held = (own, verify_as_is(file, progress))
+        except RunError as exc:
             reason = str(exc).rstrip(".")
-            held = (found, f"{reason}. Inspect shows which steps of the chain still restore")
+            held = (own, f"{reason}. Inspect shows which steps of the chain still restore")
         bar.empty()
         st.session_state[_AS_IS] = held
     if isinstance(held[1], str):
         raise RunError(held[1])
     package, receipt = held[1]
     return package, receipt
-
-
-def _checked(file: OwnFile, bar: DeltaGenerator) -> tuple[Package, Receipt]:
-    """Raises RunError, codec.LccError."""
-    chain = codec.Chain(file.source)
-    records = Catalogue()
-    for found in read_contents(chain, list_records(chain, None), records):
-        records, total = found, len(chain.entries)
-        done = len(records.records)
-        bar.progress(done / total / 2, f"Read {done:,} of {total:,} records")
-    seen = summarize(records.records)
-    name = re.sub(r"(\.lcc)?\.zip$", "", file.name, flags=re.IGNORECASE)
-    data = file.source.read_bytes()
-
-    def progress(done: int, total: int) -> None:
-        bar.progress(min(0.5 + done / total / 2, 1.0), f"Rebuilt {plural(done, 'step')}")
-
-    package = export.check(export.safe_name(name), data, None, progress)
-    keep = seen.keeps[-1] if seen.keeps else None
-    kept = {
-        "bits": keep and keep.bits,
-        "budget": keep and keep.budget,
-        "scope": keep.scope if keep else "model",
-        "coder": keep.coder if keep else "runlength",
-    }
-    return package, of_archive(package, seen.full_nbytes, kept)

@@ -12,26 +12,24 @@ from codec.errors import LccError, SourceError
 from codec.state.tensor_files import SUFFIXES
 from lcviz.server.quota import FullError, VisitorFolder
 from lcviz.text import nbytes_text, plain
-from lcviz.ui import session as state
+from lcviz.ui import session
 
-from .opened import Opened
-from .own_files import MOST_FILES, Named, gathered, open_own
+from .own_files import MOST_FILES, Named, OwnFiles, list_files, open_files
 
 UPLOAD_MIB = 200  # a file, as server.maxUploadSize, which is what stops larger ones on their way
 MOST_MIB = 500  # of one visitor's uploads together
 _TURN = "export-turn"  # in the session: how often something was uploaded
 _UPLOAD = "export-uploaded"  # in the session: what was uploaded, in its place, or why not
 _OPENED = "export-opened"  # in the session: where from, and what was opened or why not
-Uploaded = tuple[VisitorFolder, Named]
 
 
-def opened() -> Opened | None:
-    """What the visitor has opened; None, and why, if there is nothing."""
+def opened_files() -> OwnFiles | None:
+    """What the visitor has opened; None, and why on the page, if there is nothing."""
     with st.container(border=True, key="export-where"):
         grid = st.grid(2, min_column_width=320, key="export-places")
         turn = st.session_state.setdefault(_TURN, 0)
         with grid.cell():
-            # A new widget for every upload: the server's copy of the one before is let go.
+            # A new widget for every upload: the server drops its copy of the one before.
             st.file_uploader(
                 "Checkpoints of your own",
                 type=[s[1:] for s in (*SUFFIXES, ".zip")],
@@ -57,31 +55,30 @@ def opened() -> Opened | None:
             )
         upload = st.session_state.get(_UPLOAD)
         if isinstance(upload, str):
-            st.error(upload, icon=":material/error:")
+            _error(upload)
             upload = None
         elif upload is not None:
-            st.button(
-                "Close the upload", icon=":material/close:", on_click=_close, key="export-close"
-            )
+            icon = ":material/close:"
+            st.button("Close the upload", icon=icon, on_click=_close, key="export-close")
     if upload is not None:
         return _open(upload[1], upload[0], upload[0])
-    if not path.strip():
-        st.session_state.pop(_OPENED, None)
-        return None
-    return _named(path.strip())
+    if path.strip():
+        return _open_path(path.strip())
+    st.session_state.pop(_OPENED, None)
+    return None
 
 
-def _named(text: str) -> Opened | None:
+def _open_path(text: str) -> OwnFiles | None:
     path = Path(text)
     with suppress(RuntimeError):  # no such user: then there is no such path either
         path = path.expanduser()
     try:
-        state.check_may_read(path)
-        named = gathered(path)
-        state.check_may_read(*(file for _, file in named))
+        session.check_may_read(path)
+        named = list_files(path)
+        session.check_may_read(*(file for _, file in named))
     except SourceError as exc:
         st.session_state.pop(_OPENED, None)
-        _say(exc)
+        _error(plain(str(exc)))
         return None
     stamps = []
     for _, file in named:
@@ -91,39 +88,39 @@ def _named(text: str) -> Opened | None:
     return _open(named, (text, tuple(named), tuple(stamps)), None)
 
 
-def _open(named: Named, key: object, place: VisitorFolder | None) -> Opened | None:
-    """Look at the files, unless that is done. key: another one is another series."""
+def _open(named: Named, key: object, upload: VisitorFolder | None) -> OwnFiles | None:
+    """Open the files once. key: another one is another series. upload: where uploaded files lie."""
     bar = st.empty()  # always there: what comes below keeps its place, and its clicks
     held = st.session_state.get(_OPENED)
     if held is None or held[0] != key:
         st.session_state.pop(_OPENED, None)
 
         def tell(done: int, total: int, name: str) -> None:
-            bar.progress(done / total, f"Looking at {plain(name)}, {done + 1} of {total}")
+            bar.progress(done / total, f"Opening {plain(name)}, {done + 1} of {total}")
 
-        mine = None
+        place, held = None, None
         try:
-            mine = place or state.shelf().place()
-            held = (key, open_own(named, mine, tell))
+            place = upload or session.shelf().place()
+            held = (key, open_files(named, place, tell))
         except MemoryError:
             held = (key, "These files do not fit into this machine's memory. Open fewer at once.")
         except (LccError, FullError, OSError) as exc:
-            held = (key, f"{plain(str(exc).rstrip('.'))}.")
+            held = (key, plain(str(exc)))
         finally:
-            # One who goes on meanwhile leaves nothing behind, but for what was uploaded.
-            if mine is not None and place is None and (held is None or held[0] != key):
-                mine.close()
+            # A visitor who leaves meanwhile leaves nothing behind but the upload.
+            if held is None and place is not None and upload is None:
+                place.close()
         bar.empty()
         st.session_state[_OPENED] = held
     if isinstance(held[1], str):
-        st.error(held[1], icon=":material/error:")
+        _error(held[1])
         return None
-    found: Opened = held[1]
+    found: OwnFiles = held[1]
     return found
 
 
 def _path_given() -> None:
-    """What was asked for last is opened: an upload, or why it was refused, makes room."""
+    """Open the path: the upload before it, or why it was refused, makes room."""
     if st.session_state["export_path"].strip():
         _close()
 
@@ -144,14 +141,14 @@ def _received(turn: int) -> None:
         )
         return
     try:
-        st.session_state[_UPLOAD] = _kept(given)
+        st.session_state[_UPLOAD] = _write(given)
     except OSError as exc:
-        st.session_state[_UPLOAD] = f"The upload cannot be kept on disk. {str(exc).rstrip('.')}."
+        st.session_state[_UPLOAD] = f"The upload cannot be kept on disk. {exc}"
 
 
-def _kept(given: list[Any]) -> Uploaded:
-    """The files in a new place, under names of ours. Raises FullError, OSError."""
-    place = state.shelf().place()
+def _write(given: list[Any]) -> tuple[VisitorFolder, Named]:
+    """The files in a new place, under our own names. Raises FullError, OSError."""
+    place = session.shelf().place()
     try:
         place.take(sum(file.size for file in given))
         named = []
@@ -172,5 +169,5 @@ def _close() -> None:
         upload[0].close()
 
 
-def _say(exc: Exception) -> None:
-    st.error(f"{plain(str(exc).rstrip('.'))}.", icon=":material/error:")
+def _error(sentence: str) -> None:
+    st.error(f"{sentence.rstrip('.')}.", icon=":material/error:")

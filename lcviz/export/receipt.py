@@ -1,10 +1,10 @@
-"""A receipt: what an archive is, what it was made from, on what, and what was checked.
+"""A receipt says what an archive is, what it was made from, on what machine, and what was checked.
 
     {"receipt": 1, "of": "run", "archive": {"file": …, "sha256": …}, "records": […], …}
 
-It is no signature: whoever changes the archive can write another receipt. It tells two honest
-people whether they have the same bytes, and lets a script make them again (script). Nothing here
-knows a screen.
+It is no signature: whoever changes the archive can write another receipt. It shows two honest
+people whether they have the same bytes, and its script makes them again (scripts). What was
+trained, on which data and when, is in no archive: only making it again shows that.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,34 +21,29 @@ from typing import Any
 import codec
 import demo_models
 from codec.bench.command import machine
-from codec.caps import parsed
+from codec.caps import parsed, typed
 from codec.errors import ForeignRecordError, RecordError
 from codec.record.header import FORMAT
+from codec.storage.source import Entry
+from lcviz.lab.progress import Progress
 from lcviz.run.run import Run
-from lcviz.run.snapshot import Snapshot
+from lcviz.text import plural
 
-from . import receipt_claims as claims
 from .archive import Package, digest_of
 
 VERSION = 1
 MOST_BYTES = 16 * 2**20  # of a receipt that is read: 100,000 records take as much
 PACKAGES = ("numpy", "torch", "numba", "safetensors", "scikit-learn")
 SOURCES = (codec, demo_models)  # the code that decides the bytes
-_DECIDES = (
-    "model",
-    "data",
-    "optimizer",
-    "lr",
-    "momentum",
-    "batch_size",
-    "seed",
-    "interval",
-    "bits",
-    "scope",
-    "coder",
-    "budget",
-)
-
+_TRAINING = "model data optimizer lr momentum batch_size seed interval bits scope coder budget"
+_RECORD = {"file": str, "sha256": str, "kind": str, "step": int, "bytes": int}
+_NONE = type(None)
+_SETTINGS = {"bits": (int, _NONE), "budget": (float, int, _NONE), "scope": (str,), "coder": (str,)}
+_SIZES = {
+    "float32": "its steps in float32 take",
+    "records": "its records take",
+    "archive": "the archive has",
+}
 # How people read what a receipt says in the code's own words.
 _OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
 _SCOPES = {"model": "the whole model", "tensor": "each tensor"}
@@ -63,19 +58,18 @@ class ReceiptError(Exception):
 
 def of_run(run: Run, package: Package) -> Receipt:
     """The receipt of a run's archive."""
-    snapshot, dataset = run.snapshot(), run.task.dataset
-    settings = {k: v for k, v in asdict(run.settings).items() if k in _DECIDES}
-    last = package.steps[-1]
-    resumed_at = _restarts(snapshot, last)
-    tensors = [[n, str(p.dtype), list(p.shape)] for n, p in run.task.model.named_parameters()]
-    full = sum(snapshot.at(step).full_nbytes for step in package.steps)
-    return _common("run", package, full) | {
+    dataset, last, settings = run.task.dataset, package.steps[-1], asdict(run.settings)
+    # After the last restart before `last`, nothing that was lost is in the archive.
+    restarts = [step for step in run.snapshot().resumed_at if step < last]
+    parameters = dict(run.task.model.named_parameters())
+    return _receipt("run", package) | {
         "what": run.task.title,
-        "settings": settings | {"base_every": None, "last_step": last, "resumed_at": resumed_at},
+        "settings": {name: settings[name] for name in _TRAINING.split()}
+        | {"base_every": None, "last_step": last, "resumed_at": restarts},
         "model": {
             "name": run.settings.model,
-            "parameters": sum(p.numel() for p in run.task.model.parameters()),
-            "tensors": tensors,
+            "parameters": sum(p.numel() for p in parameters.values()),
+            "tensors": [[n, str(p.dtype), list(p.shape)] for n, p in parameters.items()],
         },
         "data": {
             "name": dataset.name,
@@ -84,101 +78,90 @@ def of_run(run: Run, package: Package) -> Receipt:
             "examples": [len(dataset.train[0]), len(dataset.held_out[0])],
             "sha256": dataset.digest(),
         },
-        "reproducible": reproducible(snapshot, last),
+        "reproducible": describe_reproducible(restarts),
     }
 
 
-def reproducible(snapshot: Snapshot, last: int) -> str:
-    """Which part of a run its script makes again, and how: one or two sentences."""
-    same = "All of it: the training has one seed, and pausing, stepping or watching changes no byte"
-    restarts = [str(step) for step in _restarts(snapshot, last)]
+def describe_reproducible(restarts: Sequence[int]) -> str:
+    """How far a run can be made again, and how, in sentences. restarts: steps it went on from."""
     if not restarts:
-        return f"{same}."
+        return (
+            "Fully reproducible: the training has one seed, and pausing, stepping or watching "
+            "changes no byte."
+        )
     return (
-        f"All of it, its {len(restarts)} restart{'s' * (len(restarts) > 1)} included: the run was "
-        f"killed and went on from step {', '.join(restarts)}. What it had trained beyond that was "
-        "lost and is in no record; the script trains up to that step, throws model and optimizer "
-        "away, restores the step from its own chain, and goes on with a new optimizer, as the run "
-        "did."
+        f"Fully reproducible, with {plural(len(restarts), 'restart')}: the run was killed and went "
+        f"on from step {', '.join(map(str, restarts))}. What it trained after that step was lost "
+        "and is in no record. The script trains up to that step, discards model and optimizer, "
+        "restores the step from its own chain, and goes on with a new optimizer, as the run did."
     )
 
 
-def _restarts(snapshot: Snapshot, last: int) -> list[int]:
-    """The steps a run went on from, as far as they matter: after the last one nothing follows."""
-    return [step for step in snapshot.resumed_at if step < last]
+def of_files(
+    package: Package, what: str, settings: Mapping[str, Any], files: Sequence[Mapping[str, Any]]
+) -> Receipt:
+    """The receipt of a chain made of a visitor's own files.
 
-
-def of_files(package: Package, what: str, settings: Mapping[str, Any], more: Receipt) -> Receipt:
-    """The receipt of a chain made of somebody's own files.
-
-    settings: of the Checkpointer. more: "files", see `own`, and "full_bytes".
+    Args:
+        package: the verified archive.
+        what: the files in words.
+        settings: of the Checkpointer.
+        files: name, step, bytes, sha256 of each, and the keys under which its weights were found.
     """
-    return _common("files", package, more["full_bytes"]) | {
+    return _receipt("files", package) | {
         "what": what,
         "settings": dict(settings),
-        "files": more["files"],
-        "reproducible": "All of it, from the same files: the script finds them by their SHA-256, "
-        "whatever they are called.",
+        "files": list(files),
+        "reproducible": "Fully reproducible from the same files: the script finds them by their "
+        "SHA-256, whatever they are called.",
     }
 
 
-def of_archive(package: Package, nbytes: int, kept: Mapping[str, Any]) -> Receipt:
-    """The receipt of a chain that somebody brought. kept: bits, budget, scope, coder of its newest
-    delta. nbytes: of its steps in float32."""
-    return _common("archive", package, nbytes) | {
+def of_archive(package: Package) -> Receipt:
+    """The receipt of a chain that a visitor opened; its settings are those of the newest delta."""
+    default = {"bits": None, "budget": None, "scope": "model", "coder": "runlength"}
+    return _receipt("archive", package, "each has the digest that its own record gives") | {
         "what": "A chain that was opened",
-        "verified": {
-            "at": told_at(package.at),
-            "what": f"All {len(package.steps)} steps were rebuilt from the bytes of the archive; "
-            "each has the digest that its own record gives.",
-        },
-        "settings": dict(kept),
-        "reproducible": "Not from here: what the chain was made from is not known. That the "
-        "archive is the one told of, can be checked.",
+        "settings": default | dict(package.settings),
+        "reproducible": "Not reproducible from here: what the chain was made from is not known. "
+        "The receipt shows whether an archive is this one.",
     }
 
 
-def _common(of: str, package: Package, full_nbytes: int) -> Receipt:
+def _receipt(
+    of: str, package: Package, compared: str = "compared with the tracks that were saved"
+) -> Receipt:
+    """What every receipt has."""
     on = machine(PACKAGES)
-    records = [
-        {"file": e.name, "step": e.step, "kind": e.kind, "bytes": e.nbytes, "sha256": digest}
-        for e, digest in zip(package.entries, package.digests, strict=True)
-    ]
+    sources = {f"{p.__name__} (SHA-256 of its source)": source_digest(p) for p in SOURCES}
     return {
         "receipt": VERSION,
         "of": of,
-        "made": told_at(datetime.now(UTC).timestamp()),
+        "made": _time(datetime.now(UTC).timestamp()),
         "archive": {"file": package.file, "bytes": len(package.data), "sha256": package.sha256},
-        "records": records,
+        "records": [
+            {"file": e.name, "step": e.step, "kind": e.kind, "bytes": e.nbytes, "sha256": digest}
+            for e, digest in zip(package.entries, package.digests, strict=True)
+        ],
         "tracks": {str(s): track for s, track in zip(package.steps, package.tracks, strict=True)},
         "sizes": {
-            "float32": full_nbytes,
+            "float32": package.full_nbytes,
             "records": sum(e.nbytes for e in package.entries),
             "archive": len(package.data),
         },
         "verified": {
-            "at": told_at(package.at),
-            "what": f"All {len(package.steps)} steps were rebuilt from the bytes of the archive "
-            "and compared with the tracks that were saved.",
+            "at": _time(package.at),
+            "what": f"All {len(package.steps)} steps were rebuilt from the bytes of the archive, "
+            f"and {compared}.",
         },
-        "machine": {
-            "cpu": on["cpu"],
-            "cores": on["cores"],
-            "system": on["system"],
-            "torch_threads": 1,
-            "codec_threads": codec.threads(),
-        },
-        "versions": on["versions"]
-        | {"format": FORMAT}
-        | {
-            f"{package.__name__} (SHA-256 of its source)": source_digest(package)
-            for package in SOURCES
-        },
+        "machine": {key: on[key] for key in ("cpu", "cores", "system")}
+        | {"torch_threads": 1, "codec_threads": codec.threads()},
+        "versions": on["versions"] | {"format": FORMAT} | sources,
     }
 
 
-def told_at(seconds: float) -> str:
-    """A moment as text, UTC."""
+def _time(seconds: float) -> str:
+    """UTC, as text."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -192,12 +175,12 @@ def source_digest(package: Any) -> str:
 
 
 def dumped(receipt: Receipt) -> bytes:
-    """As a file."""
+    """The receipt as a file."""
     return (json.dumps(receipt, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def load(data: bytes) -> Receipt:
-    """A receipt from a file. Raises ReceiptError for what is none, or lacks what a check needs."""
+    """A receipt from a file. Raises ReceiptError unless it has all that a check needs."""
     if len(data) > MOST_BYTES:
         raise ReceiptError(f"A receipt has at most {MOST_BYTES:,} bytes; this has {len(data):,}.")
     try:
@@ -207,132 +190,159 @@ def load(data: bytes) -> Receipt:
     if receipt.get("receipt") != VERSION:
         raise ReceiptError("This is no receipt of version 1: it does not begin with that.")
     try:
-        archive = receipt["archive"]
-        right = [isinstance(archive[k], str) for k in ("file", "sha256")]
-        right += [isinstance(archive["bytes"], int)]
-        right += [isinstance(r[k], str) for r in receipt["records"] for k in ("file", "sha256")]
-        right += [isinstance(t, str) and int(s) >= 0 for s, t in receipt["tracks"].items()]
-        right += [Path(archive["file"]).name == archive["file"]]
-        right += [bool(receipt["records"]), bool(receipt["tracks"])]
-        if all(right):
-            claims.check_types(receipt)
+        _check_types(receipt)
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
         raise ReceiptError(
-            "This receipt lacks its archive, records, tracks, sizes or settings."
+            "This receipt's archive, records, tracks, sizes or settings are missing or malformed."
         ) from exc
-    if not all(right):
-        raise ReceiptError("This receipt's archive, records or tracks are not what they should be.")
     return receipt
 
 
-def problems(
-    receipt: Receipt, data: bytes, progress: Callable[[int, int], None] | None = None
-) -> list[str]:
-    """What an archive's bytes have against them: sentences, none if all is as the receipt says.
+def _check_types(receipt: Receipt) -> None:
+    """Raise KeyError, TypeError, ValueError or AttributeError unless a check can use it."""
+    archive, records, tracks = receipt["archive"], receipt["records"], receipt["tracks"]
+    expected: list[tuple[Any, dict[str, type]]] = [(receipt, {"of": str})]
+    expected += [(archive, {"file": str, "sha256": str, "bytes": int})]
+    expected += [(receipt["sizes"], dict.fromkeys(_SIZES, int)), *((r, _RECORD) for r in records)]
+    for part, kinds in expected:
+        for name, kind in kinds.items():
+            typed(part[name], kind)
+    right = [isinstance(track, str) and int(step) >= 0 for step, track in tracks.items()]
+    right += [type(receipt["settings"][name]) in kinds for name, kinds in _SETTINGS.items()]
+    right += [bool(records), bool(tracks), Path(archive["file"]).name == archive["file"]]
+    if not all(right):
+        raise ValueError("a part is not what it should be")
 
-    Every record is hashed and every step rebuilt, whatever the archive's own hash says: so it is
-    told what differs. Sizes and settings are compared too, see `claims`. progress(steps done, in
-    all).
+
+def problems(receipt: Receipt, data: bytes, progress: Progress | None = None) -> list[str]:
+    """What of a receipt is not true of an archive, as sentences; none if all of it is.
+
+    Every record is hashed and every step rebuilt, even if the archive's own hash differs: the
+    sentences then say where.
+
+    Args:
+        receipt: as from `load`.
+        data: the archive.
+        progress: called after every step.
     """
     found = []
     archive, tracks = receipt["archive"], receipt["tracks"]
     if len(data) != archive["bytes"]:
         found.append(f"The archive has {len(data):,} bytes, not {archive['bytes']:,}.")
-    if (own := hashlib.sha256(data).hexdigest()) != archive["sha256"]:
-        found.append(f"The archive's SHA-256 is {own}, not {archive['sha256']}.")
+    if (sha256 := hashlib.sha256(data).hexdigest()) != archive["sha256"]:
+        found.append(f"The archive's SHA-256 is {sha256}, not {archive['sha256']}.")
     try:
         chain = codec.Chain(io.BytesIO(data))
-        told = {r["file"]: r["sha256"] for r in receipt["records"]}
-        for name in sorted(told.keys() ^ {e.name for e in chain.entries}):
-            where = "is not in the archive" if name in told else "is not in the receipt"
-            found.append(f"The record {name} {where}.")
-        for entry in chain.entries:
-            digest = hashlib.sha256(chain.read_bytes(entry)).hexdigest()
-            if told.get(entry.name, digest) != digest:
-                found.append(f"The record {entry.name} has another SHA-256: {digest}.")
-        found += claims.of_records(receipt, chain.entries)
-        seen, full, kept = set(), 0, {}
+        found += _problems_of_records(receipt["records"], chain)
+        seen, full, settings = set(), 0, {}
         for position in chain.every_step():
             step = str(position.step)
             seen.add(step)
             full += position.layout.nbytes
             if position.entry.kind != "base":
-                kept[position.entry.name] = position.record.metadata
+                settings[position.entry.name] = position.record.metadata
             track = digest_of(position.layout, position.state)
             if tracks.get(step) != track:
-                found.append(f"Step {step} restores to a track of digest {track}, not as told.")
+                found.append(f"Step {step} restores to a track of another digest: {track}.")
             if progress:
                 progress(len(seen), len(tracks))
         if missing := sorted(tracks.keys() - seen, key=int):
-            found.append(f"Of the steps told, {len(missing)} do not restore: {missing[0]} first.")
+            found.append(f"{len(missing)} of the steps do not restore, {missing[0]} first.")
         sizes = {"float32": full, "records": chain.nbytes, "archive": len(data)}
-        found += claims.of_sizes(receipt, sizes)
-        found += claims.of_settings(receipt, list(kept.items()))
+        found += [
+            f"The receipt says that {what} {stated:,} bytes, and it is {sizes[name]:,}."
+            for name, what in _SIZES.items()
+            if (stated := receipt["sizes"][name]) != sizes[name]
+        ]
+        found += _problems_of_settings(receipt, list(settings.items()))
     except codec.LccError as exc:
         found.append(f"The archive does not restore: {str(exc).rstrip('.')}.")
     return found
 
 
-def rows(receipt: Receipt) -> list[tuple[str, str]]:
-    """The receipt for people: what, and its value; without the lists."""
-    s, sizes, on = receipt["settings"], receipt["sizes"], receipt["machine"]
-    kept = "all buckets" if s["bits"] is None else _plural(s["bits"], "bit")
-    if s["budget"] is not None:
-        kept = f"a budget of {100 * s['budget']:g} % of float32"
-    found = [("What", receipt["what"])]
-    if receipt["of"] == "run":
-        momentum = f", momentum {s['momentum']:g}" if s["momentum"] else ""
-        data, k = receipt["data"], s["interval"]
-        every = "every iteration" if k == 1 else f"every {k} iterations"
+def _problems_of_records(records: Sequence[Mapping[str, Any]], chain: codec.Chain) -> list[str]:
+    stated = {record["file"]: record for record in records}
+    entries: dict[str, Entry] = {entry.name: entry for entry in chain.entries}
+    found = []
+    if len(stated) != len(records):
+        found.append("The receipt lists a record twice.")
+    for name in sorted(stated.keys() ^ entries.keys()):
+        where = "archive" if name in stated else "receipt"
+        found.append(f"The record {name} is not in the {where}.")
+    for name in sorted(stated.keys() & entries.keys()):
+        entry, record = entries[name], stated[name]
+        digest = hashlib.sha256(chain.read_bytes(entry)).hexdigest()
+        if record["sha256"] != digest:
+            found.append(f"The record {name} has another SHA-256: {digest}.")
+        actual = {"bytes": entry.nbytes, "kind": entry.kind, "step": entry.step}
         found += [
-            (
-                "Training",
-                f"{_OPTIMIZERS.get(s['optimizer'], s['optimizer'])}, learning rate "
-                f"{s['lr']:g}{momentum}, batch size {s['batch_size']}, seed {s['seed']}, "
-                f"saved {every} up to {s['last_step']}",
-            ),
-            (
-                "Data",
-                f"{data['title']}: {data['examples'][0]:,} examples to train on, "
-                f"{data['examples'][1]:,} held out; SHA-256 {data['sha256']}",
-            ),
-            ("Model", f"{receipt['model']['parameters']:,} parameters"),
+            f"The receipt gives the record {name} as {key} {record[key]}, and it is {value}."
+            for key, value in actual.items()
+            if record[key] != value
         ]
-    elif receipt["of"] == "files":
-        found += [("Files", f"{len(receipt['files'])}, the SHA-256 of each in the file")]
-    versions = ", ".join(
-        f"{k} {v[:16] if 'SHA' in k else v}"
-        for k, v in ((k, str(v)) for k, v in receipt["versions"].items())
-    )
+    return found
+
+
+def _problems_of_settings(
+    receipt: Receipt, written: Sequence[tuple[str, Mapping[str, Any]]]
+) -> list[str]:
+    """written: name and settings of every record that is no base, in their order."""
+    if receipt["of"] == "archive":  # of an opened chain a receipt has those of the newest delta
+        written = written[-1:]
+    stated = _settings_sentence(receipt["settings"])
+    other = [(name, own) for name, s in written if (own := _settings_sentence(s)) != stated]
+    if not other:
+        return []
     return [
-        *found,
-        (
-            "Kept",
-            f"{kept}, buckets over {_SCOPES.get(s['scope'], s['scope'])}, "
-            f"{_CODERS.get(s['coder'], s['coder'])}",
-        ),
-        ("Archive", f"{sizes['archive']:,} bytes, SHA-256 {receipt['archive']['sha256']}"),
-        (
-            "Records",
-            f"{len(receipt['records'])}, {sizes['records']:,} bytes; the SHA-256 of each "
-            "in the file",
-        ),
-        (
-            "Steps",
-            f"{len(receipt['tracks'])}, the track digest of each in the file; "
-            f"{sizes['float32']:,} bytes in float32",
-        ),
-        ("Verified", f"{receipt['verified']['at']}: {receipt['verified']['what']}"),
-        ("Reproducible", receipt["reproducible"]),
-        (
-            "Machine",
-            f"{on['cpu']}, {_plural(on['cores'], 'core')}, {on['system']}; "
-            f"{_plural(on['torch_threads'], 'thread')} of torch, "
-            f"{on['codec_threads']} of the codec",
-        ),
-        ("Versions", versions),
+        f"The receipt says {stated}; {len(other)} of {len(written)} records were written "
+        f"otherwise, {other[0][0]} first: {other[0][1]}."
     ]
 
 
-def _plural(n: int, noun: str) -> str:
-    return f"{n} {noun}{'' if n == 1 else 's'}"
+def _settings_sentence(settings: Mapping[str, Any]) -> str:
+    """In the code's own words, exact enough to be compared."""
+    bits, budget = settings["bits"], settings["budget"]
+    keep = "all buckets" if bits is None else f"{bits} bits"
+    if budget is not None:
+        keep = f"a budget of {budget!r}"
+    return f"{keep}, buckets over the {settings['scope']}, coder {settings['coder']}"
+
+
+def describe(receipt: Receipt) -> dict[str, str]:
+    """The receipt for people, without its lists: what -> in words."""
+    s, sizes, on = receipt["settings"], receipt["sizes"], receipt["machine"]
+    kept = "all buckets" if s["bits"] is None else plural(s["bits"], "bit")
+    if s["budget"] is not None:
+        kept = f"a budget of {100 * s['budget']:g} % of float32"
+    found = {"What": receipt["what"]}
+    if receipt["of"] == "run":
+        momentum = f", momentum {s['momentum']:g}" if s["momentum"] else ""
+        every = "iteration" if s["interval"] == 1 else f"{s['interval']} iterations"
+        data = receipt["data"]
+        found["Training"] = (
+            f"{_OPTIMIZERS.get(s['optimizer'], s['optimizer'])}, learning rate {s['lr']:g}"
+            f"{momentum}, batch size {s['batch_size']}, seed {s['seed']}, saved every {every} up "
+            f"to {s['last_step']}"
+        )
+        found["Data"] = (
+            f"{data['title']}: {data['examples'][0]:,} examples to train on, "
+            f"{data['examples'][1]:,} held out; SHA-256 {data['sha256']}"
+        )
+        found["Model"] = f"{receipt['model']['parameters']:,} parameters"
+    elif receipt["of"] == "files":
+        found["Files"] = f"{len(receipt['files'])}, the SHA-256 of each in the file"
+    coder = _CODERS.get(s["coder"], s["coder"])
+    versions = {k: str(v)[:16] if "SHA" in k else v for k, v in receipt["versions"].items()}
+    return found | {
+        "Kept": f"{kept}, buckets over {_SCOPES.get(s['scope'], s['scope'])}, {coder}",
+        "Archive": f"{sizes['archive']:,} bytes, SHA-256 {receipt['archive']['sha256']}",
+        "Records": f"{len(receipt['records'])}, {sizes['records']:,} bytes; the SHA-256 of each in "
+        "the file",
+        "Steps": f"{len(receipt['tracks'])}, the track digest of each in the file; "
+        f"{sizes['float32']:,} bytes in float32",
+        "Verified": f"{receipt['verified']['at']}: {receipt['verified']['what']}",
+        "Reproducible": receipt["reproducible"],
+        "Machine": f"{on['cpu']}, {plural(on['cores'], 'core')}, {on['system']}; "
+        f"{plural(on['torch_threads'], 'thread')} of torch, {on['codec_threads']} of the codec",
+        "Versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
+    }

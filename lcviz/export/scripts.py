@@ -1,21 +1,35 @@
-"""The scripts that go with a receipt: one makes its chain again, one restores from it.
+"""The scripts of a receipt, and one zip of everything: reproduce.py makes the chain again,
+restore.py restores a step.
 
-They are plain files that need `codec`, and to train `demo_models`, but nothing of the dashboard.
-What follows from the receipt stands in them as constants, so that a reader sees what is done.
+They need `codec`, and `demo_models` to train, but not the dashboard. The receipt's values stand in
+them as constants, for a reader to see what is done. Scripts that people already have must go on
+working: names of `codec` that they use stay.
 """
 
 from __future__ import annotations
 
-from .receipt import Receipt
+import io
+import zipfile
 
-NAME, RECEIPT, RESTORING = "reproduce.py", "receipt.json", "restore.py"
+from .archive import Package
+from .receipt import Receipt, dumped
+
+REPRODUCE, RECEIPT, RESTORE = "reproduce.py", "receipt.json", "restore.py"
+_CHAIN = ("bits", "scope", "coder", "budget", "base_every")
+_TRAINED = "model data optimizer lr momentum batch_size seed interval last_step"
+_FOLDER = 'parser.add_argument("folder", type=Path, help="where the files of the data are")'
+_FILES = (
+    'parser.add_argument("files", type=Path, nargs="+", '
+    'help="the files that were compressed, or their folder")'
+)
+_UNIX = 3
 
 _HEAD = '''"""@WHAT@
 
     @USAGE@
 
 Run it where `codec` and `demo_models` can be imported: in the root of the project. It compares
-what it makes with @RECEIPT@, which lies beside it unless --receipt says otherwise. Exit code 0:
+what it makes with @RECEIPT@, which is beside it unless --receipt says otherwise. Exit code 0:
 the same bytes. 1: others, or something was missing; a sentence says what. 2: wrong use.
 """
 
@@ -140,10 +154,10 @@ def compare(path, receipt):
     """Raise DifferentError unless the archive is that of the receipt, to the last byte."""
     archive = path.read_bytes()
     print(f"archive: {len(archive):,} bytes, SHA-256 {sha256(archive)}")
-    told = {record["file"]: record["sha256"] for record in receipt["records"]}
+    stated = {record["file"]: record["sha256"] for record in receipt["records"]}
     chain = codec.Chain(io.BytesIO(archive))
     for entry in chain.entries:
-        if told.get(entry.name) != sha256(chain.read_bytes(entry)):
+        if stated.get(entry.name) != sha256(chain.read_bytes(entry)):
             first = f"The record {entry.name} is the first that differs."
             raise DifferentError(f"{first} {others(receipt)}")
     if sha256(archive) != receipt["archive"]["sha256"]:
@@ -152,15 +166,15 @@ def compare(path, receipt):
 
 def others(receipt):
     """What is other here than where the receipt was made."""
-    told, here = receipt["versions"], {
+    stated, here = receipt["versions"], {
         "Python": platform.python_version(),
         "numpy": numpy.__version__,
         "torch": torch.__version__.partition("+")[0],
     } | {f"{p.__name__} (SHA-256 of its source)": source_digest(p) for p in SOURCES}
     differing = [
-        f"{name} {value[:16]} instead of {str(told.get(name)).partition('+')[0][:16]}"
+        f"{name} {value[:16]} instead of {str(stated.get(name)).partition('+')[0][:16]}"
         for name, value in here.items()
-        if value != str(told.get(name)).partition("+")[0]
+        if value != str(stated.get(name)).partition("+")[0]
     ]
     if differing:
         return f"Here is {', '.join(differing)}."
@@ -237,70 +251,69 @@ if __name__ == "__main__":
 '''
 
 
-def reproducing(receipt: Receipt) -> str:
+def reproduce_script(receipt: Receipt) -> str:
     """The script that makes the chain of a receipt again."""
-    s, of_run = receipt["settings"], receipt["of"] == "run"
-    constants = {
-        "BITS": s["bits"],
-        "SCOPE": s["scope"],
-        "CODER": s["coder"],
-        "BUDGET": s["budget"],
-        "BASE_EVERY": s["base_every"],
-    }
-    if of_run:
-        names = (
-            "model",
-            "data",
-            "optimizer",
-            "lr",
-            "momentum",
-            "batch_size",
-            "seed",
-            "interval",
-            "last_step",
-        )
-        constants |= {name.upper(): s[name] for name in names}
-        constants |= {"RESTARTED_AT": s["resumed_at"], "DATA_SHA256": receipt["data"]["sha256"]}
-        folder = receipt["data"]["from_folder"]
-        argument = (
-            'parser.add_argument("folder", type=Path, help="where the files of the data are")'
-            if folder
-            else "parser.set_defaults(folder=None)"
-        )
-        usage = "python reproduce.py FOLDER" if folder else "python reproduce.py"
-        what = f"Trains {receipt['what']} again and compares the chain, byte for byte."
-        imports = "import demo_models\n"
+    settings = receipt["settings"]
+    constants = {name.upper(): settings[name] for name in _CHAIN}
+    if receipt["of"] == "run":
+        constants |= {name.upper(): settings[name] for name in _TRAINED.split()}
+        constants |= {
+            "RESTARTED_AT": settings["resumed_at"],
+            "DATA_SHA256": receipt["data"]["sha256"],
+        }
+        folder, files, body = receipt["data"]["from_folder"], "", _TRAINING
+        what, package, sources = f"Trains {receipt['what']}", "demo_models", "(codec, demo_models)"
+        argument = _FOLDER if folder else "parser.set_defaults(folder=None)"
     else:
-        files = [(f["step"], f["name"], f["sha256"], f["under"]) for f in receipt["files"]]
-        lines = "".join(f"    {file!r},\n" for file in files)
-        argument = (
-            'parser.add_argument("files", type=Path, nargs="+", '
-            'help="the files that were compressed, or their folder")'
-        )
-        usage = "python reproduce.py FILES-OR-FOLDER…"
-        what = "Compresses the same files again and compares the chain, byte for byte."
-        imports = "import safetensors.torch\n"
+        lines = [(f["step"], f["name"], f["sha256"], f["under"]) for f in receipt["files"]]
+        files = "FILES = [  # step, name, SHA-256, keys under which the weights are\n"
+        files += "".join(f"    {line!r},\n" for line in lines) + "]\n"
+        what, package, sources = "Compresses the same files", "safetensors.torch", "(codec,)"
+        argument, body = _FILES, _COMPRESSING
     stated = "".join(f"{name} = {value!r}\n" for name, value in constants.items())
-    if of_run:
-        stated += "SOURCES = (codec, demo_models)"
-    else:
-        stated += f"FILES = [  # step, name, SHA-256, keys under which the weights are\n{lines}]\n"
-        stated += "SOURCES = (codec,)"
-    text = _HEAD + (_TRAINING if of_run else _COMPRESSING) + _TAIL
-    for mark, value in (
-        ("@IMPORTS@", imports),
-        ("@USAGE@", usage),
-        ("@RECEIPT@", RECEIPT),
-        ("@ARGUMENT@", argument),
-        ("@WHAT@", what),
-        ("@CONSTANTS@", stated),
-    ):
-        text = text.replace(mark, value)
-    return text
+    return _filled(
+        _HEAD + body + _TAIL,
+        IMPORTS=f"import {package}\n",
+        USAGE=reproduce_command(receipt),
+        RECEIPT=RECEIPT,
+        ARGUMENT=argument,
+        WHAT=f"{what} again and compares the chain, byte for byte.",
+        CONSTANTS=f"{stated}{files}SOURCES = {sources}",
+    )
 
 
-def restoring(receipt: Receipt) -> str:
-    """The short one that restores a step."""
-    last = max(map(int, receipt["tracks"]))
-    text = _RESTORING.replace("@LAST@", str(last))
-    return text.replace("@ARCHIVE@", repr(receipt["archive"]["file"]))
+def reproduce_command(receipt: Receipt) -> str:
+    """The command that runs the script."""
+    if receipt["of"] == "files":
+        return f"python {REPRODUCE} FILES-OR-FOLDER…"
+    return f"python {REPRODUCE}" + (" FOLDER" if receipt["data"]["from_folder"] else "")
+
+
+def restore_script(receipt: Receipt) -> str:
+    """The script that restores a step."""
+    last = str(max(map(int, receipt["tracks"])))
+    return _filled(_RESTORING, LAST=last, ARCHIVE=repr(receipt["archive"]["file"]))
+
+
+def _filled(template: str, **values: str) -> str:
+    for mark, value in values.items():
+        template = template.replace(f"@{mark}@", value)
+    return template
+
+
+def everything(package: Package, receipt: Receipt) -> bytes:
+    """Archive, receipt and scripts in one zip; the same arguments give the same bytes."""
+    members: dict[str, bytes | str] = {
+        package.file: package.data,
+        RECEIPT: dumped(receipt),
+        RESTORE: restore_script(receipt),
+    }
+    if receipt["of"] != "archive":
+        members[REPRODUCE] = reproduce_script(receipt)
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in members.items():
+            info = zipfile.ZipInfo(name)  # dated 1980: no clock
+            info.create_system, info.external_attr = _UNIX, 0o644 << 16
+            archive.writestr(info, data)
+    return file.getvalue()

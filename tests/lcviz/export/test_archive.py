@@ -1,4 +1,4 @@
-"""What is taken along: checked from its bytes, refused if anything is wrong."""
+"""A run's archive: checked from its bytes, refused if anything is wrong."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+import torch
 from safetensors.numpy import load
 
 import codec
-from codec.record.record import track_digest
-from codec.scheme.track import digest_sums
-from lcviz.export import archive as export
+from lcviz.export import archive as archives
+from lcviz.export.archive import pack, restore, safe_name, verify
+from lcviz.export.receipt import of_archive, problems
+from lcviz.export.records_figure import record_sizes
 from lcviz.lab.anatomy import tables
 from lcviz.run.run import Run, RunError
 
@@ -28,33 +29,39 @@ MakeRun = Callable[..., Run]
 
 @pytest.fixture
 def run(make_run: MakeRun) -> Run:
-    """A finished run of four steps."""
-    made = make_run(stop_after=4)
-    made.play()
-    assert made.wait(60).status == "finished"
-    return made
+    """A finished run of four steps, to be damaged."""
+    return finished(make_run(stop_after=4))
 
 
-def test_the_archive_is_the_chain(run: Run) -> None:
+@pytest.fixture
+def shared(finished_runs: MakeRun) -> Run:
+    """The same, to be looked at."""
+    return finished_runs(stop_after=4)
+
+
+def finished(run: Run) -> Run:
+    run.play()
+    assert run.wait(60).status == "finished"
+    return run
+
+
+def test_the_archive_is_the_chain(shared: Run) -> None:
     progress: list[tuple[int, int]] = []
-    package = export.pack(run, lambda *done: progress.append(done))
+    before = sorted(p.name for p in shared.path.parent.iterdir())
+    package = pack(shared, lambda *done: progress.append(done))
     with zipfile.ZipFile(io.BytesIO(package.data)) as archive:
         packed = {info.filename: archive.read(info) for info in archive.infolist()}
-    assert packed == {p.name: p.read_bytes() for p in run.path.glob("*.safetensors")}
+    assert packed == {p.name: p.read_bytes() for p in shared.path.glob("*.safetensors")}
     assert package.steps == (0, 1, 2, 3, 4)
     assert [e.name for e in package.entries] == sorted(packed)
     assert [e.nbytes for e in package.entries] == [len(packed[n]) for n in sorted(packed)]
     assert package.name == "logistic-regression-digits-bits2-model-runlength-seed0"
+    assert package.tracks == tuple(c.track for c in shared.snapshot().checkpoints)
+    assert package.full_nbytes == 5 * 4 * 7850
     assert progress == [(i, 5) for i in range(1, 6)]
     assert codec.verify(io.BytesIO(package.data)).ok
-
-
-def test_the_digest_shown_is_that_of_the_encoder_s_track(run: Run) -> None:
-    assert run._live is not None
-    tracker = run._live.checkpointer.tracker
-    assert tracker is not None
-    digest = track_digest(tracker.layout, tracker.state, digest_sums(tracker.layout, tracker.state))
-    assert export.pack(run).track == digest
+    assert pack(shared).data == package.data
+    assert sorted(p.name for p in shared.path.parent.iterdir()) == before
 
 
 @pytest.mark.parametrize(
@@ -62,26 +69,35 @@ def test_the_digest_shown_is_that_of_the_encoder_s_track(run: Run) -> None:
 )
 def test_the_name_tells_the_settings(make_run: MakeRun, changes: dict[str, Any], kept: str) -> None:
     run = make_run(scope="tensor", coder="huffman", seed=3, **changes)
-    expected = f"logistic-regression-digits-{kept}-tensor-huffman-seed3"
-    assert export.pack(run).name == expected
+    assert pack(run).name == f"logistic-regression-digits-{kept}-tensor-huffman-seed3"
 
 
 @pytest.mark.parametrize("scope", ["model", "tensor"])
-def test_which_tables_are_new_is_read_from_the_records(make_run: MakeRun, scope: str) -> None:
-    run = make_run("lenet5", scope=scope, stop_after=6)
-    run.play()
-    every = run.wait(60).checkpoints
-    package = export.pack(run)
-    n = 1 if scope == "model" else len(every[1].alphabets)
-    assert package.tables[0] == (0, 0)
-    assert package.tables[1] == (n, 0)  # nothing was sent before
-    found = [tables(c.alphabets) for c in every]
+def test_which_tables_are_new_is_read_from_the_records(finished_runs: MakeRun, scope: str) -> None:
+    run = finished_runs(scope=scope, bits=1, stop_after=20)
+    package = pack(run)
+    assert package.tables[:2] == ((0, 0), (1 if scope == "model" else 2, 0))  # none sent before
+    found = [tables(c.alphabets) for c in run.snapshot().checkpoints]
     assert list(package.tables) == [(t.n, t.reused) for t in found]
-    assert sum(again for _, again in package.tables) > 0
+    assert sum(reused for _, reused in package.tables) > 0
+
+
+def test_a_chain_of_merged_records(make_chain: Callable[..., Path]) -> None:
+    """Each has several steps; it is exported as it is, and so is its receipt right."""
+    chain = make_chain(*({"w": torch.arange(90.0) * i} for i in range(9)))
+    codec.merge(chain, steps=4)
+    codec.Chain(chain).pack(chain.with_name("merged.zip"))
+    package = verify("merged", chain.with_name("merged.zip").read_bytes(), None)
+    assert package.steps == tuple(range(9))
+    assert [e.kind for e in package.entries] == ["base", "merged", "merged"]
+    assert problems(of_archive(package), package.data) == []
+    panel = record_sizes(package.entries, package.tables)
+    assert panel.table["kind"].tolist() == ["base", "merged", "merged"]
+    assert [len(trace.x) for trace in panel.chart.data] == [1, 2]
 
 
 def test_a_track_that_changed_in_memory_is_refused(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    shared: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Values are compared, not the digests that were followed from change to change."""
     every_step = codec.Chain.every_step
@@ -94,32 +110,21 @@ def test_a_track_that_changed_in_memory_is_refused(
 
     monkeypatch.setattr(codec.Chain, "every_step", touched)
     with pytest.raises(RunError, match="Step 3 of the packed chain is not the track"):
-        export.pack(run)
+        pack(shared)
 
 
-def test_packing_leaves_only_the_chain(run: Run) -> None:
-    before = sorted(p.name for p in run.path.parent.iterdir())
-    export.pack(run)
-    assert sorted(p.name for p in run.path.parent.iterdir()) == before
-
-
-def test_the_same_chain_gives_the_same_bytes(run: Run) -> None:
-    assert export.pack(run).data == export.pack(run).data
-
-
-def test_two_pages_may_pack_the_same_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_pages_may_pack_the_same_run(shared: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everybody shares the example run: two visitors may ask for it at the same moment."""
-    both_packed = threading.Barrier(2)
-    pack = codec.Chain.pack
+    both_packed, pack_chain = threading.Barrier(2), codec.Chain.pack
 
     def meet(self: codec.Chain, path: str | Path) -> int:
-        nbytes = pack(self, path)
+        nbytes = pack_chain(self, path)
         both_packed.wait(30)
         return nbytes
 
     monkeypatch.setattr(codec.Chain, "pack", meet)
     with ThreadPoolExecutor(2) as pool:
-        first, second = pool.map(lambda _: export.pack(run), range(2))
+        first, second = pool.map(lambda _: pack(shared), range(2))
     assert replace(first, at=second.at) == second
 
 
@@ -129,8 +134,8 @@ def test_packing_while_the_run_goes_on(make_run: MakeRun) -> None:
     run.step()
     run.wait(60)
     run.play()
-    for _ in range(5):
-        package = export.pack(run)
+    for _ in range(3):
+        package = pack(run)
         assert package.steps == tuple(range(len(package.steps)))
         assert len(package.steps) >= 2
     run.pause()
@@ -143,115 +148,88 @@ def flip(path: Path) -> None:
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize("step", [0, 2, 4])
-def test_a_flipped_bit_is_refused(run: Run, step: int) -> None:
-    (record,) = run.path.glob(f"{step:08d}.*")
-    flip(record)
-    with pytest.raises(RunError, match="The packed chain does not restore"):
-        export.pack(run)
+@pytest.mark.parametrize(
+    ("damage", "step", "expected"),
+    [(flip, step, "The packed chain does not restore") for step in (0, 2, 4)]
+    + [(Path.unlink, step, "The packed chain does not restore") for step in (1, 3)]
+    + [(Path.unlink, 4, "lost its records")],  # the rest restores, but the run saved more
+)
+def test_a_damaged_or_missing_record_is_refused(
+    run: Run, damage: Callable[[Path], None], step: int, expected: str
+) -> None:
+    damage(next(run.path.glob(f"{step:08d}.*")))
+    with pytest.raises(RunError, match=expected):
+        pack(run)
 
 
-@pytest.mark.parametrize("step", [1, 3])
-def test_a_missing_record_is_refused(run: Run, step: int) -> None:
-    (record,) = run.path.glob(f"{step:08d}.*")
-    record.unlink()
-    with pytest.raises(RunError, match="does not restore"):
-        export.pack(run)
-
-
-def test_a_missing_newest_record_is_refused(run: Run) -> None:
-    """The rest would restore, but it is not what the run saved."""
-    next(run.path.glob("00000004.*")).unlink()
-    with pytest.raises(RunError):
-        export.pack(run)
-
-
-def test_a_record_of_another_run_is_refused(run: Run, make_run: MakeRun) -> None:
-    other = make_run(stop_after=4, seed=5)
-    other.play()
-    other.wait(60)
-    name = "00000002.delta.safetensors"
+def test_records_of_another_run_are_refused(run: Run, finished_runs: MakeRun) -> None:
+    other, name = finished_runs(stop_after=4, seed=5), "00000002.delta.safetensors"
     shutil.copy(other.path / name, run.path / name)
     with pytest.raises(RunError, match="does not restore"):
-        export.pack(run)
-
-
-def test_a_whole_chain_of_another_run_is_refused(run: Run, make_run: MakeRun) -> None:
-    """It restores without a flaw, but it is not what this run saved."""
-    other = make_run(stop_after=4, seed=5)
-    other.play()
-    other.wait(60)
+        pack(run)
     shutil.rmtree(run.path)
-    shutil.copytree(other.path, run.path)
+    shutil.copytree(other.path, run.path)  # it restores without a flaw
     assert codec.verify(run.path).ok
     with pytest.raises(RunError):
-        export.pack(run)
-
-
-def test_a_chain_that_is_gone_is_an_error_of_the_codec(run: Run) -> None:
+        pack(run)
     shutil.rmtree(run.path)
     with pytest.raises(codec.LccError):
-        export.pack(run)
+        pack(run)
 
 
-def test_a_run_that_is_reset_while_it_is_packed(
-    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_is_reset_while_it_is_packed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """In another tab; a sentence, for the page has nothing else to show."""
-    run = make_run(stop_after=2)
-    run.play()
-    run.wait(60)
-    steps = export._snapshot_with
+    folder = archives.tempfile.TemporaryDirectory
 
-    def reset(run: Run, step: int) -> Any:
-        found = steps(run, step)
+    def reset(**how: Any) -> Any:
         run.close()
         shutil.rmtree(run.path.parent)
-        return found
+        return folder(**how)
 
-    monkeypatch.setattr(export, "_snapshot_with", reset)
+    monkeypatch.setattr(archives.tempfile, "TemporaryDirectory", reset)
     with pytest.raises(RunError, match="cannot be packed"):
-        export.pack(run)
+        pack(run)
 
 
-@pytest.mark.parametrize("step", [0, 1, 4])
-def test_a_restored_step_is_the_chain_s(run: Run, step: int) -> None:
-    package = export.pack(run)
-    restored = export.restore(run, package, step)
-    expected = codec.restore(run.path, step)
-    found = load(restored.data)
-    assert found.keys() == expected.keys()
-    for name, tensor in expected.items():
-        array = tensor.numpy()
-        assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape)
-        assert found[name].tobytes() == array.tobytes()
-    assert restored.name == f"{package.name}-step{step}"
-    assert restored.step == step
-    checkpoint = run.snapshot().at(step)
-    assert restored.loss == checkpoint.restored_loss == run.task.probe_loss(expected)
-
-
-def test_a_step_that_was_never_saved(run: Run) -> None:
+def test_a_restored_step_is_the_chain_s(shared: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = pack(shared)
+    for step in (0, 1, 4):
+        restored = restore(package, step, shared.task)
+        expected = codec.restore(shared.path, step)
+        found = load(restored.data)
+        assert found.keys() == expected.keys()
+        for name, tensor in expected.items():
+            array = tensor.numpy()
+            assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape)
+            assert found[name].tobytes() == array.tobytes()
+        assert (restored.name, restored.step) == (f"{package.name}-step{step}", step)
+        checkpoint = shared.snapshot().at(step)
+        assert restored.loss == checkpoint.restored_loss == shared.task.probe_loss(expected)
     with pytest.raises(codec.StepNotFoundError):
-        export.restore(run, export.pack(run), 5)
-
-
-def test_a_file_that_differs_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is read back is compared: a writer that changes one bit is found out."""
-    write = export.to_safetensors
+        restore(package, 5)
+    write = archives.to_safetensors
 
     def wrong(state: dict[str, Any]) -> bytes:
         data = bytearray(write(state))
-        data[-1] ^= 1
+        data[-1] ^= 0x80  # a sign
         return bytes(data)
 
-    package = export.pack(run)
-    monkeypatch.setattr(export, "to_safetensors", wrong)
+    monkeypatch.setattr(archives, "to_safetensors", wrong)
     with pytest.raises(RunError, match="differs from the restored state"):
-        export.restore(run, package, 1)
+        restore(package, 1)
 
 
-def test_signed_zeros_and_nans_are_compared_as_bits() -> None:
-    zero, nan = np.array([0.0], np.float32), np.array([np.nan], np.float32)
-    assert not np.array_equal(export._bits(zero), export._bits(-zero))
-    assert np.array_equal(export._bits(nan), export._bits(nan.copy()))
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("my_run-2.1", "my_run-2.1"),
+        ('x"; rm -rf ~ #', "x-rm--rf"),
+        ("--help", "help"),
+        ("![a](http://b)", "a-http-b"),
+        ("../..", "chain"),
+        ("é" * 300, "chain"),
+        ("a" * 300, "a" * 100),
+    ],
+)
+def test_a_name_that_any_disk_and_shell_takes(given: str, expected: str) -> None:
+    assert safe_name(given) == expected

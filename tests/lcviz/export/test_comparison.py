@@ -1,17 +1,36 @@
-"""Bytes and errors of a compressed series, against plain NumPy in float64."""
+"""Bytes and errors of a compressed series, against plain NumPy in float64, and their charts."""
 
 from __future__ import annotations
 
 import io
 import math
 import zipfile
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from codec.state.tensors import layout_of
-from lcviz.export.comparison import Compared, errors, totals, zipped_nbytes
+from lcviz.export.comparison import ComparedStep, TensorError, errors, totals, zipped_nbytes
+from lcviz.export.comparison_figure import (
+    MOST_BARS,
+    distance_by_step,
+    sizes_by_step,
+    tensors_of_step,
+)
+from lcviz.ui.charts import Panel
+
+Check = Callable[[Panel], dict[str, Any]]
+TENSORS = tuple(TensorError(f"t{i}", 10, i / 20, i / 100) for i in range(20))
+BASE = ComparedStep(0, "e0.pt", "base", 1100, 1000, 1050, 900, 0.0, 0.0, (), "")
+STEPS = [
+    BASE,
+    ComparedStep(10, "e10.pt", "delta", 50, 1000, 1050, 900, 0.25, 0.125, TENSORS, ""),
+    ComparedStep(20, "e20.pt", "delta", 50, 1000, 1050, 900, 0.2, 0.5, TENSORS, ""),
+]
 
 
 def arrays(seed: int) -> dict[str, np.ndarray]:
@@ -55,7 +74,7 @@ def test_nothing_moved_and_what_is_not_finite() -> None:
 
 def test_zipped_is_what_zip_makes_of_it(tmp_path: Path) -> None:
     path = tmp_path / "x"
-    path.write_bytes(np.arange(2**19, dtype=np.float32).tobytes())
+    path.write_bytes(np.arange(2**19, dtype=np.float32).tobytes())  # several chunks
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.write(path, "x")
@@ -63,13 +82,54 @@ def test_zipped_is_what_zip_makes_of_it(tmp_path: Path) -> None:
     assert zipped_nbytes(path) == pytest.approx(info.compress_size + 6, abs=20)  # zlib's head, sum
 
 
-def step(n: int, distance: float, file: int | None = 10) -> Compared:
-    return Compared(n, f"{n}.pt", "delta", 5, 100, file, None, distance, n / 10, (), "")
-
-
 def test_totals() -> None:
-    t = totals([step(0, 0.0), step(1, 0.5), step(2, 0.2)])
-    assert (t.n, t.full, t.chain, t.files, t.zipped) == (3, 300, 15, 30, None)
-    assert (t.distance, t.worst, t.largest) == (0.5, 1, 0.2)
-    assert totals([step(0, 0.0, None), step(1, math.nan)]).files is None
-    assert totals([step(0, 0.9), step(1, math.nan), step(2, 1.0)]).worst == 1
+    t = totals(STEPS)
+    assert (t.full, t.chain, t.files, t.zipped) == (3000, 1200, 3150, 2700)
+    assert (t.furthest, t.largest) == (STEPS[1], 0.5)
+    broken = replace(STEPS[1], distance=math.nan, file_nbytes=None)
+    t = totals([BASE, broken, STEPS[2]])
+    assert (t.furthest, t.files) == (broken, None)
+
+
+def test_sizes(check_option: Check) -> None:
+    panel = sizes_by_step(STEPS)
+    lines = {s["name"]: s for s in check_option(panel)["series"]}
+    assert lines["record of the chain"]["data"] == [[0, 1100], [10, 50], [20, 50]]
+    assert lines["its file"]["data"] == [[0, 1050], [10, 1050], [20, 1050]]
+    assert len({(s["lineStyle"]["type"], s["symbol"]) for s in lines.values()}) == 4
+    for part in ("1.20 kB", "3.00 kB in float32", "3.15 kB as files", "2.70 kB as zipped files"):
+        assert part in panel.sentence
+    chain = sizes_by_step([replace(c, file_nbytes=None, zipped=None) for c in STEPS])
+    assert len(check_option(chain)["series"]) == 2  # no files
+    assert "file bytes" not in chain.table
+    assert "as files" not in chain.sentence
+
+
+def test_distances(check_option: Check) -> None:
+    panel = distance_by_step(STEPS)
+    assert check_option(panel)["series"][0]["data"] == [[0, 0.0], [10, 0.25], [20, 0.2]]
+    assert "Step 10 is furthest from its original: 25.00 %" in panel.sentence
+    assert "more than 0.5." in panel.sentence
+    assert "exactly, to the last bit" in distance_by_step([BASE]).sentence
+    broken = distance_by_step([BASE, replace(STEPS[1], distance=math.nan, largest=math.nan)])
+    assert check_option(broken)["series"][0]["data"][1] == [10, None]
+    assert "not finite" in broken.sentence
+
+
+def test_tensors(check_option: Check) -> None:
+    panel = tensors_of_step(STEPS[1])
+    option = check_option(panel)
+    assert option["yAxis"]["data"] == [f"t{i}" for i in range(19, 19 - MOST_BARS, -1)]
+    assert option["series"][0]["data"][0]["value"] == 0.95
+    assert len(panel.table) == 20
+    assert "t19 is furthest from its original, 0.95, t0 closest, 0." in panel.sentence
+    assert "None of its tensors" in tensors_of_step(BASE).sentence
+    exact = replace(BASE, tensors=(TensorError("w", 9, 0.0, 0.0),))
+    assert tensors_of_step(exact).sentence.startswith("Step 0 is stored exactly")
+    odd = replace(STEPS[1], tensors=(TensorError("w", 9, math.inf, math.nan), *TENSORS[:2]))
+    assert check_option(tensors_of_step(odd))["yAxis"]["data"][0] == "w"
+    evil = (TensorError("![1](x)", 9, 0.1, 0.1), TensorError("w", 9, 0.0, 0.0))
+    assert (
+        "\\!\\[1\\](x) is furthest"
+        in tensors_of_step(replace(BASE, kind="delta", tensors=evil)).sentence
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import io
-import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,38 +11,39 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from streamlit.testing.v1 import AppTest
 
 import codec
-from lcviz.export import archive as export
 from lcviz.export import compress as compressing
-from lcviz.server.quota import Shelf
-from lcviz.ui import session as state
+from lcviz.export import page_own_files
+from lcviz.ui import session
 
 pytestmark = pytest.mark.usefixtures("server")
 
 SECONDS = 60
-Bringing = Callable[..., Any]
+OpenPage = Callable[..., Any]
+MakeChain = Callable[..., Path]
+STATES = [{"w": torch.arange(20.0) * i} for i in range(5)]
 
 
 @pytest.fixture(autouse=True)
 def _own_shelf() -> Iterator[None]:
-    state.shelf.clear()
+    session.shelf.clear()
     yield
-    state.all_jobs().close()
-    state.all_jobs.clear()
-    state.shelf.clear()
+    session.all_jobs().close()
+    session.all_jobs.clear()
+    session.shelf.clear()
 
 
 @pytest.fixture
-def bringing(page_of: Callable[[AppTest], Any]) -> Bringing:
+def own_files(page_of: Callable[[AppTest], Any]) -> OpenPage:
     """The page with files of mine, opened with these URL parameters."""
 
     def script() -> None:
-        from lcviz.export import page as export
+        from lcviz.export import page
 
-        export.page()
+        page.page()
 
     def open_page(**parameters: Any) -> Any:
         at = AppTest.from_function(script, default_timeout=SECONDS)
@@ -54,52 +54,41 @@ def bringing(page_of: Callable[[AppTest], Any]) -> Bringing:
     return open_page
 
 
-@pytest.fixture(scope="module")
-def series(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four checkpoints."""
-    folder, generator = tmp_path_factory.mktemp("mine"), torch.Generator().manual_seed(0)
-    w = torch.randn(40, 30, generator=generator)
-    for i in range(4):
-        w = w + 0.01 * torch.randn(40, 30, generator=generator) ** 3
-        save_file({"fc.weight": w, "fc.bias": w[0].clone()}, folder / f"step-{5 * i}.safetensors")
-    return folder
-
-
 def finished(page: Any) -> Any:
     """Wait for what this page has asked for."""
-    state.all_jobs().wait(*page.at.session_state["export-asked"], SECONDS)
+    session.all_jobs().wait(*page.at.session_state["export-asked"], SECONDS)
     return page.run()
+
+
+def result(page: Any) -> compressing.Compressed:
+    found = session.all_jobs().look(*page.at.session_state["export-asked"]).found[0].value
+    assert isinstance(found, compressing.Compressed)
+    return found
 
 
 def labels(page: Any) -> list[str]:
     return [b.label for b in page.at.get("download_button")]
 
 
-def test_nothing_is_there_until_something_is_opened(bringing: Bringing) -> None:
-    page = bringing()
-    assert not page.at.button
-    assert not page.charts
-    assert not page.texts("error") + page.texts("warning")
-    assert page.at.get("file_uploader")
+def buttons(page: Any) -> list[str]:
+    return [b.label for b in page.at.button]
 
 
-def test_opened_compressed_compared_and_offered(bringing: Bringing, series: Path) -> None:
-    page = bringing(export_path=series, export_bits="3", export_coder="Huffman (paper)")
-    assert any(
-        t.startswith("**4 checkpoints**") and "last number" in t for t in page.texts("markdown")
-    )
+def test_opened_compressed_compared_and_offered(own_files: OpenPage, series: Path) -> None:
+    page = own_files(export_path=series, export_bits="3", export_coder="Huffman (paper)")
+    assert any(t.startswith("**4 checkpoints**") for t in page.texts("markdown"))
     (files,) = page.at.dataframe
     assert files.value["step"].tolist() == [0, 5, 10, 15]
-    assert [b.label for b in page.at.button] == ["Compress 4 checkpoints"]
+    assert files.value["values"].tolist() == [1230] * 4
+    assert buttons(page) == ["Compress 4 checkpoints"]
     finished(page.click("export-start"))
     assert page.charts == {"bytes", "distances", "records", "tensors"}
-    made = state.all_jobs().look(*page.at.session_state["export-asked"]).found[0].value
-    assert made.how == compressing.How(bits=3, coder="huffman")
-    package = made.loaded()
-    assert (
-        f"all 4 steps, 0 to 15, were rebuilt from the {len(package.data):,} bytes"
-        in (page.texts("success")[0])
-    )
+    made = result(page)
+    settings = made.receipt["settings"]
+    assert (settings["bits"], settings["coder"], settings["scope"]) == (3, "huffman", "model")
+    package = made.load()
+    verified = f"all 4 steps, 0 to 15, were rebuilt from the {len(package.data):,} bytes"
+    assert verified in page.texts("success")[0]
     assert "own-4steps-bits3-model-huffman.lcc.zip" in labels(page)[0]
     assert "-step15.safetensors" in labels(page)[1]
     assert labels(page)[2:] == ["Download everything", "Receipt", "Script"]
@@ -113,209 +102,164 @@ def test_opened_compressed_compared_and_offered(bringing: Bringing, series: Path
     page.set("select_slider", "export_step", 5)
     assert "step 5 bit for bit" in page.texts("success")[1]
     assert any("At step 5 fc." in s for s in page.sentences)
-    assert torch.equal(
-        codec.restore(io.BytesIO(package.data), 0)["fc.bias"],
-        compressing_original(series, 0),
-    )
+    original = load_file(series / "step-0.safetensors")["fc.bias"]
+    assert torch.equal(codec.restore(io.BytesIO(package.data), 0)["fc.bias"], original)
 
 
-def compressing_original(series: Path, step: int) -> torch.Tensor:
-    from safetensors.torch import load_file
-
-    return load_file(series / f"step-{step}.safetensors")["fc.bias"]
-
-
-def test_other_settings_are_another_chain_and_the_first_is_kept(
-    bringing: Bringing, series: Path
+def test_chains_of_other_settings_are_kept_up_to_a_number(
+    own_files: OpenPage, series: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = bringing(export_path=series)
+    page = own_files(export_path=series, export_budget="30", export_base="2")
     finished(page.click("export-start"))
-    first = labels(page)[0]
-    page.set("segmented_control", "export_scope", "tensor")
-    assert [b.key for b in page.at.button] == ["export-start"]
+    first, chain = labels(page)[0], result(page).archive
+    page.set("segmented_control", "export_keep", "budget")
+    assert buttons(page) == ["Compress 4 checkpoints"]
     finished(page.click("export-start"))
-    assert labels(page)[0] != first
-    page.set("segmented_control", "export_scope", "model")
+    assert "own-4steps-budget30-model-runlength.lcc.zip" in labels(page)[0]
+    steps = result(page).steps
+    assert [c.kind for c in steps] == ["base", "delta", "delta", "base"]
+    assert all(c.nbytes <= 0.3 * c.full_nbytes for c in steps if c.kind == "delta")
+    page.set("segmented_control", "export_keep", "bits")
     assert labels(page)[0] == first  # nothing was done again
     assert not page.at.button
-
-
-def test_only_so_many_chains_are_kept(
-    bringing: Bringing, series: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("lcviz.export.page_own_files.MOST_KEPT", 1)
-    page = bringing(export_path=series)
-    finished(page.click("export-start"))
-    shelf: Shelf = state.shelf()
-    assert len(shelf._taken) == 2  # what was opened, and the chain
+    monkeypatch.setattr(page_own_files, "MOST_KEPT", 1)
+    kept = len(session.all_jobs()._kept)
     page.set("segmented_control", "export_scope", "tensor")
-    assert len(shelf._taken) == 1
+    gc.collect()
+    assert len(session.all_jobs()._kept) == kept - 2  # what was measured goes with its chain
+    assert not chain.exists()
     page.set("segmented_control", "export_scope", "model")
-    assert [b.key for b in page.at.button] == ["export-start"]
+    assert buttons(page) == ["Compress 4 checkpoints"]
 
 
-def test_what_is_refused_is_said_and_the_rest_is_taken(bringing: Bringing, tmp_path: Path) -> None:
+def test_what_is_refused_is_said_and_the_rest_is_taken(own_files: OpenPage, tmp_path: Path) -> None:
+    """Names of files and tensors are no Markdown: a picture would be fetched."""
     for i in range(2):
-        save_file({"w": torch.ones(9) * i}, tmp_path / f"{i}.safetensors")
-    save_file({"v": torch.ones(9)}, tmp_path / "2.safetensors")
+        save_file({"![t](x)": torch.ones(9) * i}, tmp_path / f"![p](x) {i}.safetensors")
+    save_file({"v": torch.ones(9)}, tmp_path / "![p](x) 2.safetensors")
     (tmp_path / "3.safetensors").write_bytes(b"\x93NUMPY" + bytes(99))
-    page = bringing(export_path=tmp_path)
+    page = own_files(export_path=tmp_path, tables="true")
     (error,) = page.texts("error")
     assert error.replace("\\", "").startswith("3.safetensors: is no .safetensors file")
     (warning,) = page.texts("warning")
-    assert warning.startswith("2.safetensors has other tensors than 2 others")
-    assert [b.label for b in page.at.button] == ["Compress 3 checkpoints"]
+    assert "2.safetensors has other tensors than 2 others" in warning
+    assert buttons(page) == ["Compress 3 checkpoints"]
     finished(page.click("export-start"))
     assert "all 3 steps" in page.texts("success")[0]
+    cells = [str(v) for t in page.at.table for v in t.value.to_numpy().ravel()]
+    assert "\\!\\[p\\](x) 0.safetensors" in cells
+    assert not [c for c in cells if "![" in c]
 
 
-@pytest.mark.parametrize("path", ["nowhere", "empty", "\0", "x" * 5000, "~nobody-of-that-name/x"])
-def test_a_path_that_leads_nowhere(path: str, bringing: Bringing, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    page = bringing(export_path=f"{tmp_path}/{path}" if path != "~nobody-of-that-name/x" else path)
-    (error,) = page.texts("error")
-    assert error.count(".") >= 1
+def test_sentences_about_files_are_few(own_files: OpenPage, tmp_path: Path) -> None:
+    for i in range(9):
+        (tmp_path / f"{i}.pt").write_bytes(b"evil")
+        save_file({f"w{i}": torch.ones(9)}, tmp_path / f"{i + 20}.safetensors")
+    page = own_files(export_path=tmp_path)
+    assert len(page.texts("error")) == len(page.texts("warning")) == 6
+    assert page.texts("error")[-1].startswith("And 4 more")
+    assert page.texts("warning")[-1].startswith("And 3 more")
+
+
+def test_nothing_is_there_until_something_can_be_opened(
+    own_files: OpenPage, series: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = own_files()
     assert not page.at.button
+    assert not page.charts
+    assert not page.texts("error") + page.texts("warning")
+    (tmp_path / "empty").mkdir()
+    paths = [f"{tmp_path}/{name}" for name in ("nowhere", "empty", "\0", "x" * 5000)]
+    for path in (*paths, "~nobody-of-that-name/x"):
+        (error,) = page.set("text_input", "export_path", path).texts("error")
+        assert error.endswith(".")
+        assert not page.at.button
+    monkeypatch.setattr(session.shelf(), "most_places", 0)
+    (error,) = page.set("text_input", "export_path", str(series)).texts("error")
+    assert error.startswith("This server already keeps 0 series and chains")
 
 
-def test_a_chain_as_it_is_and_again(bringing: Bringing, series: Path, tmp_path: Path) -> None:
-    from safetensors.torch import load_file
+def test_a_server_for_others_opens_no_path(
+    own_files: OpenPage, series: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link" / "1.safetensors").symlink_to(series / "step-0.safetensors")
+    monkeypatch.setenv("LCVIZ_FOLDERS", str(tmp_path))
+    page = own_files()
+    for path in (series, tmp_path / "link"):
+        (error,) = page.set("text_input", "export_path", str(path)).texts("error")
+        assert "is in none of the folders that this server opens" in error
+    monkeypatch.setenv("LCVIZ_FOLDERS", str(series.parent))
+    assert not page.set("text_input", "export_path", str(series)).texts("error")
 
-    with codec.Checkpointer(tmp_path / "run.lcc", bits=1) as chain:
-        for i in range(3):
-            chain.save(i, load_file(series / f"step-{5 * i}.safetensors"))
-    codec.Chain(tmp_path / "run.lcc").pack(tmp_path / "mine.lcc.zip")
-    page = bringing(export_path=tmp_path / "mine.lcc.zip", export_use="Export it as it is")
-    assert any("This is the chain **mine.lcc.zip**" in t for t in page.texts("markdown"))
-    assert labels(page)[0].startswith("Download mine.lcc.zip (")
-    assert "all 3 steps, 0 to 2" in page.texts("success")[0]
+
+def test_a_chain_as_it_is_and_again(
+    own_files: OpenPage, make_chain: MakeChain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name becomes a part of scripts and of lines for a shell."""
+    monkeypatch.setattr("lcviz.export.page_downloads.MOST_STEPS", 3)
+    archive = make_chain(*STATES, name='![x](y) """; rm -rf ~ #.LCC', bits=1)
+    archive = archive.with_name(f"{archive.name}.zip")
+    page = own_files(export_path=archive, export_use="Export it as it is")
+    assert any(t.startswith("This is the chain **") for t in page.texts("markdown"))
+    name = "x-y-rm--rf"
+    assert labels(page)[0].startswith(f"Download {name}.lcc.zip (")
+    assert f"verify {name}.lcc.zip\n" in "".join(c.value for c in page.at.code)
+    assert "all 5 steps, 0 to 4" in page.texts("success")[0]
     assert labels(page)[2:] == ["Download everything", "Receipt"]  # nothing to make it again from
-    assert any("what the chain was made from is not known" in t for t in page.texts("info"))
+    assert page.at.select_slider(key="export_step").options == ["2", "3", "4"]
+    assert any("newest 3 of 5 steps" in t for t in page.texts("caption"))
     page.set("segmented_control", "export_use", "again")
     finished(page.click("export-start"))
     assert page.metrics["As files"] == ("a chain", "")
     assert labels(page)[-1] == "Script"
 
 
-def test_a_long_chain_has_a_slider_that_a_browser_bears(
-    bringing: Bringing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_damaged_chain(
+    own_files: OpenPage, make_chain: MakeChain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lcviz.export.page_downloads.MOST_STEPS", 3)
-    with codec.Checkpointer(tmp_path / "run.lcc") as chain:
-        for i in range(5):
-            chain.save(i, {"w": torch.arange(20.0) * i})
-    page = bringing(export_path=tmp_path / "run.lcc", export_use="Export it as it is")
-    assert page.at.select_slider(key="export_step").options == ["2", "3", "4"]
-    assert "The newest 3 of 5 steps can be chosen." in page.texts("caption")
-
-
-def test_a_damaged_chain(bringing: Bringing, tmp_path: Path) -> None:
-    with codec.Checkpointer(tmp_path / "run.lcc") as chain:
-        for i in range(3):
-            chain.save(i, {"w": torch.arange(20.0) * i})
-    record = tmp_path / "run.lcc" / "00000001.delta.safetensors"
+    record = make_chain(*STATES[:3]) / "00000001.delta.safetensors"
     data = bytearray(record.read_bytes())
     data[-1] ^= 1
     record.write_bytes(data)
-    page = bringing(export_path=tmp_path / "run.lcc")
+    page = own_files(export_path=record.parent)
+    before = session.shelf().nbytes
     finished(page.click("export-start"))
     (error,) = page.texts("error")
     assert error.startswith("Compressing failed: ")
     assert "00000001.delta.safetensors" in error
-    assert len(state.shelf()._taken) == 1  # what failed has left its place to others
+    assert session.shelf().nbytes == before  # what failed has left its place to others
     page.set("segmented_control", "export_use", "as_is")
     (again,) = page.texts("error")
     assert "does not restore" in again
     for sentence in (error, again):
         assert sentence.endswith("Inspect shows which steps of the chain still restore.")
-    with pytest.MonkeyPatch.context() as patch:  # what failed is not tried at every click
-        patch.setattr(export, "check", None)
-        assert page.set("toggle", "tables", True).texts("error") == [again]
+    monkeypatch.setattr(page_own_files, "verify_as_is", None)  # what failed is not tried again
+    assert page.set("toggle", "tables", True).texts("error") == [again]
     assert not page.at.get("download_button")
 
 
-def test_an_archive_of_a_hostile_name(bringing: Bringing, series: Path, tmp_path: Path) -> None:
-    """It becomes a part of scripts and of lines for a shell."""
-    from safetensors.torch import load_file
-
-    with codec.Checkpointer(tmp_path / "run.lcc", bits=1) as chain:
-        for i in range(2):
-            chain.save(i, load_file(series / f"step-{5 * i}.safetensors"))
-    evil = tmp_path / '![x](y) """; rm -rf ~ #.LCC.ZIP'
-    codec.Chain(tmp_path / "run.lcc").pack(evil)
-    page = bringing(export_path=evil, export_use="Export it as it is")
-    name = "x-y-rm--rf"
-    assert labels(page)[0].startswith(f"Download {name}.lcc.zip (")
-    assert f"verify {name}.lcc.zip\n" in "".join(c.value for c in page.at.code)
-
-
-def test_names_in_tables_are_no_markdown(bringing: Bringing, tmp_path: Path) -> None:
-    """Streamlit reads the cells of a plain table as Markdown: a picture would be fetched."""
-    for i in range(2):
-        save_file({"![t](x)": torch.ones(9) * i}, tmp_path / f"![p](x) {i}.safetensors")
-    page = bringing(export_path=tmp_path, tables="true")
-    finished(page.click("export-start"))
-    cells = [str(v) for t in page.at.table for v in t.value.to_numpy().ravel()]
-    for name in ("\\!\\[p\\](x) 0.safetensors", "\\!\\[t\\](x)"):
-        assert name in cells
-    assert not [c for c in cells if "![" in c]
-
-
-def test_sentences_about_files_are_few(bringing: Bringing, tmp_path: Path) -> None:
-    for i in range(9):
-        (tmp_path / f"{i}.pt").write_bytes(b"evil")
-        save_file({f"w{i}": torch.ones(9)}, tmp_path / f"{i + 20}.safetensors")
-    page = bringing(export_path=tmp_path)
-    assert len(page.texts("error")) == len(page.texts("warning")) == 6
-    assert page.texts("error")[-1] == "And 4 more, each of a file that was not taken."
-    assert page.texts("warning")[-1].startswith("And 3 more, each of a file that is unlike")
-
-
-def test_what_was_asked_for_last_is_opened(bringing: Bringing, series: Path) -> None:
+def test_what_was_asked_for_last_is_opened(own_files: OpenPage, series: Path) -> None:
     def upload(page: Any, data: bytes) -> Any:
         turn = page.at.session_state["export-turn"]
         given = [("1.safetensors", data, "application/octet-stream")]
         page.at.file_uploader(key=f"export_upload_{turn}").set_value(given)
         return page.run()
 
-    page = upload(bringing(), (series / "step-5.safetensors").read_bytes())
+    data = (series / "step-5.safetensors").read_bytes()
+    page = upload(own_files(), data)
     assert [b.key for b in page.at.button] == ["export-close", "export-start"]
     page.set("text_input", "export_path", str(series))
-    assert [b.label for b in page.at.button] == ["Compress 4 checkpoints"]
-    assert state.shelf().nbytes == 0
-    upload(page, (series / "step-5.safetensors").read_bytes())
-    assert page.at.button(key="export-close")
+    assert buttons(page) == ["Compress 4 checkpoints"]
+    assert session.shelf().nbytes == 0
+    upload(page, data)
     page.click("export-close")
-    assert [b.label for b in page.at.button] == ["Compress 4 checkpoints"]
+    assert buttons(page) == ["Compress 4 checkpoints"]
 
 
-def test_a_server_for_others_opens_no_path(
-    bringing: Bringing, series: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_stopped_and_asked_for_again(
+    own_files: OpenPage, series: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("LCVIZ_FOLDERS", str(tmp_path))
-    page = bringing(export_path=series)
-    (error,) = page.texts("error")
-    assert "is in none of the folders that this server opens" in error
-    (tmp_path / "link").mkdir()
-    (tmp_path / "link" / "1.safetensors").symlink_to(series / "step-0.safetensors")
-    assert "is in none of the folders" in bringing(export_path=tmp_path / "link").texts("error")[0]
-    monkeypatch.setenv("LCVIZ_FOLDERS", str(series.parent))
-    assert not bringing(export_path=series).texts("error")
-
-
-def test_what_was_measured_goes_with_its_chain(
-    bringing: Bringing, series: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("lcviz.export.page_own_files.MOST_KEPT", 1)
-    page = bringing(export_path=series)
-    finished(page.click("export-start"))
-    assert len(state.all_jobs()._kept) == 1
-    page.set("segmented_control", "export_scope", "tensor")
-    gc.collect()
-    assert len(state.all_jobs()._kept) == 0
-
-
-def test_stopped(bringing: Bringing, series: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compress, go_on = compressing.compress, threading.Event()
 
     def slow(*arguments: Any) -> Any:
@@ -325,7 +269,7 @@ def test_stopped(bringing: Bringing, series: Path, monkeypatch: pytest.MonkeyPat
         return compress(*arguments)
 
     monkeypatch.setattr(compressing, "compress", slow)
-    page = bringing(export_path=series).click("export-start")
+    page = own_files(export_path=series).click("export-start")
     assert [b.key for b in page.at.button] == ["export-stop"]
     page.click("export-stop")
     finished(page)
@@ -333,21 +277,3 @@ def test_stopped(bringing: Bringing, series: Path, monkeypatch: pytest.MonkeyPat
     go_on.set()
     finished(page.click("export-start"))
     assert page.charts == {"bytes", "distances", "records", "tensors"}
-
-
-def test_a_full_server_is_told(
-    bringing: Bringing, series: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(state.shelf(), "most_places", 0)
-    page = bringing(export_path=series)
-    (error,) = page.texts("error")
-    assert re.match("This server already keeps 0 series and chains", error)
-
-
-def test_a_budget(bringing: Bringing, series: Path) -> None:
-    page = bringing(export_path=series, export_keep="Budget", export_budget="30", export_base="2")
-    finished(page.click("export-start"))
-    assert "own-4steps-budget30-model-runlength.lcc.zip" in labels(page)[0]
-    made = state.all_jobs().look(*page.at.session_state["export-asked"]).found[0].value
-    assert [c.kind for c in made.steps] == ["base", "delta", "delta", "base"]
-    assert all(c.nbytes <= 0.3 * c.full_nbytes for c in made.steps if c.kind == "delta")

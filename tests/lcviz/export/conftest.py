@@ -1,0 +1,74 @@
+"""Helpers of the Export tests, as fixtures: test files import nothing of each other."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import codec
+from lcviz.export.archive import Package
+from lcviz.export.receipt import Receipt
+from lcviz.export.scripts import REPRODUCE, everything
+from lcviz.server.quota import Shelf, VisitorFolder
+
+
+@pytest.fixture
+def shelf() -> Shelf:
+    return Shelf(100 * 2**20)
+
+
+@pytest.fixture
+def place(shelf: Shelf) -> Iterator[VisitorFolder]:
+    made = shelf.place()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def series(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four checkpoints, steps 0, 5, 10, 15."""
+    folder, generator = tmp_path_factory.mktemp("mine"), torch.Generator().manual_seed(0)
+    w = torch.randn(40, 30, generator=generator)
+    for i in range(4):
+        w = w + 0.01 * torch.randn(40, 30, generator=generator) ** 3
+        save_file({"fc.weight": w, "fc.bias": w[0].clone()}, folder / f"step-{5 * i}.safetensors")
+    return folder
+
+
+@pytest.fixture
+def make_chain(tmp_path: Path) -> Callable[..., Path]:
+    """A chain's folder, packed beside itself: make_chain(state of each step, name=…, bits=…)."""
+
+    def make(*states: Mapping[str, Any], name: str = "run.lcc", **settings: Any) -> Path:
+        with codec.Checkpointer(tmp_path / name, **settings) as chain:
+            for step, state in enumerate(states):
+                chain.save(step, state)
+        codec.Chain(tmp_path / name).pack(tmp_path / f"{name}.zip")
+        return tmp_path / name
+
+    return make
+
+
+@pytest.fixture
+def lay_down(tmp_path: Path) -> Callable[..., Path]:
+    """All that is downloaded together, in one folder: the path of reproduce.py."""
+
+    def extract(package: Package, receipt: Receipt) -> Path:
+        with zipfile.ZipFile(io.BytesIO(everything(package, receipt))) as archive:
+            archive.extractall(tmp_path)
+        return tmp_path / REPRODUCE
+
+    return extract
+
+
+@pytest.fixture
+def reproduce(lay_down: Callable[..., Path], run_here: Callable[..., Any]) -> Callable[..., Any]:
+    """Exit code and output of a download's reproduce.py: reproduce(package, receipt, argument…)."""
+    return lambda package, receipt, *arguments: run_here(lay_down(package, receipt), *arguments)
