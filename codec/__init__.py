@@ -3,7 +3,6 @@
     q = codec.quantize(delta, bits=2)          exponent buckets, priority promotion
     e = codec.encode(q)                        Huffman code
     t = codec.Tracker({"w": u0}, bits=2)       deltas to the approximate track
-    t = codec.Scar({"w": u0}, fraction=0.05)   what it is compared with; also Full and TopN
     with codec.Checkpointer("run.lcc") as c:   a chain of records on disk
         c.save(step, model.state_dict())
     state = codec.restore("run.lcc")
@@ -17,11 +16,10 @@ from codec.saving.checkpointer import Checkpointer
 from codec.saving.recorder import Saved
 from codec.scheme.quantize import Bucket, Buckets, Quantized, dequantize, quantize
 from codec.scheme.stream import Encoded, decode, encode
-from codec.scheme.track import Group, Step, Tracker
+from codec.scheme.track import Group, Step, Tracker, apply
 from codec.scheme.warmup import warm_up
 from codec.scheme.workers import set_threads, threads
 
-from .baselines import Full, Replacement, Scar, TopN, apply
 from .errors import (
     ArchiveError,
     BudgetError,
@@ -70,7 +68,6 @@ __all__ = [
     "DigestError",
     "Encoded",
     "ForeignRecordError",
-    "Full",
     "Group",
     "InputError",
     "LccError",
@@ -81,11 +78,9 @@ __all__ = [
     "PayloadError",
     "Quantized",
     "RecordError",
-    "Replacement",
     "Report",
     "RewoundWarning",
     "Saved",
-    "Scar",
     "SettingsError",
     "ShardedError",
     "SkippedRecordWarning",
@@ -95,7 +90,6 @@ __all__ = [
     "StepNotFoundError",
     "StepOrderError",
     "StreamError",
-    "TopN",
     "TrackDigestError",
     "Tracker",
     "TruncatedRecordError",

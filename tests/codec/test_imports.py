@@ -26,12 +26,12 @@ COMPILER = {"numba", "llvmlite"}
 
 PUBLIC = """
 ArchiveError Bucket Buckets BudgetError Chain ChainError ChainNotFoundError Change Checkpointer
-CodeTableError DTypeError DigestError Encoded ForeignRecordError Full Group InputError LccError
+CodeTableError DTypeError DigestError Encoded ForeignRecordError Group InputError LccError
 LockedError MalformedRecordError NonFiniteError ParentError PayloadError Quantized RecordError
-Replacement Report RewoundWarning Saved Scar SettingsError ShardedError SkippedRecordWarning
-SourceError StateMismatchError Step StepNotFoundError StepOrderError StreamError TopN
-TrackDigestError Tracker TruncatedRecordError VanishedError VersionError WriteError apply compact
-decode dequantize encode merge quantize restore set_threads threads verify warm_up
+Report RewoundWarning Saved SettingsError ShardedError SkippedRecordWarning SourceError
+StateMismatchError Step StepNotFoundError StepOrderError StreamError TrackDigestError Tracker
+TruncatedRecordError VanishedError VersionError WriteError apply compact decode dequantize encode
+merge quantize restore set_threads threads verify warm_up
 """
 
 

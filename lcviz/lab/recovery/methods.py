@@ -20,6 +20,8 @@ from codec.record.record import RUN, Place
 from codec.state.tensors import Arrays, from_arrays, layout_of
 from codec.state.tree import Parts, put_together, take_apart
 
+from .baselines import Full, Scar, TopN
+
 KINDS = ("full", "scar", "topn", "lc")
 SHARES = (0.01, 0.02, 0.05, 0.10)  # of float32
 
@@ -98,7 +100,7 @@ class _Baseline:
 
     def __init__(self, method: Method) -> None:
         self._method = method
-        self._tracker: codec.Full | codec.Scar | codec.TopN | None = None
+        self._tracker: Full | Scar | TopN | None = None
         self._parts = Parts("", {}, ())
         self._track: Arrays = {}
 
@@ -107,13 +109,13 @@ class _Baseline:
         first = layout_of(parts.tensors) != layout_of(self._parts.tensors)
         self._parts = parts
         if first or self._method.kind == "full":
-            whole = codec.Full(parts.tensors)
+            whole = Full(parts.tensors)
             self._tracker, self._track = self._made(parts.tensors), whole.state
             return _nbytes(step, whole.step(parts.tensors).arrays)
         if self._tracker is None:  # not even the header fits
             return _nbytes(step, {})
         change = self._tracker.step(parts.tensors)
-        codec.apply(change, self._track)
+        change.apply(self._track)
         return _nbytes(step, change.arrays)
 
     def restore(self) -> dict[str, Any]:
@@ -123,7 +125,7 @@ class _Baseline:
     def close(self) -> None:
         pass
 
-    def _made(self, tensors: Mapping[str, Any]) -> codec.Scar | codec.TopN | None:
+    def _made(self, tensors: Mapping[str, Any]) -> Scar | TopN | None:
         """None if a record could hold nothing but its header."""
         if self._method.share is None:
             return None
@@ -137,7 +139,7 @@ class _Baseline:
         header = _header_nbytes(exact | own)
         # As with LC, what is stored exactly is not part of the share.
         room += full - layout.lossy_nbytes + header - _header_nbytes(own)
-        made = codec.Scar if self._method.kind == "scar" else codec.TopN
+        made = Scar if self._method.kind == "scar" else TopN
         return made(tensors, (room - header) / full) if room > header else None
 
 

@@ -11,6 +11,7 @@ import torch
 
 import codec
 from lcviz.lab.measures import crossing
+from lcviz.lab.recovery.baselines import Scar
 from lcviz.lab.recovery.methods import Method
 from lcviz.lab.recovery.recovery import (
     Outcome,
@@ -147,7 +148,7 @@ def test_against_a_training_told_step_by_step(interval: int) -> None:
     of, share, last, cap, w = workload("matrix-factorization"), 0.01, 12, 15, 2
     undisturbed = of.training(5)
     start = {k: v.clone() for k, v in undisturbed.task.model.state_dict().items()}
-    track = codec.Scar(start, fraction=share)
+    track = Scar(start, fraction=share)
     losses, states = [undisturbed.task.probe_loss()], [start]
     for step in range(1, last + cap + w + 1):
         undisturbed.iterate(step)
@@ -166,7 +167,7 @@ def test_against_a_training_told_step_by_step(interval: int) -> None:
     raw = [r for r, loss in enumerate(after) if loss <= losses[last]]
 
     # Its record has a header, which has to be paid for from the share.
-    nbytes = [codec.Scar(start, fraction=share).step(states[1]).nbytes]
+    nbytes = [Scar(start, fraction=share).step(states[1]).nbytes]
     protocol = Protocol(last, interval, cap, w)
     (found,) = fail_and_recover(of, 5, [_Free("scar", share)], protocol)
     assert rework is not None
@@ -186,11 +187,11 @@ class _Free(Method):
 
 class _FreeSaver:
     def __init__(self, share: float) -> None:
-        self._share, self._track = share, codec.Scar({})
+        self._share, self._track = share, Scar({})
 
     def save(self, step: int, state: Mapping[str, Any]) -> int:
         if step == 0:
-            self._track = codec.Scar(state["model"], fraction=self._share)
+            self._track = Scar(state["model"], fraction=self._share)
             return 0
         return self._track.step(state["model"]).nbytes
 
