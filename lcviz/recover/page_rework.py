@@ -86,11 +86,7 @@ def _race(experiment: Experiment, seeds: int, by_seed: Sequence[tuple[Outcome, .
         seed = 0
         if seeds > 1:
             seed = state.choice(
-                "Seed",
-                range(seeds),
-                default=0,
-                key=f"recover_seed_{seeds}",
-                bind="query-params",
+                "Seed", range(seeds), default=0, key=f"recover_seed_{seeds}", bind="query-params"
             )
         losses = state.choice(
             "Loss",

@@ -142,13 +142,7 @@ def _both(
             "minInterval": 1,
             "axisLabel": {"hideOverlap": True},
         },
-        "yAxis": {
-            "type": "value",
-            "name": name,
-            "nameLocation": "middle",
-            "nameGap": 46,
-            "min": 0,
-        },
+        "yAxis": {"type": "value", "name": name, "nameLocation": "middle", "nameGap": 46, "min": 0},
         "series": [
             {
                 "name": who,

@@ -174,10 +174,7 @@ def _said(cell: Cell, measure: str) -> str:
 
 def _table(found: ByTensor, columns: list[str], measure: str) -> pd.DataFrame:
     return pd.DataFrame(
-        {
-            "tensor": list(found.rows),
-            "values": [found.sizes[name] for name in found.rows],
-        }
+        {"tensor": list(found.rows), "values": [found.sizes[name] for name in found.rows]}
         | {
             column: [
                 None if row[i] is None else round(value(row[i], measure), 4)  # type: ignore[arg-type]

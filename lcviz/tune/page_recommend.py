@@ -19,11 +19,7 @@ from lcviz.ui.live_settings import checkpoint_parameters, own_training, training
 from .recommend_figure import frontier_panel
 
 SOURCES = {"trained": "A training on this server", "own": "Checkpoints of yours"}
-TARGETS = {
-    "rework": "lose few iterations",
-    "distance": "stay close",
-    "size": "fit into a size",
-}
+TARGETS = {"rework": "lose few iterations", "distance": "stay close", "size": "fit into a size"}
 Candidates = tuple[Candidate, ...]
 
 

@@ -200,11 +200,9 @@ def _checked(
             failure,
             part(tell, 1 + i, 1 + options.check),
         )
-        reached = {
-            "size": outcome.share,
-            "distance": outcome.distance,
-            "rework": outcome.rework,
-        }[target]
+        reached = {"size": outcome.share, "distance": outcome.distance, "rework": outcome.rework}[
+            target
+        ]
         told = {"kind": "check", "fresh_seed": outcome.seed, "fail_at": fail_at}
         told |= {"reached": reached, "met": reached <= most}
         rows.append(about(options, model, seed) | told)

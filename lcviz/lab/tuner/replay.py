@@ -34,9 +34,7 @@ ROOM = 2**30  # bytes of tracks that are followed at once
 
 
 def try_out(
-    series: Series,
-    tried: Sequence[Setting],
-    progress: Progress = lambda _done, _total: None,
+    series: Series, tried: Sequence[Setting], progress: Progress = lambda _done, _total: None
 ) -> tuple[Candidate, ...]:
     """Replay every setting on a series.
 

@@ -162,26 +162,8 @@ def test_each_way_in_a_column() -> None:
     assert table.columns.tolist() == ["", LOOP, BESIDE, MERGED]
     medians = [i for i, name in enumerate(table[""]) if "median" in name]
     assert medians == [0, 1, 4]  # bytes, records and steps are none, nor is a share
-    assert table[LOOP].tolist() == [
-        "10 ms",
-        "4 ms",
-        "40 %",
-        "21 %",
-        "4 ms",
-        "1.00 kB",
-        "10",
-        "11",
-    ]
-    assert table[MERGED].tolist() == [
-        "10 ms",
-        "20 ms",
-        "200 %",
-        "57 %",
-        "4 ms",
-        "900 B",
-        "2",
-        "11",
-    ]
+    assert table[LOOP].tolist() == ["10 ms", "4 ms", "40 %", "21 %", "4 ms", "1.00 kB", "10", "11"]
+    assert table[MERGED].tolist() == ["10 ms", "20 ms", "200 %", "57 %", "4 ms", "900 B", "2", "11"]
 
 
 @pytest.mark.parametrize(

@@ -84,12 +84,4 @@ def test_two_lines_are_told_apart_without_colour(check_option: Check) -> None:
     assert len({(s["symbol"], s["lineStyle"]["type"]) for s in option["series"][:4]}) == 4
     table = every_table(TRIED, 100_000)
     assert len(table) == 36
-    assert table.iloc[8].tolist() == [
-        "all",
-        "one",
-        "run-length",
-        1080,
-        1.08,
-        42.0,
-        2,
-    ]
+    assert table.iloc[8].tolist() == ["all", "one", "run-length", 1080, 1.08, 42.0, 2]
