@@ -20,7 +20,7 @@ from codec.scheme.tables import CODERS
 from lcviz.lab.anatomy import choices, written
 from lcviz.lab.sizes import Sizes
 from lcviz.run.run import Run
-from lcviz.run.snapshot import Settings, Snapshot
+from lcviz.run.snapshot import RunSettings, Snapshot
 
 KEPT = {"2": (2, None), "3": (3, None), "all": (None, None), "5 %": (None, 0.05)}
 
@@ -37,7 +37,7 @@ class Row:
     distance: float
 
 
-def trained(settings: Settings) -> Snapshot:
+def trained(settings: RunSettings) -> Snapshot:
     """The run's end."""
     with tempfile.TemporaryDirectory() as folder:
         run = Run("sizes", settings, Path(folder) / "run.lcc")
@@ -48,7 +48,7 @@ def trained(settings: Settings) -> Snapshot:
     return snapshot
 
 
-def measure(settings: Settings) -> Row:
+def measure(settings: RunSettings) -> Row:
     """One setting with both coders; with bits the restored weights, so the deltas, are the same."""
     mean = {}
     for coder in CODERS[::-1]:  # the default one last: it is looked into
@@ -83,7 +83,7 @@ def main() -> None:
         for kept, (bits, budget) in KEPT.items():
             for scope in ("model", "tensor"):
                 row = measure(
-                    Settings(
+                    RunSettings(
                         data=name,
                         folder=folder,
                         bits=bits,

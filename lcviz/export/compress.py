@@ -17,7 +17,7 @@ from codec.state.policy import Policy
 from codec.state.tensors import Arrays, Layout, copy_arrays, to_arrays
 from lcviz.lab.progress import Progress
 from lcviz.run.snapshot import RunError
-from lcviz.server.quota import FullError, Place
+from lcviz.server.quota import FullError, VisitorFolder
 from lcviz.text import nbytes_text, plural
 
 from .archive import Package, check, digest_of, kept_name
@@ -66,7 +66,7 @@ class Compressed:
         return replace(self.package, data=data)
 
 
-def compress(opened: Opened, how: How, place: Place, progress: Progress) -> Compressed:
+def compress(opened: Opened, how: How, place: VisitorFolder, progress: Progress) -> Compressed:
     """Save state after state, measure, pack, and verify what was packed.
 
     place: where the archive comes to lie; whoever wants it keeps it. progress(done, in all) may
@@ -85,7 +85,7 @@ def compress(opened: Opened, how: How, place: Place, progress: Progress) -> Comp
 
 
 def _compress(
-    opened: Opened, how: How, place: Place, path: Path, archive: Path, progress: Progress
+    opened: Opened, how: How, place: VisitorFolder, path: Path, archive: Path, progress: Progress
 ) -> Compressed:
     n = len(opened.steps)
     found, taken = [], 0

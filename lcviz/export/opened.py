@@ -19,7 +19,7 @@ import codec
 from codec.caps import short
 from codec.errors import SourceError
 from lcviz.server.foreign_files import Tensors
-from lcviz.server.quota import Place
+from lcviz.server.quota import VisitorFolder
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ class Opened:
     chain archive is its .lcc.zip, and files is empty.
     """
 
-    place: Place
+    place: VisitorFolder
     files: tuple[OwnFile, ...] = ()
     order: str = ""
     refused: tuple[str, ...] = ()

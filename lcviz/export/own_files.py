@@ -25,7 +25,7 @@ from codec.state.tensor_files import SUFFIXES, TORCH
 from codec.storage.source import entry_of
 from lcviz.server.foreign_files import Tensors, check_members, check_torch_zip, tensors_of
 from lcviz.server.pt_reader import Reader
-from lcviz.server.quota import FullError, Place
+from lcviz.server.quota import FullError, VisitorFolder
 from lcviz.text import nbytes_text
 
 from .file_order import in_order, odd, parts_of_one
@@ -58,7 +58,7 @@ def gathered(path: Path) -> list[tuple[str, Path]]:
     return found
 
 
-def open_own(named: Named, place: Place, tell: Tell) -> Opened:
+def open_own(named: Named, place: VisitorFolder, tell: Tell) -> Opened:
     """Look at every file, and convert what is no .safetensors.
 
     tell(files done, in all, name of the next) is called often; if it raises, nothing stays behind
@@ -134,7 +134,9 @@ def _regular(path: Path) -> int:
     return status.st_size
 
 
-def _file(name: str, path: Path, place: Place, reader: Reader, look: Callable[[], None]) -> OwnFile:
+def _file(
+    name: str, path: Path, place: VisitorFolder, reader: Reader, look: Callable[[], None]
+) -> OwnFile:
     """One checkpoint. Raises SourceError without the name, FullError."""
     nbytes = _regular(path)
     suffix = Path(name).suffix.lower()
@@ -185,7 +187,7 @@ def _tensors(path: Path) -> Tensors:
     return found
 
 
-def _chain(name: str, path: Path, place: Place) -> Opened:
+def _chain(name: str, path: Path, place: VisitorFolder) -> Opened:
     """A chain as an archive in the place. Raises SourceError, FullError, ChainError, OSError."""
     here = path.parent == place.path  # an upload: it stays where it is
     target = path if here else place.path / "opened.lcc.zip"

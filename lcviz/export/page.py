@@ -8,6 +8,7 @@ import codec
 from lcviz.run.run import Run
 from lcviz.run.snapshot import RunError
 from lcviz.ui import session as state
+from lcviz.ui import widgets
 from lcviz.ui.settings import describe
 
 from . import archive as export
@@ -23,7 +24,7 @@ _HELD = "package"  # in the session: the run's id, what was packed and verified,
 def page() -> None:
     """The whole page."""
     st.title("Open and export", anchor=False)
-    source = state.choice(
+    source = widgets.choice(
         "What to take along",
         list(SOURCES),
         default="run",
@@ -48,7 +49,7 @@ def _run_on_live() -> None:
         return
     whose = "the example run, " if state.is_example(run) else ""
     st.markdown(f"This is {whose}**{run.task.title}**. {describe(run.settings)}.")
-    state.tables_toggle()
+    widgets.tables_toggle()
     try:
         package, receipt = _package(run)
         full = len(package.entries) * run.snapshot().newest.full_nbytes

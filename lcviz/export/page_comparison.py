@@ -7,7 +7,7 @@ import streamlit as st
 import codec
 from lcviz.run.snapshot import RunError
 from lcviz.text import CODER_NAMES, nbytes_text, percent_text, plain, plural
-from lcviz.ui import session as state
+from lcviz.ui import widgets
 from lcviz.ui.settings import over
 
 from . import compress as compressing
@@ -22,13 +22,13 @@ HELD = ("export-loaded", offered.RESTORED)  # in the session: a package, and a s
 
 def results(made: Compressed) -> None:
     """Cards, pictures, downloads."""
-    state.tables_toggle()
+    widgets.tables_toggle()
     _cards(made)
     grid = st.grid(2, min_column_width=420, border=True, key="export-pictures")
     with grid.cell():
-        state.show(sizes_by_step(made.steps), "bytes")
+        widgets.show(sizes_by_step(made.steps), "bytes")
     with grid.cell():
-        state.show(distance_by_step(made.steps), "distances")
+        widgets.show(distance_by_step(made.steps), "distances")
     try:
         package = _loaded(made)
         offered.archive(
@@ -40,8 +40,8 @@ def results(made: Compressed) -> None:
         return
     panel = tensors_of_step(next(c for c in made.steps if c.step == step))
     with st.container(border=True, key="export-tensors"):
-        state.picture(panel, "tensors")
-        state.show_table(panel.table, "tensors")
+        widgets.picture(panel, "tensors")
+        widgets.show_table(panel.table, "tensors")
     st.caption(
         "Relative distance: ‖restored − u‖ / ‖u − u₀‖, with u the original and u₀ the first one "
         "of the series; both, and errors, in float32. Tensors that shared memory in a file are "
@@ -95,7 +95,7 @@ def _cards(made: Compressed) -> None:
             "max |restored − original| over all weights of all steps.",
         ),
     ]
-    state.cards(cards, "export-cards", 6)
+    widgets.cards(cards, "export-cards", 6)
     kept = (
         f"a budget of {percent_text(made.how.budget)}"
         if made.how.budget is not None

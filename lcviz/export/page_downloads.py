@@ -7,7 +7,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from lcviz.text import nbytes_text, plain, plural
-from lcviz.ui import session as state
+from lcviz.ui import widgets
 
 from . import archive as export
 from .archive import Package, Restored
@@ -38,11 +38,11 @@ def archive(package: Package, full: int, like: str) -> None:
         "application/zip",
         key="download-chain",
         on_click="ignore",
-        type=state.main_button(),
+        type=widgets.main_button(),
         icon=":material/download:",
     )
     st.caption(f"The same checkpoints in full float32: {nbytes_text(full)}.")
-    state.show(record_sizes(package.entries, package.tables), "records")
+    widgets.show(record_sizes(package.entries, package.tables), "records")
 
 
 def choose_step(package: Package) -> int:
@@ -108,7 +108,7 @@ def papers(package: Package, receipt: Receipt) -> None:
             "application/zip",
             key="download-all",
             on_click="ignore",
-            type=state.main_button(),
+            type=widgets.main_button(),
             icon=":material/folder_zip:",
             help="One zip: the archive, its receipt, the script that makes it again, and the short "
             "one that restores a step.",

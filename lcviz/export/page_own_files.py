@@ -19,10 +19,11 @@ from lcviz.lab.progress import Progress
 from lcviz.lab.records import Catalogue, overview, read_on, stamps
 from lcviz.run.snapshot import RunError
 from lcviz.server.jobs import View
-from lcviz.server.quota import FullError, Place
+from lcviz.server.quota import FullError, VisitorFolder
 from lcviz.text import nbytes_text, plain, plural
 from lcviz.ui import session as state
-from lcviz.ui.experiment import Asking, Words
+from lcviz.ui import widgets
+from lcviz.ui.experiment import Asking, ControlTexts
 from lcviz.ui.settings import BITS, CODERS, KEEP, SCOPES, bits_name
 
 from . import archive as export
@@ -49,7 +50,7 @@ class Made:
     what was measured of it."""
 
     number: int = field(default_factory=lambda: next(_NUMBERS))
-    place: Place | None = None
+    place: VisitorFolder | None = None
 
     def __post_init__(self) -> None:
         weakref.finalize(self, state.all_jobs().forget, self.experiment)
@@ -88,7 +89,7 @@ def own() -> None:
     if found.archive is None and not found.files:
         return
     if found.archive is not None:
-        use = state.choice(
+        use = widgets.choice(
             "With this chain",
             list(USES),
             default="again",
@@ -137,7 +138,7 @@ def _contents(found: Opened) -> None:
     elif rest := _rest(found):
         st.markdown(rest.strip())
     rows = pd.DataFrame(list(map(_row, found.files)))
-    state.scrolling(rows, "export-files", min(state.TABLE_HEIGHT, 38 + 35 * len(rows)))
+    widgets.scrolling(rows, "export-files", min(widgets.TABLE_HEIGHT, 38 + 35 * len(rows)))
 
 
 def _few(sentences: Sequence[str], of: str) -> list[str]:
@@ -181,7 +182,7 @@ def _how() -> How:
     with st.container(border=True, key="export-how"):
         grid = st.grid(2, min_column_width=320, key="export-settings")
         with grid.cell():
-            keep = state.choice(
+            keep = widgets.choice(
                 "Keep",
                 list(KEEP),
                 default="bits",
@@ -218,7 +219,7 @@ def _how() -> How:
                     persist_state="session",
                 )
         with grid.cell():
-            coder = state.choice(
+            coder = widgets.choice(
                 "Coder",
                 list(CODERS),
                 default=How.coder,
@@ -227,7 +228,7 @@ def _how() -> How:
                 bind="query-params",
                 help="How what is kept becomes bits; both are without loss.",
             )
-            scope = state.choice(
+            scope = widgets.choice(
                 "Buckets over",
                 list(SCOPES),
                 default=How.scope,
@@ -235,7 +236,7 @@ def _how() -> How:
                 format_func=SCOPES.__getitem__,
                 bind="query-params",
             )
-            every = state.whole_number(
+            every = widgets.whole_number(
                 "A base after so many deltas",
                 1,
                 1000,
@@ -260,10 +261,10 @@ def _made(found: Opened, how: How) -> Made:
     return made
 
 
-def _words(found: Opened, view: View[Compressed]) -> Words:
+def _words(found: Opened, view: View[Compressed]) -> ControlTexts:
     n = plural(len(found.steps), "checkpoint")
     part = "compressing" if view.share < 0.5 else "verifying what was packed"
-    return Words(
+    return ControlTexts(
         start=f"Compress {n}",
         icon=":material/compress:",
         working=f"{100 * view.share:.0f} %: {part}.",
@@ -275,7 +276,7 @@ def _words(found: Opened, view: View[Compressed]) -> Words:
 
 def _exported(found: Opened) -> None:
     """The chain that was opened, verified and offered as it is."""
-    state.tables_toggle()
+    widgets.tables_toggle()
     assert found.archive is not None
     try:
         package, receipt = _as_is(found, found.archive)

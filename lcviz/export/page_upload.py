@@ -10,7 +10,7 @@ import streamlit as st
 
 from codec.errors import LccError, SourceError
 from codec.state.tensor_files import SUFFIXES
-from lcviz.server.quota import FullError, Place
+from lcviz.server.quota import FullError, VisitorFolder
 from lcviz.text import nbytes_text, plain
 from lcviz.ui import session as state
 
@@ -22,7 +22,7 @@ MOST_MIB = 500  # of one visitor's uploads together
 _TURN = "export-turn"  # in the session: how often something was uploaded
 _UPLOAD = "export-uploaded"  # in the session: what was uploaded, in its place, or why not
 _OPENED = "export-opened"  # in the session: where from, and what was opened or why not
-Uploaded = tuple[Place, Named]
+Uploaded = tuple[VisitorFolder, Named]
 
 
 def opened() -> Opened | None:
@@ -91,7 +91,7 @@ def _named(text: str) -> Opened | None:
     return _open(named, (text, tuple(named), tuple(stamps)), None)
 
 
-def _open(named: Named, key: object, place: Place | None) -> Opened | None:
+def _open(named: Named, key: object, place: VisitorFolder | None) -> Opened | None:
     """Look at the files, unless that is done. key: another one is another series."""
     bar = st.empty()  # always there: what comes below keeps its place, and its clicks
     held = st.session_state.get(_OPENED)

@@ -14,6 +14,7 @@ from lcviz.lab.records import Keep, Overview, overview
 from lcviz.text import CODER_NAMES, nbytes_text, percent_text, plural
 from lcviz.ui import follow_weight as traced
 from lcviz.ui import session as state
+from lcviz.ui import widgets
 from lcviz.ui.glossary import explained
 from lcviz.ui.settings import SCOPES
 
@@ -75,7 +76,7 @@ def page() -> None:
             help="New records show up above by themselves. With this, what is decoded below "
             "follows them too.",
         )
-        state.tables_toggle()
+        widgets.tables_toggle()
     known = len(held.catalogue.records)
     st.fragment(_records, run_every=pace)(source, pace, known, follow)
     _verification(source, held)
@@ -129,13 +130,13 @@ def _records(source: Source, pace: float | None, known: int, follow: bool) -> No
     grid = st.grid(2, min_column_width=420, border=True, key="inspect-records")
     facts = held.catalogue.facts
     with grid.cell():
-        state.picture(sizes_over_steps(facts), "sizes")
+        widgets.picture(sizes_over_steps(facts), "sizes")
     with grid.cell():
         st.markdown("**Records**")
         table = records_table(facts)
         if table["state"].eq("ok").all():
             table = table.drop(columns="state")
-        state.scrolling(table, "inspect-table", state.TABLE_HEIGHT)
+        widgets.scrolling(table, "inspect-table", widgets.TABLE_HEIGHT)
         st.markdown(
             ":small[Levels: values that a change can become, zero not counted, of all code tables "
             "together. Digests are shortened; a record's parent is the one before it.]"
@@ -205,7 +206,7 @@ def _cards(seen: Overview) -> None:
             "Nothing was decoded for that. Records missing at the very end cannot be noticed.",
         ),
     ]
-    state.cards(cards, "inspect-cards", 4)
+    widgets.cards(cards, "inspect-cards", 4)
 
 
 def _kept(keep: Keep) -> str:
@@ -247,7 +248,7 @@ def _verification(source: Source, held: Held) -> None:
     )
     with st.container(horizontal=True, vertical_alignment="center", key="inspect-verifying"):
         wanted = st.button(
-            "Verify", type=state.main_button(), icon=":material/verified:", key="verify"
+            "Verify", type=widgets.main_button(), icon=":material/verified:", key="verify"
         )
         stop, bar = st.empty(), st.empty()
     if wanted:
@@ -338,4 +339,4 @@ def _exponents(source: Source, held: Held) -> None:
         st.info("There is no step yet in which any value changed.")
         return
     marked = None if source.run is None else traced.marked(source.run, source.run.snapshot().newest)
-    state.show(exponents_over_steps(every, marked), "exponents")
+    widgets.show(exponents_over_steps(every, marked), "exponents")

@@ -21,7 +21,7 @@ from lcviz.lab.records import AT_ONCE, Catalogue, read_on, stamps
 from lcviz.lab.step_tensors import StepFacts
 from lcviz.run.run import Run
 from lcviz.server.foreign_files import check_members
-from lcviz.server.quota import Place
+from lcviz.server.quota import VisitorFolder
 from lcviz.text import nbytes_text, plain
 from lcviz.ui import session as state
 
@@ -117,7 +117,7 @@ class Upload:
             raise
 
 
-def _close(file: IO[bytes], place: Place) -> None:
+def _close(file: IO[bytes], place: VisitorFolder) -> None:
     file.close()
     place.close()
 

@@ -13,7 +13,7 @@ import codec
 from lcviz.export.compress import MOST_ARCHIVE
 from lcviz.export.receipt import MOST_BYTES, Receipt, ReceiptError, load, problems
 from lcviz.text import nbytes_text, plain, plural
-from lcviz.ui import session as state
+from lcviz.ui import widgets
 
 from .page_open import Source, sentence
 
@@ -64,7 +64,7 @@ def _asked(source: Source, receipt: Receipt, key: object) -> _Checked | None:
     with st.container(horizontal=True, vertical_alignment="center", key="inspect-receipt-row"):
         wanted = st.button(
             "Check the receipt",
-            type=state.main_button(),
+            type=widgets.main_button(),
             key="check-receipt",
             icon=":material/verified:",
         )

@@ -10,7 +10,7 @@ from lcviz.lab.lesson import fields
 from lcviz.lab.records import Overview
 from lcviz.lab.step_tensors import StepFacts, restored
 from lcviz.text import minus, plain, plural
-from lcviz.ui import session as state
+from lcviz.ui import widgets
 
 from .codewords import Word, first_words
 from .figures import STORED, tensor_bars, tensors_table
@@ -43,13 +43,13 @@ def one_step(source: Source, held: Held, seen: Overview, follow: bool) -> None:
     if facts is None:
         return
     if any(t.changed is not None and t.stored == "codes" for t in facts.tensors):
-        state.picture(tensor_bars(facts), "tensors")
+        widgets.picture(tensor_bars(facts), "tensors")
     elif facts.kind == "base":
         st.info(f"Step {step} is a base: every tensor is stored exactly, and nothing as a change.")
     table = tensors_table(facts)
     if not table["not finite"].any():
         table = table.drop(columns="not finite")
-    state.scrolling(table, "inspect-tensors")
+    widgets.scrolling(table, "inspect-tensors")
     st.markdown(
         ":small[Minimum to standard deviation: of the values that a restart at this step gets. "
         "Bits a parameter: of the code words alone, without code table, levels and header; a run "
@@ -164,7 +164,7 @@ def _value(facts: StepFacts) -> None:
         return
     name = st.selectbox("Tensor", names, key="inspect_tensor", bind="query-params")
     flat = facts.state[name].reshape(-1)
-    index = state.whole_number(
+    index = widgets.whole_number(
         "Value",
         0,
         flat.size - 1,

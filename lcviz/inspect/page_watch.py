@@ -16,7 +16,7 @@ import streamlit as st
 
 import codec
 from lcviz.text import enumerated, plain, plural
-from lcviz.ui import navigation
+from lcviz.ui import navigation, widgets
 from lcviz.ui import session as state
 
 from .arguments import Asked, asked
@@ -190,7 +190,7 @@ def side_by_side() -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="watch-head"):
         where = enumerated([f"**{plain(place)}**" for place in found.places])
         st.markdown(f"{plural(len(names), 'run')} at {where}.", width="content")
-        state.tables_toggle()
+        widgets.tables_toggle()
     if len(names) >= MOST_RUNS:
         st.caption(
             f"Of more than {MOST_RUNS}, those are looked at that changed last: for others name a "
@@ -261,7 +261,7 @@ def _compared(found: Watch, pace: float, names: tuple[str, ...]) -> None:
         "checkpoints, bases included. Of most records only the beginning is read here; once a run "
         "is open, all of their bytes are checked.]"
     )
-    measure = state.choice(
+    measure = widgets.choice(
         "Drawn",
         list(MEASURES),
         default="share",
@@ -274,7 +274,7 @@ def _compared(found: Watch, pace: float, names: tuple[str, ...]) -> None:
     if panel is None:
         st.info("There is no delta yet: the first one comes with the second step that is saved.")
     else:
-        state.show(panel, f"watched-{measure}")
+        widgets.show(panel, f"watched-{measure}")
 
 
 def _not_a_chain(name: str) -> str:
@@ -292,7 +292,7 @@ def _not_a_chain(name: str) -> str:
 
 
 def _height(rows: int) -> int:
-    return min(2 * state.TABLE_HEIGHT, 38 + 35 * rows)
+    return min(2 * widgets.TABLE_HEIGHT, 38 + 35 * rows)
 
 
 def _clicked() -> None:

@@ -8,7 +8,7 @@ import streamlit as st
 
 from lcviz.lab.lesson import Part
 from lcviz.text import plural
-from lcviz.ui import session as state
+from lcviz.ui import widgets
 
 from .page_example import Story
 from .page_quiz import Quiz
@@ -77,7 +77,7 @@ def restart(story: Story, quiz: Quiz) -> bool:
             ],
         },
     )
-    state.show(stages_panel(story.lesson.sizes), "stages")
+    widgets.show(stages_panel(story.lesson.sizes), "stages")
     dropped = next((m for m in numbers if m.delta and not m.code), None)
     if dropped is None:
         return True

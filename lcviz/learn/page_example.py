@@ -15,6 +15,7 @@ from lcviz.lab.lesson import Lesson, Number, lesson, lesson_of_run, spread
 from lcviz.run.run import Run
 from lcviz.run.snapshot import States
 from lcviz.ui import session as state
+from lcviz.ui import widgets
 from lcviz.ui.settings import BITS, SCOPES, bits_name
 
 TRACK = "0.5 -0.25 1 0.25 -0.5 0.125 0 -0.75 0.25 0.5"
@@ -38,7 +39,7 @@ class Story:
 
 def choose_story() -> Story | None:
     with st.container(border=True, key="lesson"):
-        source = state.choice(
+        source = widgets.choice(
             "Carry through",
             list(SOURCES),
             default="ten",
@@ -62,7 +63,7 @@ def choose_story() -> Story | None:
         run = state.current_run() if source == "run" else None
         with grid.cell():
             if run is None:
-                scope = state.choice(
+                scope = widgets.choice(
                     "Buckets over",
                     list(SCOPES),
                     default="model",

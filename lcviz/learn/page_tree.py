@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from lcviz.lab.lesson import merges
-from lcviz.ui import session as state
+from lcviz.ui import widgets
 
 from .tree_figure import forest_panel
 
@@ -68,7 +68,7 @@ def _steps(counts: Sequence[int], labels: Sequence[str], place: str, ticking: bo
         st.button(
             "Merge the two rarest",
             icon=":material/merge:",
-            type=state.main_button(),
+            type=widgets.main_button(),
             key="tree-forward",
             disabled=done == len(every),
             on_click=go,
@@ -85,4 +85,4 @@ def _steps(counts: Sequence[int], labels: Sequence[str], place: str, ticking: bo
             kwargs={"play": not playing},
         )
         st.markdown(f"merge {done} of {len(every)}", width="content")
-    state.show(forest_panel(labels, counts, every, done), "forest")
+    widgets.show(forest_panel(labels, counts, every, done), "forest")

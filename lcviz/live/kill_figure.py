@@ -10,7 +10,7 @@ import pandas as pd
 from lcviz.lab.recovery.recovery import Outcome
 from lcviz.text import enumerated, loss_text, nbytes_text, percent_text, plural
 from lcviz.ui.charts import Panel
-from lcviz.ui.race import Words, race_picture, ways_back
+from lcviz.ui.race import RaceWords, race_picture, ways_back
 
 LEVEL = 0.05  # iterations within which two are told to be level
 
@@ -21,7 +21,7 @@ def killed_panel(outcomes: Sequence[Outcome], killed_at: int, smooth: bool) -> P
     names = {name: _told(name, end, ways.cap) for name, end in ways.ends.items()}
     panel = race_picture(
         ways,
-        Words("crash", "did not crash", "before the crash"),
+        RaceWords("crash", "did not crash", "before the crash"),
         killed_at,
         "The way back: loss around the crash",
         names,

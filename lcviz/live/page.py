@@ -26,11 +26,12 @@ from lcviz.run.snapshot import (
     RESTORING,
     Checkpoint,
     RunError,
-    Settings,
+    RunSettings,
     Snapshot,
 )
 from lcviz.text import nbytes_text
 from lcviz.ui import session as state
+from lcviz.ui import widgets
 from lcviz.ui.curves import loss_curve, size_curve
 from lcviz.ui.glossary import explained
 from lcviz.ui.live_settings import own_training
@@ -73,7 +74,7 @@ def page() -> None:
     own_training(Setting(chosen.bits, chosen.budget, chosen.scope, chosen.coder, chosen.interval))
 
 
-def _dashboard(run: Run, settings: Settings, poll: float | None) -> None:
+def _dashboard(run: Run, settings: RunSettings, poll: float | None) -> None:
     run.watch()
     snapshot = run.snapshot()
     if snapshot.status == CLOSED or poll != pace(run):
@@ -90,7 +91,7 @@ def _dashboard(run: Run, settings: Settings, poll: float | None) -> None:
     inside(run, snapshot, viewed)
 
 
-def _controls(run: Run, snapshot: Snapshot, settings: Settings) -> None:
+def _controls(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
     playing, over = snapshot.status == PLAYING, snapshot.status in (FINISHED, FAILED, *DEAD)
     problem = None
     with st.container(horizontal=True, vertical_alignment="center", key="controls"):
@@ -100,7 +101,7 @@ def _controls(run: Run, snapshot: Snapshot, settings: Settings) -> None:
             label, icon = ("Pause", "pause") if playing else ("Play", "play_arrow")
             st.button(
                 label,
-                type=state.main_button(),
+                type=widgets.main_button(),
                 icon=f":material/{icon}:",
                 disabled=over,
                 key="play",
@@ -147,11 +148,11 @@ def _turn(run: Run, play: bool) -> None:
         run.wait(PATIENCE)  # the iteration under way, so that it is shown
 
 
-def _start(settings: Settings) -> str | None:
+def _start(settings: RunSettings) -> str | None:
     """The button that everybody presses first; says why the run cannot start, if it cannot."""
     wanted = st.button(
         "Start live training",
-        type=state.main_button(),
+        type=widgets.main_button(),
         icon=":material/play_arrow:",
         key="start",
         help="With the settings at the side.",
@@ -170,7 +171,7 @@ def _where(run: Run, snapshot: Snapshot) -> str:
     return text + end.get(snapshot.status, "")
 
 
-def _begin(settings: Settings, *, play: bool, instead_of: Run | None = None) -> str:
+def _begin(settings: RunSettings, *, play: bool, instead_of: Run | None = None) -> str:
     """Make a run and look at it; returns why it cannot start, and then nothing is lost."""
     try:
         if settings.folder:
@@ -208,9 +209,9 @@ def _curves(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
     with grid.cell():
         steps = [c.step for c in measured]
         crashes = [kill.iteration for kill in snapshot.kills]
-        state.show(loss_curve(steps, live, restored, viewed.step, crashes), "loss")
+        widgets.show(loss_curve(steps, live, restored, viewed.step, crashes), "loss")
     with grid.cell():
         budget = run.settings.budget
         allowed = [c.exact_nbytes + (budget or 0) * c.lossy_nbytes for c in every]
         sizes = size_curve(snapshot.steps, nbytes, full, header, viewed.step, budget, allowed)
-        state.show(sizes, "size")
+        widgets.show(sizes, "size")

@@ -7,12 +7,12 @@ import math
 import streamlit as st
 
 from lcviz.lab.measures import lost_iterations
-from lcviz.run.snapshot import DEAD, Settings, Snapshot
+from lcviz.run.snapshot import DEAD, RunSettings, Snapshot
 from lcviz.text import loss_text, minus, nbytes_text, percent_text
-from lcviz.ui import session as state
+from lcviz.ui import widgets
 
 
-def headline(snapshot: Snapshot, settings: Settings) -> None:
+def headline(snapshot: Snapshot, settings: RunSettings) -> None:
     """Sizes before and after, what a crash costs, and eight cards."""
     newest, every = snapshot.newest, snapshot.checkpoints
     crash = "this crash costs" if snapshot.status in DEAD else "a crash now costs"
@@ -89,10 +89,10 @@ def headline(snapshot: Snapshot, settings: Settings) -> None:
             f"{snapshot.measure_seconds:.2f} s more.",
         ),
     )
-    state.cards(cards, "headline", 4)
+    widgets.cards(cards, "headline", 4)
 
 
-def _keeping(settings: Settings) -> str:
+def _keeping(settings: RunSettings) -> str:
     """What decides how many buckets are kept."""
     if settings.budget is not None:
         return f"budget {percent_text(settings.budget)}"

@@ -19,13 +19,14 @@ from lcviz.run.snapshot import (
     Checkpoint,
     Kill,
     RunError,
-    Settings,
+    RunSettings,
     Snapshot,
 )
 from lcviz.server.jobs import View
 from lcviz.text import enumerated, loss_text, nbytes_text, percent_text, plural
 from lcviz.ui import session as state
-from lcviz.ui.experiment import Asking, Words
+from lcviz.ui import widgets
+from lcviz.ui.experiment import Asking, ControlTexts
 
 from .kill_figure import killed_panel, rework_table, verdict
 
@@ -98,7 +99,7 @@ def killed(run: Run, snapshot: Snapshot) -> None:
         _race(asking, kill)
 
 
-def _gone(snapshot: Snapshot, kill: Kill, settings: Settings) -> str:
+def _gone(snapshot: Snapshot, kill: Kill, settings: RunSettings) -> str:
     """What is gone and what is left, as two points of a list."""
     again = kill.step in snapshot.resumed_at  # what it had left out was gone already
     gone, memory = ["the model"], ""
@@ -134,11 +135,11 @@ def _left_out(saved: Checkpoint) -> str:
     return text
 
 
-def _remembers(settings: Settings) -> bool:
+def _remembers(settings: RunSettings) -> bool:
     return settings.optimizer == "adam" or settings.momentum > 0
 
 
-def _anew(settings: Settings) -> str:
+def _anew(settings: RunSettings) -> str:
     """That momentum or Adam's moments are not in the chain."""
     if not _remembers(settings):
         return ""
@@ -205,7 +206,7 @@ def _race(asking: Asking[Raced], kill: Kill) -> None:
     asking.controls(
         view,
         watching,
-        Words(
+        ControlTexts(
             start="Race back",
             icon=":material/sprint:",
             working=f"{crash.where(view.share)}.",
@@ -258,7 +259,7 @@ def _result(crash: Crash, raced: Raced) -> None:
             "full, SCAR and TOPN have saved a slightly different one: compare with care.",
             icon=":material/difference:",
         )
-    losses = state.choice(
+    losses = widgets.choice(
         "Loss",
         list(LOSSES),
         default="trend",
@@ -268,7 +269,7 @@ def _result(crash: Crash, raced: Raced) -> None:
         help="Rework is counted on the trend, where jumps from batch to batch are averaged out; as "
         "measured, whole iterations until the loss itself is back. See Recover for the protocol.",
     )
-    state.show(killed_panel(raced.outcomes, crash.fail_at, losses == "trend"), "killed")
+    widgets.show(killed_panel(raced.outcomes, crash.fail_at, losses == "trend"), "killed")
     st.table(rework_table(raced.outcomes), hide_index=True)
     same = "came to the same bits as the one that was killed, and " if raced.alike else ""
     st.caption(

@@ -25,7 +25,7 @@ from lcviz.run.run import Run
 from lcviz.run.snapshot import PLAYING, Checkpoint, RunError, Snapshot
 from lcviz.text import CODER_NAMES, nbytes_text
 from lcviz.ui import follow_weight as traced
-from lcviz.ui import session as state
+from lcviz.ui import widgets
 from lcviz.ui.charts import Panel
 from lcviz.ui.glossary import explained
 
@@ -81,21 +81,21 @@ def inside(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
     with grid.cell():
         n, every_bucket = sum(a.n for a in viewed.alphabets), totals(viewed.alphabets)
         panel = bucket_histogram(every_bucket, n, whole_model, marked)
-        state.show(panel, "buckets", partial(_clicked, every_bucket))
+        widgets.show(panel, "buckets", partial(_clicked, every_bucket))
     with grid.cell():
         every = choices(viewed.alphabets, codes, settings.budget)
         now = EVERY_BITS.index(settings.bits) if settings.budget is None else len(every) - 1
         keeps = None if marked is None else first_to_keep(viewed.alphabets, marked)
-        state.show(bit_choices(every, now, settings.coder, marked, keeps), "bits")
+        widgets.show(bit_choices(every, now, settings.coder, marked, keeps), "bits")
     with grid.cell():
         i = _alphabet(viewed)
         alphabet = viewed.alphabets[i]
         name = "The whole model" if whole_model else alphabet.names[0]
         panel, columns = _code(alphabet, codes[i] if codes else None, name, marked)
-        state.picture(panel, "huffman")
+        widgets.picture(panel, "huffman")
     with grid.cell():  # the code's table belongs to it, always
         st.markdown("**The same code as a table**")
-        state.show_table(panel.table, "huffman", max(state.TABLE_HEIGHT, panel.height))
+        widgets.show_table(panel.table, "huffman", max(widgets.TABLE_HEIGHT, panel.height))
         st.markdown(f":small[{explained(columns)}]")
     with grid.cell(column_span="all"):
         _removed(run, snapshot, viewed, marked)
@@ -106,7 +106,7 @@ def inside(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
 
 def _clicked(every: Sequence[BucketTotal]) -> None:
     """A bar of the histogram was clicked: highlight its bucket, or no longer."""
-    chart: Any = st.session_state[state.panel_key("buckets")]
+    chart: Any = st.session_state[widgets.panel_key("buckets")]
     selected = {
         (group["series_index"], index)
         for group in chart.selection.selected
@@ -134,7 +134,7 @@ def _sizes(viewed: Checkpoint, coder: str) -> None:
         (title, nbytes_text(size), f"{sizes.bits(size):.4f} bits a parameter", text)
         for title, size, text in cards
     ]
-    state.cards(told, "sizes", len(told), 200)
+    widgets.cards(told, "sizes", len(told), 200)
     st.caption(_sizes_sentence(viewed))
 
 
@@ -208,7 +208,7 @@ def _removed(run: Run, snapshot: Snapshot, viewed: Checkpoint, marked: BucketKey
         result = _measure(run, viewed.step)
         st.session_state["removed"] = (run.id, result) if result else None
     if result is not None:
-        state.show(removed_bucket_panel(result, marked), "removed")
+        widgets.show(removed_bucket_panel(result, marked), "removed")
     elif playing:
         st.markdown("**Error when one bucket is removed**")
         st.caption("Each bucket of δ is left out in turn, the model rebuilt, its loss measured.")

@@ -9,6 +9,7 @@ import streamlit as st
 from lcviz.run.run import Run
 from lcviz.run.snapshot import PLAYING, Checkpoint, Snapshot
 from lcviz.ui import session as state
+from lcviz.ui import widgets
 
 _STEP = "step"  # in the URL, while the newest is not followed
 _FOLLOW = "follow"  # in the session: how often the toggle was made, and what it says
@@ -23,7 +24,7 @@ def scrubber(run: Run, snapshot: Snapshot) -> Checkpoint:
         st.session_state[place] = asked, secrets.token_hex(4)
     with st.container(horizontal=True, vertical_alignment="center", key="scrubber"):
         follow = _follow_toggle(place)
-        state.tables_toggle()
+        widgets.tables_toggle()
     # What a person can move is never moved by the page: a poll that was under way would bring
     # the old value back, and that looks like a wish. It is made anew where it belongs.
     running = follow and snapshot.status == PLAYING

@@ -12,10 +12,10 @@ from lcviz.lab.recovery.methods import SHARES
 from lcviz.lab.recovery.recovery import Outcome, Protocol
 from lcviz.lab.recovery.rework import Experiment
 from lcviz.lab.workload import workload
-from lcviz.server.jobs import Found, View
+from lcviz.server.jobs import FinishedPart, View
 from lcviz.text import plural
-from lcviz.ui import session as state
-from lcviz.ui.experiment import Asking, Words
+from lcviz.ui import widgets
+from lcviz.ui.experiment import Asking, ControlTexts
 from lcviz.ui.glossary import explained
 
 from .page_rework import recovered
@@ -92,7 +92,7 @@ def _parameters() -> Key:
             )
             st.caption(DATASETS[MODELS[model].default_data].sentence)
         with grid.cell():
-            share = state.choice(
+            share = widgets.choice(
                 "A checkpoint may take, of float32",
                 SHARES,
                 default=0.05,
@@ -103,7 +103,7 @@ def _parameters() -> Key:
                 "values in float32. “Full” takes all of it.",
             )
         with grid.cell():
-            interval = state.choice(
+            interval = widgets.choice(
                 "Save every … iterations",
                 INTERVALS,
                 default=1,
@@ -113,7 +113,7 @@ def _parameters() -> Key:
                 "lost with every method.",
             )
         with grid.cell():
-            fail_at = state.whole_number(
+            fail_at = widgets.whole_number(
                 "Fails at iteration T",
                 10,
                 500,
@@ -134,7 +134,7 @@ def _parameters() -> Key:
                 "More seeds, a narrower interval.",
             )
         with grid.cell():
-            cap = state.whole_number(
+            cap = widgets.whole_number(
                 "Look for rework up to",
                 10,
                 300,
@@ -178,9 +178,9 @@ def _explanation() -> None:
             st.markdown(f"**{name}**", width="content", help=text)
 
 
-def _words(asking: Asking[Outcomes], view: View[Outcomes]) -> Words:
+def _words(asking: Asking[Outcomes], view: View[Outcomes]) -> ControlTexts:
     seeds, done = asking.parts, len(view.found)
-    return Words(
+    return ControlTexts(
         start="Crash it" if not done else f"Go on with seed {done}",
         icon=":material/bolt:",
         help="Trains, fails and recovers once for every seed.",
@@ -215,7 +215,7 @@ def _named(key: Key) -> str:
     )
 
 
-def _age(found: tuple[Found[Outcomes], ...], *, own: bool) -> str:
+def _age(found: tuple[FinishedPart[Outcomes], ...], *, own: bool) -> str:
     """When it was computed; if this session has not asked, that nothing was done again."""
     last = max(one.at for one in found)
     when = datetime.datetime.fromtimestamp(last, datetime.UTC)

@@ -10,7 +10,7 @@ from demo_models import MODELS
 from lcviz.lab.recovery.recovery import Outcome
 from lcviz.lab.recovery.rework import Cost, Experiment, costs, times
 from lcviz.text import plural
-from lcviz.ui import session as state
+from lcviz.ui import widgets
 from lcviz.ui.race import race_panel
 
 from .rework_figure import restored_table, rework_panel
@@ -26,10 +26,10 @@ def recovered(experiment: Experiment, seeds: int, by_seed: Sequence[tuple[Outcom
     st.markdown(summary(found, experiment.share))
     if lost := nothing_saved(found):
         st.warning(lost, icon=":material/data_loss_prevention:")
-    state.tables_toggle()
+    widgets.tables_toggle()
     grid = st.grid(2, min_column_width=460, border=True, key="recover-panels")
     with grid.cell():
-        state.show(rework_panel(found), "rework")
+        widgets.show(rework_panel(found), "rework")
     with grid.cell():
         _race(experiment, seeds, by_seed)
     with st.container(border=True, key="recover-restored"):
@@ -85,10 +85,10 @@ def _race(experiment: Experiment, seeds: int, by_seed: Sequence[tuple[Outcome, .
     with st.container(horizontal=True, key="recover-race"):
         seed = 0
         if seeds > 1:
-            seed = state.choice(
+            seed = widgets.choice(
                 "Seed", range(seeds), default=0, key=f"recover_seed_{seeds}", bind="query-params"
             )
-        losses = state.choice(
+        losses = widgets.choice(
             "Loss",
             list(LOSSES),
             default="trend",
@@ -101,4 +101,4 @@ def _race(experiment: Experiment, seeds: int, by_seed: Sequence[tuple[Outcome, .
     if seed >= len(by_seed):
         st.info(f"Seed {seed} is not finished yet.")
         return
-    state.show(race_panel(by_seed[seed], experiment.protocol.fail_at, losses == "trend"), "race")
+    widgets.show(race_panel(by_seed[seed], experiment.protocol.fail_at, losses == "trend"), "race")

@@ -9,11 +9,12 @@ import streamlit as st
 
 from demo_models import MODELS
 from lcviz.lab.workload import Workload
-from lcviz.run.snapshot import Settings
-from lcviz.server.jobs import Found, View
+from lcviz.run.snapshot import RunSettings
+from lcviz.server.jobs import FinishedPart, View
 from lcviz.text import nbytes_text, percent_text, plural
 from lcviz.ui import session as state
-from lcviz.ui.experiment import Asking, Words
+from lcviz.ui import widgets
+from lcviz.ui.experiment import Asking, ControlTexts
 from lcviz.ui.glossary import explained
 
 from .timelines import (
@@ -45,7 +46,7 @@ SHOWS = {"all": "all of it", "part": "a sixth of it, around the crash"}
 CRASHES = {"machine": "the whole machine", "training": "the training alone"}
 
 
-def timelines_of_run(place: str, settings: Settings) -> None:
+def timelines_of_run(place: str, settings: RunSettings) -> None:
     """The section for a run of these settings, whatever the run does meanwhile."""
     timelines(place, drill_of_run(settings))
     if settings.interval > MOST_INTERVAL:
@@ -55,7 +56,7 @@ def timelines_of_run(place: str, settings: Settings) -> None:
         )
 
 
-def drill_of_run(settings: Settings) -> Drill:
+def drill_of_run(settings: RunSettings) -> Drill:
     """What a run of these settings does, measured."""
     s = settings
     workload = Workload(s.model, s.data, s.folder, s.optimizer, s.lr, s.momentum, s.batch_size)
@@ -91,15 +92,15 @@ def timelines(place: str, drill: Drill) -> None:
     asking.follow(show)
 
 
-def _kept(drill: Drill) -> dict[int, Found[Measured]]:
+def _kept(drill: Drill) -> dict[int, FinishedPart[Measured]]:
     """Measurements that are there, by number; the server forgets old ones."""
     looked = ((i, state.all_jobs().look((drill, i), 1)) for i in range(MOST_MEASUREMENTS))
     return {i: view.found[0] for i, view in looked if view.found}
 
 
-def _words(drill: Drill, view: View[Measured], *, again: bool) -> Words:
+def _words(drill: Drill, view: View[Measured], *, again: bool) -> ControlTexts:
     way = min(int(view.share * len(WAYS)), len(WAYS) - 1)
-    return Words(
+    return ControlTexts(
         start="Measure again" if again else "Measure it",
         icon=":material/timer:",
         help=f"Trains {len(WAYS)} times, {plural(drill.iterations, 'iteration')} each.",
@@ -108,7 +109,7 @@ def _words(drill: Drill, view: View[Measured], *, again: bool) -> Words:
     )
 
 
-def _measured(place: str, measured: Found[Measured]) -> None:
+def _measured(place: str, measured: FinishedPart[Measured]) -> None:
     """One measurement, and a crash at any moment of it."""
     found = measured.value
     end, step = ticks(max(line.end for line in found))
@@ -128,7 +129,7 @@ def _measured(place: str, measured: Found[Measured]) -> None:
             help="The same moment of the three trainings, counted from where each began the first "
             "iteration that is shown.",
         )
-        who = state.choice(
+        who = widgets.choice(
             "What crashes",
             list(CRASHES),
             default="machine",
@@ -138,7 +139,7 @@ def _measured(place: str, measured: Found[Measured]) -> None:
             help="What is on disk survives both. If only the training dies, the process beside it "
             "still writes what it was given.",
         )
-        shows = state.choice(
+        shows = widgets.choice(
             "Show",
             list(SHOWS),
             default="all",
@@ -153,7 +154,7 @@ def _measured(place: str, measured: Found[Measured]) -> None:
         window = begin, begin + last / 6
     machine = who == "machine"
     st.table(crash_table(found, second, machine), hide_index=True)
-    state.show(timelines_panel(found, second, machine, window), f"{place}-timelines")
+    widgets.show(timelines_panel(found, second, machine, window), f"{place}-timelines")
     st.table(ways_table(found), hide_index=True)
     st.markdown(_on_disk(found))
     when = datetime.datetime.fromtimestamp(measured.at, datetime.UTC)

@@ -10,7 +10,7 @@ import demo_models
 from codec.state.tensors import Arrays, copy_arrays, layout_of, to_arrays
 from demo_models import Task
 
-from .snapshot import Settings
+from .snapshot import RunSettings
 
 
 class Living(NamedTuple):
@@ -25,13 +25,13 @@ class Living(NamedTuple):
     start: Arrays
 
 
-def begun(task: Task, settings: Settings, path: Path) -> Living:
+def begun(task: Task, settings: RunSettings, path: Path) -> Living:
     """A training at its begin. Raises demo_models.DataError, codec.LccError."""
     training = _training(task, settings)
     return Living(training, _checkpointer(settings, path), arrays_of(task))
 
 
-def restarted(task: Task, settings: Settings, path: Path) -> Living:
+def restarted(task: Task, settings: RunSettings, path: Path) -> Living:
     """A training that goes on from the newest step of its chain, as in a new process.
 
     Model, track and u₀ are read from disk. The chain has the model alone: the optimizer begins
@@ -61,12 +61,12 @@ def arrays_of(task: Task) -> Arrays:
     return copy_arrays(to_arrays(state, layout_of(state)))
 
 
-def _training(task: Task, settings: Settings) -> demo_models.Training:
+def _training(task: Task, settings: RunSettings) -> demo_models.Training:
     s = settings
     return demo_models.Training(task, s.optimizer, s.lr, s.momentum, s.batch_size)
 
 
-def _checkpointer(settings: Settings, path: Path, *, resume: bool = False) -> codec.Checkpointer:
+def _checkpointer(settings: RunSettings, path: Path, *, resume: bool = False) -> codec.Checkpointer:
     s = settings
     return codec.Checkpointer(
         path,

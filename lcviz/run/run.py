@@ -41,7 +41,7 @@ from .snapshot import (
     Checkpoint,
     Kill,
     RunError,
-    Settings,
+    RunSettings,
     Snapshot,
     States,
 )
@@ -54,12 +54,12 @@ STATES_BUDGET = 32 * 2**20  # bytes of the states that the newest deltas lie bet
 class Run:
     """One training run with its chain on disk.
 
-    settings: see `Settings`. path: the chain directory, which must not exist yet; the run
+    settings: see `RunSettings`. path: the chain directory, which must not exist yet; the run
     owns and, in `close`, deletes it. Raises RunError, demo_models.DataError or
     codec.LccError for settings that cannot be used.
     """
 
-    def __init__(self, run_id: str, settings: Settings, path: Path) -> None:
+    def __init__(self, run_id: str, settings: RunSettings, path: Path) -> None:
         settings.check()
         self.id, self.settings, self.path = run_id, settings, path
         self.task: Task = demo_models.make_task(

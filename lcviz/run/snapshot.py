@@ -21,7 +21,7 @@ class RunError(Exception):
 
 
 @dataclass(frozen=True)
-class Settings:
+class RunSettings:
     """Everything that determines a run: the same settings give the same bytes of chain.
 
     folder: where MNIST, MovieLens or Jester files are; None for built-in data. interval:

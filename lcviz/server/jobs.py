@@ -49,7 +49,7 @@ class _Stopped(Exception):  # noqa: N818 - not an error
 
 
 @dataclass(frozen=True)
-class Found(Generic[T]):
+class FinishedPart(Generic[T]):
     """A finished part. at: seconds since the epoch, when it was."""
 
     value: T
@@ -68,14 +68,14 @@ class View(Generic[T]):
 
     status: str
     message: str
-    found: tuple[Found[T], ...]
+    found: tuple[FinishedPart[T], ...]
     share: float = 0.0
     ahead: int = 0
     watchers: int = 0
 
 
 @dataclass
-class _Job:
+class _QueuedJob:
     key: tuple[Hashable, int]
     work: Callable[[int, Progress], Any]
     seen: dict[str, float] = field(default_factory=dict)  # who -> when, monotonic
@@ -87,8 +87,8 @@ class Jobs(Generic[T]):
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
-        self._line: list[_Job] = []  # the first is being done
-        self._kept: dict[Hashable, list[Found[T]]] = {}  # the newest last
+        self._line: list[_QueuedJob] = []  # the first is being done
+        self._kept: dict[Hashable, list[FinishedPart[T]]] = {}  # the newest last
         self._ended: dict[tuple[Hashable, int], tuple[str, str]] = {}
         self._thread: threading.Thread | None = None
         atexit.register(self.close)
@@ -112,7 +112,7 @@ class Jobs(Generic[T]):
                         "The line of waiting experiments is full: this server's limit is "
                         f"{MAX_WAITING}. Try again in a minute or two."
                     )
-                job = _Job(key, work)
+                job = _QueuedJob(key, work)
                 self._line.append(job)
                 self._ended.pop(key, None)
             if job is not None:
@@ -173,7 +173,7 @@ class Jobs(Generic[T]):
 
     # With the lock held.
 
-    def _leave(self, who: str, but: _Job | None) -> None:
+    def _leave(self, who: str, but: _QueuedJob | None) -> None:
         for job in self._line:
             if job is not but:
                 job.seen.pop(who, None)
@@ -193,7 +193,7 @@ class Jobs(Generic[T]):
             if not job.seen and i:
                 self._drop(job)
 
-    def _drop(self, job: _Job) -> None:
+    def _drop(self, job: _QueuedJob) -> None:
         self._line.remove(job)
         while len(self._ended) > MAX_KEPT:
             del self._ended[next(iter(self._ended))]
@@ -229,7 +229,7 @@ class Jobs(Generic[T]):
                 if not (stopped and job.seen):  # else somebody has come in the last moment
                     self._drop(job)
 
-    def _do(self, job: _Job) -> None:
+    def _do(self, job: _QueuedJob) -> None:
         experiment, parts = job.key
 
         def tell(done: int, total: int) -> None:
@@ -247,7 +247,7 @@ class Jobs(Generic[T]):
             tell(0, 1)
             value = job.work(part, tell)
             with self._condition:
-                self._kept.setdefault(experiment, []).append(Found(value, time.time()))
+                self._kept.setdefault(experiment, []).append(FinishedPart(value, time.time()))
                 while len(self._kept) > MAX_KEPT:
                     self._kept.pop(next(iter(self._kept)), None)
                 job.share = 0.0

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lcviz.text import nbytes_text
 
-from .temp_folders import Scratch
+from .temp_folders import TempFolder
 
 MOST_BYTES = 2 * 2**30  # of all places together
 MOST_PLACES = 40
@@ -29,7 +29,7 @@ class Shelf:
 
     def __init__(self, most_bytes: int = MOST_BYTES, most_places: int = MOST_PLACES) -> None:
         self.most_bytes, self.most_places = most_bytes, most_places
-        self._scratch = Scratch("own")
+        self._scratch = TempFolder("own")
         self._root = self._scratch.path
         # A finalizer may run in the middle of anything, in the thread that holds the lock too.
         self._lock = threading.RLock()
@@ -42,7 +42,7 @@ class Shelf:
         with self._lock:
             return sum(self._taken.values())
 
-    def place(self) -> Place:
+    def place(self) -> VisitorFolder:
         """An empty folder. Raises FullError."""
         with self._lock:
             if len(self._taken) >= self.most_places:
@@ -54,7 +54,7 @@ class Shelf:
             self._taken[number] = 0
         path = self._root / str(number)
         path.mkdir()
-        return Place(self, number, path)
+        return VisitorFolder(self, number, path)
 
     def _change(self, number: int, nbytes: int) -> None:
         with self._lock:
@@ -73,7 +73,7 @@ class Shelf:
             self._taken.pop(number, None)
 
 
-class Place:
+class VisitorFolder:
     """A folder for one visitor's files. path: of the folder."""
 
     def __init__(self, shelf: Shelf, number: int, path: Path) -> None:

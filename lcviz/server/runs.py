@@ -11,17 +11,17 @@ import threading
 
 import codec
 from lcviz.run.run import Run
-from lcviz.run.snapshot import BUSY, FAILED, PLAYING, RunError, Settings
+from lcviz.run.snapshot import BUSY, FAILED, PLAYING, RunError, RunSettings
 
 from . import heap
-from .temp_folders import Scratch
+from .temp_folders import TempFolder
 
 MAX_RUNS = 12  # each may hold a chain, a model, and up to 50 MB of codes and states
 IDLE_SECONDS = 300.0  # a run at rest that no page shows is closed then if room is needed
 # Training hands the interpreter on at every tensor operation, and a page that has it keeps it for
 # so long: at Python's 5 ms a tick would stop the training it shows.
 SWITCH_SECONDS = 0.0005
-EXAMPLE = Settings(stop_after=40)
+EXAMPLE = RunSettings(stop_after=40)
 EXAMPLE_ID = "example"
 
 
@@ -30,7 +30,7 @@ class Runs:
 
     def __init__(self) -> None:
         sys.setswitchinterval(SWITCH_SECONDS)
-        self._scratch = Scratch("runs")
+        self._scratch = TempFolder("runs")
         self._root = self._scratch.path
         self._runs: dict[str, Run] = {}
         self._lock = threading.Lock()
@@ -58,7 +58,7 @@ class Runs:
         finally:
             self._prepared.set()
 
-    def create(self, settings: Settings, instead_of: Run | None = None) -> Run:
+    def create(self, settings: RunSettings, instead_of: Run | None = None) -> Run:
         """A new, paused run; ``instead_of`` is closed once the new one stands.
 
         Raises RunError if the server is full, and what Run raises; nothing is closed then.
@@ -96,7 +96,7 @@ class Runs:
                     raise RunError(f"The example run failed. {snapshot.message}")
         return run
 
-    def _new(self, run_id: str, settings: Settings) -> Run:
+    def _new(self, run_id: str, settings: RunSettings) -> Run:
         folder = self._root / run_id
         shutil.rmtree(folder, ignore_errors=True)  # of an attempt that failed
         try:

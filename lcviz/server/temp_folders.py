@@ -23,7 +23,7 @@ PREFIX = "lcviz-scratch-"
 FRESH_SECONDS = 60.0  # of one that may have been made this moment, and not been locked yet
 
 
-class Scratch:
+class TempFolder:
     """An empty folder, ``path``; it goes with this object, at the latest with the process.
 
     what: a part of its name. Raises OSError.

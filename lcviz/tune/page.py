@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from lcviz.ui import session as state
+from lcviz.ui import widgets
 
 from .page_ab import duel
 from .page_all_settings import every
@@ -34,7 +34,7 @@ SECTIONS = {
 def page() -> None:
     """The whole page."""
     st.title("Tune: which setting should I use?", anchor=False)
-    view = state.choice(
+    view = widgets.choice(
         "Look at",
         list(VIEWS),
         default="ab",

@@ -9,7 +9,7 @@ from codec.state.tensors import layout_of
 from lcviz.run.run import Run
 from lcviz.run.snapshot import Snapshot
 from lcviz.text import plural
-from lcviz.ui import session as state
+from lcviz.ui import widgets
 from lcviz.ui.glossary import explained
 
 from .ab import MOST, Followers, Side
@@ -57,12 +57,12 @@ def _duel(run: Run, snapshot: Snapshot) -> None:
     with st.container(border=True, key="tune-ab"):
         st.table(ab_table(a, b, live_loss(run, snapshot)), hide_index=True)
         st.caption(_basis(seen[0].step, run.steps_held()[0], a))
-    state.tables_toggle()
+    widgets.tables_toggle()
     grid = st.grid(2, min_column_width=420, border=True, key="tune-ab-panels")
     with grid.cell():
-        state.show(ab_sizes(a, b), "ab-sizes")
+        widgets.show(ab_sizes(a, b), "ab-sizes")
     with grid.cell():
-        state.show(ab_distances(a, b), "ab-distances")
+        widgets.show(ab_distances(a, b), "ab-distances")
 
 
 def _basis(base: int, oldest: int, side: Side) -> str:

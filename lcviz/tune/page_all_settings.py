@@ -10,7 +10,7 @@ import codec
 from lcviz.run.run import Run
 from lcviz.run.snapshot import Snapshot
 from lcviz.text import nbytes_text, percent_text, plural
-from lcviz.ui import session as state
+from lcviz.ui import widgets
 from lcviz.ui.charts import inked
 from lcviz.ui.glossary import explained
 
@@ -53,7 +53,7 @@ def _every(run: Run, snapshot: Snapshot) -> None:
     own = run.settings
     place = st.container(border=True, key="tune-every")
     marked = {RUN: Variant(own.bits, own.scope, own.coder, own.budget)} | both()
-    state.tables_toggle()
+    widgets.tables_toggle()
     with place:
         panel = every_panel(found, full, marked)
         st.markdown(f"**{panel.title}**")
@@ -67,7 +67,7 @@ def _every(run: Run, snapshot: Snapshot) -> None:
         )
         st.markdown(f":small[{panel.sentence}]")
         if st.session_state.get("tables"):
-            state.show_table(panel.table, "every")
+            widgets.show_table(panel.table, "every")
         st.caption(
             "Bytes of the record on disk with new code tables, header included, against "
             f"{nbytes_text(full)} in float32. Distance: ‖ũ − u‖ / ‖u − u₀‖ after this one delta; "

@@ -14,6 +14,7 @@ from lcviz.run.snapshot import CLOSED, PLAYING, Snapshot
 from lcviz.text import exponent_text, loss_text, minus, percent_text, plural
 from lcviz.ui import follow_weight as traced
 from lcviz.ui import session as state
+from lcviz.ui import widgets
 from lcviz.ui.glossary import explained
 from lcviz.ui.settings import SCOPES
 
@@ -76,7 +77,7 @@ def _kept(run: Run, pace: float | None) -> None:
     if not about(run, snapshot):
         return
     with st.container(horizontal=True, key="tune-kept-choices"):
-        mode = state.choice(
+        mode = widgets.choice(
             "Do what",
             list(MODES),
             default="largest",
@@ -84,7 +85,7 @@ def _kept(run: Run, pace: float | None) -> None:
             format_func=MODES.__getitem__,
             bind="query-params",
         )
-        scope = state.choice(
+        scope = widgets.choice(
             "Buckets over",
             list(SCOPES),
             default="model",
@@ -155,7 +156,7 @@ def _largest(held: Held, run: Run) -> None:
     _numbers(held, delta.distance(delta.largest(k)), loss, delta.values(k))
     held.curve.go_on(SLICE)
     left = held.curve.total - len(held.curve.losses)
-    state.tables_toggle()
+    widgets.tables_toggle()
     with st.container(border=True, key="tune-kept"):
         panel = kept_panel(
             held.step,
@@ -167,7 +168,7 @@ def _largest(held: Held, run: Run) -> None:
             _marked(held, run),
             each=held.scope == "tensor",
         )
-        state.show(panel, "kept")
+        widgets.show(panel, "kept")
         if left:
             done = len(held.curve.losses) / held.curve.total
             st.progress(done, f"Measuring the curve: {left} of {held.curve.total} points left")
@@ -232,4 +233,4 @@ def _numbers(held: Held, distance: float, loss: float, changed: int) -> None:
             "The others stay as the track has them.",
         ),
     )
-    state.cards(cards, "tune-kept-numbers", 4, 150)
+    widgets.cards(cards, "tune-kept-numbers", 4, 150)

@@ -9,7 +9,7 @@ import streamlit as st
 import codec
 from lcviz.run.run import Run
 from lcviz.run.snapshot import Snapshot
-from lcviz.ui import session as state
+from lcviz.ui import widgets
 from lcviz.ui.glossary import explained
 
 from .ab import Variant
@@ -41,7 +41,7 @@ def tensors() -> None:
 
 
 def _tensors(run: Run, snapshot: Snapshot) -> None:
-    measure = state.choice(
+    measure = widgets.choice(
         "Measure",
         list(MEASURES),
         default="bits",
@@ -60,13 +60,13 @@ def _tensors(run: Run, snapshot: Snapshot) -> None:
     except codec.LccError as exc:
         st.error(f"This delta cannot be encoded. {exc}", icon=":material/error:")
         return
-    state.tables_toggle()
+    widgets.tables_toggle()
     top = highest(tuple(found.values()), str(measure))
     grid = st.grid(2, min_column_width=560, border=True, key="tune-tensors")
     for who, variant in sides.items():
         with grid.cell():
             panel = by_tensor_panel(found[who], variant, str(measure), who, top)
-            state.show(panel, f"tensors-{who}")
+            widgets.show(panel, f"tensors-{who}")
 
 
 def _found(delta: Delta, variant: Variant) -> ByTensor:

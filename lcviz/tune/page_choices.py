@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from lcviz.text import CODER_NAMES
-from lcviz.ui import session as state
+from lcviz.ui import widgets
 from lcviz.ui.settings import BITS, CODERS, KEEP, SCOPES, bits_name
 
 from .ab import Variant
@@ -39,7 +39,7 @@ def _side(who: str) -> Variant:
     default = DEFAULTS[who]
     st.markdown(f"**{who}**")
     with st.container(horizontal=True, key=f"tune-side-{who}"):
-        keep = state.choice(
+        keep = widgets.choice(
             "Keep",
             list(KEEP),
             default="bits",
@@ -49,7 +49,7 @@ def _side(who: str) -> Variant:
             persist_state="session",
             help="The 2ˣ − 1 largest buckets, or as many as fit into a share of float32.",
         )
-        scope = state.choice(
+        scope = widgets.choice(
             "Buckets over",
             list(SCOPES),
             default=default.scope,
@@ -59,7 +59,7 @@ def _side(who: str) -> Variant:
             persist_state="session",
             help="The same buckets for the whole model, as in the paper, or each tensor its own.",
         )
-        coder = state.choice(
+        coder = widgets.choice(
             "Coder",
             list(CODERS),
             default=default.coder,

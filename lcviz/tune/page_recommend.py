@@ -10,9 +10,8 @@ from lcviz.lab.tuner.sweep import ITERATIONS, Sweep, stamped
 from lcviz.lab.tuner.tuner import Candidate, Setting, choose
 from lcviz.lab.workload import workload
 from lcviz.server.jobs import View
-from lcviz.ui import navigation
-from lcviz.ui import session as state
-from lcviz.ui.experiment import Asking, Words
+from lcviz.ui import navigation, widgets
+from lcviz.ui.experiment import Asking, ControlTexts
 from lcviz.ui.glossary import explained
 from lcviz.ui.live_settings import checkpoint_parameters, own_training, training_parameters
 
@@ -55,7 +54,7 @@ def recommend() -> None:
 
 def _sweep() -> Sweep | None:
     with st.container(border=True, key="tune-parameters"):
-        source = state.choice(
+        source = widgets.choice(
             "Try settings out on",
             list(SOURCES),
             default="trained",
@@ -88,7 +87,7 @@ def _sweep() -> Sweep | None:
                 )
                 st.caption(DATASETS[MODELS[model].default_data].sentence)
         with grid.cell():
-            wide = state.choice(
+            wide = widgets.choice(
                 "How many",
                 [False, True],
                 default=False,
@@ -104,8 +103,8 @@ def _sweep() -> Sweep | None:
     return Sweep(str(model), wide=bool(wide))
 
 
-def _words(sweep: Sweep, view: View[Candidates]) -> Words:
-    return Words(
+def _words(sweep: Sweep, view: View[Candidates]) -> ControlTexts:
+    return ControlTexts(
         start=f"Try {len(sweep.tried)} settings out",
         icon=":material/tune:",
         working=f"{100 * view.share:.0f} % tried out",
@@ -116,7 +115,7 @@ def _answer(sweep: Sweep, candidates: Candidates) -> None:
     knows_loss = candidates[0].rework is not None
     targets = [t for t in TARGETS if t != "rework" or knows_loss]
     with st.container(border=True, key="tune-target"):
-        target = state.choice(
+        target = widgets.choice(
             "I want to",
             targets,
             default=targets[0],
@@ -138,7 +137,7 @@ def _answer(sweep: Sweep, candidates: Candidates) -> None:
     measure = "rework" if knows_loss and target != "distance" else "distance"
     panel = frontier_panel(tuned, measure, sweep.unit)
     with st.container(border=True, key="tune-frontier"):
-        state.picture(panel, "frontier")
+        widgets.picture(panel, "frontier")
     beaten_in = "bytes, distance and rework at once" if knows_loss else "bytes and distance at once"
     st.markdown(f"**Settings that no other one beats in {beaten_in}**")
     st.table(panel.table, hide_index=True)

@@ -17,13 +17,14 @@ from lcviz.server.jobs import ACTIVE, DONE, FAILED, STOPPED, WAITING, CrowdedErr
 from lcviz.text import plain, plural
 
 from . import session as state
+from . import widgets
 
 T = TypeVar("T")
 Key = tuple[Hashable, int]  # an experiment, and how many parts of it
 
 
 @dataclass(frozen=True)
-class Words:
+class ControlTexts:
     """What the controls say. start, icon, help: of the button that asks for it. working: how far
     it is. done: once it is finished. kept: what is there of one that was stopped. stop_help: of the
     button that stops it. failed: what failed, before a colon and the reason."""
@@ -81,7 +82,7 @@ class Asking(Generic[T]):
         """The job as it is; watching is a sign of life that keeps it going."""
         return state.all_jobs().look(*self.key, self._who() if watching else None)
 
-    def controls(self, view: View[T], watching: bool, words: Words) -> None:
+    def controls(self, view: View[T], watching: bool, words: ControlTexts) -> None:
         """The button that starts or stops it, how far it is, and what became of it."""
         done, problem = len(view.found), None
         with st.container(
@@ -92,7 +93,7 @@ class Asking(Generic[T]):
                     "Stop",
                     icon=":material/stop:",
                     key=f"{self.name}-stop",
-                    type=state.main_button(),
+                    type=widgets.main_button(),
                     help=words.stop_help,
                 ):
                     st.session_state[f"{self.name}-left"] = self.key
@@ -104,7 +105,7 @@ class Asking(Generic[T]):
                     words.start,
                     icon=words.icon,
                     key=f"{self.name}-start",
-                    type=state.main_button(),
+                    type=widgets.main_button(),
                     help=words.help,
                 ):
                     problem = self._ask()

@@ -18,6 +18,7 @@ from lcviz.run.snapshot import Checkpoint
 from lcviz.text import exponent_text
 
 from . import session as state
+from . import widgets
 from .follow_weight_figure import (
     bucket_text,
     level_text,
@@ -137,7 +138,7 @@ def history(run: Run, viewed: Checkpoint) -> None:
         for step in steps[::-1][::stride][::-1]
         if step in checkpoints and (f := at_step(run, checkpoints[step], weight, word=False))
     ]
-    state.show(weight_over_steps(found, here), "followed")
+    widgets.show(weight_over_steps(found, here), "followed")
 
 
 def bucket_name(key: BucketKey) -> str:

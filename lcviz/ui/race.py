@@ -28,7 +28,7 @@ _DASH = "path://M0,8L18,8L18,10L0,10Z"
 
 
 @dataclass(frozen=True)
-class Words:
+class RaceWords:
     """What a picture calls it. event: what happened, "failure" or "crash". calm: the training
     that it did not happen to. before: the one until then; "" if that is not drawn."""
 
@@ -93,7 +93,7 @@ def way_back(o: Outcome, smooth: bool) -> tuple[Points, float | None]:
 
 
 def race_picture(
-    ways: Ways, words: Words, at: int, title: str, names: Mapping[str, str], back: str, alt: str
+    ways: Ways, words: RaceWords, at: int, title: str, names: Mapping[str, str], back: str, alt: str
 ) -> Panel:
     """The race as a panel.
 
@@ -160,7 +160,7 @@ def race_panel(outcomes: Sequence[Outcome], fail_at: int, smooth: bool) -> Panel
     ways = ways_back(outcomes, smooth)
     return race_picture(
         ways,
-        Words("failure", "did not fail"),
+        RaceWords("failure", "did not fail"),
         fail_at,
         "The race back: loss after the failure",
         {name: name for name in ways.lines},
@@ -188,7 +188,7 @@ def _line(name: str, style: tuple[str, str, str], points: Sequence[tuple[float, 
     }
 
 
-def race_sentence(ways: Ways, words: Words) -> str:
+def race_sentence(ways: Ways, words: RaceWords) -> str:
     """Who is back when."""
     back = {name: end for name, end in ways.ends.items() if end is not None}
     told = [
@@ -206,7 +206,7 @@ def race_sentence(ways: Ways, words: Words) -> str:
     )
 
 
-def _table(ways: Ways, words: Words) -> pd.DataFrame:
+def _table(ways: Ways, words: RaceWords) -> pd.DataFrame:
     """Losses at whole iterations; empty where a line has ended."""
     columns = {words.calm: ways.calm, **ways.lines}
     if words.before:

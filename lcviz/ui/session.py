@@ -1,18 +1,15 @@
-"""What the pages share: this server's runs, the run being looked at, how a panel is shown.
+"""What this visitor sees: the run that the pages show, kept in the URL, and this server's parts.
 
-The run's id stands in the URL, so a reload or a second tab finds the same run, and two
-people with different links do not meet.
+The run's id is in the URL, so a reload or a second tab finds the same run, and two people with
+different links do not meet.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any
 
-import pandas as pd
-import plotly.graph_objects as go
 import streamlit as st
 
 import codec
@@ -23,21 +20,13 @@ from lcviz.server.allowed_paths import FOLDERS, check_within
 from lcviz.server.jobs import Jobs
 from lcviz.server.quota import Shelf
 from lcviz.server.runs import EXAMPLE_ID, Runs
-from lcviz.text import minus, plain
-
-from .charts import INK, Panel, inked
-from .glossary import linked
 
 POLL_SECONDS = 1.0
 LATER_POLL_SECONDS = 2.0  # a look costs a training on the same machine about 0.1 s of its time
 LIVELY_SECONDS = 10.0  # of training; what comes after them changes more slowly anyway
 RESTING_POLL_SECONDS = 10.0
 STARTING_POLL_SECONDS = 0.3
-PLAIN_TABLE_ROWS = 10  # longer ones scroll
-TABLE_HEIGHT = 300  # pixels
 _RUN = "run"
-T = TypeVar("T")
-Select = Literal["ignore"] | Callable[[], None]
 
 
 @st.cache_resource(show_spinner=False)
@@ -172,122 +161,3 @@ def poll_interval(run: Run) -> float | None:
     if snapshot.status not in BUSY:
         return RESTING_POLL_SECONDS
     return POLL_SECONDS if snapshot.wall_seconds < LIVELY_SECONDS else LATER_POLL_SECONDS
-
-
-def show(panel: Panel, key: str, on_select: Select = "ignore") -> None:
-    """A panel: title, picture, sentence, and its table if tables are switched on.
-
-    on_select: called when a part of an ECharts panel is clicked that can be selected; which one
-    is in the session then, under `panel_key`.
-    """
-    picture(panel, key, on_select)
-    if st.session_state.get("tables"):
-        show_table(panel.table, key)
-
-
-def panel_key(key: str) -> str:
-    """The key of a panel's chart."""
-    return f"panel-{key}"
-
-
-def picture(panel: Panel, key: str, on_select: Select = "ignore") -> None:
-    """A panel without its table."""
-    theme = st.context.theme.type or "light"
-    st.markdown(f"**{linked(panel.title)}**")
-    if isinstance(panel.chart, go.Figure):
-        ink = {"tickfont": {"color": INK[theme]}, "title": {"font": {"color": INK[theme]}}}
-        figure = panel.chart.update_xaxes(ink).update_yaxes(ink).update_coloraxes(colorbar=ink)
-        st.plotly_chart(figure, key=panel_key(key), alt=panel.alt, config={"displayModeBar": False})
-    else:
-        st.echarts_chart(
-            inked(panel.chart, theme),
-            key=panel_key(key),
-            height=panel.height,
-            alt=panel.alt,
-            renderer=panel.renderer,
-            on_select=on_select,
-        )
-    st.markdown(f":small[{panel.sentence}]")
-
-
-Card = tuple[str, str, str | None, str]  # what it is, the figure, a note below, a word of help
-
-
-def cards(every: Sequence[Card], key: str, across: int, min_width: int = 130) -> None:
-    """Figures side by side. across: so many at most; min_width: of one, in pixels."""
-    grid = st.grid(across, min_column_width=min_width, key=key)
-    for label, value, note, text in every:
-        with grid.cell():
-            st.metric(label, value, note, delta_color="off", delta_arrow="off", help=text)
-
-
-def main_button() -> Literal["primary", "secondary"]:
-    """The type of the button that most people press next.
-
-    Not "primary" on dark pages: the colour that can be read there as text is too light to write
-    on in white.
-    """
-    return "secondary" if st.context.theme.type == "dark" else "primary"
-
-
-def whole_number(
-    label: str, low: int, high: int, value: int, step: int = 1, *, key: str, text: str
-) -> int:
-    """A whole number from low to high, bound to the URL. value: where that says nothing usable.
-    text: of the help."""
-    try:
-        number = st.number_input(
-            label, low, high, value, step, key=key, help=text, bind="query-params"
-        )
-    except OverflowError:  # the URL says “inf”, of which Streamlit tries to make an int
-        number = st.number_input(label, low, high, value, step, key=f"{key}-finite", help=text)
-    return int(number)
-
-
-def choice(label: str, options: Iterable[T], *, default: T, **how: Any) -> T:
-    """One of a few options, side by side; always one. how: as for st.segmented_control."""
-    every = list(options)
-    found: T = st.segmented_control(label, every, default=default, required=True, **how)
-    # A URL that names the parameter and nothing more leaves even a required one without a choice.
-    return default if found is None and None not in every else found
-
-
-def tables_toggle() -> None:
-    """The switch that puts the numbers under every picture."""
-    st.toggle(
-        "Show data tables",
-        key="tables",
-        persist_state="session",
-        bind="query-params",
-        help="The numbers under every picture.",
-    )
-
-
-def show_table(table: pd.DataFrame, key: str, height: int = TABLE_HEIGHT) -> None:
-    """A table: as plain text if it is short, else scrolling. height: in pixels, if it scrolls."""
-    if len(table) <= PLAIN_TABLE_ROWS:
-        # Streamlit reads the cells of this one as Markdown, and names come from anybody's files.
-        shown = table.map(lambda v: plain(v) if isinstance(v, str) else v).style
-        shown.format(_text, subset=list(table.select_dtypes("number")), na_rep="–")
-        st.table(shown, hide_index=True)
-    else:
-        scrolling(table, f"table-{key}", height)
-
-
-def _text(number: float) -> str:
-    """A number in a table of text: grouped, six digits of what is not whole."""
-    whole = float(number).is_integer() or abs(number) >= 1e5
-    return minus(f"{number:,.0f}" if whole else f"{number:,.6g}")
-
-
-def scrolling(table: pd.DataFrame, key: str, height: int | Literal["auto"] = "auto") -> None:
-    """A table that scrolls where it is long, its whole numbers grouped. height: in pixels."""
-    grouped = st.column_config.NumberColumn(format="localized")
-    st.dataframe(
-        table,
-        key=key,
-        hide_index=True,
-        height=height,
-        placeholder="–",
-        column_config=dict.fromkeys(table.select_dtypes("integer"), grouped),
-    )

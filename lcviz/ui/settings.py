@@ -10,10 +10,10 @@ from typing import Any
 import streamlit as st
 
 from demo_models import DATASETS, FOLDER_VARIABLE, MODELS, ModelCard
-from lcviz.run.snapshot import Settings
+from lcviz.run.snapshot import RunSettings
 from lcviz.text import CODER_NAMES, plural
 
-from . import session as state
+from . import widgets
 
 BITS = (1, 2, 3, 4, 5, 6, 7, 8, None)
 OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
@@ -24,14 +24,14 @@ KEEP = {"bits": "Bits x", "budget": "Budget"}
 SCOPES = {"model": "whole model", "tensor": "each tensor"}
 
 
-def settings_form() -> Settings:
+def settings_form() -> RunSettings:
     """The choices for the next run, in the sidebar."""
     with st.sidebar:
         st.subheader("Training")
         card = _model()
         data, folder = _data(card)
         optimizer, lr, momentum = _optimizer(card)
-        batch_size = state.whole_number(
+        batch_size = widgets.whole_number(
             "Batch size",
             1,
             1_000_000,
@@ -39,10 +39,10 @@ def settings_form() -> Settings:
             key=f"batch_{card.name}",
             text="Examples per iteration.",
         )
-        stop_after = state.whole_number(
+        stop_after = widgets.whole_number(
             "Iterations", 1, 20_000, 1000, key="iterations", text="The run ends after so many."
         )
-        seed = state.whole_number(
+        seed = widgets.whole_number(
             "Seed",
             0,
             2**31,
@@ -51,7 +51,7 @@ def settings_form() -> Settings:
             text="The same seed and settings give the same run, byte for byte.",
         )
         st.subheader("Checkpoints")
-        interval = state.whole_number(
+        interval = widgets.whole_number(
             "Save every … iterations",
             1,
             1000,
@@ -60,10 +60,10 @@ def settings_form() -> Settings:
             text="1 saves after every iteration.",
         )
         bits, budget = _kept()
-        coder = state.choice(
+        coder = widgets.choice(
             "Coder",
             list(CODERS),
-            default=Settings.coder,
+            default=RunSettings.coder,
             key="coder",
             format_func=CODERS.__getitem__,
             bind="query-params",
@@ -72,7 +72,7 @@ def settings_form() -> Settings:
             "least 1 bit; run-length Huffman gives one word to a run of zeros and the value after "
             "it. Both sizes are shown for every checkpoint.",
         )
-        scope = state.choice(
+        scope = widgets.choice(
             "Buckets over",
             list(SCOPES),
             default="model",
@@ -82,7 +82,7 @@ def settings_form() -> Settings:
             help="One set of buckets for all parameters, as in the paper, or one for each tensor: "
             "follows small tensors more closely for a little more size.",
         )
-        losses = state.choice(
+        losses = widgets.choice(
             "Measure losses",
             list(LOSSES),
             default=LOSS_SHARE,
@@ -92,7 +92,7 @@ def settings_form() -> Settings:
             help="A loss is measured on up to 256 held-out examples, which takes as long as some "
             "iterations of training. A pause always measures the newest checkpoint.",
         )
-    return Settings(
+    return RunSettings(
         model=card.name,
         data=data,
         folder=folder,
@@ -116,7 +116,7 @@ def over(scope: str) -> str:
     return "the whole model" if scope == "model" else SCOPES[scope]
 
 
-def describe(settings: Settings) -> str:
+def describe(settings: RunSettings) -> str:
     """The settings of a run in one line, as the pages show them."""
     momentum = f", momentum {settings.momentum:g}" if settings.momentum else ""
     every = "iteration" if settings.interval == 1 else f"{settings.interval} iterations"
@@ -136,7 +136,7 @@ def _model() -> ModelCard:
     name = st.selectbox(
         "Model",
         names,
-        names.index(Settings.model),
+        names.index(RunSettings.model),
         key="model",
         format_func=lambda m: MODELS[m].title,
         bind="query-params",
@@ -194,7 +194,7 @@ def _optimizer(card: ModelCard) -> tuple[str, float, float]:
 
 def _kept() -> tuple[int | None, float | None]:
     """How many buckets are kept: x bits, or a budget as a share of float32."""
-    keep = state.choice(
+    keep = widgets.choice(
         "Keep",
         list(KEEP),
         default="bits",

@@ -24,16 +24,16 @@ import codec
 from demo_models import FOLDER_VARIABLE, MODELS
 from lcviz.lab.recovery.methods import Method
 from lcviz.lab.recovery.recovery import Outcome, Race
-from lcviz.run.run import Run, Settings, Snapshot
+from lcviz.run.run import Run, RunSettings, Snapshot
 from lcviz.server import runs
 from lcviz.server.runs import EXAMPLE_ID
 from lcviz.ui import session as state
 from lcviz.ui.charts import Panel, inked
 
-MakeSettings = Callable[..., Settings]
+MakeSettings = Callable[..., RunSettings]
 
 
-def _settings(model: str = "logistic-regression", **changes: Any) -> Settings:
+def _settings(model: str = "logistic-regression", **changes: Any) -> RunSettings:
     card = MODELS[model]
     optimizer = changes.get("optimizer", "sgd")
     lr, momentum = card.optimizers[optimizer]
@@ -44,7 +44,7 @@ def _settings(model: str = "logistic-regression", **changes: Any) -> Settings:
         "batch_size": card.batch_size,
         "stop_after": 6,
     }
-    return Settings(model, **(chosen | changes))
+    return RunSettings(model, **(chosen | changes))
 
 
 @pytest.fixture(scope="session")
@@ -75,7 +75,7 @@ def finished_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable
 
     Tests must not steer these runs, nor touch their files.
     """
-    made: dict[Settings, Run] = {}
+    made: dict[RunSettings, Run] = {}
 
     def finished(model: str = "logistic-regression", **changes: Any) -> Run:
         settings = _settings(model, **changes)
@@ -397,7 +397,7 @@ def cheap_example(scanned_once: None) -> Iterator[None]:
     """Six iterations of logistic regression instead of forty of LeNet-5, trained once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            runs, "EXAMPLE", Settings("logistic-regression", lr=0.1, interval=2, stop_after=6)
+            runs, "EXAMPLE", RunSettings("logistic-regression", lr=0.1, interval=2, stop_after=6)
         )
         patch.delenv(FOLDER_VARIABLE, raising=False)
         state.all_runs.clear()
@@ -455,6 +455,6 @@ def create(server: None) -> Callable[..., Run]:
 
     def make(**changes: Any) -> Run:
         settings = {"model": "logistic-regression", "lr": 0.1, "stop_after": 5} | changes
-        return state.all_runs().create(Settings(**settings))
+        return state.all_runs().create(RunSettings(**settings))
 
     return make

@@ -27,7 +27,7 @@ from lcviz.export.bundle import everything
 from lcviz.export.compress import How, compress
 from lcviz.export.opened import Opened
 from lcviz.export.own_files import gathered, open_own
-from lcviz.server.quota import FullError, Place, Shelf
+from lcviz.server.quota import FullError, Shelf, VisitorFolder
 
 pytestmark = pytest.mark.usefixtures("server")
 
@@ -60,7 +60,7 @@ def shelf() -> Shelf:
 
 
 @pytest.fixture
-def place(shelf: Shelf) -> Place:
+def place(shelf: Shelf) -> VisitorFolder:
     return shelf.place()
 
 
@@ -69,7 +69,7 @@ def found(series: Path) -> Opened:
     return open_own(gathered(series), Shelf().place(), nothing)
 
 
-def test_every_step_is_measured(found: Opened, place: Place) -> None:
+def test_every_step_is_measured(found: Opened, place: VisitorFolder) -> None:
     told: list[tuple[int, int]] = []
     made = compress(found, How(bits=3, base_every=3), place, lambda *t: told.append(t))
     assert told == [(i, 10) for i in range(5)] + [(i, 10) for i in range(6, 11)]
@@ -98,7 +98,9 @@ def test_every_step_is_measured(found: Opened, place: Place) -> None:
     assert [p.name for p in place.path.iterdir()] == ["run.lcc.zip"]
 
 
-def test_the_account_of_the_place_is_right(found: Opened, shelf: Shelf, place: Place) -> None:
+def test_the_account_of_the_place_is_right(
+    found: Opened, shelf: Shelf, place: VisitorFolder
+) -> None:
     made = compress(found, How(), place, nothing)
     records = sum(e.nbytes for e in made.package.entries)
     assert shelf.nbytes == pytest.approx(records, abs=1000)
@@ -108,7 +110,7 @@ def test_the_account_of_the_place_is_right(found: Opened, shelf: Shelf, place: P
         made.loaded()
 
 
-def test_who_stops_leaves_nothing(found: Opened, place: Place, shelf: Shelf) -> None:
+def test_who_stops_leaves_nothing(found: Opened, place: VisitorFolder, shelf: Shelf) -> None:
     class StoppedError(Exception):
         """No one watches."""
 
@@ -124,7 +126,7 @@ def test_who_stops_leaves_nothing(found: Opened, place: Place, shelf: Shelf) -> 
 
 
 def test_a_chain_that_is_too_large(
-    found: Opened, place: Place, monkeypatch: pytest.MonkeyPatch
+    found: Opened, place: VisitorFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compressing, "MOST_ARCHIVE", 14_000)
     with pytest.raises(FullError, match=r"archives of 14\.0 kB at most"):
@@ -140,7 +142,7 @@ def test_a_shelf_without_room(found: Opened) -> None:
 
 
 def test_what_is_verified_is_the_packed_chain(
-    found: Opened, place: Place, monkeypatch: pytest.MonkeyPatch
+    found: Opened, place: VisitorFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A writer that packs something else is found out."""
     pack = codec.Chain.pack
@@ -175,7 +177,7 @@ def run_script(path: Path, *files: Path) -> tuple[int, str]:
 
 
 def test_the_script_makes_the_same_chain(
-    found: Opened, place: Place, series: Path, tmp_path: Path, run_here: Callable[..., Any]
+    found: Opened, place: VisitorFolder, series: Path, tmp_path: Path, run_here: Callable[..., Any]
 ) -> None:
     made = compress(found, How(None, 0.25, "tensor", "huffman", 3), place, nothing)
     path = lay_down(tmp_path, made)
@@ -189,7 +191,7 @@ def test_the_script_makes_the_same_chain(
 
 
 def test_a_chain_is_compressed_again(
-    tmp_path: Path, place: Place, found: Opened, run_here: Callable[..., Any]
+    tmp_path: Path, place: VisitorFolder, found: Opened, run_here: Callable[..., Any]
 ) -> None:
     """Also one of a nested state, with values that are no tensors."""
     with codec.Checkpointer(tmp_path / "run.lcc") as chain:
@@ -211,7 +213,7 @@ def test_a_chain_is_compressed_again(
 
 
 def test_a_chain_that_lost_a_step_is_not_offered(
-    found: Opened, place: Place, monkeypatch: pytest.MonkeyPatch
+    found: Opened, place: VisitorFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pack = codec.Chain.pack
 
@@ -224,7 +226,7 @@ def test_a_chain_that_lost_a_step_is_not_offered(
         compress(found, How(), place, nothing)
 
 
-def test_a_chain_of_no_values(tmp_path: Path, place: Place) -> None:
+def test_a_chain_of_no_values(tmp_path: Path, place: VisitorFolder) -> None:
     with codec.Checkpointer(tmp_path / "run.lcc") as chain:
         chain.save(0, {"w": torch.empty(0, 3)})
     opened = open_own(gathered(tmp_path / "run.lcc"), Shelf().place(), nothing)
@@ -232,7 +234,7 @@ def test_a_chain_of_no_values(tmp_path: Path, place: Place) -> None:
         compress(opened, How(), place, nothing)
 
 
-def test_everything_in_one_zip(found: Opened, place: Place, tmp_path: Path) -> None:
+def test_everything_in_one_zip(found: Opened, place: VisitorFolder, tmp_path: Path) -> None:
     made = compress(found, How(), place, nothing)
     package = made.loaded()
     data = everything(package, made.receipt)

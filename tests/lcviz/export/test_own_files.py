@@ -29,7 +29,7 @@ from lcviz.export.own_files import gathered, open_own
 from lcviz.server import foreign_files as foreign
 from lcviz.server import pt_reader as reader
 from lcviz.server.pt_reader import Reader
-from lcviz.server.quota import FullError, Place, Shelf
+from lcviz.server.quota import FullError, Shelf, VisitorFolder
 
 pytestmark = pytest.mark.usefixtures("server")
 
@@ -49,13 +49,13 @@ def shelf() -> Iterator[Shelf]:
 
 
 @pytest.fixture
-def place(shelf: Shelf) -> Iterator[Place]:
+def place(shelf: Shelf) -> Iterator[VisitorFolder]:
     made = shelf.place()
     yield made
     made.close()
 
 
-def opened(place: Place, *paths: Path) -> Opened:
+def opened(place: VisitorFolder, *paths: Path) -> Opened:
     return open_own([(p.name, p) for p in paths], place, quiet)
 
 
@@ -125,7 +125,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_safetensors(name: str, place: Place, tmp_path: Path) -> None:
+def test_a_hostile_safetensors(name: str, place: VisitorFolder, tmp_path: Path) -> None:
     data, expected = HOSTILE[name]
     path = tmp_path / "evil.safetensors"
     path.write_bytes(data)
@@ -221,7 +221,7 @@ PICKLES: dict[str, tuple[Callable[[], bytes], str]] = {
 }
 
 
-def test_hostile_pickles(place: Place, shelf: Shelf, tmp_path: Path) -> None:
+def test_hostile_pickles(place: VisitorFolder, shelf: Shelf, tmp_path: Path) -> None:
     """All at once: one process reads them one after another."""
     paths = []
     for i, (make, _) in enumerate(PICKLES.values()):
@@ -244,7 +244,7 @@ def test_hostile_pickles(place: Place, shelf: Shelf, tmp_path: Path) -> None:
 
 
 def test_one_that_never_ends_is_ended(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: VisitorFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next one is read by another process."""
     monkeypatch.setattr(reader, "SECONDS", 1.0)
@@ -256,7 +256,7 @@ def test_one_that_never_ends_is_ended(
 
 
 def test_who_stops_ends_the_process_and_leaves_nothing(
-    place: Place, shelf: Shelf, tmp_path: Path
+    place: VisitorFolder, shelf: Shelf, tmp_path: Path
 ) -> None:
     torch.save({"w": W}, tmp_path / "1.pt")
 
@@ -306,7 +306,7 @@ def with_member(name: str, data: bytes, method: int) -> Callable[[bytes], bytes]
     ids=["cut off", "wrong magic", "a way out", "a bomb"],
 )
 def test_a_hostile_archive(
-    change: Callable[[bytes], bytes], expected: str, place: Place, tmp_path: Path
+    change: Callable[[bytes], bytes], expected: str, place: VisitorFolder, tmp_path: Path
 ) -> None:
     path = tmp_path / "evil.lcc.zip"
     path.write_bytes(change(chain(tmp_path).read_bytes()))
@@ -318,7 +318,7 @@ def test_a_hostile_archive(
     assert list(place.path.iterdir()) == []
 
 
-def test_an_archive_and_a_chain_s_folder_are_the_same(place: Place, tmp_path: Path) -> None:
+def test_an_archive_and_a_chain_s_folder_are_the_same(place: VisitorFolder, tmp_path: Path) -> None:
     archive = chain(tmp_path)
     first = opened(place, archive)
     assert first.steps == (0, 1, 2)
@@ -332,7 +332,7 @@ def test_an_archive_and_a_chain_s_folder_are_the_same(place: Place, tmp_path: Pa
 
 
 def test_a_zip_of_too_many_members(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: VisitorFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are counted before Python makes an object of each; also across the chunks that are
     read, and however many the zip says it has."""
@@ -351,7 +351,7 @@ def test_a_zip_of_too_many_members(
 
 
 def test_an_uploaded_archive_takes_its_room_once(
-    place: Place, shelf: Shelf, tmp_path: Path
+    place: VisitorFolder, shelf: Shelf, tmp_path: Path
 ) -> None:
     data = chain(tmp_path).read_bytes()
     place.take(len(data))
@@ -363,13 +363,15 @@ def test_an_uploaded_archive_takes_its_room_once(
     assert sum(p.stat().st_size for p in place.path.iterdir()) == shelf.nbytes == len(data)
 
 
-def test_a_chain_is_opened_alone(place: Place, tmp_path: Path) -> None:
+def test_a_chain_is_opened_alone(place: VisitorFolder, tmp_path: Path) -> None:
     torch.save({"w": W}, tmp_path / "1.pt")
     with pytest.raises(SourceError, match=r"run\.lcc\.zip: is a chain.*open it alone"):
         opened(place, chain(tmp_path), tmp_path / "1.pt")
 
 
-def test_nested_weights_are_found_and_the_rest_is_said(place: Place, tmp_path: Path) -> None:
+def test_nested_weights_are_found_and_the_rest_is_said(
+    place: VisitorFolder, tmp_path: Path
+) -> None:
     weights = {"state_dict": {"model": {"b": W[0], "a": W.T, "n": 3}}}
     more = {"epoch": 1, "optimizer": {"state": {}}, "loss": torch.tensor(0.5)}
     torch.save(weights | more, tmp_path / "n.pt")
@@ -405,7 +407,7 @@ def test_nested_weights_are_found_and_the_rest_is_said(place: Place, tmp_path: P
     ],
 )
 def test_the_order_is_that_of_the_numbers(
-    names: list[str], steps: dict[str, int], order: str, place: Place, tmp_path: Path
+    names: list[str], steps: dict[str, int], order: str, place: VisitorFolder, tmp_path: Path
 ) -> None:
     for name in names:
         (torch.save if name.endswith(".pt") else save_file)({"w": W}, tmp_path / name)
@@ -415,7 +417,7 @@ def test_the_order_is_that_of_the_numbers(
     assert order in found.order
 
 
-def test_a_file_with_other_tensors_is_named(place: Place, tmp_path: Path) -> None:
+def test_a_file_with_other_tensors_is_named(place: VisitorFolder, tmp_path: Path) -> None:
     for i in range(3):
         save_file({"w": W, "b": W[0].clone()}, tmp_path / f"{i}.safetensors")
     save_file({"w": W.T.contiguous(), "c": W}, tmp_path / "3.safetensors")
@@ -426,7 +428,7 @@ def test_a_file_with_other_tensors_is_named(place: Place, tmp_path: Path) -> Non
     )
 
 
-def test_parts_of_one_checkpoint_are_told(place: Place, tmp_path: Path) -> None:
+def test_parts_of_one_checkpoint_are_told(place: VisitorFolder, tmp_path: Path) -> None:
     names = [f"model-0000{i}-of-00002.safetensors" for i in (1, 2)]
     for i, name in enumerate(names):
         save_file({f"w{i}": W}, tmp_path / name)
@@ -434,7 +436,7 @@ def test_parts_of_one_checkpoint_are_told(place: Place, tmp_path: Path) -> None:
     assert found.odd[0].startswith(f"{names[0]} and 1 other look like parts of one checkpoint")
 
 
-def test_names_that_are_no_text(place: Place, tmp_path: Path) -> None:
+def test_names_that_are_no_text(place: VisitorFolder, tmp_path: Path) -> None:
     """Disks take any bytes for a name; pages and receipts show text alone."""
     for i, suffix in enumerate((b".pt", b".safetensors")):
         path = os.fsencode(tmp_path) + b"/\xe9po" + str(i).encode() + suffix
@@ -447,7 +449,7 @@ def test_names_that_are_no_text(place: Place, tmp_path: Path) -> None:
     assert torch.equal(found.files[1].state()["w"], W + 1)
 
 
-def test_names_that_are_long(place: Place, tmp_path: Path) -> None:
+def test_names_that_are_long(place: VisitorFolder, tmp_path: Path) -> None:
     """An upload may be called anything; Python refuses to read 5,000 digits as a number."""
     save_file({"w": W}, tmp_path / "x")
     names = [f"{'1' * 5000}.safetensors", f"{'a' * 5000}7.safetensors"]
@@ -458,13 +460,13 @@ def test_names_that_are_long(place: Place, tmp_path: Path) -> None:
     assert found.files[0].step == 7
 
 
-def test_what_else_a_pickle_names_can_be_shown(place: Place, tmp_path: Path) -> None:
+def test_what_else_a_pickle_names_can_be_shown(place: VisitorFolder, tmp_path: Path) -> None:
     torch.save({"model": {"w": W}, "\ud800": 1}, tmp_path / "1.pt")
     (file,) = opened(place, tmp_path / "1.pt").files
     assert file.left_out == (r"\ud800",)
 
 
-def test_marked_views_are_the_values_they_stand_for(place: Place, tmp_path: Path) -> None:
+def test_marked_views_are_the_values_they_stand_for(place: VisitorFolder, tmp_path: Path) -> None:
     """A conjugate, or its imaginary part, is saved as a mark beside the memory of another."""
     z = torch.complex(W, W + 1)
     torch.save({"z": z.conj(), "n": z.clone().conj().imag}, tmp_path / "1.pt")
@@ -478,7 +480,9 @@ def test_marked_views_are_the_values_they_stand_for(place: Place, tmp_path: Path
 
 
 @pytest.mark.parametrize("dtype", sorted(foreign._SIZES))
-def test_every_dtype_that_is_taken_can_be_read(dtype: str, place: Place, tmp_path: Path) -> None:
+def test_every_dtype_that_is_taken_can_be_read(
+    dtype: str, place: VisitorFolder, tmp_path: Path
+) -> None:
     size = foreign._SIZES[dtype]
     told = {"w": entry([3, 4], 0, 12 * size, dtype), "s": entry([], 12 * size, 13 * size, dtype)}
     path = tmp_path / "1.safetensors"
@@ -488,7 +492,7 @@ def test_every_dtype_that_is_taken_can_be_read(dtype: str, place: Place, tmp_pat
     assert {name: tuple(t.shape) for name, t in state.items()} == {"w": (3, 4), "s": ()}
 
 
-def test_names_and_kinds_that_are_not_taken(place: Place, tmp_path: Path) -> None:
+def test_names_and_kinds_that_are_not_taken(place: VisitorFolder, tmp_path: Path) -> None:
     (tmp_path / "x.npy").write_bytes(b"x")
     save_file({"w": W}, tmp_path / "1.safetensors")
     os.mkfifo(tmp_path / "pipe.pt")
@@ -508,7 +512,7 @@ def test_names_and_kinds_that_are_not_taken(place: Place, tmp_path: Path) -> Non
     assert first == second == "1.safetensors: has the name of another one; rename it."
 
 
-def test_a_refused_upload_is_deleted_at_once(place: Place, shelf: Shelf) -> None:
+def test_a_refused_upload_is_deleted_at_once(place: VisitorFolder, shelf: Shelf) -> None:
     for name, data in (("upload0.pt", b"evil"), ("upload1.safetensors", HOSTILE["overlap"][0])):
         place.take(len(data))
         (place.path / name).write_bytes(data)
@@ -520,7 +524,7 @@ def test_a_refused_upload_is_deleted_at_once(place: Place, shelf: Shelf) -> None
 
 
 def test_too_many_and_too_large(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: VisitorFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "1.safetensors"
     save_file({"w": W}, path)
@@ -530,7 +534,7 @@ def test_too_many_and_too_large(
     assert "up to 10 B are taken" in opened(place, path).refused[0]
 
 
-def test_a_step_too_large_for_a_chain(place: Place, tmp_path: Path) -> None:
+def test_a_step_too_large_for_a_chain(place: VisitorFolder, tmp_path: Path) -> None:
     path = tmp_path / f"{2**63}.safetensors"
     save_file({"w": W}, path)
     found = opened(place, path)
@@ -538,7 +542,7 @@ def test_a_step_too_large_for_a_chain(place: Place, tmp_path: Path) -> None:
     assert "too large for a step" in found.refused[0]
 
 
-def test_a_file_that_changes_meanwhile_is_noticed(place: Place, tmp_path: Path) -> None:
+def test_a_file_that_changes_meanwhile_is_noticed(place: VisitorFolder, tmp_path: Path) -> None:
     path = tmp_path / "1.safetensors"
     save_file({"w": W}, path)
     (file,) = opened(place, path).files
@@ -547,7 +551,7 @@ def test_a_file_that_changes_meanwhile_is_noticed(place: Place, tmp_path: Path) 
         file.state()
 
 
-def test_a_pickle_that_changes_while_it_is_read(place: Place, tmp_path: Path) -> None:
+def test_a_pickle_that_changes_while_it_is_read(place: VisitorFolder, tmp_path: Path) -> None:
     """Its SHA-256 is to be that of the bytes that were read."""
     path, times = tmp_path / "1.pt", itertools.count()
 
@@ -562,7 +566,7 @@ def test_a_pickle_that_changes_while_it_is_read(place: Place, tmp_path: Path) ->
 
 
 def test_a_file_that_is_gone_or_cannot_be_read(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: VisitorFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "1.safetensors"
     save_file({"w": W}, path)

@@ -14,7 +14,7 @@ from lcviz.recover import page_timelines as timelines
 from lcviz.recover.page_timelines import drill_of_run
 from lcviz.recover.timelines import MOST_INTERVAL, WAYS, Drill, Timeline
 from lcviz.recover.timelines_figure import ticks
-from lcviz.run.snapshot import Settings
+from lcviz.run.snapshot import RunSettings
 from lcviz.server import jobs
 from lcviz.ui import session as state
 
@@ -159,7 +159,7 @@ def test_measured_again(showing: Showing, kept: list[int], monkeypatch: pytest.M
 
 
 def test_what_a_run_does() -> None:
-    s = Settings(
+    s = RunSettings(
         "alexnet",
         optimizer="adam",
         lr=0.01,
@@ -195,9 +195,9 @@ def test_on_recover_with_its_model_share_and_interval(page_of: Callable[[AppTest
 def test_a_run_that_saves_seldom(page_of: Callable[[AppTest], Any]) -> None:
     def script() -> None:
         from lcviz.recover.page_timelines import timelines_of_run
-        from lcviz.run.snapshot import Settings
+        from lcviz.run.snapshot import RunSettings
 
-        timelines_of_run("live", Settings("lenet5", interval=1000))
+        timelines_of_run("live", RunSettings("lenet5", interval=1000))
 
     page = page_of(AppTest.from_function(script, default_timeout=SECONDS)).run()
     assert "saved every 20 iterations" in page.texts("markdown")[0]

@@ -23,7 +23,7 @@ from codec.record.record import track_digest
 from codec.scheme.track import digest_sums
 from lcviz.lab.recovery.kill import fingerprint
 from lcviz.run import run as session
-from lcviz.run.run import Run, RunError, Settings
+from lcviz.run.run import Run, RunError, RunSettings
 from lcviz.run.snapshot import Snapshot
 
 MakeRun = Callable[..., Run]
@@ -226,7 +226,7 @@ def test_closing_a_dead_run(make_run: MakeRun) -> None:
 # Going on.
 
 
-def told_again(settings: Settings, chain: Path, newest: int, iterations: int) -> tuple[Any, str]:
+def told_again(settings: RunSettings, chain: Path, newest: int, iterations: int) -> tuple[Any, str]:
     """A new process, told plainly: restore, train on with the same batches, append to the chain.
 
     The files, and the fingerprint of the model at the end.

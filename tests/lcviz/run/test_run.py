@@ -27,7 +27,7 @@ from demo_models import FOLDER_VARIABLE, Task
 from lcviz.lab.anatomy import choices
 from lcviz.lab.sizes import huffman_nbytes, runlength_nbytes
 from lcviz.run import run as session
-from lcviz.run.run import Run, RunError, Settings
+from lcviz.run.run import Run, RunError, RunSettings
 
 MakeRun = Callable[..., Run]
 MODELS = ("logistic-regression", "lenet5", "alexnet", "matrix-factorization")
@@ -458,7 +458,7 @@ def test_settings_that_the_models_refuse(
     """The error comes from the constructor, and no chain is begun."""
     settings = {"lr": 0.1, "model": "logistic-regression"} | changes
     with pytest.raises(demo_models.DataError):
-        Run("x", Settings(**settings), tmp_path / "run.lcc")
+        Run("x", RunSettings(**settings), tmp_path / "run.lcc")
     assert not (tmp_path / "run.lcc").exists()
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 import demo_models
-from lcviz.run.run import Run, RunError, Settings
+from lcviz.run.run import Run, RunError, RunSettings
 from lcviz.server import runs
 from lcviz.server import temp_folders as scratch
 from lcviz.server.runs import EXAMPLE_ID, Runs
 
-MakeSettings = Callable[..., Settings]
+MakeSettings = Callable[..., RunSettings]
 
 
 @pytest.fixture
@@ -36,11 +36,11 @@ def manager(
 
 
 @pytest.fixture
-def settings(settings_for: MakeSettings) -> Settings:
+def settings(settings_for: MakeSettings) -> RunSettings:
     return settings_for(stop_after=3)
 
 
-def test_ids_are_unguessable_and_different(manager: Runs, settings: Settings) -> None:
+def test_ids_are_unguessable_and_different(manager: Runs, settings: RunSettings) -> None:
     made = [manager.create(settings) for _ in range(3)]
     ids = {run.id for run in made}
     assert len(ids) == 3
@@ -54,7 +54,7 @@ def test_unknown_ids(manager: Runs, unknown: str | None) -> None:
     assert manager.get(unknown) is None
 
 
-def test_the_cap_is_told_in_a_sentence(manager: Runs, settings: Settings) -> None:
+def test_the_cap_is_told_in_a_sentence(manager: Runs, settings: RunSettings) -> None:
     kept = [manager.create(settings) for _ in range(3)]
     with pytest.raises(RunError, match="already holds 3 runs, its limit"):
         manager.create(settings)
@@ -63,7 +63,7 @@ def test_the_cap_is_told_in_a_sentence(manager: Runs, settings: Settings) -> Non
     assert manager.create(settings).snapshot().status == "paused"
 
 
-def test_room_is_made_from_the_longest_idle_only(manager: Runs, settings: Settings) -> None:
+def test_room_is_made_from_the_longest_idle_only(manager: Runs, settings: RunSettings) -> None:
     fresh, older, oldest = (manager.create(settings) for _ in range(3))
     older._last_watched -= runs.IDLE_SECONDS + 10
     oldest._last_watched -= runs.IDLE_SECONDS + 20
@@ -77,7 +77,7 @@ def test_room_is_made_from_the_longest_idle_only(manager: Runs, settings: Settin
 
 
 def test_no_room_is_made_from_a_playing_run_or_the_example(
-    manager: Runs, settings: Settings
+    manager: Runs, settings: RunSettings
 ) -> None:
     example = manager.example()
     idle, playing, fresh = (manager.create(settings) for _ in range(3))
@@ -118,7 +118,7 @@ def test_racing_threads_make_one_example(manager: Runs, monkeypatch: pytest.Monk
     made = []
 
     class Counted(Run):
-        def __init__(self, run_id: str, settings: Settings, path: Path) -> None:
+        def __init__(self, run_id: str, settings: RunSettings, path: Path) -> None:
             made.append(run_id)
             super().__init__(run_id, settings, path)
 
@@ -169,7 +169,7 @@ def test_the_example_cannot_be_closed(manager: Runs) -> None:
 
 
 def test_close_forgets_the_run_and_leaves_nothing(
-    manager: Runs, settings: Settings, tmp_path: Path
+    manager: Runs, settings: RunSettings, tmp_path: Path
 ) -> None:
     run = manager.create(settings)
     assert list(tmp_path.iterdir())
@@ -180,7 +180,7 @@ def test_close_forgets_the_run_and_leaves_nothing(
 
 
 def test_memory_of_a_closed_run_is_given_back(
-    manager: Runs, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    manager: Runs, settings: RunSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After all that it kept was let go of."""
     run = manager.create(settings)
@@ -204,7 +204,7 @@ def test_a_run_that_cannot_start_leaves_nothing(
     assert manager.create(settings_for()).snapshot().steps == (0,)
 
 
-def test_a_run_takes_another_one_s_place(manager: Runs, settings: Settings) -> None:
+def test_a_run_takes_another_one_s_place(manager: Runs, settings: RunSettings) -> None:
     """Even on a full server; and the old one stays if the new one cannot start."""
     old, *_ = (manager.create(settings) for _ in range(3))
     with pytest.raises(RunError):
@@ -218,7 +218,7 @@ def test_a_run_takes_another_one_s_place(manager: Runs, settings: Settings) -> N
     assert not old.path.exists()
 
 
-def test_one_run_s_place_is_taken_once(manager: Runs, settings: Settings) -> None:
+def test_one_run_s_place_is_taken_once(manager: Runs, settings: RunSettings) -> None:
     """Several tabs that show one run reset it at once: the server's limit holds."""
     old, *_ = (manager.create(settings) for _ in range(3))
     new = manager.create(settings, old)
@@ -229,7 +229,7 @@ def test_one_run_s_place_is_taken_once(manager: Runs, settings: Settings) -> Non
     assert manager.create(settings, old).snapshot().status == "paused"
 
 
-def test_the_example_gives_nobody_its_place(manager: Runs, settings: Settings) -> None:
+def test_the_example_gives_nobody_its_place(manager: Runs, settings: RunSettings) -> None:
     example = manager.example()
     for _ in range(3):
         manager.create(settings, example)
@@ -238,7 +238,7 @@ def test_the_example_gives_nobody_its_place(manager: Runs, settings: Settings) -
     assert manager.get(EXAMPLE_ID) is example
 
 
-def test_closing_all_leaves_nothing(manager: Runs, settings: Settings, tmp_path: Path) -> None:
+def test_closing_all_leaves_nothing(manager: Runs, settings: RunSettings, tmp_path: Path) -> None:
     """At the end of the process, whatever the runs are doing."""
     made = [manager.example(), manager.create(replace(settings, stop_after=10_000))]
     made[1].play()

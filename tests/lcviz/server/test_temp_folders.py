@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from lcviz.server import temp_folders as scratch
-from lcviz.server.temp_folders import Scratch, remove_abandoned
+from lcviz.server.temp_folders import TempFolder, remove_abandoned
 
 ROOT = Path(__file__).resolve().parents[3]
 HOLDS = """
 import time
 from pathlib import Path
-from lcviz.scratch import Scratch
-held = Scratch("test")
+from lcviz.scratch import TempFolder
+held = TempFolder("test")
 (held.path / "visitor.pt").write_bytes(b"mine")
 print(held.path, flush=True)
 time.sleep(60)
@@ -34,7 +34,7 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_it_goes_with_its_owner() -> None:
-    held = Scratch("x")
+    held = TempFolder("x")
     path = held.path
     (path / "deep").mkdir()
     (path / "deep" / "file").write_bytes(b"x")
@@ -64,7 +64,7 @@ def test_what_a_killed_server_left_is_removed_and_what_another_has_is_not(
         killed.send_signal(signal.SIGKILL)
         killed.wait()
         assert (left / "visitor.pt").exists()
-        mine = Scratch("mine")
+        mine = TempFolder("mine")
         assert not left.exists()
         assert (theirs / "visitor.pt").exists()
         remove_abandoned()

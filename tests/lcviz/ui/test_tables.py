@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("server")
 def _short() -> None:
     import pandas as pd
 
-    from lcviz.ui import session as state
+    from lcviz.ui import widgets
 
     columns = {
         "name": ["a_b*c"],
@@ -25,16 +25,16 @@ def _short() -> None:
         "fewer": [25_815.4],
         "none": [float("nan")],
     }
-    state.show_table(pd.DataFrame(columns), "any")
+    widgets.show_table(pd.DataFrame(columns), "any")
 
 
 def _long() -> None:
     import pandas as pd
 
-    from lcviz.ui import session as state
+    from lcviz.ui import widgets
 
-    n = state.PLAIN_TABLE_ROWS + 1
-    state.show_table(pd.DataFrame({"step": range(n), "share": n * [0.5]}), "any")
+    n = widgets.PLAIN_TABLE_ROWS + 1
+    widgets.show_table(pd.DataFrame({"step": range(n), "share": n * [0.5]}), "any")
 
 
 def test_a_short_one_is_text_with_grouped_numbers() -> None:
