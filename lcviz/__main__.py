@@ -26,14 +26,14 @@ from codec import console
 from codec.console import BAD_DATA, OK, WRONG_USE, Parser
 from lcviz.lab.experiments import EXPERIMENTS, Experiment
 from lcviz.lab.experiments.base import caution, data_of, provenance
-from lcviz.lab.experiments.results_file import Kept, KeptError, Row
+from lcviz.lab.experiments.results_file import ResultsFile, ResultsFileError, Row
 from lcviz.lab.recovery.recovery import ProtocolError
 
 from .export import receipt
 
 EXIT_CODES: dict[type[Exception], int] = {
     **dict.fromkeys((demo_models.SettingsError, codec.SettingsError, ProtocolError), WRONG_USE),
-    **dict.fromkeys((demo_models.DataError, codec.LccError, KeptError), BAD_DATA),
+    **dict.fromkeys((demo_models.DataError, codec.LccError, ResultsFileError), BAD_DATA),
     receipt.ReceiptError: BAD_DATA,
 }
 NOT_ASKED = ("experiment", "resume", "keep", "json", "csv", "folder")  # what changes no value
@@ -59,7 +59,7 @@ def _run(experiment: Experiment, options: argparse.Namespace) -> int:
     asked = json.loads(json.dumps(asked, default=str))
     path = options.keep or Path("lab") / f"{experiment.name}.jsonl"
     trials = experiment.trials(options)
-    kept = Kept(path, asked, resume=options.resume)
+    kept = ResultsFile(path, asked, resume=options.resume)
     rows: list[Row] = []
     for i, trial in enumerate(trials, 1):
         if kept.rows(trial) is None:

@@ -35,7 +35,7 @@ WARM_UP = 20  # iterations before the clock starts
 
 
 @dataclass(frozen=True)
-class Cost:
+class SavingCost:
     """One training in one mode.
 
     iteration: seconds, the mean; the last save is waited for. above: what that is above the
@@ -60,7 +60,7 @@ def round_of(
     settings: Mapping[str, Any],
     tell: Progress = lambda _done, _total: None,
     folder: Path | None = None,
-) -> list[Cost]:
+) -> list[SavingCost]:
     """Every mode once, each from the begin of the same training.
 
     settings: of the `codec.Checkpointer`. folder: where chains are written, None for a temporary
@@ -68,7 +68,7 @@ def round_of(
     """
     plain, _ = train(workload, seed, iterations, lambda _step, _state: None)
     tell(1, len(MODES))
-    costs = [Cost(NONE, plain, 0.0)]
+    costs = [SavingCost(NONE, plain, 0.0)]
     for mode, more in SETTINGS.items():
         with tempfile.TemporaryDirectory(dir=folder) as place:
             told: list[Saved] = []
@@ -90,7 +90,7 @@ def round_of(
         }
         nbytes = statistics.fmean(saved.nbytes for saved in deltas) if deltas else 0.0
         above = iteration / plain - 1
-        costs.append(Cost(mode, iteration, above, call, stages, nbytes, share))
+        costs.append(SavingCost(mode, iteration, above, call, stages, nbytes, share))
         tell(len(costs), len(MODES))
     return costs
 

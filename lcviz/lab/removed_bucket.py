@@ -125,7 +125,7 @@ def _add(state: Arrays, names: Sequence[str], values: NDArray[np.float32]) -> No
         position += size
 
 
-def removed_of(
+def removed_from_series(
     series: Series,
     bits: int | None,
     scope: str = "model",

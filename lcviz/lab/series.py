@@ -27,7 +27,7 @@ LossOf = Callable[[Arrays], float]
 
 
 @dataclass(frozen=True)
-class Moment:
+class SeriesState:
     """One state of a series.
 
     arrays: of the layout's tensors, see `tensors.to_arrays`; they may share memory with what
@@ -43,7 +43,7 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedSeries:
     """The states of a training: its begin, then every so many iterations. seed: of the task.
 
     Raises codec.SettingsError if nothing follows the begin.
@@ -64,14 +64,14 @@ class Trained:
     def __len__(self) -> int:
         return self.iterations // self.interval + 1
 
-    def __iter__(self) -> Iterator[Moment]:
+    def __iter__(self) -> Iterator[SeriesState]:
         training, front = self.workload.training(self.seed), Front(Policy())
 
-        def moment(step: int) -> Moment:
+        def moment(step: int) -> SeriesState:
             model = training.state()["model"]
             parts, layout = front.look_at(model)
             arrays = to_arrays(parts.tensors, layout)
-            return Moment(step, layout, arrays, training.task.probe_loss)
+            return SeriesState(step, layout, arrays, training.task.probe_loss)
 
         yield moment(0)
         for step in range(1, self.iterations + 1):
@@ -81,7 +81,7 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class Found:
+class OwnSeries:
     """Checkpoints of somebody's own: files, folders of them, or one chain or its archive.
 
     policy: which tensors are lossy, see `codec.Checkpointer`. Raises codec.SettingsError, also on
@@ -112,7 +112,7 @@ class Found:
         chain = self._chain()
         return len(chain.steps) if chain else len(self._files())
 
-    def __iter__(self) -> Iterator[Moment]:
+    def __iter__(self) -> Iterator[SeriesState]:
         front = Front(Policy(self.policy))
         for step, state in self._states():
             parts, layout = front.look_at(state)
@@ -122,7 +122,7 @@ class Found:
                     f"weights of {', '.join(LOSSY_DTYPES)} and {TINY_ELEMENTS} elements or more are"
                 )
             arrays = to_arrays(parts.tensors, layout)
-            yield Moment(step, layout, arrays, values=parts.values)
+            yield SeriesState(step, layout, arrays, values=parts.values)
 
     def _states(self) -> Iterator[tuple[int, Mapping[Any, Any]]]:
         if chain := self._chain():
@@ -174,12 +174,12 @@ def _inside(path: Path) -> list[Path]:
         raise SourceError(f"{path}: cannot be listed: {exc.strerror}") from exc
 
 
-Series = Trained | Found
+Series = TrainedSeries | OwnSeries
 
 
 def tracked(
     series: Series, bits: int | None, scope: str, coder: str, budget: float | None = None
-) -> Iterator[tuple[Moment, Tracker]]:
+) -> Iterator[tuple[SeriesState, Tracker]]:
     """Every state but those that begin anew, with a tracker that has seen all before it.
 
     Who takes one says `tracker.commit(tracker.prepare_arrays(moment.arrays))` before the next.

@@ -10,7 +10,7 @@ import streamlit as st
 from demo_models import DATASETS, MODELS
 from lcviz.lab.recovery.methods import SHARES
 from lcviz.lab.recovery.recovery import Outcome, Protocol
-from lcviz.lab.recovery.rework import Experiment
+from lcviz.lab.recovery.rework import CrashExperiment
 from lcviz.lab.workload import workload
 from lcviz.server.jobs import FinishedPart, View
 from lcviz.text import plural
@@ -37,7 +37,7 @@ METHODS = {
     "LC run-length": "The same with one code word for a run of zeros and the value after it: "
     "our addition.",
 }
-Key = tuple[Experiment, int]
+Key = tuple[CrashExperiment, int]
 Outcomes = tuple[Outcome, ...]
 
 
@@ -69,7 +69,7 @@ def page() -> None:
     timelines("recover", _drill(experiment))
 
 
-def _drill(experiment: Experiment) -> Drill:
+def _drill(experiment: CrashExperiment) -> Drill:
     """The page's model, interval and share, to be measured."""
     interval = experiment.protocol.interval
     own = workload(experiment.model)
@@ -146,7 +146,7 @@ def _parameters() -> Key:
             )
     protocol = Protocol(fail_at, int(interval), cap)
     st.caption(_last_checkpoint(protocol))
-    return Experiment(str(model), float(share), protocol), int(seeds)
+    return CrashExperiment(str(model), float(share), protocol), int(seeds)
 
 
 def _last_checkpoint(protocol: Protocol) -> str:
@@ -198,7 +198,7 @@ def _ordinal(n: int) -> str:
 def _elsewhere(asked: tuple[Hashable, int]) -> None:
     """Tell of an experiment that this session has asked for and does not show."""
     experiment, seeds = asked
-    assert isinstance(experiment, Experiment), "nothing else is asked for on this page"
+    assert isinstance(experiment, CrashExperiment), "nothing else is asked for on this page"
     st.info(
         f"The experiment that you started is another one, {_named((experiment, seeds))}. It stops "
         "within 20 seconds if no page shows it; choose its parameters again to see it go on.",

@@ -8,7 +8,7 @@ import streamlit as st
 
 from demo_models import MODELS
 from lcviz.lab.recovery.recovery import Outcome
-from lcviz.lab.recovery.rework import Cost, Experiment, costs, times
+from lcviz.lab.recovery.rework import CrashCost, CrashExperiment, costs, times
 from lcviz.text import plural
 from lcviz.ui import widgets
 from lcviz.ui.race import race_panel
@@ -19,7 +19,9 @@ LOSSES = {"trend": "on the trend", "measured": "as measured"}
 NOTHING = 0.0005  # so near to 1 a distance is that of the beginning: nothing was saved
 
 
-def recovered(experiment: Experiment, seeds: int, by_seed: Sequence[tuple[Outcome, ...]]) -> None:
+def recovered(
+    experiment: CrashExperiment, seeds: int, by_seed: Sequence[tuple[Outcome, ...]]
+) -> None:
     """All of it. seeds: how many were asked for; by_seed: those that are finished."""
     found = costs(by_seed)
     st.subheader(f"{MODELS[experiment.model].title}, {100 * experiment.share:g} %", anchor=False)
@@ -47,7 +49,7 @@ def recovered(experiment: Experiment, seeds: int, by_seed: Sequence[tuple[Outcom
     )
 
 
-def summary(found: list[Cost], share: float) -> str:
+def summary(found: list[CrashCost], share: float) -> str:
     """What a crash costs with each way, in a sentence: ours first, then the others, full last."""
     full, *others, ours = found
     told = []
@@ -65,7 +67,7 @@ def summary(found: list[Cost], share: float) -> str:
     )
 
 
-def nothing_saved(found: Sequence[Cost | Outcome]) -> str:
+def nothing_saved(found: Sequence[CrashCost | Outcome]) -> str:
     """Which methods could save no change at all, and why; nothing if all could."""
     names = [c.method.name for c in found if abs(c.distance - 1) < NOTHING]
     if not names:
@@ -77,11 +79,11 @@ def nothing_saved(found: Sequence[Cost | Outcome]) -> str:
     )
 
 
-def _amount(cost: Cost) -> str:
+def _amount(cost: CrashCost) -> str:
     return f"{'at least ' if cost.capped else ''}{cost.rework.value:.2f}"
 
 
-def _race(experiment: Experiment, seeds: int, by_seed: Sequence[tuple[Outcome, ...]]) -> None:
+def _race(experiment: CrashExperiment, seeds: int, by_seed: Sequence[tuple[Outcome, ...]]) -> None:
     with st.container(horizontal=True, key="recover-race"):
         seed = 0
         if seeds > 1:

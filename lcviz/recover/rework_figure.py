@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from lcviz.lab.recovery.rework import Cost
+from lcviz.lab.recovery.rework import CrashCost
 from lcviz.text import loss_text, nbytes_text, percent_text
 from lcviz.ui.charts import GREY, Option, Panel, base_option
 from lcviz.ui.race import STYLES
@@ -17,7 +17,7 @@ _LIFT = -17  # pixels that they stand above the mean
 _CAPPED = {"symbol": "arrow", "symbolRotate": -90, "symbolSize": 11}
 
 
-def rework_panel(costs: Sequence[Cost]) -> Panel:
+def rework_panel(costs: Sequence[CrashCost]) -> Panel:
     """A point for every seed, the mean with its 95 % interval. costs: one for each method."""
     n = costs[0].rework.n
     names = [f"{c.method.name}\n{nbytes_text(c.nbytes)}, {percent_text(c.share)}" for c in costs]
@@ -124,12 +124,12 @@ def _point(value: float, row: int, capped: bool, i: int, n: int, name: str) -> O
     }
 
 
-def _bounded(cost: Cost) -> bool:
+def _bounded(cost: CrashCost) -> bool:
     """Whether there is an interval: of more than one seed, and of none that was capped."""
     return math.isfinite(cost.rework.half) and not cost.capped
 
 
-def _text(cost: Cost) -> str:
+def _text(cost: CrashCost) -> str:
     at_least = "≥ " if cost.capped else ""
     within = f" ± {cost.rework.half:.2f}" if _bounded(cost) else ""
     return f"{at_least}{cost.rework.value:.2f}{within}"
@@ -143,7 +143,7 @@ def _ceiling(most: float) -> float:
     return next(scale * m for m in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if scale * m >= most)
 
 
-def _sentence(costs: Sequence[Cost]) -> str:
+def _sentence(costs: Sequence[CrashCost]) -> str:
     n = costs[0].rework.n
     text = (
         "One seed, so there is no interval yet."
@@ -158,7 +158,7 @@ def _sentence(costs: Sequence[Cost]) -> str:
     return f"{text} Below each name: bytes of one checkpoint on disk, and their share of float32."
 
 
-def _table(costs: Sequence[Cost]) -> pd.DataFrame:
+def _table(costs: Sequence[CrashCost]) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
@@ -175,7 +175,7 @@ def _table(costs: Sequence[Cost]) -> pd.DataFrame:
     )
 
 
-def restored_table(costs: Sequence[Cost]) -> pd.DataFrame:
+def restored_table(costs: Sequence[CrashCost]) -> pd.DataFrame:
     """Right after restoring: loss and distance, means over seeds; and what a save took."""
     return pd.DataFrame(
         [

@@ -83,6 +83,11 @@ def base_option() -> Option:
     return {"animation": False, "tooltip": {"confine": True}, "legend": legend}
 
 
+def axis(name: str, gap: int = 28, **more: Any) -> Option:
+    """A numeric axis with its name along the middle. gap: pixels between the axis and its name."""
+    return {"type": "value", "name": name, "nameLocation": "middle", "nameGap": gap} | more
+
+
 def highlighted(item: dict[str, Any], *, down: bool = False) -> dict[str, Any]:
     """A bar that stands out. down: it grows downwards. Its series needs a label, hidden."""
     label = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 import pandas as pd
@@ -91,8 +91,15 @@ def whole_number(
 
 
 def choice(label: str, options: Iterable[T], *, default: T, **how: Any) -> T:
-    """One of a few options, side by side; always one. how: as for st.segmented_control."""
+    """One of a few options, side by side; always one.
+
+    options: values, or a mapping of values to what stands on their buttons. how: as for
+    st.segmented_control; the choice is bound to the URL.
+    """
     every = list(options)
+    how = {"bind": "query-params"} | how
+    if isinstance(options, Mapping):
+        how["format_func"] = options.__getitem__
     found: T = st.segmented_control(label, every, default=default, required=True, **how)
     # A URL that names the parameter and nothing more leaves even a required one without a choice.
     return default if found is None and None not in every else found

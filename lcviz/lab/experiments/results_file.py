@@ -22,17 +22,17 @@ Row = dict[str, Any]
 PACKAGES = ("numpy", "torch", "numba", "scikit-learn")
 
 
-class KeptError(Exception):
+class ResultsFileError(Exception):
     """Results that cannot be kept, or not be gone on with; the message says what to do."""
 
 
-class Kept:
+class ResultsFile:
     """The trials of one experiment. on: machine, versions and date of the first of them.
 
     path: the file. asked: all that decides their values, as JSON holds it. resume: go on with the
     file that is there; otherwise it gets another name, and nothing is lost.
 
-    Raises KeptError for a file that holds something else, or that cannot be written.
+    Raises ResultsFileError for a file that holds something else, or that cannot be written.
     """
 
     def __init__(self, path: Path, asked: Mapping[str, Any], *, resume: bool = False) -> None:
@@ -44,7 +44,7 @@ class Kept:
         self._resumes = False
         try:
             if path.exists() and not path.is_file():
-                raise KeptError(f"{path}: is no file; name one that results can be kept in")
+                raise ResultsFileError(f"{path}: is no file; name one that results can be kept in")
             path.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=path.parent):  # found out now, not after a trial
                 pass
@@ -58,18 +58,18 @@ class Kept:
         return self._rows.get(json.dumps(key))
 
     def check_alike(self) -> None:
-        """Raise KeptError if trials from here on would not be comparable with those kept before:
-        of other versions numbers differ, on another processor seconds do."""
+        """Raise ResultsFileError if more trials would not compare with those in the file: other
+        versions give other numbers, another processor other seconds."""
         here = self._head["on"]
         for what in ("cpu", "versions"):
             if self.on[what] != here[what]:
-                raise KeptError(
+                raise ResultsFileError(
                     f"{self.path}: was begun on {self.on[what]}, this is {here[what]}; its trials "
                     "can be looked at, but not be mixed with others: leave --resume away"
                 )
 
     def add(self, key: Sequence[Any], rows: Sequence[Row]) -> None:
-        """Keep what a trial gave; when this returns it is on disk. Raises KeptError."""
+        """Keep what a trial gave; when this returns it is on disk. Raises ResultsFileError."""
         line = json.dumps({"trial": key, "rows": rows})
         try:
             if self._file is None:
@@ -91,8 +91,8 @@ class Kept:
         _write(file, json.dumps(self._head))
         return file
 
-    def _refused(self, exc: OSError) -> KeptError:
-        return KeptError(f"{self.path}: results cannot be kept here: {exc.strerror}")
+    def _refused(self, exc: OSError) -> ResultsFileError:
+        return ResultsFileError(f"{self.path}: results cannot be kept here: {exc.strerror}")
 
     def _read(self) -> None:
         whole = self.path.read_bytes()
@@ -102,11 +102,11 @@ class Kept:
             asked, on = dict(first["asked"]), dict(first["on"])
             self._rows = {json.dumps(t["trial"]): t["rows"] for t in trials}
         except (ValueError, KeyError, TypeError) as exc:
-            raise KeptError(f"{self.path}: holds no results; name another file") from exc
+            raise ResultsFileError(f"{self.path}: holds no results; name another file") from exc
         wanted = json.loads(json.dumps(self._head["asked"]))
         differing = sorted(k for k in asked.keys() | wanted if asked.get(k) != wanted.get(k))
         if differing:
-            raise KeptError(
+            raise ResultsFileError(
                 f"{self.path}: was begun with another {' and '.join(differing)}; ask for the "
                 "same, or leave --resume away"
             )

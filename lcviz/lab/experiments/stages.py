@@ -11,12 +11,14 @@ from typing import Any
 from codec.bench.markdown import table
 from lcviz.lab.breakdown import breakdown
 from lcviz.lab.intervals import mean
-from lcviz.lab.removed_bucket import removed_of
+from lcviz.lab.removed_bucket import removed_from_series
 
 from .base import (
     TITLES,
+    Experiment,
     Tell,
     about,
+    argument,
     bits,
     choice_arguments,
     grouped,
@@ -44,29 +46,21 @@ ABOUT_BUCKETS = (
 )
 
 
-class Breakdown:
+class Breakdown(Experiment):
     """What each stage of the codec saves."""
 
     name = "breakdown"
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
-        """See `Experiment`."""
         series_arguments(parser)
         choice_arguments(parser)
-        parser.add_argument(
-            "--bits",
-            type=listed(bits),
-            default=[None, 2, 3],
-            metavar="X,…",
-            help="of priority promotion; all: without it (default: all,2,3)",
-        )
+        about = "of priority promotion; all: without it"
+        argument(parser, "--bits", listed(bits), [None, 2, 3], "X,…", about)
 
     def trials(self, options: argparse.Namespace) -> list[list[Any]]:
-        """See `Experiment`."""
         return [[*of, bits] for of in series_keys(options) for bits in options.bits]
 
     def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
-        """See `Experiment`."""
         model, seed, bits = trial
         series = series_of(options, model, seed)
         rows, total = [], len(series) - 1
@@ -76,7 +70,6 @@ class Breakdown:
         return rows
 
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
-        """See `Experiment`."""
         head = [
             "float32 bytes saved by",
             "x",
@@ -105,36 +98,28 @@ class Breakdown:
         return f"{table(head, lines)}\n{ABOUT_STAGES}"
 
 
-class RemovedBucket:
+class RemovedBucket(Experiment):
     """What the loss becomes without a bucket, and without all smaller ones."""
 
     name = "removed-bucket"
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
-        """See `Experiment`."""
         series_arguments(parser)
         choice_arguments(parser)
-        parser.add_argument(
-            "--bits",
-            type=bits,
-            default=2,
-            metavar="X",
-            help="of the chain up to there; all: every bucket (default: 2)",
-        )
+        argument(parser, "--bits", bits, 2, "X", "of the chain up to there; all: every bucket")
 
     def trials(self, options: argparse.Namespace) -> list[list[Any]]:
-        """See `Experiment`."""
         return list(series_keys(options))
 
     def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
-        """See `Experiment`."""
         model, seed = trial
-        found = removed_of(series_of(options, model, seed), options.bits, options.scope, tell)
+        found = removed_from_series(
+            series_of(options, model, seed), options.bits, options.scope, tell
+        )
         whole = {"step": found.step, "loss_whole": found.loss, "distance_whole": found.distance}
         return [about(options, model, seed) | whole | asdict(b) for b in found.buckets]
 
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
-        """See `Experiment`."""
         parts = []
         head = [
             "without bucket",

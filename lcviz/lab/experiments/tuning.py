@@ -29,8 +29,10 @@ from lcviz.lab.tuner.tuner import (
 
 from .base import (
     OWN,
+    Experiment,
     Tell,
     about,
+    argument,
     bits,
     grouped,
     listed,
@@ -59,13 +61,12 @@ ABOUT = (
 )
 
 
-class Tune:
+class Tune(Experiment):
     """The cheapest setting that meets a target of size, distance or rework."""
 
     name = "tune"
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
-        """See `Experiment`."""
         series_arguments(parser, iterations=160)
         parser.add_argument(
             "--target",
@@ -74,56 +75,22 @@ class Tune:
             help="size=.05: share of float32 that a checkpoint may take; distance=.1: relative "
             "distance; rework=3: iterations (default: rework=3; with --own distance=.1)",
         )
-        parser.add_argument(
-            "--bits",
-            type=listed(bits),
-            default=list(BITS),
-            metavar="X,…",
-            help="that are tried (default: 1 to 8, and all)",
-        )
-        parser.add_argument(
-            "--budgets",
-            type=listed(share),
-            default=list(SHARES),
-            metavar="S,…",
-            help="of float32, that are tried (default: .01,.02,.05,.1)",
-        )
-        parser.add_argument(
-            "--scopes",
-            type=some_of(SCOPES),
-            default=list(SCOPES),
-            metavar="S,…",
-            help=f"of one alphabet, that are tried (default: {','.join(SCOPES)})",
-        )
-        parser.add_argument(
-            "--coders",
-            type=some_of(CODERS),
-            default=list(CODERS),
-            metavar="C,…",
-            help=f"that are tried (default: {','.join(CODERS)})",
-        )
-        parser.add_argument(
-            "--intervals",
-            type=listed(whole(1)),
-            default=list(INTERVALS),
-            metavar="K,…",
-            help="between checkpoints, that are tried (default: 1,2,5,10)",
-        )
-        parser.add_argument(
-            "--check",
-            type=whole(0),
-            default=0,
-            metavar="N",
-            help="let N trainings of fresh seeds fail with the recommended setting (default: 0)",
-        )
+        for flag, read, default, metavar, text in (
+            ("--bits", listed(bits), BITS, "X,…", "to try"),
+            ("--budgets", listed(share), SHARES, "S,…", "to try, shares of float32"),
+            ("--scopes", some_of(SCOPES), SCOPES, "S,…", "of one alphabet, to try"),
+            ("--coders", some_of(CODERS), CODERS, "C,…", "to try"),
+            ("--intervals", listed(whole(1)), INTERVALS, "K,…", "between checkpoints, to try"),
+        ):
+            argument(parser, flag, read, list(default), metavar, text)
+        check = "let N trainings of fresh seeds fail with the recommended setting"
+        argument(parser, "--check", whole(0), 0, "N", check)
 
     def trials(self, options: argparse.Namespace) -> list[list[Any]]:
-        """See `Experiment`."""
         options.target = options.target or (["distance", 0.1] if options.own else ["rework", 3.0])
         return list(series_keys(options))
 
     def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
-        """See `Experiment`."""
         model, seed = trial
         target, most = options.target
         unit = "checkpoint" if options.own else "iteration"
@@ -145,7 +112,6 @@ class Tune:
         return rows
 
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
-        """See `Experiment`."""
         parts = []
         for (model, seed), own in grouped(rows, "model", "seed"):
             unit = "checkpoint" if model == OWN else "iteration"

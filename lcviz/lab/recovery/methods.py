@@ -67,6 +67,12 @@ class Method:
         return _Chain(self, folder) if self.kind == "lc" else _Baseline(self)
 
 
+def methods_at(share: float) -> tuple[Method, ...]:
+    """SCAR, TOPN, LC with the paper's coder and LC run-length, at one share of float32."""
+    paper = Method("lc", share, coder="huffman")
+    return Method("scar", share), Method("topn", share), paper, Method("lc", share)
+
+
 class _Chain:
     """LC-Checkpoint: what a user gets."""
 

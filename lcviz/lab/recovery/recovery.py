@@ -235,7 +235,7 @@ def fail_and_recover(
 
 
 @dataclass(frozen=True)
-class Endured:
+class RepeatedOutcome:
     """What became of a training that failed again and again.
 
     metric: of all held-out examples at its end, undisturbed: the same of a training that never
@@ -258,7 +258,7 @@ def fail_repeatedly(
     failures: int,
     iterations: int,
     progress: Progress = lambda _done, _total: None,
-) -> list[Endured]:
+) -> list[RepeatedOutcome]:
     """One training a method, saved after every iteration, that fails at even distances.
 
     After each failure it goes on from what was restored with the next batch, so that every
@@ -297,7 +297,7 @@ def fail_repeatedly(
             metric = train(training, partial(save_and_fail, training, saver, sizes))
         n = sum(p.numel() for p in training.task.model.parameters())
         found.append(
-            Endured(
+            RepeatedOutcome(
                 method,
                 seed,
                 training.task.metric_name,

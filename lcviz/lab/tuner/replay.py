@@ -20,11 +20,11 @@ import numpy as np
 
 from codec.errors import BudgetError, SettingsError
 from codec.state.tensors import Arrays, Layout, copy_arrays
-from lcviz.lab.dry_run import Unwritten, record_nbytes
+from lcviz.lab.dry_run import DryRun, record_nbytes
 from lcviz.lab.intervals import mean, upper_bound
 from lcviz.lab.measures import crossing, distance, smoothed
 from lcviz.lab.progress import Progress
-from lcviz.lab.series import Moment, Series
+from lcviz.lab.series import Series, SeriesState
 
 from .candidates import Candidate, Setting
 
@@ -91,16 +91,16 @@ def _failures_without_loss(n: int, interval: int) -> set[int]:
 class _Try:
     """One setting, on the way through a series."""
 
-    def __init__(self, setting: Setting, begin: Moment, first: Arrays) -> None:
+    def __init__(self, setting: Setting, begin: SeriesState, first: Arrays) -> None:
         self.setting = setting
-        self._chain = Unwritten(setting, begin.layout, first, begin.values)
+        self._chain = DryRun(setting.choice, begin.layout, first, begin.values)
         self.sizes: list[int] = []
         self.exact_sizes: list[int] = []
         self.distances: list[float] = []
         self.excesses: dict[int, float] = {}  # by the iteration of the failure
         self.refused: BudgetError | None = None
 
-    def save(self, moment: Moment) -> None:
+    def save(self, moment: SeriesState) -> None:
         try:
             delta = self._chain.prepare(moment.step, moment.arrays, moment.values)
         except BudgetError as exc:
@@ -110,7 +110,7 @@ class _Try:
         self.sizes.append(record_nbytes(moment.step, delta))
         self.exact_sizes.append(sum(array.nbytes for array in delta.exact.values()))
 
-    def restored(self, moment: Moment) -> tuple[float, float | None]:
+    def restored(self, moment: SeriesState) -> tuple[float, float | None]:
         """How far what a failure now restores is from the state, and its loss."""
         lossy = [t.name for t in moment.layout.tensors if t.lossy]
         off = distance(self._chain.track, moment.arrays, lossy)
@@ -119,7 +119,7 @@ class _Try:
 
 
 def _tried(
-    series: Series, first: Moment, tried: Sequence[Setting], progress: Progress
+    series: Series, first: SeriesState, tried: Sequence[Setting], progress: Progress
 ) -> Iterator[Candidate]:
     """Every setting replayed; a few at a time where tracks are large."""
     n = len(series)

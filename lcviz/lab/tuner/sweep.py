@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lcviz.lab.progress import Progress
-from lcviz.lab.series import Found, Series, Trained
+from lcviz.lab.series import OwnSeries, Series, TrainedSeries
 from lcviz.lab.workload import workload
 
 from .tuner import Candidate, Setting, settings, try_out
@@ -47,8 +47,8 @@ class Sweep:
     def series(self) -> Series:
         """What they are tried out on. Raises codec.SettingsError, codec.SourceError."""
         if self.own:
-            return Found([Path(self.own)])
-        return Trained(workload(self.model), 0, ITERATIONS)
+            return OwnSeries([Path(self.own)])
+        return TrainedSeries(workload(self.model), 0, ITERATIONS)
 
     def try_out(self, progress: Progress) -> tuple[Candidate, ...]:
         """Replay them all. Raises what `lab.tuner.try_out` does."""

@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 import codec
 from lcviz.lab.progress import Progress
 from lcviz.lab.recovery.recovery import Outcome, Protocol
-from lcviz.lab.recovery.rework import Experiment, costs
+from lcviz.lab.recovery.rework import CrashExperiment, costs
 from lcviz.recover.page_rework import nothing_saved, summary
 from lcviz.server import jobs
 from lcviz.ui import session as state
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("server")
 
 SECONDS = 60
 QUICK = {"recover_model": "Matrix factorization", "recover_fail_at": "10", "recover_cap": "10"}
-ASKED = Experiment("matrix-factorization", 0.05, Protocol(10, 1, 10))
+ASKED = CrashExperiment("matrix-factorization", 0.05, Protocol(10, 1, 10))
 PANELS = {"rework", "race"}
 Recovering = Callable[..., Any]
 
@@ -55,16 +55,16 @@ def recovering(page_of: Callable[[AppTest], Any]) -> Recovering:
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Seeds after the first wait for this event, half done."""
-    fail, go_on = Experiment.fail, threading.Event()
+    fail, go_on = CrashExperiment.fail, threading.Event()
 
-    def slow(own: Experiment, seed: int, progress: Progress) -> tuple[Outcome, ...]:
+    def slow(own: CrashExperiment, seed: int, progress: Progress) -> tuple[Outcome, ...]:
         if seed:
             progress(1, 2)
             while not go_on.wait(0.02):
                 progress(1, 2)
         return fail(own, seed, progress)
 
-    monkeypatch.setattr(Experiment, "fail", slow)
+    monkeypatch.setattr(CrashExperiment, "fail", slow)
     yield go_on
     go_on.set()
 
@@ -78,7 +78,7 @@ def buttons(page: Any) -> set[str]:
     return {b.key for b in page.at.button if "timelines" not in b.key}
 
 
-def finish(page: Any, seeds: int, asked: Experiment = ASKED) -> None:
+def finish(page: Any, seeds: int, asked: CrashExperiment = ASKED) -> None:
     assert state.all_jobs().wait(asked, seeds, SECONDS).status == jobs.DONE
     page.run()
 
@@ -170,7 +170,7 @@ def test_others_wait_in_line(
     assert "is full: this server's limit is 1" in third.texts("error")[0]
     held.set()
     finish(page, 2)
-    finish(other, 2, Experiment("matrix-factorization", 0.1, ASKED.protocol))
+    finish(other, 2, CrashExperiment("matrix-factorization", 0.1, ASKED.protocol))
     assert other.charts == PANELS
 
 
@@ -196,10 +196,10 @@ def test_how_far_back_the_last_checkpoint_is(recovering: Recovering) -> None:
 
 
 def test_a_failure_is_told(recovering: Recovering, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(_own: Experiment, _seed: int, _progress: Progress) -> tuple[Outcome, ...]:
+    def fails(_own: CrashExperiment, _seed: int, _progress: Progress) -> tuple[Outcome, ...]:
         raise codec.SettingsError("there is no room")
 
-    monkeypatch.setattr(Experiment, "fail", fails)
+    monkeypatch.setattr(CrashExperiment, "fail", fails)
     page = recovering().click("recover-start")
     assert state.all_jobs().wait(ASKED, 5, SECONDS).status == jobs.FAILED
     page.run()
@@ -209,7 +209,7 @@ def test_a_failure_is_told(recovering: Recovering, monkeypatch: pytest.MonkeyPat
 
 def test_where_nothing_fits_it_is_said(recovering: Recovering) -> None:
     page = recovering(recover_seeds="1", recover_share="1 %").click("recover-start")
-    asked = Experiment("matrix-factorization", 0.01, ASKED.protocol)
+    asked = CrashExperiment("matrix-factorization", 0.01, ASKED.protocol)
     finish(page, 1, asked)
     found = costs([f.value for f in state.all_jobs().look(asked, 1).found])
     assert page.texts("warning") == [nothing_saved(found)]

@@ -18,9 +18,9 @@ import torch
 
 import codec
 from lcviz.__main__ import main
-from lcviz.lab.experiments.failures import Recovery, compared
+from lcviz.lab.experiments.failures import Recovery, comparison
 from lcviz.lab.experiments.tuning import Tune
-from lcviz.lab.series import Found
+from lcviz.lab.series import OwnSeries
 
 pytestmark = pytest.mark.usefixtures("forks")
 MF = ("--models", "matrix-factorization")
@@ -236,12 +236,12 @@ def test_what_a_comparison_says() -> None:
         for name, reworks in (("LC run-length", (1, 3, 10)), ("SCAR", (5, 7, 50)))
         for model, rework in zip(("a", "a", "b"), reworks)
     ]
-    text = compared([*rows, rows[0] | {"budget": None, "name": "full"}])
+    text = comparison([*rows, rows[0] | {"budget": None, "name": "full"}])
     assert "At 5%, on the trend: LC run-length 6.00; SCAR 28.00 (4.7 ×)." in text
     assert "At 5%, without smoothing: LC run-length 12.00; SCAR ≥ 56.00 (≥ 4.7 ×)." in text
     assert "full" not in text
     capped = [row | {"cap": 10, "budget": 0.015} for row in rows]
-    text = compared(capped)
+    text = comparison(capped)
     assert "At 1.5%, on the trend: LC run-length ≥ 6.00; SCAR ≥ 28.00." in text
 
 
@@ -338,7 +338,7 @@ def test_names_that_do_not_tell_the_steps(capsys: pytest.CaptureFixture[str]) ->
     text = capsys.readouterr().out
     assert "counted from 0" in text
     assert "d.pt" in text
-    second = list(Found([Path("own")]))[1]
+    second = list(OwnSeries([Path("own")]))[1]
     assert np.array_equal(second.arrays["w"], torch.load("own/c10.pt")["w"])
     Path("own/d.pt").unlink()
     assert main(["breakdown", "--own", "own", "--bits", "all", "--keep", "other.jsonl"]) == 0
@@ -382,7 +382,7 @@ def test_outputs_that_take_nothing_or_ascii_alone(
 ) -> None:
     states(Path("own"), ["1.pt", "2.pt", "3.pt"])
     command = f"{sys.executable} -m lcviz breakdown --own own --bits all {shell}"
-    root = str(Path(codec.__file__).parents[3])
+    root = str(Path(codec.__file__).parents[1])
     done = subprocess.run(
         ["bash", "-c", command],
         capture_output=True,

@@ -10,11 +10,11 @@ import pytest
 
 from lcviz.lab.experiments.failures import _row
 from lcviz.lab.recovery.recovery import Outcome, Protocol, fail_and_recover
-from lcviz.lab.recovery.rework import Experiment, costs, times
+from lcviz.lab.recovery.rework import CrashExperiment, costs, times
 from lcviz.lab.workload import workload
 
 SHORT = Protocol(fail_at=12, interval=5, cap=15, smooth=2)
-EXPERIMENT = Experiment("matrix-factorization", 0.1, SHORT)
+EXPERIMENT = CrashExperiment("matrix-factorization", 0.1, SHORT)
 
 
 def nothing(_done: int, _total: int) -> None:

@@ -14,7 +14,7 @@ import torch
 import codec
 from lcviz.lab.intervals import mean
 from lcviz.lab.recovery.recovery import Protocol, fail_and_recover
-from lcviz.lab.series import Found, Trained
+from lcviz.lab.series import OwnSeries, TrainedSeries
 from lcviz.lab.tuner import replay as replayed
 from lcviz.lab.tuner.tuner import (
     Candidate,
@@ -30,7 +30,7 @@ from lcviz.lab.tuner.tuner import (
 from lcviz.lab.workload import workload
 
 FEW = settings(bits=(1, 2, 3, None), budgets=(0.1,), coders=("runlength",), intervals=(1, 4))
-SERIES = Trained(workload("logistic-regression"), 0, 48)
+SERIES = TrainedSeries(workload("logistic-regression"), 0, 48)
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +39,13 @@ def tuned() -> Tuned:
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Found:
+def own(tmp_path: Path) -> OwnSeries:
     """Forty checkpoints of one tensor that wanders."""
     rng, w = np.random.default_rng(0), np.zeros(5000, np.float32)
     for i in range(40):
         torch.save({"w": torch.from_numpy(w.copy())}, tmp_path / f"{i}.pt")
         w += (rng.normal(size=5000) * 2.0 ** rng.integers(-8, 0, 5000)).astype(np.float32)
-    return Found([tmp_path])
+    return OwnSeries([tmp_path])
 
 
 def test_every_combination() -> None:
@@ -121,7 +121,7 @@ def test_sizes_are_those_of_a_chain_with_values(budget: float | None, tmp_path: 
             {**states[1000 * i], "model": {"w": torch.from_numpy(w)}}, tmp_path / f"{1000 * i}.pt"
         )
     setting = Setting(None if budget else 2, budget, "model", "runlength", 1)
-    (c,) = tune(Found([tmp_path]), "size", 1, [setting]).candidates
+    (c,) = tune(OwnSeries([tmp_path]), "size", 1, [setting]).candidates
     with codec.Checkpointer(
         tmp_path / "run.lcc", setting.bits, budget=budget, base_every=None
     ) as checkpoints:
@@ -162,7 +162,7 @@ def test_rework_that_was_never_reached_is_not_the_least(tuned: Tuned) -> None:
     assert found.because.endswith("rework further than this training went on.")
 
 
-def test_checkpoints_without_a_training(own: Found) -> None:
+def test_checkpoints_without_a_training(own: OwnSeries) -> None:
     found = tune(own, "distance", 0.2, FEW)
     assert found.recommended is not None
     assert found.recommended.rework is None
@@ -199,19 +199,19 @@ def test_what_is_stored_exactly_is_named(tmp_path: Path) -> None:
         w, m = (torch.from_numpy(rng.normal(size=500).astype(np.float32)) for _ in "wm")
         torch.save({"model": {"w": w * (1 + i)}, "optimizer": {"m": m}}, tmp_path / f"{i}.pt")
     few = settings(bits=(2,), budgets=(), scopes=("model",), coders=("runlength",), intervals=(1,))
-    (c,) = tune(Found([tmp_path]), "size", 1.0, few).candidates
+    (c,) = tune(OwnSeries([tmp_path]), "size", 1.0, few).candidates
     assert c.exact_share == 0.5
     assert c.share > 0.5
     for most in (1.0, 0.1):
-        because = tune(Found([tmp_path]), "size", most, few).because
+        because = tune(OwnSeries([tmp_path]), "size", most, few).because
         assert "50.00 % are tensors stored exactly" in because
-    other = tune(Found([tmp_path], {"optimizer/*": "skip"}), "size", 1.0, few)
+    other = tune(OwnSeries([tmp_path], {"optimizer/*": "skip"}), "size", 1.0, few)
     assert other.candidates[0].exact_share == 0
     assert "exactly" not in other.because
-    assert "for every checkpoint" in tune(Found([tmp_path]), "distance", 9.0, few).because
+    assert "for every checkpoint" in tune(OwnSeries([tmp_path]), "distance", 9.0, few).because
 
 
-def test_what_was_tried_without_a_loss_knows_no_rework(own: Found) -> None:
+def test_what_was_tried_without_a_loss_knows_no_rework(own: OwnSeries) -> None:
     with pytest.raises(codec.SettingsError, match="their loss is not known"):
         choose(try_out(own, FEW[:2]), "rework", 3)
 
@@ -264,7 +264,7 @@ def test_targets_that_are_none(target: str, most: float) -> None:
         tune(SERIES, target, most, FEW)
 
 
-def test_series_that_cannot_fail(own: Found, tmp_path: Path) -> None:
+def test_series_that_cannot_fail(own: OwnSeries, tmp_path: Path) -> None:
     with pytest.raises(codec.SettingsError, match="too short to fail in"):
         tune(replace(SERIES, iterations=8), "size", 0.1, settings(intervals=(10,)))
     with pytest.raises(codec.SettingsError, match="too short to fail in"):  # and come back
@@ -274,7 +274,7 @@ def test_series_that_cannot_fail(own: Found, tmp_path: Path) -> None:
         tune(own, "size", 0.1, FEW)
 
 
-def test_a_series_that_is_not_finite(own: Found) -> None:
+def test_a_series_that_is_not_finite(own: OwnSeries) -> None:
     """It matters where it fails: there, no distance is known."""
     torch.save({"w": torch.full((5000,), math.nan)}, own.paths[0] / "2.pt")
     assert tune(own, "distance", 2, FEW[:1]).recommended is not None
@@ -283,7 +283,7 @@ def test_a_series_that_is_not_finite(own: Found) -> None:
         tune(own, "distance", 0.5, FEW[:1])
 
 
-def test_budgets_that_are_too_small_are_left_out(own: Found) -> None:
+def test_budgets_that_are_too_small_are_left_out(own: OwnSeries) -> None:
     few = settings((2,), (1e-4, 0.1), ("model",), ("runlength",), (1,))
     found = tune(own, "distance", 0.9, few)
     assert [c.setting.budget for c in found.candidates] == [None, 0.1]
