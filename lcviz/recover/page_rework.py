@@ -1,4 +1,4 @@
-"""What is shown of the finished seeds of a recovery experiment: rework, race, a sentence."""
+"""The finished seeds of a recovery experiment: a sentence, rework, the race back."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from lcviz.ui.race import race_panel
 from .rework_figure import restored_table, rework_panel
 
 LOSSES = {"trend": "on the trend", "measured": "as measured"}
-NOTHING = 0.0005  # so near to 1 a distance is that of the beginning: nothing was saved
+NOTHING = 0.0005  # so close to 1, a distance is that of the beginning: nothing was saved
 
 
-def recovered(
+def rework_section(
     experiment: CrashExperiment, seeds: int, by_seed: Sequence[tuple[Outcome, ...]]
 ) -> None:
-    """All of it. seeds: how many were asked for; by_seed: those that are finished."""
+    """The whole section. seeds: how many were asked for. by_seed: those that are finished."""
     found = costs(by_seed)
     st.subheader(f"{MODELS[experiment.model].title}, {100 * experiment.share:g} %", anchor=False)
     st.markdown(summary(found, experiment.share))
@@ -43,14 +43,14 @@ def recovered(
         )
         st.table(restored_table(found), hide_index=True)
     st.caption(
-        "The paper (LC-Checkpoint, ICML 2020) tells of 2.88 to 5.77 times less rework than SCAR, "
-        "and 2.17 to 4.06 times less than TOPN, at 5 %. The protocol here is ours, and so are "
-        "models, data and settings: compare which way is ahead, not digit by digit."
+        "The paper (LC-Checkpoint, ICML 2020) reports 2.88–5.77 times less rework than SCAR and "
+        "2.17–4.06 times less than TOPN, at 5 %. Protocol, models, data and settings here are "
+        "ours: compare which way is ahead, not digit by digit."
     )
 
 
 def summary(found: list[CrashCost], share: float) -> str:
-    """What a crash costs with each way, in a sentence: ours first, then the others, full last."""
+    """What a crash costs with each way: ours first, then the others, full last."""
     full, *others, ours = found
     told = []
     for cost in sorted(others, key=lambda c: c.rework.value):
@@ -73,9 +73,8 @@ def nothing_saved(found: Sequence[CrashCost | Outcome]) -> str:
     if not names:
         return ""
     return (
-        f"{', '.join(names)}: saved nothing after the beginning, where the restart begins again. "
-        "So few bytes are used up by a record's header, or, with Huffman, by the one bit at least "
-        "that every value takes."
+        f"{', '.join(names)}: saved nothing, so the restart begins at the first weights. So few "
+        "bytes are taken by a record's header; with Huffman every value takes at least one bit."
     )
 
 
@@ -92,13 +91,11 @@ def _race(experiment: CrashExperiment, seeds: int, by_seed: Sequence[tuple[Outco
             )
         losses = widgets.choice(
             "Loss",
-            list(LOSSES),
+            LOSSES,
             default="trend",
             key="recover_loss",
-            format_func=LOSSES.__getitem__,
-            bind="query-params",
-            help="Rework is counted on the trend, where jumps from batch to batch are averaged "
-            "out; as measured, whole iterations until the loss itself is back.",
+            help="On the trend, jumps from batch to batch are averaged out. As measured counts "
+            "whole iterations until the loss itself is back.",
         )
     if seed >= len(by_seed):
         st.info(f"Seed {seed} is not finished yet.")

@@ -9,7 +9,7 @@ import pandas as pd
 
 from lcviz.lab.recovery.rework import CrashCost
 from lcviz.text import loss_text, nbytes_text, percent_text
-from lcviz.ui.charts import GREY, Option, Panel, base_option
+from lcviz.ui.charts import GREY, Option, Panel, axis, base_option
 from lcviz.ui.race import STYLES
 
 _SPREAD = 12  # pixels over which the seeds of one method are set apart
@@ -47,14 +47,7 @@ def rework_panel(costs: Sequence[CrashCost]) -> Panel:
         "tooltip": {"show": False},
         "legend": base_option()["legend"] | {"data": ["one seed", "mean, 95 % interval"]},
         "grid": [{"left": 128, "right": 120, "top": 40, "bottom": 48}],
-        "xAxis": {
-            "type": "value",
-            "name": "rework (iterations)",
-            "nameLocation": "middle",
-            "nameGap": 28,
-            "min": 0,
-            "max": _ceiling(most),
-        },
+        "xAxis": axis("rework (iterations)", min=0, max=_ceiling(most)),
         "yAxis": {
             "type": "category",
             "data": names,
@@ -152,8 +145,8 @@ def _sentence(costs: Sequence[CrashCost]) -> str:
     )
     if any(c.capped for c in costs):
         text += (
-            " An arrow was not back when the cap was reached: its rework is that or more, and the "
-            "mean has no interval."
+            " An arrow marks a seed that was not back at the cap: its rework is that or more, and "
+            "the mean has no interval."
         )
     return f"{text} Below each name: bytes of one checkpoint on disk, and their share of float32."
 
@@ -182,7 +175,7 @@ def restored_table(costs: Sequence[CrashCost]) -> pd.DataFrame:
             {
                 "method": f"**{c.method.name}**",
                 "checkpoint": f"{nbytes_text(c.nbytes)}, {percent_text(c.share)}",
-                "loss before the failure": loss_text(c.loss_before, 4),
+                "loss before the crash": loss_text(c.loss_before, 4),
                 "right after restoring": loss_text(c.loss_restored, 4),
                 "distance": percent_text(c.distance),
                 "one save": f"{1e3 * c.save_seconds:.1f} ms",

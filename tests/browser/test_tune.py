@@ -75,7 +75,7 @@ def test_a_point_is_clicked_and_put_into_b(tab: MakeTab) -> None:
     expecting(chart(page, "all-settings").get_by_text("B", exact=True)).to_have_count(2)
     page.get_by_role("radio", name="Tensor by tensor", exact=True).press("Space")
     expecting(page.get_by_text(f"With {picked} (framed)")).to_be_visible()
-    expecting(chart(page, "tensors-B").get_by_text("c5.weight", exact=True)).to_have_count(1)
+    expecting(chart(page, "by-tensor-B").get_by_text("c5.weight", exact=True)).to_have_count(1)
     main = "() => { const m = document.querySelector('[data-testid=stMain]');"
     page.set_viewport_size({"width": 800, "height": 1000})
     page.wait_for_function(main + " return m.scrollWidth <= m.clientWidth }")
