@@ -1,7 +1,7 @@
 """What saving costs a training: seconds of an iteration with and without it, and of each stage.
 
-Ratios are taken within a round, in which the same training runs once in every mode: machines have
-moods, and two rounds are not alike.
+Ratios are taken within a round, in which the same training runs once in every mode: two rounds
+meet a machine under different load.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SavingCost:
     iteration: seconds, the mean; the last save is waited for. above: what that is above the
     training without saving of the same round, as a share. call: seconds in `save`, the median.
     stages: seconds, medians of deltas, by `recorder.STAGES`. nbytes: of a delta, the mean.
-    saved: share of the steps that were, as deltas or now and then as bases.
+    saved: share of the steps that were saved, as deltas or bases.
     """
 
     mode: str
@@ -82,12 +82,9 @@ def round_of(
                 iteration, call = train(workload, seed, iterations, save)
                 kinds = [saved.kind for saved in told[WARM_UP:]]
                 deltas = [saved for saved in told[WARM_UP:] if saved.kind == "delta"]
-        share = 1 - kinds.count("skipped") / len(kinds)  # a base is a step that was saved, too
-        stages = {
-            name: statistics.median(saved.stages[name] for saved in deltas)
-            for name in STAGES
-            if deltas
-        }
+        share = 1 - kinds.count("skipped") / len(kinds)  # bases count as saved
+        names = STAGES if deltas else ()
+        stages = {n: statistics.median(saved.stages[n] for saved in deltas) for n in names}
         nbytes = statistics.fmean(saved.nbytes for saved in deltas) if deltas else 0.0
         above = iteration / plain - 1
         costs.append(SavingCost(mode, iteration, above, call, stages, nbytes, share))
@@ -98,7 +95,7 @@ def round_of(
 def train(
     workload: Workload, seed: int, iterations: int, save: Callable[[int, Any], object]
 ) -> tuple[float, float]:
-    """Mean seconds of an iteration with all that saving takes, and the median of those in save.
+    """Mean seconds of an iteration, saving included, and the median seconds of a save call.
 
     The first WARM_UP iterations are left out.
     """
@@ -113,6 +110,6 @@ def train(
         saved = save(step, state)
         calls.append(time.perf_counter() - asked)
         if step == 0:
-            getattr(saved, "nbytes", None)  # the other process has started once it is told
-    getattr(saved, "nbytes", None)  # nothing is under way any more
+            getattr(saved, "nbytes", None)  # waits until the background process has started
+    getattr(saved, "nbytes", None)  # waits for the last save
     return (time.perf_counter() - begin) / iterations, statistics.median(calls[WARM_UP:])

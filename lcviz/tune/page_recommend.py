@@ -7,9 +7,10 @@ from typing import Any
 import streamlit as st
 
 from demo_models import DATASETS, MODELS
+from lcviz.lab.tuner.candidates import Candidate, Setting
 from lcviz.lab.tuner.replay import FAILURES
 from lcviz.lab.tuner.sweep import ITERATIONS, Sweep, stamped
-from lcviz.lab.tuner.tuner import Candidate, Setting, choose
+from lcviz.lab.tuner.tuner import choose
 from lcviz.lab.workload import workload
 from lcviz.server.jobs import View
 from lcviz.ui import navigation, widgets

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 
 import pandas as pd
 
-from lcviz.lab.tuner.tuner import Candidate, Tuned
+from lcviz.lab.tuner.candidates import Candidate
+from lcviz.lab.tuner.tuner import Tuned
 from lcviz.text import percent_text, plural
 from lcviz.ui.charts import BLUE, GREY, VERMILION, Option, Panel, axis, base_option
 

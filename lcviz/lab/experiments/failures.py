@@ -149,10 +149,9 @@ def _after(rows: Sequence[Row]) -> str:
 
 
 def comparison(rows: Sequence[Row]) -> str:
-    """Mean rework over models, of every way at the same share, beside LC's.
+    """Mean rework over models of every way at the same share, compared with LC's.
 
-    A mean that a cap went into is one of at least so many; where LC's is, nothing is known of how
-    many times as much the others' are.
+    A mean that includes a capped rework is a lower bound; if LC's is, there is no ratio.
     """
     lines = []
     for (budget,), own in grouped([r for r in rows if r["budget"] is not None], "budget"):

@@ -34,15 +34,15 @@ PAPER = ("85.47%", "93.73%", "95.87%")  # Chen, Liu, Ren, Jin, ICML 2020: E, E+P
 
 
 ABOUT_STAGES = (
-    "Means over checkpoints, of what is delta-coded, a record's header left out. x: bits of "
-    "priority promotion, all: none of it. Symbols: buckets and zero. E: an index of fixed length "
-    "for each value, and a level for each bucket. P: x bits. H: Huffman words of single values, "
-    "their table and levels. Run-length: of zeros together with the level after them; it may get "
-    "below the entropy, which is that of single values.\n"
+    "Means over checkpoints, of what is delta-coded, without a record's header. x: bits of "
+    "priority promotion; all: without it. Symbols: buckets and zero. E: an index of fixed length "
+    "for each value, and a level for each bucket. P: x bits. H: Huffman codewords of single "
+    "values, their table and levels. Run-length: of zeros together with the level after them; it "
+    "may get below the entropy, which is that of single values.\n"
 )
 ABOUT_BUCKETS = (
-    "Distance: ‖rebuilt − u‖ / ‖u − u₀‖; E's rounding alone keeps it above 0. And smaller: the "
-    "bucket and all below it are left out.\n"
+    "Distance: ‖rebuilt − u‖ / ‖u − u₀‖; E's rounding alone keeps it above 0. “And smaller”: "
+    "without the bucket and all below it.\n"
 )
 
 

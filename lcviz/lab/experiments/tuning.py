@@ -15,17 +15,9 @@ from lcviz.lab.progress import part
 from lcviz.lab.recovery.methods import SHARES
 from lcviz.lab.recovery.recovery import Protocol as Failure
 from lcviz.lab.recovery.recovery import fail_and_recover
-from lcviz.lab.tuner.tuner import (
-    BITS,
-    INTERVALS,
-    TARGETS,
-    Candidate,
-    Setting,
-    failure_points,
-    just_before_a_checkpoint,
-    settings,
-    tune,
-)
+from lcviz.lab.tuner.candidates import BITS, INTERVALS, Candidate, Setting, settings
+from lcviz.lab.tuner.replay import failure_points, just_before_a_checkpoint
+from lcviz.lab.tuner.tuner import TARGETS, tune
 
 from .base import (
     OWN,
@@ -47,13 +39,13 @@ from .base import (
 )
 from .results_file import Row
 
-FRESH = 1000  # seeds of checks begin so far after that of the run
-CAP = 100  # iterations of rework that a check looks for
+FRESH = 1000  # the first seed of the checks, counted from that of the run
+CAP = 100  # the most rework that a check looks for
 
 
 ABOUT = (
-    "Only settings that no other one beats in bytes, distance and rework at once; --json has all. "
-    "Bytes are shares of the float32 size of all that is saved, the base left out. Distance: "
+    "The Pareto frontier of bytes, distance and rework; --json has all settings. "
+    "Bytes are shares of the float32 size of all that is saved, without the base. Distance: "
     "‖restored − u‖ / ‖u − u₀‖, with u the state before the failure and u₀ the first one. It and "
     "rework are means over 10 failures, each just before the next checkpoint, fewer where "
     "checkpoints are few or far apart. 95 %: another failure (checkpoint) stays below in 95 of 100 "

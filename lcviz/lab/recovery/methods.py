@@ -1,7 +1,7 @@
-"""Ways to save a training, to be compared at equal bytes on disk.
+"""Ways to save a training, compared at equal bytes on disk.
 
-Every one is given the same states and gives back what it can. LC-Checkpoint writes real chains; of
-the others, whole records are made in the same container (header, digests, indices) and counted.
+Each gets the same states and restores what it can. LC-Checkpoint writes real chains; for the
+baselines, records are made in the same container (header, digests, indices) and counted.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Saver(Protocol):
     """What a method does in one training."""
 
     def save(self, step: int, state: Mapping[str, Any]) -> int:
-        """Bytes on disk of this checkpoint."""
+        """Save a checkpoint; returns its bytes on disk."""
 
     def restore(self) -> dict[str, Any]:
         """The state as the newest checkpoint has it, its tensors fresh."""
 
     def close(self) -> None:
-        """Let go of files."""
+        """Close files."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class _Baseline:
         self._parts = parts
         if first or self._method.kind == "full":
             whole = Full(parts.tensors)
-            self._tracker, self._track = self._made(parts.tensors), whole.state
+            self._tracker, self._track = self._new_tracker(parts.tensors), whole.state
             return _nbytes(step, whole.step(parts.tensors).arrays)
         if self._tracker is None:  # not even the header fits
             return _nbytes(step, {})
@@ -131,7 +131,7 @@ class _Baseline:
     def close(self) -> None:
         pass
 
-    def _made(self, tensors: Mapping[str, Any]) -> Scar | TopN | None:
+    def _new_tracker(self, tensors: Mapping[str, Any]) -> Scar | TopN | None:
         """None if a record could hold nothing but its header."""
         if self._method.share is None:
             return None
@@ -143,7 +143,7 @@ class _Baseline:
             "values": np.zeros(room // 4, np.float32),
         }
         header = _header_nbytes(exact | own)
-        # As with LC, what is stored exactly is not part of the share.
+        # As with LC, exact tensors do not count.
         room += full - layout.lossy_nbytes + header - _header_nbytes(own)
         made = Scar if self._method.kind == "scar" else TopN
         return made(tensors, (room - header) / full) if room > header else None

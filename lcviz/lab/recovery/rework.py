@@ -1,4 +1,4 @@
-"""The recovery experiment as a visitor asks for it, and what several seeds of it say together."""
+"""The recovery experiment of the Recover page, and its means over seeds."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class CrashExperiment:
 
     def fail(self, seed: int, progress: Progress) -> tuple[Outcome, ...]:
         """One seed, in the order of `methods`. Raises what `fail_and_recover` does."""
-        codec.warm_up()  # so that no save is timed with its compilation
+        codec.warm_up()  # no save is timed with its compilation
         return tuple(
             fail_and_recover(workload(self.model), seed, self.methods, self.protocol, progress)
         )
@@ -61,14 +61,14 @@ class CrashCost:
 
     @property
     def capped(self) -> int:
-        """How many seeds were: with any, the true mean is this one or more."""
+        """How many seeds were capped: with any, the true mean is this one or more."""
         return sum(capped for _, capped in self.each)
 
 
 def costs(seeds: Sequence[Sequence[Outcome]]) -> list[CrashCost]:
     """By method. seeds: of each one its outcomes, in the same order. Raises ValueError for none."""
     if not seeds:
-        raise ValueError("there is no mean of nothing")
+        raise ValueError("no seeds: there is no mean")
     return [
         CrashCost(
             own[0].method,
@@ -91,9 +91,9 @@ def costs(seeds: Sequence[Sequence[Outcome]]) -> list[CrashCost]:
 
 
 def times(cost: CrashCost, ours: CrashCost) -> float | None:
-    """How many times our rework this one's is; at least so many if it was capped.
+    """This rework as a multiple of ours; a lower bound if it was capped.
 
-    None where nothing can be said: ours is 0, or is only known to be at least something.
+    None if ours is 0 or was capped.
     """
     if ours.capped or not ours.rework.value or not math.isfinite(cost.rework.value):
         return None

@@ -1,14 +1,13 @@
-"""Every setting tried out on the states of one run, which do not depend on it: they are replayed.
+"""Every setting tried out on the states of one run, which do not depend on the setting.
 
-A failure at iteration T costs what was not saved yet, and what was saved is not quite what
-was trained: the restored loss is above that before the failure. Rework is how long the run itself,
-on its trend, took to fall by as much (see recovery, whose protocol this predicts: there, what a
-restored training is above the undisturbed one is measured at every iteration, here it is taken to
-stay as it is at the failure). A failure is taken to come just before the next checkpoint.
+A failure at iteration T costs what was not saved yet. What was saved is not exactly what was
+trained, so the restored loss is above the loss before the failure. Rework is the number of
+iterations in which the run itself, on its trend, fell by as much. This predicts the protocol of
+`recovery`: there the excess of a restored training over the undisturbed one is measured at every
+iteration, here it stays as it is at the failure. A failure comes just before the next checkpoint.
 
-Sizes are of deltas, as `codec.Checkpointer` writes them of the same states; its bases are
-counted nowhere: the first one, and those that it writes once deltas have outgrown the last, which
-is the sooner the larger they are.
+Sizes are of deltas, as `codec.Checkpointer` writes them of the same states. Bases are not counted:
+neither the first one nor those that follow once deltas have outgrown the last.
 """
 
 from __future__ import annotations
@@ -38,16 +37,19 @@ def try_out(
 ) -> tuple[Candidate, ...]:
     """Replay every setting on a series.
 
-    progress(done, total) is called on the way. Settings whose budget is too small for one of the
-    checkpoints are left out. Raises SettingsError for a series too short to fail in or not finite
-    where it fails, and if every budget is too small; codec.LccError.
+    Settings whose budget is too small for one of the checkpoints are left out.
+
+    Raises:
+        SettingsError: the series is too short to fail in, or not finite where it fails.
+        BudgetError: every budget is too small.
+        LccError: a state cannot be encoded.
     """
-    return tuple(_tried(series, next(iter(series)), tried, progress))
+    return tuple(_candidates(series, next(iter(series)), tried, progress))
 
 
 def failure_points(n: int) -> list[int]:
-    """Where a run of n iterations is made to fail: late enough to have moved, early enough to see
-    what comes after."""
+    """Where a run of n iterations fails: late enough to have moved, and with enough iterations
+    after it."""
     return sorted({round(n / 4 + i * n * 3 / 8 / (FAILURES - 1)) for i in range(FAILURES)})
 
 
@@ -88,7 +90,7 @@ def _failures_without_loss(n: int, interval: int) -> set[int]:
     return usual if len(usual) > 1 else {*possible[:FAILURES]}
 
 
-class _Try:
+class _Trial:
     """One setting, on the way through a series."""
 
     def __init__(self, setting: Setting, begin: SeriesState, first: Arrays) -> None:
@@ -118,7 +120,7 @@ class _Try:
         return off, moment.loss_of(self._chain.track) if moment.loss_of else None
 
 
-def _tried(
+def _candidates(
     series: Series, first: SeriesState, tried: Sequence[Setting], progress: Progress
 ) -> Iterator[Candidate]:
     """Every setting replayed; a few at a time where tracks are large."""
@@ -131,14 +133,14 @@ def _tried(
     together = max(1, ROOM // max(first.layout.nbytes, 1))
     total = n * -(-len(tried) // together)
     for begin in range(0, len(tried), together):
-        tries: list[_Try] = []
+        tries: list[_Trial] = []
         start: Arrays = {}
         losses: list[float] = []
         for number, moment in enumerate(series):
             if not tries:
                 start = copy_arrays(moment.arrays)
                 own = tried[begin : begin + together]
-                tries = [_Try(s, moment, start) for s in own]
+                tries = [_Trial(s, moment, start) for s in own]
             elif moment.layout != first.layout:
                 raise SettingsError(
                     f"the tensors of checkpoint {moment.step} are not those of the first one; "
@@ -173,7 +175,7 @@ def _tried(
         yield from (_candidate(t, first.layout, losses) for t in tries if t.refused is None)
 
 
-def _candidate(one: _Try, layout: Layout, losses: Sequence[float]) -> Candidate:
+def _candidate(one: _Trial, layout: Layout, losses: Sequence[float]) -> Candidate:
     trend = smoothed(losses, SMOOTH)
     reworks = []
     for number, excess in one.excesses.items():

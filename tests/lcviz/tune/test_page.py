@@ -13,8 +13,9 @@ from streamlit.testing.v1 import AppTest
 
 from lcviz.lab.progress import Progress
 from lcviz.lab.tuner import sweep as sweeps
+from lcviz.lab.tuner.candidates import Setting, settings
 from lcviz.lab.tuner.sweep import Sweep, stamped
-from lcviz.lab.tuner.tuner import Setting, choose, settings
+from lcviz.lab.tuner.tuner import choose
 from lcviz.lab.workload import workload
 from lcviz.tune import page_recommend
 from lcviz.ui import session

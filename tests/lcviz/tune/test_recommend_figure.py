@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from lcviz.lab.intervals import Mean
-from lcviz.lab.tuner.tuner import Candidate, Setting, Tuned, choose
+from lcviz.lab.tuner.candidates import Candidate, Setting
+from lcviz.lab.tuner.tuner import Tuned, choose
 from lcviz.tune.recommend_figure import frontier_panel
 from lcviz.ui.charts import Panel
 

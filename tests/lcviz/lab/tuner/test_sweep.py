@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import codec
+from lcviz.lab.tuner.candidates import settings
 from lcviz.lab.tuner.sweep import Sweep, stamped
-from lcviz.lab.tuner.tuner import choose, settings, tune
+from lcviz.lab.tuner.tuner import choose, tune
 
 
 def test_a_choice_or_every_setting() -> None:

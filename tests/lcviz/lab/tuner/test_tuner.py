@@ -16,17 +16,9 @@ from lcviz.lab.intervals import mean
 from lcviz.lab.recovery.recovery import Protocol, fail_and_recover
 from lcviz.lab.series import OwnSeries, TrainedSeries
 from lcviz.lab.tuner import replay as replayed
-from lcviz.lab.tuner.tuner import (
-    Candidate,
-    Setting,
-    Tuned,
-    choose,
-    failure_points,
-    just_before_a_checkpoint,
-    settings,
-    try_out,
-    tune,
-)
+from lcviz.lab.tuner.candidates import Candidate, Setting, settings
+from lcviz.lab.tuner.replay import failure_points, just_before_a_checkpoint, try_out
+from lcviz.lab.tuner.tuner import Tuned, choose, tune
 from lcviz.lab.workload import workload
 
 FEW = settings(bits=(1, 2, 3, None), budgets=(0.1,), coders=("runlength",), intervals=(1, 4))
