@@ -138,7 +138,7 @@ def test_checkpoints_of_one_s_own(tuning: Tuning, own: Path) -> None:
     assert "rework" not in table
 
 
-@pytest.mark.parametrize(("path", "told"), [("nowhere", "is not there"), (".", "here are none")])
+@pytest.mark.parametrize(("path", "told"), [("nowhere", "not found"), (".", "found none")])
 def test_what_cannot_be_tried_out(
     path: str, told: str, tuning: Tuning, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,8 @@ ASKED = {"seeds": 3, "models": ("a", "b")}
 
 def test_what_was_added_is_there_again(tmp_path: Path) -> None:
     path = tmp_path / "new" / "kept.jsonl"
-    kept = ResultsFile(path, ASKED)
+    kept = ResultsFile(path, ASKED, resume=True)  # nothing is there yet
+    assert kept.rows(["a", 1]) is None
     kept.add(["a", 1], [{"x": 1.5}, {"x": float("inf")}])
     kept.add(["b", 1], [])
     again = ResultsFile(path, ASKED, resume=True)
@@ -30,10 +31,6 @@ def test_what_was_added_is_there_again(tmp_path: Path) -> None:
     head = json.loads(path.read_text().partition("\n")[0])
     assert {"numpy", "torch"} <= head["on"]["versions"].keys()
     assert head["on"]["date"]
-
-
-def test_nothing_there_to_resume(tmp_path: Path) -> None:
-    assert ResultsFile(tmp_path / "kept.jsonl", ASKED, resume=True).rows(["a", 1]) is None
 
 
 @pytest.mark.parametrize("cut", [1, 5, 20])
@@ -91,9 +88,9 @@ def test_nowhere_to_keep(tmp_path: Path) -> None:
 @pytest.mark.parametrize("resume", [True, False])
 def test_a_folder_is_not_given_another_name(tmp_path: Path, resume: bool) -> None:
     (tmp_path / "checkpoints").mkdir()
-    with pytest.raises(ResultsFileError, match="checkpoints: is no file"):
+    with pytest.raises(ResultsFileError, match="checkpoints: is not a file"):
         ResultsFile(tmp_path / "checkpoints", ASKED, resume=resume)
-    with pytest.raises(ResultsFileError, match="is no file"):
+    with pytest.raises(ResultsFileError, match="is not a file"):
         ResultsFile(Path(), ASKED, resume=resume)
     assert [p.name for p in tmp_path.iterdir()] == ["checkpoints"]
 

@@ -15,7 +15,7 @@ import codec
 from lcviz.lab.intervals import mean
 from lcviz.lab.recovery.recovery import Protocol, fail_and_recover
 from lcviz.lab.series import OwnSeries, TrainedSeries
-from lcviz.lab.tuner import replay as replayed
+from lcviz.lab.tuner import replay
 from lcviz.lab.tuner.candidates import Candidate, Setting, settings
 from lcviz.lab.tuner.replay import failure_points, just_before_a_checkpoint, try_out
 from lcviz.lab.tuner.tuner import Tuned, choose, tune
@@ -38,12 +38,6 @@ def own(tmp_path: Path) -> OwnSeries:
         torch.save({"w": torch.from_numpy(w.copy())}, tmp_path / f"{i}.pt")
         w += (rng.normal(size=5000) * 2.0 ** rng.integers(-8, 0, 5000)).astype(np.float32)
     return OwnSeries([tmp_path])
-
-
-def test_every_combination() -> None:
-    every = settings()
-    assert len(set(every)) == len(every) == (9 + 4) * 2 * 2 * 4
-    assert all((s.bits is None) or (s.budget is None) for s in every)
 
 
 def test_what_is_recommended_meets_the_target_most_cheaply(tuned: Tuned) -> None:
@@ -123,8 +117,8 @@ def test_sizes_are_those_of_a_chain_with_values(budget: float | None, tmp_path: 
 
 def test_it_foresees_what_recovery_finds(tuned: Tuned) -> None:
     """The same failures, with trainings that do go on from what was restored."""
-    for bits, interval in ((2, 1), (2, 4)):
-        setting = Setting(bits, None, "model", "runlength", interval)
+    for interval in (1, 4):
+        setting = Setting(2, None, "model", "runlength", interval)
         (c,) = (c for c in tuned.candidates if c.setting == setting)
         fails = sorted({just_before_a_checkpoint(t, interval) for t in failure_points(48)})[::3]
         real = [
@@ -150,8 +144,8 @@ def test_rework_that_was_never_reached_is_not_the_least(tuned: Tuned) -> None:
     lost = mean([math.inf, 1.0])
     every = [replace(c, rework=lost, rework_bound=math.inf) for c in tuned.candidates]
     found = choose(every, "size", 1.0)
-    assert "this one comes nearest to what was trained" in found.because
-    assert found.because.endswith("rework further than this training went on.")
+    assert "restores closest" in found.because
+    assert "beyond the end of this training" in found.because
 
 
 def test_checkpoints_without_a_training(own: OwnSeries) -> None:
@@ -160,11 +154,13 @@ def test_checkpoints_without_a_training(own: OwnSeries) -> None:
     assert found.recommended.rework is None
     assert found.recommended.distance_bound <= 0.2
     nearest = tune(own, "size", 0.2, FEW)
-    assert "comes nearest to what was trained" in nearest.because
+    assert "restores closest" in nearest.because
     calls: list[tuple[int, int]] = []
-    with pytest.raises(codec.SettingsError, match="their loss is not known"):
+    with pytest.raises(codec.SettingsError, match="come without a training"):
         tune(own, "rework", 3, FEW, lambda done, total: calls.append((done, total)))
     assert not calls  # before anything is tried
+    with pytest.raises(codec.SettingsError, match="come without a training"):
+        choose(try_out(own, FEW[:2]), "rework", 3)
 
 
 def test_settings_that_come_to_the_same_stand_there_once() -> None:
@@ -203,34 +199,22 @@ def test_what_is_stored_exactly_is_named(tmp_path: Path) -> None:
     assert "for every checkpoint" in tune(OwnSeries([tmp_path]), "distance", 9.0, few).because
 
 
-def test_what_was_tried_without_a_loss_knows_no_rework(own: OwnSeries) -> None:
-    with pytest.raises(codec.SettingsError, match="their loss is not known"):
-        choose(try_out(own, FEW[:2]), "rework", 3)
-
-
 def test_nothing_meets_the_target() -> None:
     found = tune(SERIES, "rework", 1e-9, FEW[:4])
     assert found.recommended is None
-    assert found.because.startswith(
-        "No setting of 4 keeps the rework after a crash within 1e-09 iterations, in 95 of 100 "
-        "cases; the nearest is "
-    )
+    assert found.because.startswith("No setting of 4 ")
     assert found.frontier
 
 
 @pytest.mark.parametrize(
     ("target", "most", "kept"),
-    [
-        ("size", 0.9, "a checkpoint within 90 % of float32, in 95 of 100 cases. "),
-        ("distance", 0.9, "the relative distance within 0.9, in 95 of 100 cases. "),
-        ("rework", 30, "the rework after a crash within 30 iterations, in 95 of 100 cases. "),
-    ],
+    [("size", 0.9, "90 % of float32"), ("distance", 0.9, "0.9"), ("rework", 30, "30 iterations")],
 )
 def test_what_was_asked_for_is_said_in_its_unit(
     tuned: Tuned, target: str, most: float, kept: str
 ) -> None:
     found = choose(tuned.candidates, target, most)
-    assert f" {kept}Of them this one " in found.because
+    assert f" within {kept}, in 95 of 100 cases" in found.because
     assert not re.search(r"\d%", found.because)
 
 
@@ -238,11 +222,11 @@ def test_the_nearest_one_has_a_unit_too(tuned: Tuned) -> None:
     assert re.search(r"with [\d.]+ % of float32\.$", choose(tuned.candidates, "size", 1e-9).because)
     never = [replace(c, rework_bound=math.inf) for c in tuned.candidates]
     because = choose(never, "rework", 3).because
-    assert because.endswith(", with more iterations than this training went on.")
+    assert "more iterations than this training had" in because
 
 
 def test_a_few_at_a_time_is_the_same(tuned: Tuned, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replayed, "ROOM", 3 * 4 * 7850)
+    monkeypatch.setattr(replay, "ROOM", 3 * 4 * 7850)
     calls: list[tuple[int, int]] = []
     again = tune(SERIES, "rework", 2.0, FEW, lambda done, total: calls.append((done, total)))
     assert again == tuned
@@ -291,16 +275,3 @@ def test_where_a_run_fails() -> None:
     assert len(points) == 10
     assert just_before_a_checkpoint(40, 1) == 40
     assert [just_before_a_checkpoint(t, 5) for t in (38, 39, 40, 43, 44)] == [34, 39, 39, 39, 44]
-
-
-def test_bounds() -> None:
-    """t(0.95, 4) = 2.131847."""
-    from lcviz.lab.intervals import upper_bound
-
-    deviation = math.sqrt(2.5)
-    assert upper_bound([1, 2, 3, 4, 5]) == pytest.approx(3 + 2.131847 * deviation * math.sqrt(1.2))
-    assert upper_bound([1.0]) == math.inf
-    assert upper_bound([1.0, math.inf]) == math.inf
-    assert mean([1.0, math.inf]).value == math.inf
-    with pytest.raises(ValueError, match="nothing"):
-        upper_bound([])
