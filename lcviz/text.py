@@ -1,4 +1,4 @@
-"""Numbers and units in words, and text from other people's files."""
+"""Numbers and units as text, and text from visitors' files."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ def nbytes_text(n: float) -> str:
     """1234567 -> '1.23 MB'. Decimal units: 1 kB is 1,000 bytes."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if n >= 0.9995 * size:
-            digits = max(0, 2 - math.floor(math.log10(n / size * 1.0005)))
+            digits = max(0, 2 - math.floor(math.log10(max(1, n / size * 1.0005))))
             return f"{n / size:,.{digits}f} {unit}"
     return f"{n:.0f} B"
 
 
 def loss_text(loss: float, digits: int = 6) -> str:
-    """A loss in words: the number, or that it is none."""
+    """A loss as text; says if it is not finite."""
     if not math.isfinite(loss):
         return "not finite"
     return f"{loss:.{digits}f}" if abs(loss) < 1e4 else f"{loss:.3g}"
 
 
 def percent_text(share: float) -> str:
-    """0.0343 -> '3.43 %'; tiny shares keep two digits, '< 0.01 %' below that; NaN is said."""
+    """0.0343 -> '3.43 %'; tiny shares are '< 0.01 %'; says if it is not finite."""
     if not math.isfinite(share):
         return "not finite"
     value = 100 * share
@@ -61,11 +61,13 @@ def minus(number: object) -> str:
 
 
 def plain(text: str) -> str:
-    """Text from somebody else's file as Markdown that says just that: no links, pictures, icons
-    or lists, one line, and nothing that would turn the words around it."""
+    """Text from a visitor's file as one line of Markdown, without links, pictures, icons or lists.
+
+    Characters that cannot be printed, such as those that turn the text direction, are replaced.
+    """
     text = " ".join(text.split())
     shown = "".join(c if c.isprintable() else "\ufffd" for c in text)
-    # Streamlit looks for links and icons after escapes are gone: these must not stand together.
+    # Streamlit finds links and icons after it has removed escapes: this keeps them apart.
     shown = _LINKED.sub(lambda found: f"{found[0]}\u2060", shown)
     escaped = "".join(f"\\{c}" if c in "\\`[]!*_$:~<>#|&" else c for c in shown)
     return _LISTED.sub(r"\1\\\2", escaped)

@@ -1,4 +1,4 @@
-"""Glossary: every word of the scheme, and where it can be seen at work."""
+"""Glossary: every word of the scheme, and the pages that show it at work."""
 
 from __future__ import annotations
 
@@ -12,24 +12,21 @@ def page() -> None:
     """The whole page."""
     st.title("Glossary", anchor=False)
     st.markdown(
-        "The words that the other pages use. Wherever one of them is underlined, its meaning "
-        "shows when the pointer rests on it, and a click leads here."
+        "The words that the other pages use. Where one is underlined, rest the pointer on it to "
+        "see its meaning, or click it to come here."
     )
     asked = st.query_params.get("term")
     if asked in TERMS:
         with st.container(border=True, key="glossary-asked"):
             _show(TERMS[asked], "asked")
-    words = (
-        st.text_input(
-            "Find a word",
-            key="glossary_find",
-            bind="query-params",
-            placeholder="for instance: bucket",
-            icon=":material/search:",
-        )
-        .casefold()
-        .split()
+    query = st.text_input(
+        "Find a word",
+        key="glossary_find",
+        bind="query-params",
+        placeholder="for instance: bucket",
+        icon=":material/search:",
     )
+    words = query.casefold().split()
     n = 0
     for title, terms in GROUPS.items():
         found = [t for t in terms if all(w in f"{t.name} {t.text}".casefold() for w in words)]
@@ -42,7 +39,7 @@ def page() -> None:
             with grid.cell():
                 _show(term, "all")
     if not n:
-        st.info("No word of the glossary has all of that in it: try a shorter one.")
+        st.info("No entry contains all of these words: try fewer or shorter ones.")
 
 
 def _show(term: Term, where: str) -> None:

@@ -1,1 +1,10 @@
-"""run"""
+"""One live training run: trained, saved and measured in a thread, killed and restored.
+
+Read in this order:
+    snapshot          settings, the statuses and their order, checkpoints, what watchers get
+    run               the thread, its buttons, kill and restart
+    live_model        what is in memory only: optimizer, checkpointer, track
+    saved_step        one save, and its delta taken apart
+    memory            what stays of older steps, in memory and on disk
+    removed_buckets   the removed-bucket experiment on the run's own chain
+"""

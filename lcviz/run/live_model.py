@@ -1,9 +1,9 @@
-"""What of a run lives in memory alone, and is gone when it is killed."""
+"""The part of a run that is in memory only, and gone when the run is killed."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import codec
 import demo_models
@@ -13,29 +13,34 @@ from demo_models import Task
 from .snapshot import RunSettings
 
 
-class Living(NamedTuple):
-    """The loop's parts; the model itself is the task's.
+@dataclass
+class LiveModel:
+    """What trains and saves; the model itself is the task's.
 
-    training: with the optimizer and what that remembers. checkpointer: with the track. start: u₀,
-    name -> float32, what distances are a share of.
+    training: with the optimizer and its state. checkpointer: with the track. start: u₀, which
+    distances are measured from. saved, track: the model at the last save, and the track after it.
+    All three are name -> float32.
     """
 
     training: demo_models.Training
     checkpointer: codec.Checkpointer
     start: Arrays
+    saved: Arrays
+    track: Arrays
 
 
-def begun(task: Task, settings: RunSettings, path: Path) -> Living:
-    """A training at its begin. Raises demo_models.DataError, codec.LccError."""
+def begun(task: Task, settings: RunSettings, path: Path) -> LiveModel:
+    """A training at its start. Raises demo_models.DataError, codec.LccError."""
     training = _training(task, settings)
-    return Living(training, _checkpointer(settings, path), arrays_of(task))
+    start = arrays_of(task)
+    return LiveModel(training, _checkpointer(settings, path), start, start, start)
 
 
-def restarted(task: Task, settings: RunSettings, path: Path) -> Living:
+def restarted(task: Task, settings: RunSettings, path: Path) -> LiveModel:
     """A training that goes on from the newest step of its chain, as in a new process.
 
-    Model, track and u₀ are read from disk. The chain has the model alone: the optimizer begins
-    anew. Raises codec.LccError, OSError.
+    Model, track and u₀ are read from disk. The chain holds the model alone: the state of the
+    optimizer is reset. Raises codec.LccError, OSError.
     """
     start = codec.restore(path, 0)
     checkpointer = _checkpointer(settings, path, resume=True)
@@ -45,13 +50,16 @@ def restarted(task: Task, settings: RunSettings, path: Path) -> Living:
         training.load({"model": checkpointer.restore()})
     except BaseException:
         checkpointer.close()
-        bury(task)
+        forget_model(task)
         raise
-    return Living(training, checkpointer, copy_arrays(to_arrays(start, layout_of(start))))
+    now = arrays_of(task)
+    return LiveModel(
+        training, checkpointer, copy_arrays(to_arrays(start, layout_of(start))), now, now
+    )
 
 
-def bury(task: Task) -> None:
-    """Take the model's numbers out of memory: names and shapes stay."""
+def forget_model(task: Task) -> None:
+    """Free the model's values; names and shapes stay."""
     task.model.to("meta")
 
 
@@ -68,12 +76,6 @@ def _training(task: Task, settings: RunSettings) -> demo_models.Training:
 
 def _checkpointer(settings: RunSettings, path: Path, *, resume: bool = False) -> codec.Checkpointer:
     s = settings
-    return codec.Checkpointer(
-        path,
-        s.bits,
-        s.scope,
-        s.coder,
-        budget=s.budget,
-        base_every=None,  # what is shown are deltas
-        resume=resume,
+    return codec.Checkpointer(  # one base: the pages show deltas
+        path, s.bits, s.scope, s.coder, budget=s.budget, base_every=None, resume=resume
     )

@@ -15,11 +15,8 @@ from lcviz.lab.removed_bucket import RemovedBuckets, removed_buckets
 from .snapshot import Checkpoint, RunError, States
 
 
-class Removal:
-    """What became of every saved step without each of its buckets; safe for several threads.
-
-    task: whose loss it is. path: the chain.
-    """
+class RemovedBucketResults:
+    """The experiment's outcome by step; thread-safe. task: whose loss it is. path: the chain."""
 
     def __init__(self, task: Task, path: Path) -> None:
         self._task, self._path = task, path
@@ -34,7 +31,7 @@ class Removal:
         states: States | None,
         progress: Callable[[int, int], None] | None = None,
     ) -> RemovedBuckets:
-        """See `Run.removed_buckets`. codes, states: of the step, None where they are let go."""
+        """See `Run.removed_buckets`. codes, states: of the step, None if no longer in memory."""
         with self._lock:
             if step not in self._known:
                 at = next((i for i, c in enumerate(checkpoints) if c.step == step), None)
@@ -49,16 +46,17 @@ class Removal:
                     )
                 c = checkpoints[at]
                 if states is not None:
-                    before = _from_memory(states, c)
-                else:  # takes the longer, the longer the chain is
-                    before = self._before(checkpoints[at - 1].step, step)
+                    lossy = {name for alphabet in c.alphabets for name in alphabet.names}
+                    before = states.live | {name: states.before[name] for name in lossy}
+                else:  # the longer the chain, the longer this takes
+                    before = self._read(checkpoints[at - 1].step, step)
                 self._known[step] = removed_buckets(
                     step, before, c.alphabets, codes, c.moved, self._task.probe_loss, progress
                 )
             return self._known[step]
 
-    def _before(self, previous: int, step: int) -> Arrays:
-        """The track of the step before, with the tensors that are new in this one."""
+    def _read(self, previous: int, step: int) -> Arrays:
+        """The track of the previous step, with the exact tensors of this one: from the chain."""
         before: Arrays = {}
         try:
             for position in codec.Chain(self._path).replay(step):
@@ -66,14 +64,4 @@ class Removal:
                     before = copy_arrays(position.state)
         except codec.LccError as exc:
             raise RunError(f"The chain of this run cannot be read. {exc}") from exc
-        if position.delta is not None:  # exact tensors have no buckets: they are the new ones
-            before.update(position.delta.exact)
-        return before
-
-
-def _from_memory(states: States, checkpoint: Checkpoint) -> Arrays:
-    """What `Removal._before` gives, without reading the chain; not copied."""
-    lossy = {name for alphabet in checkpoint.alphabets for name in alphabet.names}
-    return {
-        name: states.before[name] if name in lossy else array for name, array in states.live.items()
-    }
+        return before | (position.delta.exact if position.delta else {})

@@ -1,4 +1,4 @@
-"""One save of a run, and what it was made of: the delta taken apart while it is at hand."""
+"""One save of a run, and the parts of its delta, taken while it is in memory."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .snapshot import Checkpoint, States
 
 
 @dataclass(frozen=True)
-class Taken:
-    """A checkpoint, its losses not measured yet.
+class SavedStep:
+    """A checkpoint whose losses are not measured yet.
 
-    states: what its delta lies between. track: what a restart would have now, name -> float32;
-    the checkpointer's own arrays. codes: of the exponent stage, by alphabet.
+    states: the two states of its delta. track: what a restart would load now, name -> float32; the
+    checkpointer's own arrays. codes: of the exponent stage, by alphabet.
     """
 
     checkpoint: Checkpoint
@@ -32,17 +32,17 @@ class Taken:
     codes: list[Codes]
 
 
-def take(
+def save_step(
     task: Task,
     checkpointer: codec.Checkpointer,
     start: Arrays,
     iteration: int,
     train_loss: float,
     train_seconds: float,
-) -> Taken:
+) -> SavedStep:
     """Save the task's model through the codec.
 
-    start: u₀, see `living.Living`. train_loss, train_seconds: see `Checkpoint`. Raises what
+    start: u₀, see `LiveModel`. train_loss, train_seconds: see `Checkpoint`. Raises what
     `codec.Checkpointer.save` does.
     """
     started = time.perf_counter()
@@ -54,7 +54,7 @@ def take(
     saved = checkpointer.save(iteration, task.model.state_dict())
     started = time.perf_counter()
     tracker = checkpointer.tracker
-    assert tracker is not None, "there is one once something is saved"
+    assert tracker is not None, "a save makes one"
     track = tracker.state
     alphabets, codes = dissect(deltas, saved.delta) if saved.delta else ((), [])
     moved = distance(live, start)
@@ -77,14 +77,14 @@ def take(
         train_seconds=train_seconds,
         codec_seconds=saved.seconds,
         measure_seconds=time.perf_counter() - started + prepared,
-        # From all values, not from the tracker's own sums: an export is compared with it.
+        # From all values instead of the tracker's own sums: exports are compared with it.
         track=track_digest(tracker.layout, track, digest_sums(tracker.layout, track)),
     )
-    return Taken(checkpoint, states, track, codes)
+    return SavedStep(checkpoint, states, track, codes)
 
 
 def _deltas(live: Arrays, tracker: Tracker | None) -> Arrays:
-    """What a save will encode: name -> float32, live - track of every lossy tensor."""
+    """What a save will encode: live - track of every lossy tensor, name -> float32."""
     if tracker is None:
         return {}
     lossy = [t.name for t in tracker.layout.tensors if t.lossy]

@@ -1,19 +1,50 @@
-"""What a run is made from and what it shows: immutable values, safe to share between threads."""
+"""A run's settings, status, checkpoints and snapshot: immutable values, shared between threads."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum, auto
+from typing import Any
 
 from codec.state.tensors import Arrays
 from lcviz.lab.anatomy import Alphabet
-from lcviz.lab.recovery.kill import Pace
+from lcviz.lab.recovery.kill import Pace, fingerprint
 from lcviz.lab.sizes import Tables
 
-PAUSED, PLAYING, FINISHED, FAILED, CLOSED = "paused", "playing", "finished", "failed", "closed"
-KILLED, RESTORING = "killed", "restoring"
-BUSY = (PLAYING, RESTORING)  # something changes without a person's doing
+
+class Status(StrEnum):
+    """What a run does now. Snapshots show STEPPING, PAUSING and DYING as PLAYING."""
+
+    PAUSED = auto()
+    PLAYING = auto()
+    STEPPING = auto()  # trains up to the next checkpoint
+    PAUSING = auto()  # finishes the iteration under way
+    FINISHED = auto()
+    FAILED = auto()
+    DYING = auto()  # finishes the iteration under way, then is KILLED
+    KILLED = auto()
+    RESTORING = auto()
+    CLOSED = auto()
+
+
+(PAUSED, PLAYING, STEPPING, PAUSING, FINISHED, FAILED, DYING, KILLED, RESTORING, CLOSED) = Status
+TRAINING = (PLAYING, STEPPING, PAUSING)
+BUSY = (PLAYING, RESTORING)  # of a snapshot: it changes while nobody does anything
 DEAD = (KILLED, RESTORING)  # the model is not in memory
+_FROM_TRAINING = (*TRAINING, PAUSED, FINISHED, FAILED, DYING, CLOSED)
+NEXT: dict[Status, tuple[Status, ...]] = {  # every change of status that a run may make
+    PAUSED: (PLAYING, STEPPING, FINISHED, FAILED, DYING, CLOSED),
+    **dict.fromkeys(TRAINING, _FROM_TRAINING),
+    FINISHED: (DYING, CLOSED),
+    FAILED: (CLOSED,),
+    DYING: (KILLED, FAILED, CLOSED),
+    KILLED: (RESTORING, CLOSED),
+    RESTORING: (PAUSED, PLAYING, KILLED, CLOSED),
+    CLOSED: (),
+}
 
 
 class RunError(Exception):
@@ -26,9 +57,9 @@ class RunSettings:
 
     folder: where MNIST, MovieLens or Jester files are; None for built-in data. interval:
     iterations between checkpoints. bits, scope, coder, budget: as for `codec.Tracker`; a budget
-    puts bits out of use. stop_after: iterations until the run finishes by itself.
-    loss_share: the share of the run's time that measuring losses on held-out examples may
-    take; None measures at every checkpoint, whatever it takes. It changes no byte.
+    replaces bits. stop_after: iterations until the run finishes by itself. loss_share: the share
+    of the run's time that measuring losses on held-out examples may take; None measures at every
+    checkpoint. It changes no byte.
     """
 
     model: str = "lenet5"
@@ -48,7 +79,7 @@ class RunSettings:
     loss_share: float | None = None
 
     def check(self) -> None:
-        """Raise RunError, with a way out, for numbers that no run can use."""
+        """Raise RunError, which says what to change, for numbers that no run can use."""
         if self.interval < 1 or self.stop_after < 1:
             raise RunError("Checkpoint interval and number of iterations are at least 1.")
         if self.interval > self.stop_after:
@@ -63,14 +94,16 @@ class Checkpoint:
     """One saved step and what was measured with it.
 
     nbytes, full_nbytes: bytes of the record, and of the same state in float32.
-    stream_nbytes: the part of nbytes that is payload, table, levels and exact tensors.
-    exact_nbytes: what of nbytes is stored exactly, header entries included: outside a budget.
+    stream_nbytes: of nbytes, the payload, tables, levels and exact tensors.
+    exact_nbytes: of nbytes, what is stored exactly, with its header entries: outside a budget.
     lossy_nbytes: of the lossy tensors in float32.
-    train_loss: of the iteration's batch. live_loss, restored_loss: on the probe, of the
-    live model and of the track; None where time did not allow. track: xxh3-128 of the
-    track. distance: ||track - u_t|| / ||u_t - u_0||. moved: that denominator. alphabets: of older
-    steps they may be read from disk whenever they are looked at; tables: what they tell of theirs.
+    train_loss: of the iteration's batch.
+    live_loss, restored_loss: on the probe, of the live model and of the track; None where there
+    was no time to measure them.
+    distance: ||track - u_t|| / ||u_t - u_0||. moved: that denominator.
+    alphabets: those of older steps are read from disk on access. tables: of the alphabets.
     train_, codec_, measure_seconds: since the checkpoint before.
+    track: xxh3-128 of the track.
     """
 
     step: int
@@ -101,9 +134,9 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class States:
-    """What a delta lies between: the track before it, and the model that was saved.
+    """The two states of a delta: the track before it, and the model that was saved.
 
-    Arrays that nobody changes any more: name -> float32. before is empty for a base.
+    Arrays that never change again: name -> float32. before is empty for a base.
     """
 
     step: int
@@ -112,16 +145,16 @@ class States:
 
     @property
     def nbytes(self) -> int:
-        """What both take in memory."""
+        """Bytes that both take in memory."""
         return sum(a.nbytes for arrays in (self.before, self.live) for a in arrays.values())
 
 
 @dataclass(frozen=True)
 class Kill:
-    """A crash that somebody asked for.
+    """A crash that a visitor asked for.
 
-    iteration: T, the last that was trained. step: the newest on disk. died_as: the fingerprint of
-    the model at T. pace: how fast the run was.
+    iteration: T, the last that was trained. step: the newest on disk. died_as: fingerprint of the
+    model at T. pace: how fast the run was.
     """
 
     iteration: int
@@ -131,40 +164,50 @@ class Kill:
 
     @property
     def lost(self) -> int:
-        """Iterations that no checkpoint has seen."""
+        """Iterations after the newest checkpoint."""
         return self.iteration - self.step
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A run at one moment; safe to keep and to share between threads.
+    """A run at one moment.
 
-    message: a sentence where the status needs one. checkpoints: the base first. The seconds
-    are sums over the run; wall_seconds leaves out the pauses. kills: the run went on from every
-    one, but for the last one of a run that is DEAD.
+    message: a sentence where the status needs one. checkpoints: the base first. train_seconds,
+    wall_seconds: sums over the run, without pauses. kills: the run went on after each, except for
+    the last one while it is DEAD.
     """
 
-    status: str
+    status: Status
     message: str
     iteration: int
     checkpoints: tuple[Checkpoint, ...]
     train_seconds: float
-    codec_seconds: float
-    measure_seconds: float
     wall_seconds: float
     kills: tuple[Kill, ...] = ()
 
     @property
+    def _survived(self) -> tuple[Kill, ...]:
+        return self.kills[:-1] if self.status in DEAD else self.kills
+
+    @property
     def resumed_at(self) -> tuple[int, ...]:
-        """Of every time that the run went on after a kill, the step it was restored from."""
-        went_on = self.kills[:-1] if self.status in DEAD else self.kills
-        return tuple(kill.step for kill in went_on)
+        """The steps that the run was restored from, one for each kill after which it went on."""
+        return tuple(kill.step for kill in self._survived)
 
     @property
     def trained(self) -> int:
-        """Iterations, those included that were lost and had to be trained again."""
-        again = self.kills[:-1] if self.status in DEAD else self.kills
-        return self.iteration + sum(kill.lost for kill in again)
+        """Iterations, with those that were lost and trained again."""
+        return self.iteration + sum(kill.lost for kill in self._survived)
+
+    @property
+    def codec_seconds(self) -> float:
+        """Time that all saves took."""
+        return sum(c.codec_seconds for c in self.checkpoints)
+
+    @property
+    def measure_seconds(self) -> float:
+        """Time that all measurements took."""
+        return sum(c.measure_seconds for c in self.checkpoints)
 
     @property
     def rate(self) -> float:
@@ -178,7 +221,7 @@ class Snapshot:
 
     @property
     def measured(self) -> tuple[Checkpoint, ...]:
-        """The checkpoints whose losses were measured; the base is always one."""
+        """The checkpoints whose losses were measured, always with the base."""
         return tuple(c for c in self.checkpoints if c.measured)
 
     @property
@@ -189,3 +232,23 @@ class Snapshot:
     def at(self, step: int) -> Checkpoint:
         """The newest checkpoint at or before ``step``."""
         return next(c for c in reversed(self.checkpoints) if c.step <= max(step, 0))
+
+    def killed(self, model: Mapping[str, Any], loss_seconds: float) -> Kill:
+        """A kill at this moment. model: its state_dict. loss_seconds: of all losses measured."""
+        probed = 2 * len(self.measured) - 1  # two states each, but one for the base
+        pace = Pace(
+            self.train_seconds / self.trained,
+            loss_seconds / probed,
+            statistics.median(c.codec_seconds for c in self.checkpoints),
+        )
+        return Kill(self.iteration, self.newest.step, fingerprint(model), pace)
+
+
+def describe_divergence(checkpoints: Sequence[Checkpoint], iteration: int, loss: float) -> str:
+    """That the loss became NaN or infinite, and which steps are still good."""
+    good = [c.step for c in checkpoints if c.measured and math.isfinite(c.restored_loss or 0.0)]
+    return (
+        f"Training diverged: the loss became {loss} at iteration {iteration}. Every checkpoint "
+        f"up to step {checkpoints[-1].step} restores; the newest known to have a finite loss is "
+        f"step {good[-1]}. Reset, and try a lower learning rate."
+    )

@@ -1,7 +1,7 @@
-"""Files from anybody, looked at before anything is made of them: .safetensors, and torch's zips.
+"""Checks of visitors' files before anything is read: .safetensors, and torch's zips.
 
-Whatever is wrong is one sentence, as a codec.SourceError whose text does not name the file. Every
-cap stands with its reason. Not done here: reading tensors (own), unpickling (unpickle).
+What is wrong is one sentence in a codec.SourceError, which does not name the file. Tensors are
+read elsewhere; `unpickle` reads pickles.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from codec.state.tensors import CARRIER, is_unicode
 
 Tensors = Mapping[str, tuple[str, tuple[int, ...]]]  # name -> dtype, shape
 
-MAX_ELEMENTS = 2**60  # zeros among the lengths of a shape not counted; beyond, libraries overflow
+MAX_ELEMENTS = 2**60  # of a shape without its zeros: more overflows in libraries
 MAX_DIMENSIONS = 64  # of a numpy array
-MAX_MEMBERS = 2 * MAX_TENSORS  # of a zip: a tensor's storage each, and a few more; a chain's steps
-MAX_PICKLE = 16 * 2**20  # bytes: 100,000 tensors take as much; a machine of its own reads it
+MAX_MEMBERS = 2 * MAX_TENSORS  # of a zip: one for each tensor or step, and a few more
+MAX_PICKLE = 16 * 2**20  # bytes that 100,000 tensors take
 MAX_NAME = 1000  # characters
 _CHUNK, _MEMBER = 2**20, b"PK\1\2"
 _UNREAD = ("C128", "C32", "F8_E8M0")  # dtypes that safetensors does not read into torch
@@ -31,10 +31,15 @@ _SIZES = {name: np.dtype(kind).itemsize for name, kind in CARRIER.items() if nam
 
 
 def tensors_of(file: IO[bytes], nbytes: int) -> Tensors:
-    """What the header of a .safetensors file tells, all of it checked against the file's bytes.
+    """The tensors that a .safetensors file's header lists, checked against the file's size.
 
-    file: at its begin; only the header is read. Raises SourceError unless the tensors fill the
-    rest of the file without gap or overlap, OSError.
+    Args:
+        file: At its start; only the header is read.
+        nbytes: The file's size.
+
+    Raises:
+        SourceError: Unless the tensors fill the rest of the file without gap or overlap.
+        OSError: The file cannot be read.
     """
     if nbytes < 8:
         raise SourceError(f"is no .safetensors file: it has only {nbytes} bytes")
@@ -55,21 +60,21 @@ def tensors_of(file: IO[bytes], nbytes: int) -> Tensors:
         raise SourceError(f"has a header that is none: {exc.found}") from exc
     header.pop("__metadata__", None)
     if len(header) > MAX_TENSORS:
-        raise SourceError(f"tells of {len(header):,} tensors; {MAX_TENSORS:,} are taken")
+        raise SourceError(f"has {len(header):,} tensors; the limit is {MAX_TENSORS:,}")
     found: dict[str, tuple[str, tuple[int, ...]]] = {}
     places = []
-    for name, told in header.items():
+    for name, entry in header.items():
         try:
-            dtype, shape = typed(told["dtype"], str), tuple(typed(d, int) for d in told["shape"])
-            begin, end = (typed(place, int) for place in told["data_offsets"])
-            if len(told) > 3 or len(name) > MAX_NAME or len(shape) > MAX_DIMENSIONS:
-                raise ValueError("too much is told")
+            dtype, shape = typed(entry["dtype"], str), tuple(typed(d, int) for d in entry["shape"])
+            begin, end = (typed(place, int) for place in entry["data_offsets"])
+            if len(entry) > 3 or len(name) > MAX_NAME or len(shape) > MAX_DIMENSIONS:
+                raise ValueError("unknown keys, or too long")
         except (KeyError, TypeError, ValueError) as exc:
             raise SourceError(f"does not say what its tensor {short(name)} is") from exc
         if not is_unicode(name):
             raise SourceError(f"has a tensor whose name is no text: {short(name)}")
         if dtype not in _SIZES:
-            raise SourceError(f"has a tensor of the dtype {short(dtype)}, which is not taken")
+            raise SourceError(f"has a tensor of the dtype {short(dtype)}, which is not supported")
         if math.prod(max(d, 1) for d in shape) >= MAX_ELEMENTS:
             raise SourceError(f"has a tensor of a shape that no machine holds: {short(name)}")
         if min(shape, default=0) < 0 or end - begin != math.prod(shape) * _SIZES[dtype]:
@@ -95,15 +100,15 @@ def tensors_of(file: IO[bytes], nbytes: int) -> Tensors:
 
 
 def check_members(file: IO[bytes]) -> None:
-    """Whether a zip's list of members is one that a server can afford to read.
+    """Check that a zip does not have too many members to list.
 
-    file: at its begin; it is left there. A list names each member after the same four bytes, which
-    weights have as good as never, and Python makes an object of each before anybody may look.
-    Raises SourceError, OSError.
+    Python makes an object of each member before their number is known, so this counts the four
+    bytes that start each entry of the list; weights contain them hardly ever. file: at its start,
+    where it is left. Raises SourceError, OSError.
     """
     found, end = 0, b""
     while chunk := file.read(_CHUNK):
-        found += (end + chunk).count(_MEMBER)  # none is whole within what is left of the last one
+        found += (end + chunk).count(_MEMBER)  # `end` is too short to hold a whole one
         end = chunk[1 - len(_MEMBER) :]
     file.seek(0)
     if found > MAX_MEMBERS:
@@ -111,9 +116,9 @@ def check_members(file: IO[bytes]) -> None:
 
 
 def check_torch_zip(file: IO[bytes], nbytes: int) -> None:
-    """Whether this can be what torch.save writes, so that unpacking takes no more than the file.
+    """Check that torch.save can have written this, and that it unpacks to no more than the file.
 
-    file: at its begin. Raises SourceError, OSError.
+    file: at its start. Raises SourceError, OSError.
     """
     check_members(file)
     head = file.read(HEAD)

@@ -1,9 +1,9 @@
-"""Experiments that visitors ask for: done one at a time, shared, kept, stopped when unwatched.
+"""Experiments that visitors ask for: one at a time, shared, kept, and stopped when unwatched.
 
-An experiment comes in parts, say its seeds; each that is finished is kept, and who asks for the
-same again, or for more parts of it, gets what is there at once. Everybody who looks at a job
-keeps it alive; when the last one has left, or has not looked for WATCH_SECONDS, it stops at the
-next word of its progress. Nothing here knows a screen.
+An experiment comes in parts, such as its seeds. Each finished part is kept: whoever asks for the
+same experiment again, or for more parts of it, gets them at once. A job goes on while somebody
+looks at it; when the last one has left, or has not looked for WATCH_SECONDS, it stops the next time
+it reports progress.
 """
 
 from __future__ import annotations
@@ -22,21 +22,15 @@ import codec
 import demo_models
 from lcviz.lab.progress import Progress
 
-IDLE, WAITING, WORKING, DONE, STOPPED, FAILED = (
-    "idle",
-    "waiting",
-    "working",
-    "done",
-    "stopped",
-    "failed",
-)
+IDLE, WAITING, WORKING = "idle", "waiting", "working"
+DONE, STOPPED, FAILED = "done", "stopped", "failed"
 ACTIVE = (WAITING, WORKING)
 WATCH_SECONDS = 20.0
-MAX_WAITING = 6  # behind the one that is being done
+MAX_WAITING = 6  # jobs behind the one that is being done
 MAX_KEPT = 200  # experiments whose parts are kept
 
 T = TypeVar("T")
-Work = Callable[[int, Progress], T]  # the number of a part, from 0 -> what it gave
+Work = Callable[[int, Progress], T]  # the number of a part, from 0 -> its result
 _LOG = logging.getLogger(__name__)
 
 
@@ -50,7 +44,7 @@ class _Stopped(Exception):  # noqa: N818 - not an error
 
 @dataclass(frozen=True)
 class FinishedPart(Generic[T]):
-    """A finished part. at: seconds since the epoch, when it was."""
+    """A result, and when it was finished. at: seconds since the epoch."""
 
     value: T
     at: float
@@ -60,10 +54,9 @@ class FinishedPart(Generic[T]):
 class View(Generic[T]):
     """A job as it is now.
 
-    status: IDLE if nobody has asked for it. message: of one that stopped, a sentence; of one that
-    failed, why, for whoever looks knows what it was. found:
-    the finished parts, from the first on. share: of the part under way, 0 to 1. ahead: jobs that
-    come before it. watchers: who wants it, the one who looks included.
+    status: IDLE if nobody has asked for it. message: a sentence if it was stopped, the reason if it
+    failed. found: the finished parts, from the first on. share: of the part under way, 0 to 1.
+    ahead: jobs that come before it. watchers: who wants it, with the one who looks.
     """
 
     status: str
@@ -83,29 +76,36 @@ class _QueuedJob:
 
 
 class Jobs(Generic[T]):
-    """The line of all jobs of this server; safe to use from every session's thread."""
+    """The line of all jobs of this server; thread-safe."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._line: list[_QueuedJob] = []  # the first is being done
         self._kept: dict[Hashable, list[FinishedPart[T]]] = {}  # the newest last
-        self._ended: dict[tuple[Hashable, int], tuple[str, str]] = {}
+        self._ended: dict[tuple[Hashable, int], tuple[str, str]] = {}  # status, message
         self._thread: threading.Thread | None = None
         atexit.register(self.close)
 
     # What watchers call. who: an id of the session.
 
     def ask(self, experiment: Hashable, parts: int, work: Work[T], who: str) -> None:
-        """Have the parts 0 to parts - 1 done that are not there; `who` leaves every other job.
+        """Get the missing ones of parts 0 to parts - 1 done; `who` leaves every other job.
 
-        experiment: what determines the parts. Raises CrowdedError; then nothing has changed.
+        Args:
+            experiment: Whatever determines the results of the parts.
+            parts: How many of them.
+            work: Does one part.
+            who: Watches the job from now on.
+
+        Raises:
+            CrowdedError: The line is full; nothing has changed.
         """
         key = experiment, parts
         with self._condition:
             self._sweep()
             job = next((j for j in self._line if j.key == key), None)
             if job is None and len(self._kept.get(experiment, ())) < parts:
-                # One who only changes his mind takes no more room than before.
+                # A visitor who asks for something else leaves room for it.
                 given_up = any(set(j.seen) == {who} for j in self._line[1:])
                 if len(self._line) - given_up > MAX_WAITING:
                     raise CrowdedError(
@@ -123,7 +123,7 @@ class Jobs(Generic[T]):
                 self._thread.start()
 
     def look(self, experiment: Hashable, parts: int, who: str | None = None) -> View[T]:
-        """The job as it is; with ``who``, also a sign of life that keeps it going."""
+        """The job as it is; ``who`` watches it, if given, which keeps it going."""
         key = experiment, parts
         with self._condition:
             self._sweep()
@@ -142,27 +142,27 @@ class Jobs(Generic[T]):
             return View(status, message, found)
 
     def leave(self, who: str) -> None:
-        """Want nothing any more; what nobody else wants stops."""
+        """Want no job any more; what nobody else wants stops."""
         with self._condition:
-            self._leave(who, None)
+            self._leave(who)
 
     def forget(self, experiment: Hashable) -> None:
-        """Keep its finished parts no longer: nobody can ask for it any more.
+        """Drop its finished parts: nobody can ask for it any more.
 
-        A finalizer may call it in the middle of anything, in the thread that holds the lock too.
+        A finalizer may call this at any time, also in the thread that holds the lock.
         """
         with self._condition:
             self._kept.pop(experiment, None)
 
     def wait(self, experiment: Hashable, parts: int, timeout: float) -> View[T]:
-        """Block until the job is neither waited for nor under way, or so many seconds are over."""
+        """Block until the job has left the line, or the timeout in seconds is over."""
         key = experiment, parts
         with self._condition:
             self._condition.wait_for(lambda: all(j.key != key for j in self._line), timeout)
         return self.look(experiment, parts)
 
     def close(self) -> None:
-        """Stop all; returns when the part under way has been left."""
+        """Stop all jobs; returns when the part under way has ended."""
         with self._condition:
             for job in self._line:
                 job.seen.clear()
@@ -173,7 +173,7 @@ class Jobs(Generic[T]):
 
     # With the lock held.
 
-    def _leave(self, who: str, but: _QueuedJob | None) -> None:
+    def _leave(self, who: str, but: _QueuedJob | None = None) -> None:
         for job in self._line:
             if job is not but:
                 job.seen.pop(who, None)
@@ -189,7 +189,7 @@ class Jobs(Generic[T]):
                 why = "Stopped." if left else "Stopped, because no page was watching."
                 self._ended[job.key] = STOPPED, why
             elif job.seen and i == 0:
-                self._ended.pop(job.key, None)  # somebody has come in time
+                self._ended.pop(job.key, None)  # somebody came back in time
             if not job.seen and i:
                 self._drop(job)
 
@@ -209,30 +209,23 @@ class Jobs(Generic[T]):
                     self._thread = None
                     return
                 job = self._line[0]
-            ended, stopped = None, False
+            stopped, failure = False, ""
             try:
                 self._do(job)
             except _Stopped:
-                stopped = True  # why, is told where it was noticed
-            except (demo_models.DataError, codec.LccError) as exc:
-                ended = FAILED, f"{str(exc).rstrip('.')}."
-            except OSError as exc:
-                ended = FAILED, f"{str(exc.strerror or exc).rstrip('.')}."
-            except MemoryError:
-                ended = FAILED, "this machine has not enough memory for it."
+                stopped = True  # `_sweep` has said why
             except Exception as exc:  # the next one in line must not suffer
-                _LOG.exception("an experiment failed")
-                ended = FAILED, f"an unexpected error stopped it, {exc!r}."
+                failure = _reason(exc)
             with self._condition:
-                if ended is not None:
-                    self._ended[job.key] = ended
-                if not (stopped and job.seen):  # else somebody has come in the last moment
+                if failure:
+                    self._ended[job.key] = FAILED, failure
+                if not (stopped and job.seen):  # else somebody came back in the last moment
                     self._drop(job)
 
     def _do(self, job: _QueuedJob) -> None:
         experiment, parts = job.key
 
-        def tell(done: int, total: int) -> None:
+        def progress(done: int, total: int) -> None:
             with self._condition:
                 self._sweep()
                 if not job.seen:
@@ -244,11 +237,23 @@ class Jobs(Generic[T]):
                 part = len(self._kept.get(experiment, ()))
             if part >= parts:
                 return
-            tell(0, 1)
-            value = job.work(part, tell)
+            progress(0, 1)
+            value = job.work(part, progress)
             with self._condition:
                 self._kept.setdefault(experiment, []).append(FinishedPart(value, time.time()))
                 while len(self._kept) > MAX_KEPT:
                     self._kept.pop(next(iter(self._kept)), None)
                 job.share = 0.0
                 self._condition.notify_all()
+
+
+def _reason(exc: Exception) -> str:
+    """Why a job failed. A path of the server is not shown."""
+    if isinstance(exc, MemoryError):
+        return "this machine has not enough memory for it."
+    if isinstance(exc, (demo_models.DataError, codec.LccError)):
+        return f"{str(exc).rstrip('.')}."
+    if isinstance(exc, OSError):
+        return f"{str(exc.strerror or exc).rstrip('.')}."
+    _LOG.error("an experiment failed", exc_info=exc)
+    return f"an unexpected error stopped it, {exc!r}."

@@ -1,4 +1,4 @@
-"""The other end of unpickle: a process that reads .pt files, started when the first one comes."""
+"""Reads .pt files in a process of its own, see unpickle; it starts with the first file."""
 
 from __future__ import annotations
 
@@ -22,44 +22,46 @@ _TURNS = threading.BoundedSemaphore(AT_ONCE)
 
 
 class Reader:
-    """A process of its own that turns .pt files into .safetensors, one after another."""
+    """A process that turns .pt files into .safetensors, one after another."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
     def convert(self, source: Path, target: Path, look: Callable[[], None]) -> dict[str, Any]:
-        """What the process answers, see unpickle; an "error" too if it has to be ended.
+        """The process's answer, see unpickle; an "error" too if the process has to be ended.
 
-        look() is called now and then, also while files of other visitors have their turn; if it
-        raises, so does this, and the process is ended.
+        Args:
+            source: The .pt file.
+            target: The .safetensors file to write.
+            look: Called every LOOK_SECONDS, also while other visitors' files are read first. What
+                it raises ends the process, and is raised here.
         """
         while not _TURNS.acquire(timeout=LOOK_SECONDS):
             look()
         try:
-            return self._convert(source, target, look)
-        finally:
-            _TURNS.release()
-
-    def _convert(self, source: Path, target: Path, look: Callable[[], None]) -> dict[str, Any]:
-        """As `convert`, without waiting for a turn."""
-        try:
             if self._process is None:
-                self._start()
+                script = Path(__file__).with_name("unpickle.py")
+                self._process = subprocess.Popen(
+                    [sys.executable, "-I", str(script)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                )
                 if self._answer(START_SECONDS, look) is None:
                     self.close()
                     return {"error": "cannot be read: the process that reads it does not start"}
-            assert self._process is not None
             assert self._process.stdin is not None
-            asked = {"source": str(source), "target": str(target)}
-            self._process.stdin.write((json.dumps(asked) + "\n").encode())
+            question = {"source": str(source), "target": str(target)}
+            self._process.stdin.write((json.dumps(question) + "\n").encode())
             self._process.stdin.flush()
-            seconds = SECONDS + source.stat().st_size * SECONDS_A_BYTE
-            answer = self._answer(seconds, look)
+            answer = self._answer(SECONDS + source.stat().st_size * SECONDS_A_BYTE, look)
         except BrokenPipeError:
             answer = None
         except BaseException:
             self.close()
             raise
+        finally:
+            _TURNS.release()
         if answer is None:
             self.close()
             return {"error": "takes much more time or memory than its size is worth"}
@@ -72,17 +74,8 @@ class Reader:
             self._process.communicate()
             self._process = None
 
-    def _start(self) -> None:
-        script = Path(__file__).with_name("unpickle.py")
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", str(script)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-
     def _answer(self, seconds: float, look: Callable[[], None]) -> dict[str, Any] | None:
-        """A line of the process; None if it has ended, or said nothing for so long."""
+        """A line of the process; None if it has ended, or wrote none in so many seconds."""
         assert self._process is not None
         assert self._process.stdout is not None
         descriptor, line = self._process.stdout.fileno(), b""

@@ -1,7 +1,7 @@
-"""Disk space for what visitors bring: capped for all of them together, gone with its owner.
+"""Disk space for visitors' files: one limit for all of them together, freed with its owner.
 
-A place is a folder of its own with an account of its bytes. Whoever holds it keeps it; once nobody
-does, at the latest with the server, the folder is deleted. Nothing here knows a screen.
+A visitor's folder counts its bytes. It is deleted once nobody holds its object, at the latest when
+the server ends.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from lcviz.text import nbytes_text
 
 from .temp_folders import TempFolder
 
-MOST_BYTES = 2 * 2**30  # of all places together
-MOST_PLACES = 40
+MOST_BYTES = 2 * 2**30  # of all folders together
+MOST_PLACES = 40  # folders
 
 
 class FullError(OSError):
@@ -25,12 +25,12 @@ class FullError(OSError):
 
 
 class Shelf:
-    """All places of this server; safe to use from every session's thread."""
+    """All visitors' folders of this server; thread-safe."""
 
     def __init__(self, most_bytes: int = MOST_BYTES, most_places: int = MOST_PLACES) -> None:
         self.most_bytes, self.most_places = most_bytes, most_places
-        self._scratch = TempFolder("own")
-        self._root = self._scratch.path
+        self._folder = TempFolder("own")
+        self._root = self._folder.path
         # A finalizer may run in the middle of anything, in the thread that holds the lock too.
         self._lock = threading.RLock()
         self._numbers = itertools.count()
@@ -38,7 +38,7 @@ class Shelf:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are accounted for."""
+        """Bytes in all folders."""
         with self._lock:
             return sum(self._taken.values())
 
@@ -74,21 +74,21 @@ class Shelf:
 
 
 class VisitorFolder:
-    """A folder for one visitor's files. path: of the folder."""
+    """A folder for one visitor's files, at ``path``."""
 
     def __init__(self, shelf: Shelf, number: int, path: Path) -> None:
         self.path, self._shelf, self._number = path, shelf, number
         self.close = weakref.finalize(self, shelf._forget, number, path)
 
     def take(self, nbytes: int) -> None:
-        """So many bytes are about to be written here; fewer than 0: were removed.
+        """Count so many bytes before they are written; a negative number: after a removal.
 
-        Raises FullError, and then nothing may be written.
+        Raises FullError; then nothing may be written.
         """
         self._shelf._change(self._number, nbytes)
 
     def remove(self, path: Path) -> None:
-        """Delete a file or folder of this place, and give back its bytes."""
+        """Delete a file or folder in here, and free its bytes."""
         if path.is_dir():
             nbytes = sum(p.stat().st_size for p in path.rglob("*") if p.is_file())
             shutil.rmtree(path, ignore_errors=True)

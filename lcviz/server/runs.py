@@ -1,4 +1,4 @@
-"""All runs of this server: made, found by their unguessable id, capped and cleaned up."""
+"""All runs of this server: made, found by an id that nobody can guess, limited and cleaned up."""
 
 from __future__ import annotations
 
@@ -17,54 +17,51 @@ from . import heap
 from .temp_folders import TempFolder
 
 MAX_RUNS = 12  # each may hold a chain, a model, and up to 50 MB of codes and states
-IDLE_SECONDS = 300.0  # a run at rest that no page shows is closed then if room is needed
-# Training hands the interpreter on at every tensor operation, and a page that has it keeps it for
-# so long: at Python's 5 ms a tick would stop the training it shows.
+IDLE_SECONDS = 300.0  # then a run at rest that no page shows is closed if room is needed
+# A training gives up the interpreter at every tensor operation, and a page keeps it for this long:
+# with Python's own 5 ms, a page would stop the training that it shows.
 SWITCH_SECONDS = 0.0005
 EXAMPLE = RunSettings(stop_after=40)
 EXAMPLE_ID = "example"
 
 
 class Runs:
-    """The manager of all runs; safe to use from every session's thread."""
+    """The manager of all runs; thread-safe."""
 
     def __init__(self) -> None:
         sys.setswitchinterval(SWITCH_SECONDS)
-        self._scratch = TempFolder("runs")
-        self._root = self._scratch.path
+        self._folder = TempFolder("runs")
         self._runs: dict[str, Run] = {}
         self._lock = threading.Lock()
-        self._creating = threading.Lock()  # not the one above: making a run can take seconds
+        self._creating = threading.Lock()  # another one: making a run can take seconds
         self._making_example = threading.Lock()
         self._prepared = threading.Event()
         atexit.register(self.close_all)
 
     def prepare(self) -> None:
-        """Compile the codec's kernels and train the example, in a thread; returns at once.
+        """Compile the codec's kernels and train the example in the background.
 
-        So that nobody's first click has to wait for it: kernels take up to half a minute to
-        compile after an installation, half a second once numba has them in its cache.
+        Nobody's first click has to wait then: after an installation kernels take up to half a
+        minute to compile, later half a second to load from numba's cache.
         """
         threading.Thread(target=self._prepare, name="prepare", daemon=True).start()
 
     def prepared(self, timeout: float = 0.0) -> bool:
-        """True once the example stands, or `example` can say why not; waits so many seconds."""
+        """True once the example is there, or `example` raises; waits `timeout` seconds."""
         return self._prepared.wait(timeout)
 
     def _prepare(self) -> None:
-        try:
-            with contextlib.suppress(Exception):  # whoever asks for the example is told
-                self.example()
-        finally:
-            self._prepared.set()
+        with contextlib.suppress(Exception):  # `example` raises it again for whoever asks
+            self.example()
+        self._prepared.set()
 
     def create(self, settings: RunSettings, instead_of: Run | None = None) -> Run:
-        """A new, paused run; ``instead_of`` is closed once the new one stands.
+        """A new, paused run; ``instead_of`` is closed once the new one is there.
 
-        Raises RunError if the server is full, and what Run raises; nothing is closed then.
+        Raises RunError if the server is full, and what Run raises; then nothing is closed.
         """
         with self._creating:
-            # Of several tabs that reset one run at once, the first alone gets its place.
+            # If several tabs reset one run at once, only the first gets its place.
             old = None if instead_of is None or instead_of.id == EXAMPLE_ID else instead_of
             if old is None or self.get(old.id) is not old:
                 self._make_room()
@@ -77,12 +74,12 @@ class Runs:
         return run
 
     def get(self, run_id: str | None) -> Run | None:
-        """The run of that id, or None if this server does not have it (any more)."""
+        """The run with that id, None if this server does not have it."""
         with self._lock:
             return self._runs.get(run_id or "")
 
     def example(self) -> Run:
-        """The finished short run that every page starts with, trained on first use."""
+        """The finished short run that every page starts with; trained on first use."""
         with self._making_example:
             run = self.get(EXAMPLE_ID)
             if run is None:
@@ -97,8 +94,8 @@ class Runs:
         return run
 
     def _new(self, run_id: str, settings: RunSettings) -> Run:
-        folder = self._root / run_id
-        shutil.rmtree(folder, ignore_errors=True)  # of an attempt that failed
+        folder = self._folder.path / run_id
+        shutil.rmtree(folder, ignore_errors=True)  # left by an attempt that failed
         try:
             run = Run(run_id, settings, folder / "run.lcc")
         except BaseException:
@@ -121,7 +118,7 @@ class Runs:
         heap.give_back()
 
     def close_all(self) -> None:
-        """End every thread and delete every chain: the process is about to end."""
+        """End every thread and delete every chain, before the process ends."""
         with self._lock:
             runs = list(self._runs.values())
             self._runs.clear()
@@ -129,13 +126,12 @@ class Runs:
             run.stop()  # all at once, then wait for each
         for run in runs:
             run.close()
-        shutil.rmtree(self._root, ignore_errors=True)
+        shutil.rmtree(self._folder.path, ignore_errors=True)
 
     def _make_room(self) -> None:
         """Close the longest unwatched idle run if the server is full."""
         with self._lock:
-            runs = list(self._runs.values())
-        runs = [r for r in runs if r.id != EXAMPLE_ID]
+            runs = [r for r in self._runs.values() if r.id != EXAMPLE_ID]
         if len(runs) < MAX_RUNS:
             return
         idle = [

@@ -1,7 +1,7 @@
-"""Folders for as long as a server runs, also for one that is killed: the next one removes them.
+"""Folders that live as long as their server; those of a killed server are removed by the next.
 
-What lies in them was brought by visitors, or trained for them, and is nobody's after that. A folder
-is locked by the process that made it, and the system drops the lock with the process.
+They hold visitors' files and runs. A folder is locked by the process that made it, and the system
+drops the lock with the process.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import weakref
 from contextlib import suppress
 from pathlib import Path
 
-if sys.platform != "win32":  # which has no such locks: nothing is removed there but by its owner
+if sys.platform != "win32":  # no such locks there: only its owner removes a folder
     import fcntl
 
 PREFIX = "lcviz-scratch-"
-FRESH_SECONDS = 60.0  # of one that may have been made this moment, and not been locked yet
+FRESH_SECONDS = 60.0  # a younger one may have been made just now, and not be locked yet
 
 
 class TempFolder:
-    """An empty folder, ``path``; it goes with this object, at the latest with the process.
+    """An empty folder, ``path``; deleted with this object, at the latest with the process.
 
     what: a part of its name. Raises OSError.
     """
@@ -40,14 +40,11 @@ def remove_abandoned() -> None:
     if sys.platform == "win32":
         return
     for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        with suppress(OSError):  # it is somebody's, or just going: not ours to say anything of
+        with suppress(OSError):  # another process holds it, or is deleting it
             about = path.lstat()
             fresh = time.time() - about.st_mtime < FRESH_SECONDS
-            if fresh or not stat.S_ISDIR(about.st_mode):
-                continue
-            if about.st_uid != os.getuid():
-                continue
-            _end(_locked(path), path)
+            if stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid() and not fresh:
+                _end(_locked(path), path)
 
 
 def _locked(path: Path) -> int | None:

@@ -1,11 +1,11 @@
-"""Reads torch's .pt files in a process of its own, and writes their weights as .safetensors.
+"""A process of its own that reads torch's .pt files and writes their weights as .safetensors.
 
 torch.load with weights_only=True runs no code of the file, but a file may still ask for any amount
-of memory or time. This process may take only so much, and whoever started it ends it in time.
+of memory or time. This process has a memory limit, and its parent ends it after some time.
 
-One JSON object a line comes in, {"source": …, "target": …}, and one goes out: {"under": […],
-"left_out": […]} or {"error": "a sentence that does not name the file"}. The first to go out is {}:
-ready. It imports nothing of ours, so that it starts soon.
+It writes {} once it is ready. Then it reads one JSON object a line, {"source": …, "target": …},
+and writes one: {"under": […], "left_out": […]} or {"error": "a sentence that does not name the
+file"}. It imports nothing of this project: it starts faster.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from collections.abc import Mapping
 from typing import Any
 
 KEYS = ("model", "model_state_dict", "state_dict", "module", "net", "network", "weights")
-RESERVED = "__metadata__"  # in a .safetensors file that is no tensor
+RESERVED = "__metadata__"  # not a tensor in a .safetensors file
 MOST_KEYS = 100_000
-DEEP = 3  # keys until the weights
-TIES = 2  # tensors may take so many times the file: some stand in it once for two names
+DEEP = 3  # keys down to the weights
+TIES = 2  # tensors may take so many times the file, which stores one with two names once
 MEMORY = 6  # times the file: as read, as copied, as written
 SPARE = 512 * 2**20  # bytes of memory beyond that
 
 
-class Refused(Exception):  # noqa: N818 - what is told of a file
-    """Why a file is not taken."""
+class Refused(Exception):  # noqa: N818 - an answer about a file
+    """Why a file is not accepted."""
 
 
 def main() -> None:
-    """Answer line after line."""
+    """Answer each line."""
     import torch
     from safetensors.torch import save_file
 
@@ -52,11 +52,11 @@ def main() -> None:
             answer = {"error": "asks for much more memory than it has bytes"}
         except Exception as exc:  # torch and pickle raise whatever a damaged file leads them to
             answer = {"error": f"cannot be read as weights only: {_reason(exc)}"}
-        print(json.dumps(_told(answer)), flush=True)
+        print(json.dumps(_printable(answer)), flush=True)
 
 
 def read(torch: Any, source: str, nbytes: int) -> tuple[dict[str, Any], list[str], list[str]]:
-    """Tensors by name, the keys they stand under, and what else the file holds."""
+    """Tensors by name, the keys that lead to them, and the names of everything else."""
     state = torch.load(source, map_location="cpu", weights_only=True)
     under: list[str] = []
     left_out: list[str] = []
@@ -89,33 +89,33 @@ def read(torch: Any, source: str, nbytes: int) -> tuple[dict[str, Any], list[str
             raise Refused("holds tensors that take more than twice as many bytes as the file")
         weights[name] = value
     if not weights:
-        told = ", ".join(sorted(state)[:5])
-        raise Refused(f"holds no tensors{f', but {told}' if told else ''}"[:300])
+        others = ", ".join(sorted(state)[:5])
+        raise Refused(f"holds no tensors{f', but {others}' if others else ''}"[:300])
     own = {name: value.detach().contiguous().clone() for name, value in weights.items()}
     return own, under, left_out[:20]
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether a file can hold it: a pickle's texts may have lone surrogates."""
+    """Whether it can be written to a file: a pickle's texts may have lone surrogates."""
     return not any("\ud800" <= c <= "\udfff" for c in text)
 
 
-def _told(value: Any) -> Any:
-    """The same with every text one that can be shown."""
+def _printable(value: Any) -> Any:
+    """The same with lone surrogates escaped."""
     if isinstance(value, dict):
-        return {key: _told(own) for key, own in value.items()}
+        return {key: _printable(own) for key, own in value.items()}
     if isinstance(value, list):
-        return [_told(own) for own in value]
+        return [_printable(own) for own in value]
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
 def _reason(exc: Exception) -> str:
-    """What is wrong, in one line; torch adds how to load it all the same, and where to complain."""
+    """What is wrong, in one line, without torch's advice on how to load it anyway."""
     refused = re.search(r"nsupported (?:global: )?GLOBAL ([\w.]+)", str(exc))
     if refused:
         return (
-            f"it asks to run {refused[1][:80]}, and no code of a file is run here; save the "
-            "weights alone: torch.save(model.state_dict(), …)"
+            f"it asks to run {refused[1][:80]}, and no code of a file is run here; save only the "
+            "weights: torch.save(model.state_dict(), …)"
         )
     found = re.search(r"WeightsUnpickler error:\s*(.+)", str(exc)) or re.search(r"\S.*", str(exc))
     return found[found.re.groups].strip().rstrip(".")[:200] if found else type(exc).__name__
@@ -131,7 +131,7 @@ def _address_space() -> int:
 
 
 def _limit(nbytes: int) -> None:
-    """Let no more memory than this be mapped, where the system knows how."""
+    """Limit the memory that can be mapped, where the system can."""
     try:
         import resource
     except ImportError:

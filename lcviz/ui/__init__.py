@@ -1,1 +1,13 @@
-"""ui"""
+"""What the pages share.
+
+Read in this order:
+    session         this visitor's run, and the parts of the server, on the screen
+    navigation      the pages by name
+    widgets         how a panel and a table are shown; inputs
+    charts          a panel, colours, and what all charts have in common
+    curves, race    panels that several pages show
+    settings        the settings of a run; live_settings, snippet: the same elsewhere
+    experiment      an experiment that a page asks for, follows and stops
+    follow_weight   a followed weight and a highlighted bucket; follow_weight_figure: its panel
+    glossary        the words of the scheme, and links to them
+"""

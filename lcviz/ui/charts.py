@@ -1,4 +1,4 @@
-"""What every picture comes with, and the visual style they share."""
+"""The panel that each picture is, and the visual style of all."""
 
 from __future__ import annotations
 
@@ -11,24 +11,16 @@ from typing import Any, Literal
 import pandas as pd
 import plotly.graph_objects as go
 
-# Okabe and Ito's colour-blind-safe palette, of it the four that reach a contrast of 3:1 on
-# white and on black alike. Signs and methods never differ by colour alone.
+# Four of Okabe and Ito's colour-blind-safe colours, with a contrast of 3:1 on white and on black.
+# Signs and methods never differ by colour alone.
 BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 GREY = "#808080"
 SIGN_COLOURS = (BLUE, VERMILION)
 SIGN_NAMES = ("positive", "negative")
-# Cividis, from dark blue to yellow: in the same order for those who see no red or no green.
+# Cividis, from dark blue to yellow, also for the colour-blind.
 CIVIDIS = (
-    "#00224e",
-    "#123570",
-    "#3b496c",
-    "#575d6d",
-    "#707173",
-    "#8a8678",
-    "#a59c74",
-    "#c3b369",
-    "#e1cc55",
-    "#fee838",
+    *("#00224e", "#123570", "#3b496c", "#575d6d", "#707173"),
+    *("#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"),
 )
 
 HATCH = {
@@ -40,7 +32,7 @@ HATCH = {
 }
 
 POINTER = "▶"  # in front of what is highlighted, in texts
-# A highlighted bar: a rim that shows on both backgrounds, and a sign beside it.
+# A highlighted bar has a rim that shows on both backgrounds, and a sign beside it.
 RIM = {"borderColor": PURPLE, "borderWidth": 3}
 
 INK = {"light": "#31333f", "dark": "#fafafa"}  # the library's own axis grey is too faint
@@ -50,14 +42,13 @@ Option = dict[str, Any]
 
 @dataclass(frozen=True)
 class Panel:
-    """A picture with all that a reader needs: what it is, what one sees, and the numbers.
+    """A picture with its title, its sentence and its numbers.
 
-    title: what is shown, with units. sentence: what this picture says just now. chart: an
-    ECharts option or a Plotly figure. alt: what kind of picture it is, for those who do not
-    see it; the same at every tick, since a chart with a new alt text is drawn anew. numbers: its
-    table, or what makes it: most ticks show none. height: in pixels. renderer: of an ECharts
-    option; "svg" is crisp at any zoom and its texts can be read by people and by tests, "canvas"
-    is quicker with thousands of shapes.
+    title: what is shown, with units. sentence: what this picture shows now. chart: an ECharts
+    option or a Plotly figure. alt: the kind of picture, for those who do not see it; always the
+    same, since a chart with a new alt text is drawn anew. numbers: its table, or a function that
+    makes it when it is shown. height: in pixels. renderer: of an ECharts option; "svg" is crisp at
+    any zoom and its texts can be read, "canvas" is faster with thousands of shapes.
     """
 
     title: str
@@ -75,9 +66,9 @@ class Panel:
 
 
 def base_option() -> Option:
-    """What all ECharts panels share: changes at once, legend on top and not clickable.
+    """What all ECharts panels share: no animation, and a legend on top.
 
-    A tick would undo a click on the legend.
+    The legend is not clickable: the next tick would undo a click.
     """
     legend = {"top": 0, "selectedMode": False, "itemWidth": 18, "itemHeight": 10}
     return {"animation": False, "tooltip": {"confine": True}, "legend": legend}
@@ -89,18 +80,17 @@ def axis(name: str, gap: int = 28, **more: Any) -> Option:
 
 
 def highlighted(item: dict[str, Any], *, down: bool = False) -> dict[str, Any]:
-    """A bar that stands out. down: it grows downwards. Its series needs a label, hidden."""
-    label = {
-        "show": True,
-        "position": "bottom" if down else "top",
-        "formatter": "▲" if down else "▼",
+    """A highlighted bar. down: it grows downwards. Its series needs a hidden label."""
+    position, sign = ("bottom", "▲") if down else ("top", "▼")
+    return item | {
+        "itemStyle": item.get("itemStyle", {}) | RIM,
+        "select": {"itemStyle": RIM},
+        "label": {"show": True, "position": position, "formatter": sign},
     }
-    look = {"itemStyle": item.get("itemStyle", {}) | RIM, "select": {"itemStyle": RIM}}
-    return item | look | {"label": label}
 
 
 def plotted(value: float, digits: int = 6) -> float | None:
-    """A number as a chart takes it: rounded, and a gap where it is not finite."""
+    """A number for a chart: rounded; None, a gap, if it is not finite."""
     return round(value, digits) if math.isfinite(value) else None
 
 
@@ -125,13 +115,11 @@ def inked(option: Option, theme: str) -> Option:
     for one in series:
         if "label" in one:
             one["label"] = one["label"] | {"color": ink}
-        if "markArea" in one:
-            label = one["markArea"].get("label", {}) | {"color": ink}
-            one["markArea"] = one["markArea"] | {"label": label, "animation": False}
-        if "markLine" in one:
-            label = one["markLine"].get("label", {}) | {"color": ink}
-            # Else it is drawn where the value is once rounded to two digits.
-            own = {"label": label, "animation": False, "precision": 9}
-            one["markLine"] = one["markLine"] | own
+        for mark in ("markArea", "markLine"):
+            if mark in one:
+                label = one[mark].get("label", {}) | {"color": ink}
+                one[mark] = one[mark] | {"label": label, "animation": False}
+        if "markLine" in one:  # without digits it is drawn where the value is once rounded to two
+            one["markLine"]["precision"] = 9
     result["series"] = series
     return result

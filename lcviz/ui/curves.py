@@ -1,4 +1,4 @@
-"""What changes over the run: losses, record sizes, distance of the track."""
+"""Curves over a run: losses and record sizes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lcviz.text import loss_text, nbytes_text, percent_text
 
 from .charts import BLUE, GREEN, GREY, VERMILION, Option, Panel, base_option, plotted
 
-MAX_POINTS = 500  # a line: more than the pixels there are would only slow every tick
+MAX_POINTS = 500  # of a line: more would slow every tick, and no screen shows them
 FEW = 25  # points that are drawn one by one
 Lines = dict[str, tuple[str, str, Sequence[float]]]  # name -> colour, dash, values
 
@@ -24,20 +24,16 @@ def loss_curve(
     viewed: int,
     killed: Sequence[int] = (),
 ) -> Panel:
-    """Probe loss of the live model and of what a restart would begin with, by step.
+    """Probe loss of the live model and of what a restart would load, by step.
 
-    viewed: the step the other panels show, marked by a line. killed: iterations at which the run
-    was, marked too.
+    viewed: the step that the other panels show, marked by a line. killed: iterations at which the
+    run was killed, marked too.
     """
-    option = lines_option(
-        steps,
-        {
-            "live model": (BLUE, "solid", live),
-            "restored checkpoint": (VERMILION, "dashed", restored),
-        },
-        "loss on held-out examples",
-        viewed,
-    )
+    lines: Lines = {
+        "live model": (BLUE, "solid", live),
+        "restored checkpoint": (VERMILION, "dashed", restored),
+    }
+    option = lines_option(steps, lines, "loss on held-out examples", viewed)
     option["series"][0]["markLine"]["data"] += [
         {
             "xAxis": iteration,
@@ -73,10 +69,9 @@ def size_curve(
 ) -> Panel:
     """Size of each delta record as a percentage of float32, by step; the base is left out.
 
-    nbytes, full: bytes of each record and of the same state in float32, the base first.
-    header: bytes of the newest record that are its header. budget: the share that
-    the lossy tensors were made to fit, if they were; allowed: bytes that it grants each record,
-    what is stored exactly included.
+    nbytes, full: bytes of each record and of the same state in float32, the base first. header: of
+    the newest record, in bytes. budget: the share that the lossy tensors must fit, if there is one.
+    allowed: bytes that it allows each record, with what is stored exactly.
     """
     share = np.round(100 * np.asarray(nbytes) / np.asarray(full), 3).tolist()
     lines: Lines = {
@@ -86,12 +81,7 @@ def size_curve(
     if budget is not None:
         most = np.round(100 * np.asarray(allowed) / np.asarray(full), 3).tolist()
         lines["budget"] = (VERMILION, "dotted", most[1:])
-    option = lines_option(
-        steps[1:],
-        lines,
-        "record, % of float32",
-        viewed,
-    )
+    option = lines_option(steps[1:], lines, "record, % of float32", viewed)
     option["yAxis"]["min"] = 0
     mean = sum(nbytes[1:]) / max(1, sum(full[1:]))
     within = "" if budget is None else f" (budget {percent_text(budget)})"
@@ -100,8 +90,8 @@ def size_curve(
         sentence = (
             f"{len(steps)} checkpoints in {nbytes_text(sum(nbytes))} instead of "
             f"{nbytes_text(sum(full))}: the base is exact, a delta record takes "
-            f"{percent_text(mean)} of float32 on average{within}, its header of {header:,} bytes "
-            "included."
+            f"{percent_text(mean)} of float32 on average{within}, with a header of {header:,} "
+            "bytes."
         )
     alt = "Size of each delta record in percent of float32, by step."
 
@@ -112,7 +102,7 @@ def size_curve(
 
 
 def _thinned(n: int) -> range:
-    """At most MAX_POINTS of n points, evenly chosen, the newest always among them."""
+    """At most MAX_POINTS of n points, evenly chosen, always with the newest."""
     stride = -(-n // MAX_POINTS) or 1
     return range((n - 1) % stride, n, stride)
 
@@ -120,7 +110,7 @@ def _thinned(n: int) -> range:
 def lines_option(
     steps: Sequence[int], series: Lines, y_name: str, viewed: int, digits: int = 6
 ) -> Option:
-    """Lines over steps, with a mark at the one looked into. digits: after the point."""
+    """Lines over steps, with a mark at the viewed one. digits: after the point."""
     mark = {
         "symbol": "none",
         "silent": True,

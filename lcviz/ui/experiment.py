@@ -1,7 +1,7 @@
-"""How a page asks for an experiment of this server, follows it, and stops wanting it.
+"""How a page asks for an experiment of this server, follows it, and stops it.
 
-A job goes on while somebody looks at it: see `jobs`. While this session does, its part of the page
-looks again every second; who has stopped it leaves it to the others.
+A job goes on while somebody looks at it, see `jobs`: while this session follows one, its part of
+the page looks again every second. What this session has stopped may go on for others.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import streamlit as st
 from lcviz.server.jobs import ACTIVE, DONE, FAILED, STOPPED, WAITING, CrowdedError, View, Work
 from lcviz.text import plain, plural
 
-from . import session as state
-from . import widgets
+from . import session, widgets
 
 T = TypeVar("T")
 Key = tuple[Hashable, int]  # an experiment, and how many parts of it
@@ -25,9 +24,12 @@ Key = tuple[Hashable, int]  # an experiment, and how many parts of it
 
 @dataclass(frozen=True)
 class ControlTexts:
-    """What the controls say. start, icon, help: of the button that asks for it. working: how far
-    it is. done: once it is finished. kept: what is there of one that was stopped. stop_help: of the
-    button that stops it. failed: what failed, before a colon and the reason."""
+    """What the controls say.
+
+    start, icon, help: of the button that asks for it. working: how far it is. done: when it is
+    finished. kept: what is there after a stop. stop_help: of the button that stops it. failed: what
+    failed, before a colon and the reason.
+    """
 
     start: str
     icon: str
@@ -59,31 +61,31 @@ class Asking(Generic[T]):
 
     @property
     def asked(self) -> Key | None:
-        """What this session has asked for last, here."""
+        """What this session has asked for last here."""
         found: Key | None = st.session_state.get(f"{self.name}-asked")
         return found
 
     @property
     def elsewhere(self) -> Key | None:
-        """What this session has asked for, is under way, and is not what is shown."""
+        """What this session has asked for and is under way, if it is not what is shown."""
         asked = self.asked
         if asked is None or asked in (self.key, self._left):
             return None
-        return asked if state.all_jobs().look(*asked).status in ACTIVE else None
+        return asked if session.all_jobs().look(*asked).status in ACTIVE else None
 
     def follow(self, show: Callable[[View[T], bool], None]) -> None:
-        """show(view, watching), again every second while this session follows what is under way."""
-        # Only the whole page can change the pace, so what is watched is decided here.
+        """Call show(view, watching), again every second while this session follows the job."""
+        # Only a run of the whole page can change the pace.
         watching = self.watched
-        pace = state.POLL_SECONDS if watching else None
+        pace = session.POLL_SECONDS if watching else None
         st.fragment(self._look, run_every=pace)(show, watching)
 
     def look(self, watching: bool) -> View[T]:
-        """The job as it is; watching is a sign of life that keeps it going."""
-        return state.all_jobs().look(*self.key, self._who() if watching else None)
+        """The job as it is; watching keeps it going."""
+        return session.all_jobs().look(*self.key, self._who() if watching else None)
 
     def controls(self, view: View[T], watching: bool, words: ControlTexts) -> None:
-        """The button that starts or stops it, how far it is, and what became of it."""
+        """The button that starts or stops it, how far it is, and how it ended."""
         done, problem = len(view.found), None
         with st.container(
             horizontal=True, vertical_alignment="center", key=f"{self.name}-controls"
@@ -97,7 +99,7 @@ class Asking(Generic[T]):
                     help=words.stop_help,
                 ):
                     st.session_state[f"{self.name}-left"] = self.key
-                    state.all_jobs().leave(self._who())
+                    session.all_jobs().leave(self._who())
                     st.rerun()
                 st.markdown(_where(view, words.working), width="content")
             elif view.status != DONE:
@@ -130,13 +132,13 @@ class Asking(Generic[T]):
 
     @property
     def watched(self) -> bool:
-        """Whether this session follows what is under way: also what others have asked for."""
-        return state.all_jobs().look(*self.key).status in ACTIVE and self._left != self.key
+        """Whether this session follows the job, which others may have asked for."""
+        return session.all_jobs().look(*self.key).status in ACTIVE and self._left != self.key
 
     def _ask(self) -> str:
-        """Get in line; returns why that is not possible, if it is not."""
+        """Get in line; returns why that is not possible, or runs the page again."""
         try:
-            state.all_jobs().ask(self.experiment, self.parts, self.work, self._who())
+            session.all_jobs().ask(self.experiment, self.parts, self.work, self._who())
         except CrowdedError as exc:
             problem = str(exc)
         else:
@@ -147,7 +149,7 @@ class Asking(Generic[T]):
 
     @property
     def _left(self) -> Key | None:
-        """What this session does not want to wait for any more."""
+        """What this session has stopped."""
         found: Key | None = st.session_state.get(f"{self.name}-left")
         return found
 

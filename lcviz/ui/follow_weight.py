@@ -1,6 +1,6 @@
-"""Across all pages: one weight that is followed, and one bucket that the charts highlight.
+"""On all pages: one weight that is followed, and one bucket that the charts highlight.
 
-Both stand in the URL. A followed weight's own bucket is highlighted, unless another is chosen.
+Both are in the URL. The bucket of a followed weight is highlighted, unless another is chosen.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from lcviz.run.run import Run
 from lcviz.run.snapshot import Checkpoint
 from lcviz.text import exponent_text
 
-from . import session as state
-from . import widgets
+from . import session, widgets
 from .follow_weight_figure import (
     bucket_text,
     level_text,
@@ -35,27 +34,27 @@ OWN, NONE = "", "none"
 
 
 def toolbar(shown: bool = True) -> None:
-    """The line above every page: what is followed, and what is highlighted.
+    """The line above every page: what is followed and highlighted.
 
-    shown: else both are only kept for the other pages.
+    shown: False only keeps both for other pages.
     """
     weight = weight_followed()
     if weight is not None:
-        state.remember(_WEIGHT, str(weight))  # a page change takes it from the URL
-    if chosen := state.remembered(_BUCKET):
-        state.remember(_BUCKET, chosen)
+        session.remember(_WEIGHT, str(weight))  # a change of page drops it from the URL
+    if chosen := session.remembered(_BUCKET):
+        session.remember(_BUCKET, chosen)
     if not shown:
         return
-    run = state.known_run()
+    run = session.known_run()
     if run is None:
-        if not state.all_runs().prepared():  # else there will be none
-            state.rerun_with_example()
+        if not session.all_runs().prepared():  # else there never is one
+            session.rerun_with_example()
         return
     with st.container(horizontal=True, vertical_alignment="center", key="following"):
         _popover("Follow one weight", "my_location", _choose_weight, run, weight)
         _popover("Highlight a bucket", "ink_highlighter", _choose_bucket, run, weight)
     if weight is not None:
-        st.fragment(_line, run_every=state.poll_interval(run))(run, weight)
+        st.fragment(_line, run_every=session.poll_interval(run))(run, weight)
 
 
 def _popover(
@@ -65,7 +64,7 @@ def _popover(
     run: Run,
     weight: Weight | None,
 ) -> None:
-    """One whose content is made only while it is open."""
+    """A popover whose content is made only while it is open."""
     popover = st.popover(
         label, type="tertiary", icon=f":material/{icon}:", key=f"open-{icon}", on_change="rerun"
     )
@@ -76,7 +75,7 @@ def _popover(
 
 def marked(run: Run, checkpoint: Checkpoint) -> BucketKey | None:
     """The bucket that charts of a checkpoint highlight."""
-    chosen = state.remembered(_BUCKET) or OWN
+    chosen = session.remembered(_BUCKET) or OWN
     if chosen != OWN:
         return read_bucket(chosen)
     weight = weight_followed()
@@ -86,22 +85,19 @@ def marked(run: Run, checkpoint: Checkpoint) -> BucketKey | None:
 
 
 def mark(key: BucketKey | None) -> None:
-    """Highlight a bucket from now on; None: that of the followed weight, if any."""
-    state.remember(_BUCKET, None if key is None else bucket_name(key))
+    """Highlight a bucket from now on; None: that of the followed weight."""
+    session.remember(_BUCKET, None if key is None else bucket_name(key))
 
 
 def follow_from_now(weight: Weight | None) -> None:
-    """Follow a weight on every page, or none."""
-    state.remember(_WEIGHT, None if weight is None else str(weight))
+    """Follow a weight on every page; None: follow none."""
+    session.remember(_WEIGHT, None if weight is None else str(weight))
 
 
 def weight_followed() -> Weight | None:
-    """The weight in this URL, None if there is none or it is no weight's name."""
-    text = state.remembered(_WEIGHT)
-    if text is None:
-        return None
+    """The weight in this URL, None if there is none or it is not the name of one."""
     try:
-        return Weight.read(text)
+        return Weight.read(session.remembered(_WEIGHT) or "")
     except ValueError:
         return None
 
@@ -109,9 +105,9 @@ def weight_followed() -> Weight | None:
 def at_step(
     run: Run, checkpoint: Checkpoint, weight: Weight, *, word: bool = True
 ) -> Followed | None:
-    """What became of a weight; None if the run has none such, or has let go of the step.
+    """What a step did to a weight; None if the run has no such weight, or not the step any more.
 
-    word: with the code word that tells of it.
+    word: with its code word.
     """
     states = run.states(checkpoint.step)
     if states is None or not weight.is_in(states.live):
@@ -121,7 +117,7 @@ def at_step(
 
 
 def history(run: Run, viewed: Checkpoint) -> None:
-    """The followed weight over the steps that are held, if one is followed."""
+    """The followed weight over all steps in memory, if one is followed."""
     weight = weight_followed()
     if weight is None:
         return
@@ -142,13 +138,13 @@ def history(run: Run, viewed: Checkpoint) -> None:
 
 
 def bucket_name(key: BucketKey) -> str:
-    """'neg-7' for −2⁻⁷: how a bucket stands in the URL."""
+    """A bucket in the URL: 'neg-7' for −2⁻⁷."""
     exponent, sign = key
     return f"{'neg' if sign else 'pos'}{exponent}"
 
 
 def read_bucket(text: str) -> BucketKey | None:
-    """What `bucket_name` made; None for anything else."""
+    """The bucket of a `bucket_name`; None for anything else."""
     sign, exponent = text[:3], text[3:]
     digits = exponent.removeprefix("-")
     if sign not in ("pos", "neg") or not (digits.isascii() and digits.isdecimal()):
@@ -159,16 +155,16 @@ def read_bucket(text: str) -> BucketKey | None:
 def _why_not(run: Run, weight: Weight) -> str:
     states = run.states()
     if states is None or weight.is_in(states.live):
-        return "the run has let go of what it had then; choose a later step."
-    return "this run has no such weight. Choose one of its own."
+        return "that step is no longer in memory; choose a later one."
+    return "this run has no such weight. Choose another one."
 
 
 def _choose_weight(run: Run, weight: Weight | None) -> None:
     states = run.states()
     assert states is not None, "a run always holds its newest states"
     st.markdown(
-        "One weight of the run on Live. Every page shows what becomes of it: its δ, bucket, level, "
-        "code word and reconstruction."
+        "One weight of the run on Live. Every page shows its δ, bucket, level, code word and "
+        "reconstruction."
     )
     tensors = list(states.live)
     here = weight.tensor if weight is not None and weight.tensor in tensors else tensors[0]
@@ -197,33 +193,33 @@ def _choose_weight(run: Run, weight: Weight | None) -> None:
 
 
 def _follow_any(run: Run) -> None:
-    """One whose change is kept in the newest delta: a bucket that is dropped tells less."""
+    """Follow a weight whose change is kept in the newest delta, chosen at random."""
     states, newest = run.states(), run.snapshot().newest
     assert states is not None, "a run always holds its newest states"
-    codes = run.codes(newest.step)
-    for alphabet, own in zip(newest.alphabets, codes or ()):
-        at = np.flatnonzero((own > 0) & (own <= alphabet.kept))
-        if at.size:
-            i = int(random.choice(at))
-            for name in alphabet.names:
-                if i < states.live[name].size:
-                    follow_from_now(Weight(name, i))
-                    return
-                i -= states.live[name].size
-    name = max(states.live, key=lambda n: states.live[n].size)
-    follow_from_now(Weight(name, 0))
+    sizes = {name: array.size for name, array in states.live.items()}
+    weight = Weight(max(sizes, key=sizes.__getitem__), 0)
+    for alphabet, codes in zip(newest.alphabets, run.codes(newest.step) or ()):
+        kept = np.flatnonzero((codes > 0) & (codes <= alphabet.kept))
+        if kept.size:
+            ends = np.cumsum([sizes[name] for name in alphabet.names])
+            i = int(random.choice(kept))
+            tensor = int(np.searchsorted(ends, i, "right"))
+            name = alphabet.names[tensor]
+            weight = Weight(name, i - int(ends[tensor]) + sizes[name])
+            break
+    follow_from_now(weight)
 
 
 def _choose_bucket(run: Run, weight: Weight | None) -> None:
     newest = run.snapshot().newest
-    chosen = state.remembered(_BUCKET) or OWN
+    chosen = session.remembered(_BUCKET) or OWN
     present = [bucket_name((b.exponent, b.sign)) for b in totals(newest.alphabets)]
     options = [OWN, NONE, *present]
     if chosen not in options and read_bucket(chosen):
-        options.append(chosen)  # another delta has it
+        options.append(chosen)  # of another delta
     own = "none, until a weight is followed" if weight is None else "that of the followed weight"
 
-    def told(option: str) -> str:
+    def option_text(option: str) -> str:
         key = read_bucket(option)
         return {OWN: own, NONE: "none"}[option] if key is None else exponent_text(*key)
 
@@ -232,14 +228,14 @@ def _choose_bucket(run: Run, weight: Weight | None) -> None:
         "Bucket to highlight in all charts",
         options,
         key="highlighted",
-        format_func=told,
-        on_change=lambda: state.remember(_BUCKET, st.session_state["highlighted"] or None),
+        format_func=option_text,
+        on_change=lambda: session.remember(_BUCKET, st.session_state["highlighted"] or None),
         help="Those of the newest δ. On Live a click on a bar of the histogram does the same.",
     )
 
 
 def _line(run: Run, weight: Weight) -> None:
-    """What has just become of the followed weight."""
+    """What the newest step did to the followed weight."""
     snapshot = run.snapshot()
     found = at_step(run, snapshot.newest, weight)
     if found is None:

@@ -1,4 +1,4 @@
-"""One weight over the steps of a run, and what became of it in one of them, in words."""
+"""One weight over the steps of a run, and in words what one step did to it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from lcviz.lab.follow_weight import Followed, Said
+from lcviz.lab.follow_weight import Followed
 from lcviz.text import exponent_text, minus, plural
 
 from .charts import BLUE, VERMILION, Panel
@@ -24,7 +24,7 @@ def weight_over_steps(found: Sequence[Followed], viewed: Followed) -> Panel:
     option["xAxis"]["min"] = min(*steps, viewed.step)
     option["grid"][0]["left"] = 84
     option["yAxis"]["nameGap"] = 66
-    sentence = f"In step {viewed.step}: {_in_words(viewed)}.{_waited(found)}"
+    sentence = f"In step {viewed.step}: {_in_words(viewed)}.{_kept_sentence(found)}"
     table = pd.DataFrame(
         {
             "step": steps,
@@ -39,18 +39,18 @@ def weight_over_steps(found: Sequence[Followed], viewed: Followed) -> Panel:
     return Panel(f"The followed weight, {name_text(viewed)}", sentence, option, alt, table)
 
 
-def _waited(found: Sequence[Followed]) -> str:
-    """A second sentence: how often its change was kept, how often not, how often there was none."""
+def _kept_sentence(found: Sequence[Followed]) -> str:
+    """How often its change was kept, how often not, and how often there was none."""
     coded = [f for f in found if not f.exact]
     if not coded:
         return ""
     kept, changed = sum(f.kept for f in coded), sum(f.bucket is not None for f in coded)
-    told = [f"in {kept} its change was kept"]
-    if waited := changed - kept:
-        told.append(f"in {waited} it waited for the next one")
+    parts = [f"in {kept} its change was kept"]
+    if postponed := changed - kept:
+        parts.append(f"in {postponed} it was postponed")
     if still := len(coded) - changed:
-        told.append(f"in {still} there was none")
-    return f" Of the {plural(len(coded), 'delta')} shown, {', '.join(told)}."
+        parts.append(f"in {still} there was none")
+    return f" Of the {plural(len(coded), 'delta')} shown, {', '.join(parts)}."
 
 
 def name_text(f: Followed) -> str:
@@ -67,7 +67,7 @@ def bucket_text(f: Followed) -> str:
 
 
 def level_text(f: Followed) -> str:
-    """What its change became."""
+    """The level of its change."""
     if f.exact:
         return "the value itself"
     if f.kept:
@@ -76,26 +76,23 @@ def level_text(f: Followed) -> str:
 
 
 def said_text(f: Followed) -> str:
-    """The bits that tell of it, in words."""
+    """Its bits in the record, in words."""
     if f.exact:
         return "32 bits of the value"
     if f.said is None:
         return "none: zeros at a stream's end need no bits"
-    return _said(f.said)
-
-
-def _said(said: Said) -> str:
-    if not said.word:
+    if not f.said.word:
         return "none: all values have the same level"
-    after = f" + {plural(said.open_bits, 'bit')}" if said.open_bits else ""
-    text = f"{said.word}{after}"
-    if said.escaped:
+    text = f.said.word
+    if f.said.open_bits:
+        text += f" + {plural(f.said.open_bits, 'bit')}"
+    if f.said.escaped:
         text += ", an escape"
-    if said.run is None:
+    if f.said.run is None:
         return text
-    if said.zero:
-        return f"{text}: zero {said.zero} of a run of {said.run}"
-    return f"{text}: {plural(said.run, 'zero')}, then it"
+    if f.said.zero:
+        return f"{text}: zero {f.said.zero} of a run of {f.said.run}"
+    return f"{text}: {plural(f.said.run, 'zero')}, then it"
 
 
 def number_text(value: float, sign: str = "") -> str:
@@ -103,16 +100,13 @@ def number_text(value: float, sign: str = "") -> str:
     return minus(f"{value:{sign}.6g}") if value else "0"
 
 
-def _bracketed(number: str) -> str:
-    """As what is subtracted: two signs do not stand side by side."""
-    return f"({number})" if number.startswith("−") else number
-
-
 def _in_words(f: Followed) -> str:
     if f.exact:
         return f"it is stored exactly, {number_text(f.live)}"
-    text = (
-        f"δ = {number_text(f.live)} − {_bracketed(number_text(f.track))} = "
-        f"{number_text(f.delta, '+')}, bucket {bucket_text(f)}, becomes {level_text(f)}"
+    track = number_text(f.track)
+    if track.startswith("−"):  # no two signs side by side
+        track = f"({track})"
+    return (
+        f"δ = {number_text(f.live)} − {track} = {number_text(f.delta, '+')}, bucket "
+        f"{bucket_text(f)}, becomes {level_text(f)}; restored {number_text(f.restored)}"
     )
-    return f"{text}; restored {number_text(f.restored)}"

@@ -1,4 +1,4 @@
-"""A recommended setting elsewhere: in the URL of Live, and as lines for any training loop."""
+"""A recommended setting as parameters of Live's URL, and as lines for any training loop."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from .snippet import in_a_loop
 
 
 def checkpoint_parameters(setting: Setting) -> dict[str, str]:
-    """What stands in Live's URL for this setting of a checkpoint."""
-    found = {
-        "keep": KEEP["bits" if setting.budget is None else "budget"],
+    """The parameters of Live's URL for this setting of a checkpoint."""
+    if setting.budget is None:
+        keep, value = "bits", bits_name(setting.bits)
+    else:
+        keep, value = "budget", f"{100 * setting.budget:g}"
+    return {
+        "keep": KEEP[keep],
+        keep: value,
         "coder": CODERS[setting.coder],
         "scope": SCOPES[setting.scope],
         "interval": str(setting.interval),
     }
-    if setting.budget is None:
-        found["bits"] = bits_name(setting.bits)
-    else:
-        found["budget"] = f"{100 * setting.budget:g}"
-    return found
 
 
 def training_parameters(workload: Workload, iterations: int) -> dict[str, str]:
-    """What stands in Live's URL for this training."""
+    """The parameters of Live's URL for this training."""
     return {
         "model": MODELS[workload.model].title,
         f"data_{workload.model}": DATASETS[workload.data].title,
@@ -42,7 +42,7 @@ def training_parameters(workload: Workload, iterations: int) -> dict[str, str]:
 
 
 def own_training(setting: Setting) -> None:
-    """The lines that save with this setting elsewhere, folded away."""
+    """The lines that save with this setting in another training, folded away."""
     with st.expander(
         "This setting in your own training", icon=":material/code:", key="own-training"
     ):

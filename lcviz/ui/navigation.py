@@ -11,7 +11,7 @@ _PAGES = "pages"
 
 
 def set_pages(pages: Mapping[str, StreamlitPage]) -> None:
-    """Make the pages of this session known. pages: by name, that of their folder in lcviz/."""
+    """Store this session's pages, by the name of their folder in lcviz/."""
     st.session_state[_PAGES] = pages
 
 

@@ -1,4 +1,4 @@
-"""The race back after a failure: the loss of each method until it is where it was before."""
+"""The race back after a failure: the loss of each method until it is what it was before."""
 
 from __future__ import annotations
 
@@ -29,8 +29,11 @@ _DASH = "path://M0,8L18,8L18,10L0,10Z"
 
 @dataclass(frozen=True)
 class RaceWords:
-    """What a picture calls it. event: what happened, "failure" or "crash". calm: the training
-    that it did not happen to. before: the one until then; "" if that is not drawn."""
+    """The words of a picture.
+
+    event: what happened, "failure" or "crash". calm: the undisturbed training. before: the training
+    until then; "" if that is not drawn.
+    """
 
     event: str
     calm: str
@@ -39,11 +42,11 @@ class RaceWords:
 
 @dataclass(frozen=True)
 class Ways:
-    """The lines of one race. smooth: on the trend, where rework is counted; else as measured.
+    """The lines of one race.
 
-    lines, ends: by name of the method, see `way_back`. calm: of the undisturbed training, as far as
-    it is drawn. before: up to the failure, which is at 0. cap: iterations that rework was looked
-    for.
+    smooth: smoothed losses, which rework is counted with; else as measured. lines, ends: by method,
+    see `way_back`. calm: the undisturbed training, as far as it is drawn. before: up to the
+    failure, which is at 0. cap: iterations after which rework is no longer counted.
     """
 
     smooth: bool
@@ -55,7 +58,7 @@ class Ways:
 
     @property
     def level(self) -> float:
-        """The loss before the failure, to come back to."""
+        """The loss before the failure."""
         return self.calm[0][1]
 
 
@@ -64,7 +67,7 @@ def ways_back(outcomes: Sequence[Outcome], smooth: bool) -> Ways:
     ways = {o.method.name: way_back(o, smooth) for o in outcomes}
     race = outcomes[0].race
     calm = race.trend if smooth else race.undisturbed
-    told = race.trend_before if smooth else race.before
+    before = race.trend_before if smooth else race.before
     last = max(points[-1][0] for points, _ in ways.values())
     until = min(max(math.ceil(1.15 * last), 5), len(calm) - 1)
     return Ways(
@@ -72,16 +75,13 @@ def ways_back(outcomes: Sequence[Outcome], smooth: bool) -> Ways:
         {name: points for name, (points, _) in ways.items()},
         {name: end for name, (_, end) in ways.items()},
         [(float(r), calm[r]) for r in range(until + 1)],
-        [(float(i + 1 - len(told)), loss) for i, loss in enumerate(told)],
+        [(float(i + 1 - len(before)), loss) for i, loss in enumerate(before)],
         len(calm) - 1,
     )
 
 
 def way_back(o: Outcome, smooth: bool) -> tuple[Points, float | None]:
-    """The line of one method, whose last point is where it is back, and when that is.
-
-    None if it never is. smooth: on the trend.
-    """
+    """The line of one method up to where its loss is back, and when that is; None if never."""
     values = o.race.on_trend if smooth else o.race.restored
     rework, capped = (o.rework, o.capped) if smooth else (o.rework_raw, o.capped_raw)
     whole = [(float(r), v) for r, v in enumerate(values) if r < rework or r == 0 or capped]
@@ -97,8 +97,8 @@ def race_picture(
 ) -> Panel:
     """The race as a panel.
 
-    at: the iteration of the failure. names: of the methods in the legend. back: beside the line of
-    the loss to come back to.
+    at: the iteration of the failure. names: of the methods in the legend. back: label of the line
+    at the loss before the failure.
     """
     mark = [
         {
@@ -154,8 +154,7 @@ def race_picture(
 def race_panel(outcomes: Sequence[Outcome], fail_at: int, smooth: bool) -> Panel:
     """The loss after the failure, of each method and of the training that did not fail.
 
-    outcomes: of one seed. smooth: on the trend, where rework is counted; else as measured. Each
-    line ends where the loss is back, and its last point is that.
+    outcomes: of one seed. smooth: see `Ways`. Each line ends where the loss is back.
     """
     ways = ways_back(outcomes, smooth)
     return race_picture(
@@ -189,19 +188,19 @@ def _line(name: str, style: tuple[str, str, str], points: Sequence[tuple[float, 
 
 
 def race_sentence(ways: Ways, words: RaceWords) -> str:
-    """Who is back when."""
+    """When each method is back."""
     back = {name: end for name, end in ways.ends.items() if end is not None}
-    told = [
+    parts = [
         f"{name} {'at once' if end == 0 else f'after {end:.3g}'}"
         for name, end in sorted(back.items(), key=lambda item: item[1])
     ]
     never = [name for name, end in ways.ends.items() if end is None]
     if never:
-        told.append(f"{enumerated(never)} not within {plural(ways.cap, 'iteration')}")
+        parts.append(f"{enumerated(never)} not within {plural(ways.cap, 'iteration')}")
     ends_at = "it is back, or at the cap" if never else "it is back"
     return (
         f"Before the {words.event} the loss was {loss_text(ways.level, 4)}"
-        f"{' on the trend' if ways.smooth else ''}. Back there: {', '.join(told)}. Each line ends "
+        f"{' on the trend' if ways.smooth else ''}. Back there: {', '.join(parts)}. Each line ends "
         f"where {ends_at}."
     )
 
@@ -213,8 +212,8 @@ def _table(ways: Ways, words: RaceWords) -> pd.DataFrame:
         columns = {words.before: ways.before, **columns}
     whole = {name: {x: y for x, y in points if x == int(x)} for name, points in columns.items()}
     rows = sorted({x for own in whole.values() for x in own})
-    told = "+.0f" if rows[0] < 0 else ".0f"
-    table: dict[str, list[object]] = {"iteration": [format(x, told) if x else "0" for x in rows]}
+    sign = "+.0f" if rows[0] < 0 else ".0f"
+    table: dict[str, list[object]] = {"iteration": [format(x, sign) if x else "0" for x in rows]}
     for name, own in whole.items():
         table[name] = [loss_text(own[x], 5) if x in own else "" for x in rows]
     return pd.DataFrame(table)

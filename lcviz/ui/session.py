@@ -22,8 +22,8 @@ from lcviz.server.quota import Shelf
 from lcviz.server.runs import EXAMPLE_ID, Runs
 
 POLL_SECONDS = 1.0
-LATER_POLL_SECONDS = 2.0  # a look costs a training on the same machine about 0.1 s of its time
-LIVELY_SECONDS = 10.0  # of training; what comes after them changes more slowly anyway
+LATER_POLL_SECONDS = 2.0  # a look takes about 0.1 s from a training on the same machine
+LIVELY_SECONDS = 10.0  # of training; later everything changes more slowly
 RESTING_POLL_SECONDS = 10.0
 STARTING_POLL_SECONDS = 0.3
 _RUN = "run"
@@ -31,7 +31,7 @@ _RUN = "run"
 
 @st.cache_resource(show_spinner=False)
 def all_runs() -> Runs:
-    """The one manager of this server's runs, who gets ready as soon as he is asked for."""
+    """The manager of this server's runs; it prepares the example on first use."""
     runs = Runs()
     runs.prepare()
     return runs
@@ -39,27 +39,26 @@ def all_runs() -> Runs:
 
 @st.cache_resource(show_spinner=False)
 def all_jobs() -> Jobs[Any]:
-    """The one line of this server's experiments."""
+    """The line of this server's experiments."""
     return Jobs()
 
 
 @st.cache_resource(show_spinner=False)
 def shelf() -> Shelf:
-    """The disk space of this server for what visitors bring."""
+    """This server's disk space for visitors' files."""
     return Shelf()
 
 
 def check_may_read(*paths: Path) -> None:
-    """Raise SourceError, with a way out, unless a visitor of this server may name these paths."""
-    address = st.get_option("server.address")
-    check_within(paths, address, os.environ.get(FOLDERS, ""))
+    """Raise SourceError, which says what to do, unless a visitor may name these paths."""
+    check_within(paths, st.get_option("server.address"), os.environ.get(FOLDERS, ""))
 
 
 def current_run() -> Run | None:
-    """The run named in the URL, else the finished example; says so if the link is stale.
+    """The run named in the URL, else the finished example; warns if the link is stale.
 
-    None while a server that was just started still trains its example, see `await_example`, and,
-    with a sentence, where it cannot.
+    None while a new server still trains its example, see `await_example`. None with an error on the
+    page if it cannot train it.
     """
     run_id = remembered(_RUN)
     run = all_runs().get(run_id)
@@ -86,10 +85,7 @@ def current_run() -> Run | None:
 
 
 def await_example() -> None:
-    """Say what is missing, and run the whole page again once it is there.
-
-    Nothing, where `current_run` has said already why it never will.
-    """
+    """Say that the example is being trained, and run the whole page again once it is there."""
     if all_runs().prepared():
         return
     st.info(
@@ -101,42 +97,42 @@ def await_example() -> None:
 
 
 def rerun_with_example() -> None:
-    """Run the whole page again as soon as a server that was just started has its example."""
-    st.fragment(_look_for_example, run_every=STARTING_POLL_SECONDS)()
+    """Run the whole page again as soon as a new server has its example."""
 
+    def look() -> None:
+        if all_runs().prepared():
+            st.rerun()
 
-def _look_for_example() -> None:
-    if all_runs().prepared():
-        st.rerun()
+    st.fragment(look, run_every=STARTING_POLL_SECONDS)()
 
 
 def look_at(run: Run) -> None:
-    """Make a run the one this session, and this URL, shows."""
+    """Make this session and its URL show a run."""
     remember(_RUN, None if is_example(run) else run.id)
 
 
 def keep_run() -> None:
-    """Leave the run in this URL, also on pages that show none: a reload or a link finds it."""
+    """Keep the run in the URL on pages that show none: a reload or a link finds it."""
     if run_id := remembered(_RUN):
         remember(_RUN, run_id)
 
 
 def known_run() -> Run | None:
-    """The run that `current_run` would show; says nothing, and None while there is none."""
+    """The run that `current_run` would show, without a message; None while there is none."""
     return all_runs().get(remembered(_RUN)) or all_runs().get(EXAMPLE_ID)
 
 
 def remembered(name: str) -> str | None:
-    """A part of the view that all pages share: from the URL, else as it was last.
+    """A setting that all pages share: from the URL, else its last value in this session.
 
-    Going to another page drops the URL's parameters, so the session remembers them.
+    A change of page drops the URL's parameters.
     """
     value = st.query_params.get(name, st.session_state.get(f"remembered-{name}"))
     return None if value is None else str(value)
 
 
 def remember(name: str, value: str | None) -> None:
-    """Put it into this session and this URL, or, if None, take it from both."""
+    """Store it in this session and its URL; None removes it from both."""
     st.session_state[f"remembered-{name}"] = value
     if value is None:
         st.query_params.pop(name, None)
@@ -145,15 +141,15 @@ def remember(name: str, value: str | None) -> None:
 
 
 def is_example(run: Run) -> bool:
-    """True for the server's own finished run, which nobody can steer."""
+    """True for the server's own finished run, which nobody can change."""
     return run.id == EXAMPLE_ID
 
 
 def poll_interval(run: Run) -> float | None:
-    """Seconds between looks at a run; None, costing nothing, for the example.
+    """Seconds between looks at a run; None for the example, which never changes.
 
-    A resting run is looked at now and then: another tab may have played or reset it, and
-    runs that nobody looks at make room for new ones.
+    A run at rest is looked at too: another tab may have played or reset it, and a run that nobody
+    looks at makes room for new ones.
     """
     if is_example(run):
         return None

@@ -1,6 +1,6 @@
-"""The settings at the side of the Live page.
+"""The settings in the sidebar of the Live page.
 
-Every setting is bound to the URL, so a link reopens the page with the same choices.
+Each is bound to the URL: a link opens the page with the same choices.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ from demo_models import DATASETS, FOLDER_VARIABLE, MODELS, ModelCard
 from lcviz.run.snapshot import RunSettings
 from lcviz.text import CODER_NAMES, plural
 
-from . import widgets
+from .widgets import choice, whole_number
 
 BITS = (1, 2, 3, 4, 5, 6, 7, 8, None)
 OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
 LOSS_SHARE = 0.04
-LOSSES = {LOSS_SHARE: "now and then", None: "always"}
-CODERS = {"runlength": "Run-length", "huffman": "Huffman (paper)"}  # short: both in one line
+LOSSES = {LOSS_SHARE: "sometimes", None: "always"}
+CODERS = {"runlength": "Run-length", "huffman": "Huffman (paper)"}  # short: both on one line
 KEEP = {"bits": "Bits x", "budget": "Budget"}
 SCOPES = {"model": "whole model", "tensor": "each tensor"}
+_IN_URL: dict[str, Any] = {"bind": "query-params"}
+_IN_SESSION: dict[str, Any] = _IN_URL | {"persist_state": "session"}
 
 
 def settings_form() -> RunSettings:
@@ -31,7 +33,7 @@ def settings_form() -> RunSettings:
         card = _model()
         data, folder = _data(card)
         optimizer, lr, momentum = _optimizer(card)
-        batch_size = widgets.whole_number(
+        batch_size = whole_number(
             "Batch size",
             1,
             1_000_000,
@@ -39,58 +41,44 @@ def settings_form() -> RunSettings:
             key=f"batch_{card.name}",
             text="Examples per iteration.",
         )
-        stop_after = widgets.whole_number(
+        stop_after = whole_number(
             "Iterations", 1, 20_000, 1000, key="iterations", text="The run ends after so many."
         )
-        seed = widgets.whole_number(
-            "Seed",
-            0,
-            2**31,
-            0,
-            key="seed",
-            text="The same seed and settings give the same run, byte for byte.",
-        )
+        same = "The same seed and settings give the same run, byte for byte."
+        seed = whole_number("Seed", 0, 2**31, 0, key="seed", text=same)
         st.subheader("Checkpoints")
-        interval = widgets.whole_number(
-            "Save every … iterations",
-            1,
-            1000,
-            1,
-            key="interval",
-            text="1 saves after every iteration.",
+        interval = whole_number(
+            "Save every … iterations", 1, 1000, 1, key="interval", text="1 saves after each one."
         )
         bits, budget = _kept()
-        coder = widgets.choice(
+        coder = choice(
             "Coder",
-            list(CODERS),
+            CODERS,
             default=RunSettings.coder,
             key="coder",
-            format_func=CODERS.__getitem__,
-            bind="query-params",
-            help="How what is kept becomes bits. Both are without loss: the restored weights are "
-            "the same. Huffman, as in the paper, gives every single value a code word, and so at "
-            "least 1 bit; run-length Huffman gives one word to a run of zeros and the value after "
-            "it. Both sizes are shown for every checkpoint.",
+            help="How the kept values become bits. Both are lossless: the restored weights are the "
+            "same. Huffman, as in the paper, gives each value a code word, and so at least 1 bit. "
+            "Run-length Huffman gives one code word to a run of zeros and the value after it. Both "
+            "sizes are shown for every checkpoint.",
+            **_IN_URL,
         )
-        scope = widgets.choice(
+        scope = choice(
             "Buckets over",
-            list(SCOPES),
+            SCOPES,
             default="model",
             key="scope",
-            format_func=SCOPES.__getitem__,
-            bind="query-params",
-            help="One set of buckets for all parameters, as in the paper, or one for each tensor: "
-            "follows small tensors more closely for a little more size.",
+            help="One set of buckets for all parameters, as in the paper, or one for each tensor, "
+            "which follows small tensors more closely and takes a little more space.",
+            **_IN_URL,
         )
-        losses = widgets.choice(
+        losses = choice(
             "Measure losses",
-            list(LOSSES),
+            LOSSES,
             default=LOSS_SHARE,
             key="losses",
-            format_func=LOSSES.__getitem__,
-            bind="query-params",
             help="A loss is measured on up to 256 held-out examples, which takes as long as some "
             "iterations of training. A pause always measures the newest checkpoint.",
+            **_IN_URL,
         )
     return RunSettings(
         model=card.name,
@@ -103,8 +91,8 @@ def settings_form() -> RunSettings:
         seed=seed,
         interval=interval,
         bits=bits,
-        scope=str(scope),
-        coder=str(coder),
+        scope=scope,
+        coder=coder,
         budget=budget,
         stop_after=stop_after,
         loss_share=losses,
@@ -117,7 +105,7 @@ def over(scope: str) -> str:
 
 
 def describe(settings: RunSettings) -> str:
-    """The settings of a run in one line, as the pages show them."""
+    """The settings of a run in one line."""
     momentum = f", momentum {settings.momentum:g}" if settings.momentum else ""
     every = "iteration" if settings.interval == 1 else f"{settings.interval} iterations"
     if settings.budget is not None:
@@ -131,15 +119,19 @@ def describe(settings: RunSettings) -> str:
     )
 
 
+def bits_name(bits: Any) -> str:
+    """Bits x as a choice: None keeps all buckets."""
+    return "all" if bits is None else str(bits)
+
+
 def _model() -> ModelCard:
-    names = list(MODELS)
     name = st.selectbox(
         "Model",
-        names,
-        names.index(RunSettings.model),
+        list(MODELS),
+        list(MODELS).index(RunSettings.model),
         key="model",
         format_func=lambda m: MODELS[m].title,
-        bind="query-params",
+        **_IN_URL,
     )
     card = MODELS[name]
     st.caption(f"{card.sentence} Parameters: {card.parameters}.")
@@ -151,8 +143,8 @@ def _data(card: ModelCard) -> tuple[str, str | None]:
         "Data",
         list(card.data),
         key=f"data_{card.name}",
-        bind="query-params",
         format_func=lambda d: DATASETS[d].title,
+        **_IN_URL,
     )
     st.caption(DATASETS[data].sentence)
     if not DATASETS[data].needs_folder:
@@ -160,10 +152,9 @@ def _data(card: ModelCard) -> tuple[str, str | None]:
     folder = st.text_input(
         "Folder with the files",
         key="folder",
-        bind="query-params",
-        persist_state="session",
         placeholder=f"or set {FOLDER_VARIABLE}",
-        help=f"On the machine that runs this page. Looked for: {', '.join(DATASETS[data].files)}.",
+        help=f"On the server. It needs: {', '.join(DATASETS[data].files)}.",
+        **_IN_SESSION,
     )
     return data, folder or None
 
@@ -174,7 +165,7 @@ def _optimizer(card: ModelCard) -> tuple[str, float, float]:
         list(card.optimizers),
         key="optimizer",
         format_func=OPTIMIZERS.__getitem__,
-        bind="query-params",
+        **_IN_URL,
     )
     default_lr, momentum = card.optimizers[optimizer]
     lr = st.number_input(
@@ -185,25 +176,24 @@ def _optimizer(card: ModelCard) -> tuple[str, float, float]:
         default_lr / 5,
         format="%g",
         key=f"lr_{card.name}_{optimizer}",
-        bind="query-params",
+        **_IN_URL,
     )
     if optimizer == "sgd":
-        momentum = st.slider("Momentum", 0.0, 0.99, momentum, key="momentum", bind="query-params")
+        momentum = st.slider("Momentum", 0.0, 0.99, momentum, key="momentum", **_IN_URL)
     return optimizer, float(lr), momentum
 
 
 def _kept() -> tuple[int | None, float | None]:
     """How many buckets are kept: x bits, or a budget as a share of float32."""
-    keep = widgets.choice(
+    keep = choice(
         "Keep",
-        list(KEEP),
+        KEEP,
         default="bits",
         key="keep",
-        format_func=KEEP.__getitem__,
-        bind="query-params",
-        help="Priority promotion keeps the buckets of largest magnitude. Bits x: always 2ˣ − 1 of "
-        "them, whatever they take. Budget: in each checkpoint as many as fit into so many bytes, "
-        "so that all checkpoints have about the same size.",
+        help="Priority promotion keeps the buckets of largest magnitude. Bits x: always 2ˣ − 1 "
+        "buckets, of any size. Budget: as many as fit into so many bytes, so all checkpoints have "
+        "about the same size.",
+        **_IN_URL,
     )
     if keep == "budget":
         percent = st.number_input(
@@ -214,10 +204,9 @@ def _kept() -> tuple[int | None, float | None]:
             0.5,
             format="%g",
             key="budget",
-            bind="query-params",
-            persist_state="session",
-            help="Of a whole record, its header included, against the same state in float32. A "
-            "small model needs more: a header takes 250 bytes or so.",
+            help="Of a whole record with its header, against the same state in float32. A small "
+            "model needs more: a header takes about 250 bytes.",
+            **_IN_SESSION,
         )
         return None, percent / 100
     bits: int | None = st.select_slider(
@@ -226,13 +215,8 @@ def _kept() -> tuple[int | None, float | None]:
         2,
         format_func=bits_name,
         key="bits",
-        bind="query-params",
-        persist_state="session",
-        help="Keep the 2ˣ − 1 buckets of largest magnitude, set all other changes to 0. “all” "
-        "keeps every bucket: the exponent stage alone.",
+        help="Keeps the 2ˣ − 1 buckets of largest magnitude and sets all other changes to 0. "
+        "“all” keeps every bucket: the exponent stage alone.",
+        **_IN_SESSION,
     )
     return bits, None
-
-
-def bits_name(bits: Any) -> str:
-    return "all" if bits is None else str(bits)

@@ -1,4 +1,4 @@
-"""A setting as the lines that save with it in anybody's training loop."""
+"""A setting as the lines that save with it in any training loop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lcviz.lab.tuner.candidates import Setting
 def in_a_loop(setting: Setting) -> str:
     """Python for a loop over `step` with a `model`: open, save, close, and load the weights.
 
-    Nothing of it is left to the codec's defaults: what they are tomorrow is not known today.
+    It names every setting: the codec's defaults may change.
     """
     kept = f"bits={setting.bits!r}" if setting.budget is None else f"budget={setting.budget!r}"
     save = 'checkpoints.save(step, {"model": model.state_dict()})'

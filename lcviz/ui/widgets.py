@@ -23,8 +23,8 @@ Select = Literal["ignore"] | Callable[[], None]
 def show(panel: Panel, key: str, on_select: Select = "ignore") -> None:
     """A panel: title, picture, sentence, and its table if tables are switched on.
 
-    on_select: called when a part of an ECharts panel is clicked that can be selected; which one
-    is in the session then, under `panel_key`.
+    on_select: called when a selectable part of an ECharts panel is clicked; the session has it
+    under `panel_key`.
     """
     picture(panel, key, on_select)
     if st.session_state.get("tables"):
@@ -56,7 +56,7 @@ def picture(panel: Panel, key: str, on_select: Select = "ignore") -> None:
     st.markdown(f":small[{panel.sentence}]")
 
 
-Card = tuple[str, str, str | None, str]  # what it is, the figure, a note below, a word of help
+Card = tuple[str, str, str | None, str]  # label, figure, note below, help
 
 
 def cards(every: Sequence[Card], key: str, across: int, min_width: int = 130) -> None:
@@ -70,8 +70,7 @@ def cards(every: Sequence[Card], key: str, across: int, min_width: int = 130) ->
 def main_button() -> Literal["primary", "secondary"]:
     """The type of the button that most people press next.
 
-    Not "primary" on dark pages: the colour that can be read there as text is too light to write
-    on in white.
+    Not "primary" on dark pages: white text on their light primary colour is hard to read.
     """
     return "secondary" if st.context.theme.type == "dark" else "primary"
 
@@ -79,13 +78,12 @@ def main_button() -> Literal["primary", "secondary"]:
 def whole_number(
     label: str, low: int, high: int, value: int, step: int = 1, *, key: str, text: str
 ) -> int:
-    """A whole number from low to high, bound to the URL. value: where that says nothing usable.
-    text: of the help."""
+    """A whole number from low to high, bound to the URL; value: the default. text: the help."""
     try:
         number = st.number_input(
             label, low, high, value, step, key=key, help=text, bind="query-params"
         )
-    except OverflowError:  # the URL says “inf”, of which Streamlit tries to make an int
+    except OverflowError:  # the URL says “inf”, which Streamlit converts to an int
         number = st.number_input(label, low, high, value, step, key=f"{key}-finite", help=text)
     return int(number)
 
@@ -93,20 +91,20 @@ def whole_number(
 def choice(label: str, options: Iterable[T], *, default: T, **how: Any) -> T:
     """One of a few options, side by side; always one.
 
-    options: values, or a mapping of values to what stands on their buttons. how: as for
-    st.segmented_control; the choice is bound to the URL.
+    options: a mapping gives each value its text on the screen. how: as for st.segmented_control;
+    the choice is bound to the URL.
     """
     every = list(options)
     how = {"bind": "query-params"} | how
     if isinstance(options, Mapping):
         how["format_func"] = options.__getitem__
     found: T = st.segmented_control(label, every, default=default, required=True, **how)
-    # A URL that names the parameter and nothing more leaves even a required one without a choice.
+    # A URL with the parameter's name and no value leaves even a required one without a choice.
     return default if found is None and None not in every else found
 
 
 def tables_toggle() -> None:
-    """The switch that puts the numbers under every picture."""
+    """The switch that shows the numbers under every picture."""
     st.toggle(
         "Show data tables",
         key="tables",
@@ -117,9 +115,9 @@ def tables_toggle() -> None:
 
 
 def show_table(table: pd.DataFrame, key: str, height: int = TABLE_HEIGHT) -> None:
-    """A table: as plain text if it is short, else scrolling. height: in pixels, if it scrolls."""
+    """A table: plain text if it is short, else scrolling with this height in pixels."""
     if len(table) <= PLAIN_TABLE_ROWS:
-        # Streamlit reads the cells of this one as Markdown, and names come from anybody's files.
+        # Streamlit reads these cells as Markdown, and names come from visitors' files.
         shown = table.map(lambda v: plain(v) if isinstance(v, str) else v).style
         shown.format(_text, subset=list(table.select_dtypes("number")), na_rep="–")
         st.table(shown, hide_index=True)
@@ -128,7 +126,7 @@ def show_table(table: pd.DataFrame, key: str, height: int = TABLE_HEIGHT) -> Non
 
 
 def _text(number: float) -> str:
-    """A number in a table of text: grouped, six digits of what is not whole."""
+    """A number in a table of text: grouped; six digits if it is not whole."""
     whole = float(number).is_integer() or abs(number) >= 1e5
     return minus(f"{number:,.0f}" if whole else f"{number:,.6g}")
 

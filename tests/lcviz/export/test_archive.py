@@ -50,7 +50,8 @@ def test_the_archive_is_the_chain(run: Run) -> None:
 
 
 def test_the_digest_shown_is_that_of_the_encoder_s_track(run: Run) -> None:
-    tracker = run._checkpointer.tracker
+    assert run._live is not None
+    tracker = run._live.checkpointer.tracker
     assert tracker is not None
     digest = track_digest(tracker.layout, tracker.state, digest_sums(tracker.layout, tracker.state))
     assert export.pack(run).track == digest

@@ -26,40 +26,27 @@ def _app() -> None:
     st.navigation([here, *others]).run()
 
 
-@pytest.fixture
-def at() -> AppTest:
-    return AppTest.from_function(_app, default_timeout=30)
-
-
-def told(at: AppTest) -> list[str]:
+def shown(at: AppTest) -> list[str]:
     """The words that are explained, from the top."""
     assert not list(at.exception)
     return [m.value[2:].partition("**")[0] for m in at.markdown if m.value.startswith("**")]
 
 
-def test_every_word_is_there(at: AppTest) -> None:
-    assert told(at.run()) == list(TERMS)
+def test_every_word_the_one_asked_for_and_those_looked_for() -> None:
+    at = AppTest.from_function(_app, default_timeout=60)
+    at.query_params["term"] = "phlogiston"
+    assert shown(at.run()) == list(TERMS)
     assert [s.value for s in at.subheader] == list(GROUPS)
     assert len(at.get("page_link")) == sum(len(t.seen) for t in TERMS.values())
-
-
-def test_the_word_of_the_link_comes_first(at: AppTest) -> None:
     at.query_params["term"] = "code word"
-    assert told(at.run())[0] == "code word"
-    assert len(told(at)) == len(TERMS) + 1
-    at.query_params["term"] = "phlogiston"
-    assert told(at.run()) == list(TERMS)
-
-
-def test_finding_a_word(at: AppTest) -> None:
-    at.run()
+    assert shown(at.run()) == ["code word", *TERMS]
+    at.query_params.clear()
     at.text_input(key="glossary_find").set_value("Huffman code").run()
-    assert "Huffman code" in told(at)
-    assert len(told(at)) < 5
-    assert all(
-        "huffman" in f"{t} {TERMS[t].text}".casefold() and "code" in f"{t} {TERMS[t].text}"
-        for t in told(at)
-    )
+    found = shown(at)
+    assert "Huffman code" in found
+    assert len(found) < 5
+    texts = [f"{name} {TERMS[name].text}".casefold() for name in found]
+    assert all("huffman" in text and "code" in text for text in texts)
     at.text_input(key="glossary_find").set_value("phlogiston").run()
-    assert told(at) == []
+    assert shown(at) == []
     assert at.info

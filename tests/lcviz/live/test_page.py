@@ -800,7 +800,7 @@ def test_a_step_in_which_nothing_changed(
 ) -> None:
     """A model that has come to rest: a delta of zeros is told, not a crash of the page."""
     run = create(lr=0.1, stop_after=3)
-    run._training._optimizer.step = lambda *_: None  # type: ignore[method-assign, assignment]
+    run._live.training._optimizer.step = lambda *_: None  # type: ignore
     run.play()
     run.wait(60)
     page = live(run=run.id)

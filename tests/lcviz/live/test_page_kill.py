@@ -326,7 +326,7 @@ def test_a_repeated_training_that_differs(live: Live, create: Create) -> None:
 def test_what_goes_wrong_is_told(
     live: Live, create: Create, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_run: Run) -> None:
+    def refuse(*_: object) -> None:
         raise RunError("This cannot be done.")
 
     run = run_to(create, 4)
@@ -335,7 +335,7 @@ def test_what_goes_wrong_is_told(
         patch.setattr(Run, "kill", refuse)
         assert page.click("kill").texts("error") == ["This cannot be done."]
     page.run().click("kill")
-    monkeypatch.setattr(Run, "go_on", refuse)
+    monkeypatch.setattr(session, "restarted", refuse)
     assert page.click("go-on").texts("error") == ["This cannot be done."]
     assert run.snapshot().status == "killed"
 

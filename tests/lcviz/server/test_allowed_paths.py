@@ -18,7 +18,7 @@ def test_one_who_is_alone_opens_what_he_may(address: str) -> None:
 
 @pytest.mark.parametrize("address", [None, "", "0.0.0.0", "192.168.1.2", "lab.example.org"])
 def test_a_server_for_others_opens_nothing_unless_told(address: str | None, tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"opens no paths\. Upload the files.*LCVIZ_FOLDERS"):
+    with pytest.raises(SourceError, match="LCVIZ_FOLDERS"):
         check_within([tmp_path], address, "")
     check_within([tmp_path / "a.pt"], address, str(tmp_path))
 
@@ -32,5 +32,5 @@ def test_links_and_dots_lead_nowhere_else(tmp_path: Path) -> None:
     folders = os.pathsep.join(["/nowhere", f"{mine}/"])
     check_within([mine, mine / "run.lcc", other / "back" / "x.pt"], "127.0.0.1", folders)
     for path in (mine / "link", mine / ".." / "other", beside, tmp_path, Path("/"), Path("x\0y")):
-        with pytest.raises(SourceError, match="is in none of the folders that this server opens"):
+        with pytest.raises(SourceError, match=str(mine)):
             check_within([mine, path], "127.0.0.1", folders)

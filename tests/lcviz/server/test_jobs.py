@@ -121,16 +121,6 @@ def test_stopped_within_a_part_finished_parts_stay(line: Jobs[int], gate: Gate) 
     assert gate.done == [0, 1, 2]
 
 
-def test_stopped_between_parts(line: Jobs[int]) -> None:
-    def last_word(part: int, _progress: Progress) -> int:
-        line.leave("me")  # after the last progress of the part
-        return part
-
-    line.ask("a", 3, last_word, "me")
-    assert line.wait("a", 3, SECONDS).status == STOPPED
-    assert values(line, "a", 3) == [0]
-
-
 def test_one_at_a_time_and_in_order(line: Jobs[int], gate: Gate) -> None:
     other = Gate()
     line.ask("a", 1, gate, "me")
@@ -152,24 +142,22 @@ def test_one_at_a_time_and_in_order(line: Jobs[int], gate: Gate) -> None:
     assert values(line, "c", 1) == []
 
 
-def test_two_sessions_share_one_job(line: Jobs[int], gate: Gate) -> None:
+def test_shared_by_two_and_left_by_one(line: Jobs[int], gate: Gate) -> None:
+    """Whoever asks for another job leaves the first, which goes on for others."""
     line.ask("a", 1, gate, "me")
     line.ask("a", 1, gate, "you")
     gate.await_word()
     assert line.look("a", 1).watchers == 2
-    line.leave("me")
-    gate.let(2)
-    assert line.wait("a", 1, SECONDS).status == DONE  # it went on for the other
-    assert gate.done == [0]
-
-
-def test_who_asks_for_another_one_leaves_the_first(line: Jobs[int], gate: Gate) -> None:
-    line.ask("a", 1, gate, "me")
-    gate.await_word()
     line.ask("b", 1, quick, "me")
+    assert line.look("a", 1).watchers == 1
+    line.leave("you")
+    assert line.look("a", 1).status == STOPPED
+    line.ask("a", 1, gate, "she")  # in time
+    assert line.look("a", 1).status == WORKING
     gate.let(2)
     assert line.wait("b", 1, SECONDS).status == DONE
-    assert line.look("a", 1).status == STOPPED
+    assert line.look("a", 1).status == DONE
+    assert gate.done == [0]
 
 
 def test_nobody_watches(line: Jobs[int], gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,22 +177,11 @@ def test_nobody_watches(line: Jobs[int], gate: Gate, monkeypatch: pytest.MonkeyP
     assert (view.status, view.message) == (STOPPED, "Stopped, because no page was watching.")
 
 
-def test_who_comes_back_in_time_goes_on(line: Jobs[int], gate: Gate) -> None:
-    line.ask("a", 1, gate, "me")
-    gate.await_word()
-    line.leave("me")
-    assert line.look("a", 1).status == STOPPED
-    line.ask("a", 1, gate, "you")
-    assert line.look("a", 1).status == WORKING
-    gate.let(2)
-    assert line.wait("a", 1, SECONDS).status == DONE
-
-
 def test_the_line_is_capped(line: Jobs[int], gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "MAX_WAITING", 2)
     for i in range(3):
         line.ask(i, 1, gate, f"visitor {i}")
-    with pytest.raises(CrowdedError, match="is full: this server's limit is 2"):
+    with pytest.raises(CrowdedError, match="limit is 2"):
         line.ask("more", 1, gate, "visitor 3")
     line.ask(1, 1, gate, "visitor 3")  # sharing takes no room
     line.ask("more", 1, gate, "visitor 2")  # nor does changing one's mind
@@ -218,8 +195,8 @@ def test_the_line_is_capped(line: Jobs[int], gate: Gate, monkeypatch: pytest.Mon
         (codec.SettingsError("nothing fits."), "nothing fits."),
         (OSError("disk full"), "disk full."),
         (OSError(28, "No space left", "/secret/place"), "No space left."),
-        (MemoryError(), "this machine has not enough memory for it."),
-        (ZeroDivisionError("oh"), "an unexpected error stopped it, ZeroDivisionError('oh')."),
+        (MemoryError(), "memory"),
+        (ZeroDivisionError("oh"), "ZeroDivisionError('oh')"),
     ],
 )
 def test_errors_are_told_and_the_next_one_is_done(
@@ -234,7 +211,8 @@ def test_errors_are_told_and_the_next_one_is_done(
     line.ask("b", 1, quick, "you")
     view = line.wait("a", 2, SECONDS)
     assert view.status == FAILED
-    assert view.message == message
+    assert message in view.message
+    assert "secret" not in view.message
     assert values(line, "a", 2) == [0]
     assert line.wait("b", 1, SECONDS).status == DONE
     line.ask("c", 1, gate, "you")
@@ -252,6 +230,9 @@ def test_only_so_many_are_kept(line: Jobs[int], monkeypatch: pytest.MonkeyPatch)
         line.ask(i, 1, quick, "me")
         assert line.wait(i, 1, SECONDS).status == DONE
     assert [line.look(i, 1).status for i in range(3)] == [IDLE, DONE, DONE]
+    line.forget(2)
+    line.forget("never asked for")
+    assert [line.look(i, 1).status for i in range(3)] == [IDLE, DONE, IDLE]
 
 
 def test_closing_stops_and_waits(line: Jobs[int]) -> None:
@@ -271,13 +252,3 @@ def test_closing_stops_and_waits(line: Jobs[int]) -> None:
     line.close()
     assert ended.is_set()
     assert line.look("a", 1).status == STOPPED
-
-
-def test_what_nobody_can_ask_for_any_more_is_forgotten(line: Jobs[int]) -> None:
-    line.ask("a", 1, quick, "me")
-    line.ask("b", 1, quick, "you")
-    assert line.wait("b", 1, SECONDS).status == DONE
-    line.forget("a")
-    line.forget("never asked for")
-    assert line.look("a", 1).status == IDLE
-    assert line.look("b", 1).status == DONE

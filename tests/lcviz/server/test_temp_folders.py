@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from lcviz.server import temp_folders as scratch
+from lcviz.server import temp_folders
 from lcviz.server.temp_folders import TempFolder, remove_abandoned
 
 ROOT = Path(__file__).resolve().parents[3]
 HOLDS = """
 import time
 from pathlib import Path
-from lcviz.scratch import TempFolder
+from lcviz.server.temp_folders import TempFolder
 held = TempFolder("test")
 (held.path / "visitor.pt").write_bytes(b"mine")
 print(held.path, flush=True)
@@ -47,7 +47,7 @@ def test_it_goes_with_its_owner() -> None:
 def test_what_a_killed_server_left_is_removed_and_what_another_has_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scratch, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(temp_folders, "FRESH_SECONDS", 0.0)
     living, killed = (
         subprocess.Popen(
             [sys.executable, "-c", HOLDS],
@@ -77,9 +77,9 @@ def test_what_a_killed_server_left_is_removed_and_what_another_has_is_not(
 
 def test_links_and_fresh_ones_are_left(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
-    (tmp_path / f"{scratch.PREFIX}link").symlink_to(tmp_path / "mine")
-    (tmp_path / f"{scratch.PREFIX}new").mkdir()
+    (tmp_path / f"{temp_folders.PREFIX}link").symlink_to(tmp_path / "mine")
+    (tmp_path / f"{temp_folders.PREFIX}new").mkdir()
     os.utime(tmp_path / "mine", (0, 0))
     remove_abandoned()
     assert (tmp_path / "mine").exists()
-    assert (tmp_path / f"{scratch.PREFIX}new").exists()
+    assert (tmp_path / f"{temp_folders.PREFIX}new").exists()

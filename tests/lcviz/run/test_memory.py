@@ -1,4 +1,4 @@
-"""What is put on disk comes back the same, and a long run's memory does not grow with it."""
+"""What a run keeps: the newest steps in memory, older alphabets on disk, and no more."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from lcviz.lab.anatomy import Alphabet, choices, tables, totals, written
-from lcviz.run import older_steps as details
-from lcviz.run import run as session
-from lcviz.run import saved_step as taken
-from lcviz.run.older_steps import RECENT, Details
+from lcviz.run import memory, saved_step
+from lcviz.run import run as run_module
+from lcviz.run.memory import RECENT, AlphabetsOnDisk, NewestSteps
 from lcviz.run.run import Run
 
 MakeRun = Callable[..., Run]
@@ -29,8 +27,8 @@ def finished(run: Run) -> Run:
     return run
 
 
-def told(alphabets: Sequence[Alphabet]) -> tuple[Any, ...]:
-    """All that pages say of them."""
+def facts(alphabets: Sequence[Alphabet]) -> tuple[Any, ...]:
+    """All that pages show of them."""
     coded = [(a.names, a.n, a.kept, a.nbytes, a.cached, a.stream_elements) for a in alphabets]
     lengths = [None if a.table is None else a.table.lengths.tolist() for a in alphabets]
     exact = [(a.energy.tobytes(), a.residual.tobytes()) for a in alphabets]
@@ -38,47 +36,64 @@ def told(alphabets: Sequence[Alphabet]) -> tuple[Any, ...]:
     return coded, lengths, exact, sizes, totals(alphabets), tables(alphabets)
 
 
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing but the newest step's states is held."""
-    monkeypatch.setattr(session, "STATES_BUDGET", 0)
+def test_the_oldest_go_first_and_the_newest_stays() -> None:
+    kept: NewestSteps[str] = NewestSteps(10)
+    for step, nbytes, steps in (
+        (0, 4, (0,)),
+        (5, 4, (0, 5)),
+        (7, 2, (0, 5, 7)),
+        (9, 1, (5, 7, 9)),
+        (11, 8, (9, 11)),
+        (12, 100, (12,)),  # whatever it takes
+        (13, 1, (13,)),
+        (13, 6, (13,)),  # once more: its room is taken once
+        (14, 4, (13, 14)),
+    ):
+        kept.add(step, f"of {step}", nbytes)
+        assert kept.steps == steps
+    assert (kept.get(12), kept.get(14)) == (None, "of 14")
+    kept.drop(13)
+    kept.drop(13)
+    kept.add(15, "more", 6)  # there is room again
+    kept.keep(5)
+    assert kept.steps == (14, 15)
+    kept.keep(1)
+    assert kept.steps == (15,)
+    kept.keep(0)
+    assert kept.steps == ()
 
 
 @pytest.mark.parametrize("scope", ["model", "tensor"])
-def test_older_steps_tell_the_same(
+def test_older_steps_are_the_same_from_disk(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, scope: str
 ) -> None:
-    whole = finished(make_run("lenet5", scope=scope, stop_after=12)).snapshot()
-    monkeypatch.setattr(session, "STATES_BUDGET", 0)
-    run = finished(make_run("lenet5", scope=scope, stop_after=12))
-    away = run.snapshot()
-    for c, twin in zip(away.checkpoints, whole.checkpoints, strict=True):
-        assert isinstance(c.alphabets, tuple) == (c.step in (0, 12))
+    whole = finished(make_run("lenet5", scope=scope, stop_after=4)).snapshot()
+    monkeypatch.setattr(run_module, "STATES_BUDGET", 0)
+    run = finished(make_run("lenet5", scope=scope, stop_after=4))
+    stored = run.snapshot()
+    run.close()  # who still looks at it can
+    for c, twin in zip(stored.checkpoints, whole.checkpoints, strict=True):
+        assert isinstance(c.alphabets, tuple) == (c.step in (0, 4))
         assert len(c.alphabets) == len(twin.alphabets)
-        assert told(c.alphabets) == told(twin.alphabets)
+        assert facts(c.alphabets) == facts(twin.alphabets)
         assert c.tables == tables(twin.alphabets)
-    first = away.at(1).alphabets
-    assert np.array_equal(first[0].energy, whole.at(1).alphabets[0].energy)
-    assert first[-1] is first[len(first) - 1]
-    run.close()
-    assert told(away.at(3).alphabets) == told(whole.at(3).alphabets)  # who still looks at it
 
 
-@pytest.mark.usefixtures("small")
 def test_memory_does_not_grow(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither by what was put away, nor by what was looked at."""
+    """Neither by what was stored, nor by what was read."""
+    monkeypatch.setattr(run_module, "STATES_BUDGET", 0)
     made: list[weakref.ref[Alphabet]] = []
-    dissect = taken.dissect
+    dissect = saved_step.dissect
 
     def seen(*arguments: Any) -> Any:
         found = dissect(*arguments)
         made.extend(weakref.ref(a) for a in found[0])
         return found
 
-    monkeypatch.setattr(taken, "dissect", seen)
-    run = finished(make_run(stop_after=3 * RECENT))
+    monkeypatch.setattr(saved_step, "dissect", seen)
+    run = finished(make_run(stop_after=RECENT + 4))
     gc.collect()
-    assert len(made) == 3 * RECENT
+    assert len(made) == RECENT + 4
     assert sum(ref() is not None for ref in made) == 1
     read = [weakref.ref(c.alphabets[0]) for c in run.snapshot().checkpoints[1:-1]]
     gc.collect()
@@ -100,31 +115,29 @@ class Cramped:
         return getattr(self._file, name)
 
 
-@pytest.mark.usefixtures("small")
 def test_a_full_disk_loses_nothing(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It stays in memory, and is put away once there is room."""
-    make = details.tempfile.TemporaryFile
-    monkeypatch.setattr(details.tempfile, "TemporaryFile", lambda **how: Cramped(make(**how)))
-    run = make_run(stop_after=9)
-    for _ in range(5):
+    """Alphabets stay in memory, and are stored once there is room."""
+    monkeypatch.setattr(run_module, "STATES_BUDGET", 0)
+    make = memory.tempfile.TemporaryFile
+    monkeypatch.setattr(memory.tempfile, "TemporaryFile", lambda **how: Cramped(make(**how)))
+    run = make_run(stop_after=5)
+    for _ in range(3):
         run.step()
         run.wait(60)
     full = run.snapshot()
     assert all(isinstance(c.alphabets, tuple) for c in full.checkpoints)
-    before = told(full.at(2).alphabets)
+    before = facts(full.at(2).alphabets)
     monkeypatch.setattr(Cramped, "room", None)
-    finished(run)
-    after = run.snapshot()
-    assert not isinstance(after.at(2).alphabets, tuple)
-    assert told(after.at(2).alphabets) == before
+    after = finished(run).snapshot().at(2).alphabets
+    assert not isinstance(after, tuple)
+    assert facts(after) == before
 
 
 def test_the_file_has_no_name_and_is_closed(tmp_path: Path) -> None:
     """No folder: OSError, as if nothing had been put."""
-    kept = Details(tmp_path)
+    kept = AlphabetsOnDisk(tmp_path)
     first, second = kept.put(()), kept.put(())
-    assert list(tmp_path.iterdir()) == []
-    assert list(first) == list(second) == []
+    assert list(tmp_path.iterdir()) == list(first) == list(second) == []
     assert kept._file is not None
     fd = kept._file.fileno()
     del kept, first, second
@@ -132,4 +145,4 @@ def test_the_file_has_no_name_and_is_closed(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=os.strerror(errno.EBADF)):
         os.fstat(fd)
     with pytest.raises(FileNotFoundError):
-        Details(tmp_path / "nowhere").put(())
+        AlphabetsOnDisk(tmp_path / "nowhere").put(())
