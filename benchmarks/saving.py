@@ -22,7 +22,7 @@ import torch
 
 import codec
 from codec.bench import markdown
-from lcviz.lab.overhead import MODES, NONE, Cost, round_of, train
+from lcviz.lab.overhead import MODES, NONE, SavingCost, round_of, train
 from lcviz.lab.workload import Workload
 
 MODELS = ("lenet5", "alexnet")
@@ -56,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
 def compare(model: str, options: argparse.Namespace) -> str:
     """The table of one model, with the dashboard's settings."""
     workload = Workload(model, "digits", lr=0.05)
-    found: dict[str, list[Cost]] = {}
+    found: dict[str, list[SavingCost]] = {}
     for _ in range(options.rounds):
         plain, *costs = round_of(workload, 0, options.iterations, {}, folder=options.folder)
         for cost in (plain, *beside(workload, plain.iteration, options), *costs):
@@ -73,7 +73,7 @@ def compare(model: str, options: argparse.Namespace) -> str:
     return markdown.table(head, rows)
 
 
-def beside(workload: Workload, plain: float, options: argparse.Namespace) -> list[Cost]:
+def beside(workload: Workload, plain: float, options: argparse.Namespace) -> list[SavingCost]:
     """The same training without saving, beside another process."""
     costs = []
     for what, code in BESIDE.items():
@@ -84,7 +84,7 @@ def beside(workload: Workload, plain: float, options: argparse.Namespace) -> lis
             seconds, _ = train(workload, 0, options.iterations, lambda _step, _state: None)
             busy.kill()
         mode = f"the same, beside a process that {what}"
-        costs.append(Cost(mode, seconds, seconds / plain - 1))
+        costs.append(SavingCost(mode, seconds, seconds / plain - 1))
     return costs
 
 

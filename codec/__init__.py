@@ -3,7 +3,6 @@
     q = codec.quantize(delta, bits=2)          exponent buckets, priority promotion
     e = codec.encode(q)                        Huffman code
     t = codec.Tracker({"w": u0}, bits=2)       deltas to the approximate track
-    t = codec.Scar({"w": u0}, fraction=0.05)   what it is compared with; also Full and TopN
     with codec.Checkpointer("run.lcc") as c:   a chain of records on disk
         c.save(step, model.state_dict())
     state = codec.restore("run.lcc")
@@ -16,14 +15,13 @@ from codec.chain.upkeep import Change, compact, merge
 from codec.saving.background import PendingSave
 from codec.saving.checkpointer import Checkpointer
 from codec.saving.recorder import Saved
-from codec.scheme.delta import Delta, Group
+from codec.scheme.delta import Delta, Group, apply
 from codec.scheme.quantize import Bucket, Buckets, Quantized, dequantize, quantize
 from codec.scheme.stream import Encoded, decode, encode
 from codec.scheme.tracker import Tracker
 from codec.scheme.warmup import warm_up
 from codec.scheme.workers import set_threads, threads
 
-from .baselines import Full, Replacement, Scar, TopN, apply
 from .errors import (
     ArchiveError,
     BudgetError,
@@ -73,7 +71,6 @@ __all__ = [
     "DigestError",
     "Encoded",
     "ForeignRecordError",
-    "Full",
     "Group",
     "InputError",
     "LccError",
@@ -85,11 +82,9 @@ __all__ = [
     "PendingSave",
     "Quantized",
     "RecordError",
-    "Replacement",
     "Report",
     "RewoundWarning",
     "Saved",
-    "Scar",
     "SettingsError",
     "ShardedError",
     "SkippedRecordWarning",
@@ -98,7 +93,6 @@ __all__ = [
     "StepNotFoundError",
     "StepOrderError",
     "StreamError",
-    "TopN",
     "TrackDigestError",
     "Tracker",
     "TruncatedRecordError",

@@ -1,10 +1,10 @@
-"""Command line of the lab: python -m lcviz EXPERIMENT …; with --help it says more.
+"""Command line of the lab: python -m lcviz EXPERIMENT …; see --help.
 
-`python -m lcviz receipt FILE` checks a receipt of the dashboard against the archive it is of.
-Tables go to standard output, progress to standard error. What a trial gave is kept in a file as
-soon as it is finished; an interrupted experiment goes on with --resume. Exit code 0: done; 1: the
-data or the disk does not allow it; 2: wrong use; 130: interrupted. With --json there is one JSON
-object on standard output: the answer, or {"error": …}.
+`python -m lcviz receipt FILE` checks a receipt of the dashboard against its archive.
+Tables go to standard output, progress to standard error. Every finished trial is kept in a file; an
+interrupted experiment goes on with --resume. Exit codes: 0 done; 1 the data or the disk does not
+allow it; 2 wrong use; 130 interrupted. With --json, standard output is one JSON object: the answer,
+or {"error": …}.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from codec import console
 from codec.console import BAD_DATA, OK, WRONG_USE, Parser
 from lcviz.lab.experiments import EXPERIMENTS, Experiment
 from lcviz.lab.experiments.base import caution, data_of, provenance
-from lcviz.lab.experiments.results_file import Kept, KeptError, Row
+from lcviz.lab.experiments.results_file import ResultsFile, ResultsFileError, Row
 from lcviz.lab.recovery.recovery import ProtocolError
 
 from .export import receipt
 
 EXIT_CODES: dict[type[Exception], int] = {
     **dict.fromkeys((demo_models.SettingsError, codec.SettingsError, ProtocolError), WRONG_USE),
-    **dict.fromkeys((demo_models.DataError, codec.LccError, KeptError), BAD_DATA),
+    **dict.fromkeys((demo_models.DataError, codec.LccError, ResultsFileError), BAD_DATA),
     receipt.ReceiptError: BAD_DATA,
 }
-NOT_ASKED = ("experiment", "resume", "keep", "json", "csv", "folder")  # what changes no value
+NOT_ASKED = ("experiment", "resume", "keep", "json", "csv", "folder")  # these change no value
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one experiment; returns the exit code, without a traceback for a user's mistake."""
+    """Run one experiment; returns the exit code. A user's mistake gives no traceback."""
 
     def command() -> int:
         options = _parser().parse_args(arguments)
-        torch.set_num_threads(1)  # sums come out the same every time
+        torch.set_num_threads(1)  # the same sums every time
         codec.warm_up()
         if options.experiment is None:
             return _check_receipt(options)
@@ -59,7 +59,7 @@ def _run(experiment: Experiment, options: argparse.Namespace) -> int:
     asked = json.loads(json.dumps(asked, default=str))
     path = options.keep or Path("lab") / f"{experiment.name}.jsonl"
     trials = experiment.trials(options)
-    kept = Kept(path, asked, resume=options.resume)
+    kept = ResultsFile(path, asked, resume=options.resume)
     rows: list[Row] = []
     for i, trial in enumerate(trials, 1):
         if kept.rows(trial) is None:
@@ -124,14 +124,14 @@ def _check_receipt(options: argparse.Namespace) -> int:
 
 
 def _as_json(row: Row) -> Row:
-    """JSON has no word for NaN and infinity: they are null."""
+    """JSON has no NaN and no infinity: they become null."""
     return {k: None if v in (math.inf, -math.inf) or v != v else v for k, v in row.items()}
 
 
 def _parser() -> Parser:
     parser = Parser(
         prog="python -m lcviz",
-        description="The paper's experiments, and others, on models that are trained here.",
+        description="The paper's experiments and others, on models trained on this machine.",
     )
     sub = parser.add_subparsers(required=True, metavar="EXPERIMENT")
     for experiment in EXPERIMENTS:
@@ -143,14 +143,16 @@ def _parser() -> Parser:
             "--keep",
             type=Path,
             metavar="FILE",
-            help=f"where trials are kept (default: lab/{experiment.name}.jsonl)",
+            help=f"where finished trials are kept (default: lab/{experiment.name}.jsonl)",
         )
-        own.add_argument("--resume", action="store_true", help="go on with the trials in that file")
+        own.add_argument(
+            "--resume", action="store_true", help="continue from the trials in that file"
+        )
         shown = own.add_mutually_exclusive_group()
         shown.add_argument(
             "--json",
             action="store_true",
-            help="all rows as one JSON object; what is not finite is null",
+            help="all rows as one JSON object; values that are not finite are null",
         )
         shown.add_argument("--csv", action="store_true", help="all rows as CSV")
     check = sub.add_parser(

@@ -96,7 +96,7 @@ CONTROLS: dict[str, tuple[str, str, Act]] = {  # name -> page and view, what cha
     "Tune, coder of B": ("tune|A against B", ".st-key-tune-ab", _radio(".st-key-tune_b_coder")),
     "Tune, buckets kept": (
         "tune|Bucket by bucket",
-        ".st-key-tune-kept-numbers",
+        ".st-key-tune-by-bucket-numbers",
         _slider("[data-testid=stMain]", "ArrowRight", "ArrowLeft"),
     ),
 }

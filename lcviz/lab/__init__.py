@@ -1,1 +1,25 @@
-"""Experiments on the codec without a screen: they take arrays and return values."""
+"""The lab: experiments on the codec without a screen. They take arrays and return values.
+
+What is measured on one delta:
+
+    anatomy         its buckets, and what each number of bits would keep and cost
+    sizes           the bytes of its parts
+    records         one record of a chain, part by part
+    step_tensors    one step of a chain, tensor by tensor
+    breakdown       what each stage of the codec saves
+    removed_bucket  the loss when one exponent bucket is left out
+    follow_weight   one weight through all stages
+    lesson          the worked example of the Learn page
+
+What is measured on a whole training:
+
+    workload        what the lab trains
+    series          its states, or checkpoints of a visitor's own
+    dry_run         a chain that is encoded and counted, but not written
+    overhead        seconds that saving costs
+    recovery/       what a crash costs
+    tuner/          which setting to use
+    experiments/    the commands of `python -m lcviz`
+
+Used by all: measures (distance, rework), intervals (means), progress.
+"""

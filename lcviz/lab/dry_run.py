@@ -1,52 +1,56 @@
-"""A chain that is made and counted, but not written: what other settings would have saved.
+"""What other settings would have saved: a chain that is encoded and counted, but not written.
 
-Bytes, levels and track are those of `codec.Checkpointer` for the same states: a budget pays for the
-header, too, and code tables that were sent before are used again.
+Bytes, levels and track are those of `codec.Checkpointer` for the same states: a budget also pays
+for the header, and code tables are reused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Protocol
+from dataclasses import dataclass, replace
 
-from codec.record import record as records
 from codec.record.header import DIGEST
-from codec.record.record import RUN, Place
+from codec.record.record import RUN, Place, dump_delta, header_nbytes
 from codec.scheme.track import Step, Tracker
 from codec.state import edits
 from codec.state.tensors import Arrays, Layout, copy_arrays
 
 
-class Choice(Protocol):
-    """What can be chosen of the codec: see `codec.Tracker`."""
+@dataclass(frozen=True)
+class CodecChoice:
+    """What can be chosen of the codec: see `codec.Tracker`. With a budget bits is None."""
+
+    bits: int | None = 2
+    scope: str = "model"
+    coder: str = "runlength"
+    budget: float | None = None
 
     @property
-    def bits(self) -> int | None:
-        """x of priority promotion, None for all buckets."""
-
-    @property
-    def scope(self) -> str:
-        """Of an alphabet."""
-
-    @property
-    def coder(self) -> str:
-        """Its name."""
-
-    @property
-    def budget(self) -> float | None:
-        """A share of float32 instead of bits."""
+    def text(self) -> str:
+        """In words."""
+        if self.budget is not None:
+            keeps = f"a budget of {100 * self.budget:.3g} % of float32,"
+        elif self.bits is None:
+            keeps = "all"
+        else:
+            keeps = f"{self.bits} bit{'s' if self.bits > 1 else ''},"
+        over = "the whole model" if self.scope == "model" else "each tensor"
+        coder = "run-length" if self.coder == "runlength" else "Huffman"
+        return f"{keeps} buckets over {over}, {coder}"
 
 
-class Unwritten:
-    """The chain of one choice.
+class DryRun:
+    """A chain of one choice that is encoded but not written.
 
-    base: the state that it begins with, stored exactly, name -> array; it is copied. values: what
-    of it is no tensor, see `codec.state.tree`.
+    Args:
+        choice: the codec's settings.
+        layout: of every state.
+        base: the state that the chain begins with, stored exactly, name -> array; it is copied.
+        values: what of it is no tensor, see `codec.state.tree`.
     """
 
     def __init__(
-        self, choice: Choice, layout: Layout, base: Arrays, values: Sequence[str] = ()
+        self, choice: CodecChoice, layout: Layout, base: Arrays, values: Sequence[str] = ()
     ) -> None:
         c = choice
         self._tracker = Tracker.resume(
@@ -62,7 +66,7 @@ class Unwritten:
 
     @property
     def track(self) -> Arrays:
-        """What a restart would have now; it changes with the next commit."""
+        """What a restart would load; it changes with the next commit."""
         return self._tracker.state
 
     def prepare(self, step: int, arrays: Arrays, values: Sequence[str] = ()) -> Step:
@@ -86,13 +90,11 @@ class Unwritten:
             return 0
         key = len(str(step)), *exact
         if self._known_header[0] != key:
-            found = records.header_nbytes(
-                len(str(step)), t.layout, exact, t.scope, t.coder, t.budget
-            )
+            found = header_nbytes(len(str(step)), t.layout, exact, t.scope, t.coder, t.budget)
             self._known_header = key, found
         return self._known_header[1]
 
 
 def record_nbytes(step: int, delta: Step) -> int:
     """Bytes of a delta's record on disk: digests are as long whatever they say."""
-    return len(records.dump_delta(Place(step, "0" * RUN, "0" * DIGEST), "0" * 32, delta))
+    return len(dump_delta(Place(step, "0" * RUN, "0" * DIGEST), "0" * 32, delta))

@@ -1,4 +1,4 @@
-"""A mean and how far it can be trusted."""
+"""Means and their confidence intervals."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def mean(values: Sequence[float]) -> Mean:
 
 
 def upper_bound(values: Sequence[float]) -> float:
-    """What another value stays below in 95 of 100 cases, if all are alike and normal:
+    """Prediction bound: another value stays below it in 95 of 100 cases, if all are normal:
     mean + t(0.95, n - 1) · s · √(1 + 1/n). Infinite for a single value.
 
     Raises ValueError without values.

@@ -26,7 +26,7 @@ def distance(a: Arrays, b: Arrays, names: Iterable[str] | None = None) -> float:
 
 
 def smoothed(losses: Sequence[float], w: int) -> list[float]:
-    """The trend of a loss: its mean over 2w + 1 iterations, fewer at the begin, none at the end.
+    """The trend of a loss: its mean over 2w + 1 iterations, fewer at the start, none at the end.
 
     losses: of iterations 0, 1, ... Returns w values fewer, of the same iterations.
     """
@@ -55,10 +55,10 @@ def lost_iterations(
 ) -> int | None:
     """Roughly how many iterations of work a crash at ``iteration`` would lose.
 
-    A restart begins with the restored loss. The live curve, drawn straight between measured
-    steps, was last that high some iterations ago; what was done since would be done again.
-    steps, live_losses: of the measured steps, rising, the newest last. None if the restored
-    loss is not finite. An estimate: it reads the curve instead of training again.
+    A restart begins with the restored loss. The live curve, straight between measured steps, was
+    last that high some iterations ago; the iterations since then would be repeated.
+    steps, live_losses: of the measured steps, rising. Returns None if the restored loss is not
+    finite. An estimate: it reads the curve instead of training again.
     """
     if not math.isfinite(restored_loss):
         return None

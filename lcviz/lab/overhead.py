@@ -1,7 +1,7 @@
 """What saving costs a training: seconds of an iteration with and without it, and of each stage.
 
-Ratios are taken within a round, in which the same training runs once in every mode: machines have
-moods, and two rounds are not alike.
+Ratios are taken within a round, in which the same training runs once in every mode: two rounds
+meet a machine under different load.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ WARM_UP = 20  # iterations before the clock starts
 
 
 @dataclass(frozen=True)
-class Cost:
+class SavingCost:
     """One training in one mode.
 
     iteration: seconds, the mean; the last save is waited for. above: what that is above the
     training without saving of the same round, as a share. call: seconds in `save`, the median.
     stages: seconds, medians of deltas, by `recorder.STAGES`. nbytes: of a delta, the mean.
-    saved: share of the steps that were, as deltas or now and then as bases.
+    saved: share of the steps that were saved, as deltas or bases.
     """
 
     mode: str
@@ -60,7 +60,7 @@ def round_of(
     settings: Mapping[str, Any],
     tell: Progress = lambda _done, _total: None,
     folder: Path | None = None,
-) -> list[Cost]:
+) -> list[SavingCost]:
     """Every mode once, each from the begin of the same training.
 
     settings: of the `codec.Checkpointer`. folder: where chains are written, None for a temporary
@@ -68,7 +68,7 @@ def round_of(
     """
     plain, _ = train(workload, seed, iterations, lambda _step, _state: None)
     tell(1, len(MODES))
-    costs = [Cost(NONE, plain, 0.0)]
+    costs = [SavingCost(NONE, plain, 0.0)]
     for mode, more in SETTINGS.items():
         with tempfile.TemporaryDirectory(dir=folder) as place:
             told: list[Saved] = []
@@ -82,15 +82,12 @@ def round_of(
                 iteration, call = train(workload, seed, iterations, save)
                 kinds = [saved.kind for saved in told[WARM_UP:]]
                 deltas = [saved for saved in told[WARM_UP:] if saved.kind == "delta"]
-        share = 1 - kinds.count("skipped") / len(kinds)  # a base is a step that was saved, too
-        stages = {
-            name: statistics.median(saved.stages[name] for saved in deltas)
-            for name in STAGES
-            if deltas
-        }
+        share = 1 - kinds.count("skipped") / len(kinds)  # bases count as saved
+        names = STAGES if deltas else ()
+        stages = {n: statistics.median(saved.stages[n] for saved in deltas) for n in names}
         nbytes = statistics.fmean(saved.nbytes for saved in deltas) if deltas else 0.0
         above = iteration / plain - 1
-        costs.append(Cost(mode, iteration, above, call, stages, nbytes, share))
+        costs.append(SavingCost(mode, iteration, above, call, stages, nbytes, share))
         tell(len(costs), len(MODES))
     return costs
 
@@ -98,7 +95,7 @@ def round_of(
 def train(
     workload: Workload, seed: int, iterations: int, save: Callable[[int, Any], object]
 ) -> tuple[float, float]:
-    """Mean seconds of an iteration with all that saving takes, and the median of those in save.
+    """Mean seconds of an iteration, saving included, and the median seconds of a save call.
 
     The first WARM_UP iterations are left out.
     """
@@ -113,6 +110,6 @@ def train(
         saved = save(step, state)
         calls.append(time.perf_counter() - asked)
         if step == 0:
-            getattr(saved, "nbytes", None)  # the other process has started once it is told
-    getattr(saved, "nbytes", None)  # nothing is under way any more
+            getattr(saved, "nbytes", None)  # waits until the background process has started
+    getattr(saved, "nbytes", None)  # waits for the last save
     return (time.perf_counter() - begin) / iterations, statistics.median(calls[WARM_UP:])

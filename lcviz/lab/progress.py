@@ -1,4 +1,4 @@
-"""How far a long piece of work is."""
+"""Progress of a long piece of work."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ _FINE = 1000  # steps of one part
 
 
 def part(progress: Progress, i: int, n: int) -> Progress:
-    """What the i-th of n parts tells of itself, as progress of the whole; i counts from 0."""
+    """Progress of the i-th of n parts, as progress of the whole; i counts from 0."""
     return lambda done, total: progress(_FINE * i + _FINE * done // total, _FINE * n)

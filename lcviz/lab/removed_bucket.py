@@ -125,7 +125,7 @@ def _add(state: Arrays, names: Sequence[str], values: NDArray[np.float32]) -> No
         position += size
 
 
-def removed_of(
+def removed_from_series(
     series: Series,
     bits: int | None,
     scope: str = "model",
@@ -133,9 +133,12 @@ def removed_of(
 ) -> RemovedBuckets:
     """The experiment on the last checkpoint of a series, with bits and scope up to there.
 
-    The loss is NaN where the series cannot tell one. Distances are of the tensors that are
-    quantized, from where the series last began anew. Raises codec.LccError, SettingsError among
-    them for a series in which nothing follows anything, or nothing changed last.
+    The loss is NaN if the series has none. Distances are of the tensors that are quantized, from
+    where the series last began anew.
+
+    Raises:
+        SettingsError: no state follows another one, or nothing changed in the last.
+        LccError: a state cannot be encoded.
     """
     first: Arrays = {}
     begun, found = None, None
@@ -148,7 +151,7 @@ def removed_of(
         tracker.commit(step)
         found = moment, before, copy_arrays(moment.arrays), step
         replayed(done, total)
-    assert found is not None, "a series is followed at least once"
+    assert found is not None, "tracked yields at least one state"
     moment, before, arrays, step = found
     deltas = changes(arrays, before, step)
     alphabets, codes = dissect(deltas, step)

@@ -1,6 +1,6 @@
-"""A series of states: what a training passes through, or checkpoints that somebody has.
+"""A series of states: of a training, or checkpoints of a visitor's own.
 
-A chain gives its track, for that is what it restores: with few bits not quite what was trained.
+A chain gives its track, which is what it restores: with few bits not exactly what was trained.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ LossOf = Callable[[Arrays], float]
 
 
 @dataclass(frozen=True)
-class Moment:
+class SeriesState:
     """One state of a series.
 
-    arrays: of the layout's tensors, see `tensors.to_arrays`; they may share memory with what
-    made them, so whoever keeps them copies. loss_of: the loss of a state like this one, None
-    where nobody can tell. values: what is no tensor, see `codec.state.tree`.
+    arrays: of the layout's tensors, see `tensors.to_arrays`; they may share memory with the
+    training, so copy what you keep. loss_of: the loss of such a state, None if unknown. values:
+    what is no tensor, see `codec.state.tree`.
     """
 
     step: int
@@ -43,10 +43,10 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Trained:
-    """The states of a training: its begin, then every so many iterations. seed: of the task.
+class TrainedSeries:
+    """The states of a training: the first, then one every interval. seed: of the task.
 
-    Raises codec.SettingsError if nothing follows the begin.
+    Raises codec.SettingsError if nothing follows the first.
     """
 
     workload: Workload
@@ -57,21 +57,21 @@ class Trained:
     def __post_init__(self) -> None:
         if not 1 <= self.interval <= self.iterations:
             raise SettingsError(
-                f"a training is seen once at least after its begin; got {self.iterations} "
-                f"iterations, seen at an interval of {self.interval}"
+                f"a series has at least one state after the first; got {self.iterations} "
+                f"iterations at an interval of {self.interval}"
             )
 
     def __len__(self) -> int:
         return self.iterations // self.interval + 1
 
-    def __iter__(self) -> Iterator[Moment]:
+    def __iter__(self) -> Iterator[SeriesState]:
         training, front = self.workload.training(self.seed), Front(Policy())
 
-        def moment(step: int) -> Moment:
+        def moment(step: int) -> SeriesState:
             model = training.state()["model"]
             parts, layout = front.look_at(model)
             arrays = to_arrays(parts.tensors, layout)
-            return Moment(step, layout, arrays, training.task.probe_loss)
+            return SeriesState(step, layout, arrays, training.task.probe_loss)
 
         yield moment(0)
         for step in range(1, self.iterations + 1):
@@ -81,11 +81,11 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class Found:
-    """Checkpoints of somebody's own: files, folders of them, or one chain or its archive.
+class OwnSeries:
+    """Checkpoints of a visitor's own: files, folders of them, or one chain or its archive.
 
-    policy: which tensors are lossy, see `codec.Checkpointer`. Raises codec.SettingsError, also on
-    the way for a checkpoint without any; codec.SourceError, codec.ChainError.
+    policy: which tensors are lossy, see `codec.Checkpointer`. Raises codec.SettingsError, also
+    during iteration for a checkpoint without lossy tensors; codec.SourceError, codec.ChainError.
     """
 
     paths: Sequence[Path]
@@ -95,12 +95,12 @@ class Found:
         Policy(self.policy)
         for path in self.paths:
             if not os.path.exists(path):  # Path.exists raises for a name that is too long
-                raise SourceError(f"{path}: is not there")
+                raise SourceError(f"{path}: not found")
         if (n := len(self)) < 2:
             raise SettingsError(
-                f"{', '.join(map(str, self.paths))}: a series has two checkpoints at least, here "
-                f"{'is one' if n else 'are none'}; name the files, a folder of "
-                f"{', '.join(SUFFIXES)}, or a chain"
+                f"{', '.join(map(str, self.paths))}: a series needs two checkpoints, found "
+                f"{'one' if n else 'none'}; name the files, a folder of {', '.join(SUFFIXES)}, or "
+                "a chain"
             )
 
     @property
@@ -112,7 +112,7 @@ class Found:
         chain = self._chain()
         return len(chain.steps) if chain else len(self._files())
 
-    def __iter__(self) -> Iterator[Moment]:
+    def __iter__(self) -> Iterator[SeriesState]:
         front = Front(Policy(self.policy))
         for step, state in self._states():
             parts, layout = front.look_at(state)
@@ -122,7 +122,7 @@ class Found:
                     f"weights of {', '.join(LOSSY_DTYPES)} and {TINY_ELEMENTS} elements or more are"
                 )
             arrays = to_arrays(parts.tensors, layout)
-            yield Moment(step, layout, arrays, values=parts.values)
+            yield SeriesState(step, layout, arrays, values=parts.values)
 
     def _states(self) -> Iterator[tuple[int, Mapping[Any, Any]]]:
         if chain := self._chain():
@@ -136,14 +136,13 @@ class Found:
         for path in self.paths:
             if path.suffix == ".zip" or any(entry_of(p.name, 0) for p in _inside(path)):
                 if len(self.paths) > 1:
-                    raise SettingsError(f"{path}: is a chain, a series of its own; name it alone")
+                    raise SettingsError(f"{path}: is a chain; name it alone")
                 return Chain(path)
         return None
 
     @property
     def why_counted(self) -> str:
-        """Why the files are counted from 0, as their names do not tell their steps; "" if they
-        do."""
+        """Why the files are counted from 0 instead of by their names; "" if they are not."""
         if self.is_chain:
             return ""
         try:
@@ -166,7 +165,7 @@ class Found:
 
 
 def _inside(path: Path) -> list[Path]:
-    """What is in a folder, by name; nothing is in what is none."""
+    """What is in a folder, by name; nothing if it is no folder."""
     try:
         inside = path.iterdir() if path.is_dir() else ()
         return sorted(inside, key=lambda p: by_numbers(p.name))
@@ -174,16 +173,16 @@ def _inside(path: Path) -> list[Path]:
         raise SourceError(f"{path}: cannot be listed: {exc.strerror}") from exc
 
 
-Series = Trained | Found
+Series = TrainedSeries | OwnSeries
 
 
 def tracked(
     series: Series, bits: int | None, scope: str, coder: str, budget: float | None = None
-) -> Iterator[tuple[Moment, Tracker]]:
-    """Every state but those that begin anew, with a tracker that has seen all before it.
+) -> Iterator[tuple[SeriesState, Tracker]]:
+    """Every state with a tracker that has seen those before it; a new layout begins anew.
 
-    Who takes one says `tracker.commit(tracker.prepare_arrays(moment.arrays))` before the next.
-    Raises codec.SettingsError for a series in which nothing follows anything.
+    The caller runs `tracker.commit(tracker.prepare_arrays(state.arrays))` before the next one.
+    Raises codec.SettingsError if no state has the layout of the one before it.
     """
     tracker: Tracker | None = None
     followed = False

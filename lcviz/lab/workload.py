@@ -13,7 +13,7 @@ from demo_models import MODELS, Training
 
 @dataclass(frozen=True)
 class Workload:
-    """A training but for its seed.
+    """A training without its seed.
 
     model, data: names of `demo_models`. folder: where MNIST, MovieLens or Jester files are.
     optimizer, lr, momentum, batch_size: see `demo_models.Training`.
@@ -28,7 +28,7 @@ class Workload:
     batch_size: int = 32
 
     def training(self, seed: int) -> Training:
-        """The training of this seed, at its begin. Raises demo_models.DataError."""
+        """The training of this seed, at its start. Raises demo_models.DataError."""
         task = demo_models.make_task(self.model, self.data, seed=seed, folder=self.folder)
         return Training(task, self.optimizer, self.lr, self.momentum, self.batch_size)
 

@@ -6,7 +6,7 @@ import pandas as pd
 
 from lcviz.lab.lesson import StageBits
 from lcviz.text import minus, percent_text
-from lcviz.ui.charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Panel, base_option, named_axis
+from lcviz.ui.charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Panel, base_option, axis
 
 NAMES = {
     "float32": "float32: 32 bits each",
@@ -32,7 +32,7 @@ def stages_panel(bits: StageBits) -> Panel:
         "legend": {"show": False},
         "tooltip": {"show": False},
         "grid": [{"left": 190, "right": 150, "top": 8, "bottom": 46}],
-        "xAxis": named_axis("bits a number", 28),
+        "xAxis": axis("bits a number", 28),
         "yAxis": {"type": "category", "inverse": True, "data": list(NAMES.values())},
         "series": [
             {

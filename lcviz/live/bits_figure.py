@@ -20,7 +20,7 @@ from lcviz.ui.charts import (
     Option,
     Panel,
     base_option,
-    named_axis,
+    axis,
 )
 
 FLOOR = 100 / 32  # percent of float32: one bit a parameter
@@ -87,12 +87,12 @@ def bits_panel(
         "tooltip": {"trigger": "axis", "confine": True},
         "grid": [{"left": 56, "right": 56, "top": 72, "bottom": 48}],
         "xAxis": [
-            named_axis(title, 28, type="category", data=names),
+            axis(title, 28, type="category", data=names),
             {"type": "category", "data": names} | hidden,  # of the band behind the record's own
         ],
         "yAxis": [
-            named_axis("size, % of float32", 38, min=0),
-            named_axis("kept, % of ‖δ‖²", 40, min=0, max=100, splitLine={"show": False}),
+            axis("size, % of float32", 38, min=0),
+            axis("kept, % of ‖δ‖²", 40, min=0, max=100, splitLine={"show": False}),
         ],
         "series": [*explained, here],
     }

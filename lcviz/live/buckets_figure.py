@@ -17,7 +17,7 @@ from lcviz.ui.charts import (
     Panel,
     base_option,
     highlighted,
-    named_axis,
+    axis,
 )
 
 
@@ -83,11 +83,11 @@ def buckets_panel(
         "grid": [{"left": 64, "right": 12, "top": top, "height": 108} for top in (56, 170)],
         "xAxis": [
             category | {"gridIndex": 0, "show": False},
-            named_axis("exponent e: values from 2ᵉ to 2ᵉ⁺¹", 28) | below,
+            axis("exponent e: values from 2ᵉ to 2ᵉ⁺¹", 28) | below,
         ],
         "yAxis": [
-            named_axis("values δ > 0", 46, gridIndex=0) | log_axis,
-            named_axis("δ < 0", 46, gridIndex=1, inverse=True) | log_axis,
+            axis("values δ > 0", 46, gridIndex=0) | log_axis,
+            axis("δ < 0", 46, gridIndex=1, inverse=True) | log_axis,
         ],
         "series": [bars(sign, what) for sign in (0, 1) for what in ("dropped", "kept")],
     }

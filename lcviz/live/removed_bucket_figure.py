@@ -17,7 +17,7 @@ from lcviz.ui.charts import (
     Panel,
     base_option,
     highlighted,
-    named_axis,
+    axis,
     plotted,
 )
 
@@ -41,9 +41,9 @@ def removed_bucket_panel(result: RemovedBuckets, marked: BucketKey | None = None
     option: Option = base_option() | {
         "tooltip": {"trigger": "axis", "confine": True, "axisPointer": {"type": "shadow"}},
         "grid": [{"left": 72, "right": 12, "top": 36, "bottom": 48}],
-        "xAxis": named_axis("exponent e of the removed bucket", 28, axisLine={"onZero": False})
+        "xAxis": axis("exponent e of the removed bucket", 28, axisLine={"onZero": False})
         | category,
-        "yAxis": named_axis("change of the loss", 54),
+        "yAxis": axis("change of the loss", 54),
         "series": [
             {
                 "name": name,

@@ -1,1 +1,11 @@
-"""recover"""
+"""Recover: what a crash costs with each way to save, measured on this server.
+
+Reading order:
+
+    page                the page: parameters, the experiment's controls
+    page_rework         the outcome of the finished seeds (computed in lab/recovery)
+    rework_figure       rework by seed, and the state right after restoring
+    page_timelines      where the time of saving goes, on this page and on Live
+    timelines           the same training saved in three ways, every moment measured
+    timelines_figure    what loop and saver do, and what a crash would cost
+"""

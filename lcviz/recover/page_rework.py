@@ -1,4 +1,4 @@
-"""What is shown of the finished seeds of a recovery experiment: rework, race, a sentence."""
+"""The finished seeds of a recovery experiment: a sentence, rework, the race back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import streamlit as st
 
 from demo_models import MODELS
 from lcviz.lab.recovery.recovery import Outcome
-from lcviz.lab.recovery.rework import Cost, Experiment, costs, times
+from lcviz.lab.recovery.rework import CrashCost, CrashExperiment, costs, times
 from lcviz.text import plural
 from lcviz.ui import widgets
 from lcviz.ui.race import race_panel
@@ -16,11 +16,13 @@ from lcviz.ui.race import race_panel
 from .rework_figure import restored_table, rework_panel
 
 LOSSES = {"trend": "on the trend", "measured": "as measured"}
-NOTHING = 0.0005  # so near to 1 a distance is that of the beginning: nothing was saved
+NOTHING = 0.0005  # so close to 1, a distance is that of the beginning: nothing was saved
 
 
-def recovered(experiment: Experiment, seeds: int, by_seed: Sequence[tuple[Outcome, ...]]) -> None:
-    """All of it. seeds: how many were asked for; by_seed: those that are finished."""
+def rework_section(
+    experiment: CrashExperiment, seeds: int, by_seed: Sequence[tuple[Outcome, ...]]
+) -> None:
+    """The whole section. seeds: how many were asked for. by_seed: those that are finished."""
     found = costs(by_seed)
     st.subheader(f"{MODELS[experiment.model].title}, {100 * experiment.share:g} %", anchor=False)
     st.markdown(summary(found, experiment.share))
@@ -41,14 +43,14 @@ def recovered(experiment: Experiment, seeds: int, by_seed: Sequence[tuple[Outcom
         )
         st.table(restored_table(found), hide_index=True)
     st.caption(
-        "The paper (LC-Checkpoint, ICML 2020) tells of 2.88 to 5.77 times less rework than SCAR, "
-        "and 2.17 to 4.06 times less than TOPN, at 5 %. The protocol here is ours, and so are "
-        "models, data and settings: compare which way is ahead, not digit by digit."
+        "The paper (LC-Checkpoint, ICML 2020) reports 2.88–5.77 times less rework than SCAR and "
+        "2.17–4.06 times less than TOPN, at 5 %. Protocol, models, data and settings here are "
+        "ours: compare which way is ahead, not digit by digit."
     )
 
 
-def summary(found: list[Cost], share: float) -> str:
-    """What a crash costs with each way, in a sentence: ours first, then the others, full last."""
+def summary(found: list[CrashCost], share: float) -> str:
+    """What a crash costs with each way: ours first, then the others, full last."""
     full, *others, ours = found
     told = []
     for cost in sorted(others, key=lambda c: c.rework.value):
@@ -65,42 +67,35 @@ def summary(found: list[Cost], share: float) -> str:
     )
 
 
-def nothing_saved(found: Sequence[Cost | Outcome]) -> str:
+def nothing_saved(found: Sequence[CrashCost | Outcome]) -> str:
     """Which methods could save no change at all, and why; nothing if all could."""
     names = [c.method.name for c in found if abs(c.distance - 1) < NOTHING]
     if not names:
         return ""
     return (
-        f"{', '.join(names)}: saved nothing after the beginning, where the restart begins again. "
-        "So few bytes are used up by a record's header, or, with Huffman, by the one bit at least "
-        "that every value takes."
+        f"{', '.join(names)}: saved nothing, so the restart begins at the first weights. So few "
+        "bytes are taken by a record's header; with Huffman every value takes at least one bit."
     )
 
 
-def _amount(cost: Cost) -> str:
+def _amount(cost: CrashCost) -> str:
     return f"{'at least ' if cost.capped else ''}{cost.rework.value:.2f}"
 
 
-def _race(experiment: Experiment, seeds: int, by_seed: Sequence[tuple[Outcome, ...]]) -> None:
+def _race(experiment: CrashExperiment, seeds: int, by_seed: Sequence[tuple[Outcome, ...]]) -> None:
     with st.container(horizontal=True, key="recover-race"):
         seed = 0
         if seeds > 1:
             seed = widgets.choice(
-                "Seed",
-                range(seeds),
-                default=0,
-                key=f"recover_seed_{seeds}",
-                bind="query-params",
+                "Seed", range(seeds), default=0, key=f"recover_seed_{seeds}", bind="query-params"
             )
         losses = widgets.choice(
             "Loss",
-            list(LOSSES),
+            LOSSES,
             default="trend",
             key="recover_loss",
-            format_func=LOSSES.__getitem__,
-            bind="query-params",
-            help="Rework is counted on the trend, where jumps from batch to batch are averaged "
-            "out; as measured, whole iterations until the loss itself is back.",
+            help="On the trend, jumps from batch to batch are averaged out. As measured counts "
+            "whole iterations until the loss itself is back.",
         )
     if seed >= len(by_seed):
         st.info(f"Seed {seed} is not finished yet.")

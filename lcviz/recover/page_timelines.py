@@ -1,4 +1,4 @@
-"""Where the time of saving goes, in the loop, beside it, merged; and a crash at any moment."""
+"""Where the time of saving goes: synchronous, asynchronous, merged; and a crash at any moment."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from lcviz.ui.experiment import Asking, ControlTexts
 from lcviz.ui.glossary import explained
 
 from .timelines import (
-    BESIDE,
-    LOOP,
+    ASYNCHRONOUS,
     MERGED,
     MERGED_AT_ONCE,
     MOST_INTERVAL,
     SHOWN,
+    SYNCHRONOUS,
     WAYS,
     Drill,
     Timeline,
@@ -33,14 +33,14 @@ from .timelines_figure import crash_table, ticks, timelines_panel, ways_table
 Measured = tuple[Timeline, ...]
 MOST_MEASUREMENTS = 20  # of one drill
 EXPLAINED = {
-    LOOP: "`save` returns once the record is on disk: the training waits for all of it.",
-    BESIDE: "`asynchronous=True`: `save` returns once a copy of the state is handed to a process "
-    "of its own. The next `save` waits if that is not done yet. The newest checkpoint is on disk "
-    "a little later.",
-    MERGED: f"Saved in the loop; every {MERGED_AT_ONCE} deltas become one record. A chain has one "
-    "writer, so the loop closes its Checkpointer, merges, and opens the chain again. Merging "
-    "decodes what it has written and restores the newest step before and after, so it takes "
-    "longer than a save, and longer the longer the chain is.",
+    SYNCHRONOUS: "`save` returns once the record is on disk: the training waits for all of it.",
+    ASYNCHRONOUS: "`asynchronous=True`: `save` returns once another process has a copy of the "
+    "state. The next `save` waits if that is not done yet. The newest checkpoint is on disk a "
+    "little later.",
+    MERGED: f"Saved synchronously; every {MERGED_AT_ONCE} deltas become one record. A chain has "
+    "one writer, so the loop closes its Checkpointer, merges, and opens the chain again. Merging "
+    "decodes what it has written and restores the newest step before and after. So it takes "
+    "longer than a save, and more so the longer the chain is.",
 }
 SHOWS = {"all": "all of it", "part": "a sixth of it, around the crash"}
 CRASHES = {"machine": "the whole machine", "training": "the training alone"}
@@ -51,13 +51,13 @@ def timelines_of_run(place: str, settings: RunSettings) -> None:
     timelines(place, drill_of_run(settings))
     if settings.interval > MOST_INTERVAL:
         st.caption(
-            f"The run saves every {settings.interval:,} iterations; measured is every "
-            f"{MOST_INTERVAL}, for it would take too long."
+            f"The run saves every {settings.interval:,} iterations. Every {MOST_INTERVAL} are "
+            "measured, to save time."
         )
 
 
 def drill_of_run(settings: RunSettings) -> Drill:
-    """What a run of these settings does, measured."""
+    """The measurement for a run of these settings."""
     s = settings
     workload = Workload(s.model, s.data, s.folder, s.optimizer, s.lr, s.momentum, s.batch_size)
     interval = min(s.interval, MOST_INTERVAL)
@@ -66,15 +66,15 @@ def drill_of_run(settings: RunSettings) -> Drill:
 
 def timelines(place: str, drill: Drill) -> None:
     """The whole section. place: of the page, in the URL and the keys of widgets."""
-    st.subheader("Where the time goes: in the loop, beside it, merged", anchor=False)
+    st.subheader("Where the time goes: synchronous, asynchronous, merged", anchor=False)
     every = "iteration" if drill.interval == 1 else f"{drill.interval} iterations"
     st.markdown(
         explained(
-            "A checkpoint can be written by the training loop itself or by a process "
-            "**[[beside it|asynchronous saving]]**, and [[deltas|delta]] can be "
-            "**[[merged|merged record]]** into fewer records. Measured here and now: the same "
+            "The training loop can write a checkpoint itself, or another process can, in the "
+            "background: **[[asynchronous saving]]**. [[Deltas|delta]] can be "
+            "**[[merged|merged record]]** into fewer records. Measured on this server: the same "
             f"short training, {MODELS[drill.workload.model].title} saved every {every}, once in "
-            f"each way. Shown are {SHOWN} checkpoints, after {drill.before} iterations to get warm."
+            f"each way. Shown are {SHOWN} checkpoints, after {drill.before} iterations of warm-up."
         )
     )
     with st.container(horizontal=True, key=f"{place}-timelines-ways"):
@@ -85,7 +85,7 @@ def timelines(place: str, drill: Drill) -> None:
     asking = Asking(f"{place}-timelines", (drill, number), 1, drill.measure)
 
     def show(view: View[Measured], watching: bool) -> None:
-        asking.controls(view, watching, _words(drill, view, again=bool(kept)))
+        asking.controls(view, watching, _texts(drill, view, again=bool(kept)))
         if kept:
             _measured(place, kept[max(kept)])
 
@@ -93,19 +93,19 @@ def timelines(place: str, drill: Drill) -> None:
 
 
 def _kept(drill: Drill) -> dict[int, FinishedPart[Measured]]:
-    """Measurements that are there, by number; the server forgets old ones."""
+    """The measurements that this server still has, by number."""
     looked = ((i, state.all_jobs().look((drill, i), 1)) for i in range(MOST_MEASUREMENTS))
     return {i: view.found[0] for i, view in looked if view.found}
 
 
-def _words(drill: Drill, view: View[Measured], *, again: bool) -> ControlTexts:
+def _texts(drill: Drill, view: View[Measured], *, again: bool) -> ControlTexts:
     way = min(int(view.share * len(WAYS)), len(WAYS) - 1)
     return ControlTexts(
         start="Measure again" if again else "Measure it",
         icon=":material/timer:",
         help=f"Trains {len(WAYS)} times, {plural(drill.iterations, 'iteration')} each.",
         working=f"Measuring, saved {WAYS[way]}: {100 * view.share:.0f} % of all.",
-        done=f"Measured {MOST_MEASUREMENTS} times: this server keeps no more of it.",
+        done=f"Measured {MOST_MEASUREMENTS} times: this server keeps no more.",
     )
 
 
@@ -120,7 +120,7 @@ def _measured(place: str, measured: FinishedPart[Measured]) -> None:
             "A crash at t = … ms",
             0.0,
             end,
-            _middle(end, step),
+            round(end / 2 / step) * step,
             step,
             key=f"{place}_crash_{end:g}",
             bind="query-params",
@@ -131,22 +131,13 @@ def _measured(place: str, measured: FinishedPart[Measured]) -> None:
         )
         who = widgets.choice(
             "What crashes",
-            list(CRASHES),
+            CRASHES,
             default="machine",
             key=f"{place}_crashes",
-            format_func=CRASHES.__getitem__,
-            bind="query-params",
-            help="What is on disk survives both. If only the training dies, the process beside it "
+            help="What is on disk survives both. If only the training dies, the background process "
             "still writes what it was given.",
         )
-        shows = widgets.choice(
-            "Show",
-            list(SHOWS),
-            default="all",
-            key=f"{place}_shows",
-            format_func=SHOWS.__getitem__,
-            bind="query-params",
-        )
+        shows = widgets.choice("Show", SHOWS, default="all", key=f"{place}_shows")
     second, last = crash / 1e3, end / 1e3
     window = (0.0, last)
     if shows == "part":
@@ -161,19 +152,15 @@ def _measured(place: str, measured: FinishedPart[Measured]) -> None:
     st.caption(
         f"Times of this machine, measured on {when.day} {when:%B} at {when:%H:%M:%S} UTC while it "
         f"also served this page: medians of the {SHOWN} checkpoints shown and their iterations. "
-        "On a busy machine the next measurement may well differ; *Measure again* tells by how "
-        "much. Where the training's lane is empty, this server did something else."
+        "On a busy machine the next measurement may differ; *Measure again* shows by how much. "
+        "Where the training's lane is empty, this server did something else."
     )
-
-
-def _middle(end: float, step: float) -> float:
-    return round(end / 2 / step) * step
 
 
 def _on_disk(found: Sequence[Timeline]) -> str:
     """Bytes with and without merging, and whether all restores the same."""
-    loop, beside, merged = found
-    saved = 1 - merged.nbytes / loop.nbytes
+    plain, background, merged = found
+    saved = 1 - merged.nbytes / plain.nbytes
     same = len({line.track for line in found}) == 1
     alike = (
         "All three restore the same weights to the last bit."
@@ -182,10 +169,10 @@ def _on_disk(found: Sequence[Timeline]) -> str:
     )
     less = f"{percent_text(saved)} less" if saved >= 0 else f"{percent_text(-saved)} more"
     return (
-        f"On disk, after a base of {nbytes_text(loop.base_nbytes)}: "
-        f"{nbytes_text(loop.nbytes)} in {plural(loop.records, 'delta')} in the loop, "
-        f"{nbytes_text(beside.nbytes)} in {beside.records:,} beside it, and "
+        f"On disk, after a base of {nbytes_text(plain.base_nbytes)}: "
+        f"{nbytes_text(plain.nbytes)} in {plural(plain.records, 'delta')} synchronous, "
+        f"{nbytes_text(background.nbytes)} in {background.records:,} asynchronous, and "
         f"{nbytes_text(merged.nbytes)} in {plural(merged.records, 'record')} merged, {less}. "
-        f"Steps that can be restored: {loop.steps:,}, {beside.steps:,} and {merged.steps:,}; "
-        f"merging gives none up. {alike}"
+        f"Steps that can be restored: {plain.steps:,}, {background.steps:,} and {merged.steps:,}. "
+        f"{alike}"
     )

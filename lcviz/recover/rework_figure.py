@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from lcviz.lab.recovery.rework import Cost
+from lcviz.lab.recovery.rework import CrashCost
 from lcviz.text import loss_text, nbytes_text, percent_text
-from lcviz.ui.charts import GREY, Option, Panel, base_option
+from lcviz.ui.charts import GREY, Option, Panel, axis, base_option
 from lcviz.ui.race import STYLES
 
 _SPREAD = 12  # pixels over which the seeds of one method are set apart
@@ -17,7 +17,7 @@ _LIFT = -17  # pixels that they stand above the mean
 _CAPPED = {"symbol": "arrow", "symbolRotate": -90, "symbolSize": 11}
 
 
-def rework_panel(costs: Sequence[Cost]) -> Panel:
+def rework_panel(costs: Sequence[CrashCost]) -> Panel:
     """A point for every seed, the mean with its 95 % interval. costs: one for each method."""
     n = costs[0].rework.n
     names = [f"{c.method.name}\n{nbytes_text(c.nbytes)}, {percent_text(c.share)}" for c in costs]
@@ -47,14 +47,7 @@ def rework_panel(costs: Sequence[Cost]) -> Panel:
         "tooltip": {"show": False},
         "legend": base_option()["legend"] | {"data": ["one seed", "mean, 95 % interval"]},
         "grid": [{"left": 128, "right": 120, "top": 40, "bottom": 48}],
-        "xAxis": {
-            "type": "value",
-            "name": "rework (iterations)",
-            "nameLocation": "middle",
-            "nameGap": 28,
-            "min": 0,
-            "max": _ceiling(most),
-        },
+        "xAxis": axis("rework (iterations)", min=0, max=_ceiling(most)),
         "yAxis": {
             "type": "category",
             "data": names,
@@ -124,12 +117,12 @@ def _point(value: float, row: int, capped: bool, i: int, n: int, name: str) -> O
     }
 
 
-def _bounded(cost: Cost) -> bool:
+def _bounded(cost: CrashCost) -> bool:
     """Whether there is an interval: of more than one seed, and of none that was capped."""
     return math.isfinite(cost.rework.half) and not cost.capped
 
 
-def _text(cost: Cost) -> str:
+def _text(cost: CrashCost) -> str:
     at_least = "≥ " if cost.capped else ""
     within = f" ± {cost.rework.half:.2f}" if _bounded(cost) else ""
     return f"{at_least}{cost.rework.value:.2f}{within}"
@@ -143,7 +136,7 @@ def _ceiling(most: float) -> float:
     return next(scale * m for m in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if scale * m >= most)
 
 
-def _sentence(costs: Sequence[Cost]) -> str:
+def _sentence(costs: Sequence[CrashCost]) -> str:
     n = costs[0].rework.n
     text = (
         "One seed, so there is no interval yet."
@@ -152,13 +145,13 @@ def _sentence(costs: Sequence[Cost]) -> str:
     )
     if any(c.capped for c in costs):
         text += (
-            " An arrow was not back when the cap was reached: its rework is that or more, and the "
-            "mean has no interval."
+            " An arrow marks a seed that was not back at the cap: its rework is that or more, and "
+            "the mean has no interval."
         )
     return f"{text} Below each name: bytes of one checkpoint on disk, and their share of float32."
 
 
-def _table(costs: Sequence[Cost]) -> pd.DataFrame:
+def _table(costs: Sequence[CrashCost]) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
@@ -175,14 +168,14 @@ def _table(costs: Sequence[Cost]) -> pd.DataFrame:
     )
 
 
-def restored_table(costs: Sequence[Cost]) -> pd.DataFrame:
+def restored_table(costs: Sequence[CrashCost]) -> pd.DataFrame:
     """Right after restoring: loss and distance, means over seeds; and what a save took."""
     return pd.DataFrame(
         [
             {
                 "method": f"**{c.method.name}**",
                 "checkpoint": f"{nbytes_text(c.nbytes)}, {percent_text(c.share)}",
-                "loss before the failure": loss_text(c.loss_before, 4),
+                "loss before the crash": loss_text(c.loss_before, 4),
                 "right after restoring": loss_text(c.loss_restored, 4),
                 "distance": percent_text(c.distance),
                 "one save": f"{1e3 * c.save_seconds:.1f} ms",

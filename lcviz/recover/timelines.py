@@ -1,9 +1,9 @@
 """What the training loop and the saver do at every moment, measured in three ways to save.
 
-The same training runs three times: saved in the loop, saved beside it by a process of its own, and
-saved in the loop with deltas merged now and then. All times are of `time.perf_counter`, a clock
-that both processes share. A chain has one writer, so for merging the loop closes its Checkpointer,
-merges, and opens it again.
+The same training runs three times: saved synchronously, saved by a background process, and saved
+synchronously with deltas merged every few checkpoints. All times are of `time.perf_counter`, a
+clock that both processes share. A chain has one writer, so for merging the loop closes its
+Checkpointer, merges, and opens it again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from codec.saving.recorder import Saved
 from lcviz.lab.progress import Progress
 from lcviz.lab.workload import Workload
 
-LOOP, BESIDE, MERGED = WAYS = "in the loop", "beside it", "merged"
+SYNCHRONOUS, ASYNCHRONOUS, MERGED = WAYS = "synchronous", "asynchronous", "merged"
 TRAINS, STANDS_STILL = "trains", "stands still"
 ENCODES, CHECKS, WRITES, COMMITS, MERGES, REOPENS = (
     "encodes",
@@ -41,8 +41,11 @@ MOST_INTERVAL = 20  # iterations between checkpoints
 
 @dataclass(frozen=True)
 class Span:
-    """Something that was done. begin, end: seconds since the first iteration shown began. step: the
-    iteration, or that of the checkpoint; of a merge the newest."""
+    """Something that was done.
+
+    begin, end: seconds since the first iteration shown began. step: the iteration, or that of the
+    checkpoint; of a merge the newest.
+    """
 
     what: str
     step: int
@@ -60,7 +63,7 @@ class Timeline:
     """One training with one way to save.
 
     first: the number of the first iteration shown. loop, saver: in the order of time; the saver is
-    the loop itself, unless saving is done beside it. given, durable: (second, step): when the saver
+    the loop itself, unless saving is asynchronous. given, durable: (second, step): when the saver
     had the whole state of a step, and when its record was on disk, name and all; rising, of every
     checkpoint of the training. base_nbytes, nbytes: of the chain's base at the end, and of all
     after it, the checkpoints that are not shown included; so many records, the base not counted,
@@ -81,7 +84,7 @@ class Timeline:
 
     @property
     def end(self) -> float:
-        """When the last of it was done."""
+        """When the last of it was finished."""
         return max(self.loop[-1].end, self.saver[-1].end)
 
     def _of(self, what: str) -> list[Span]:
@@ -119,8 +122,8 @@ class Timeline:
         return self.first - 1 + sum(s.end <= second for s in self._of(TRAINS))
 
     def restored(self, second: float, machine: bool = True) -> int:
-        """The step that a crash leaves. machine: whether all of it crashes, else only the training:
-        a process beside it still writes what it was given."""
+        """The step that a crash leaves. machine: whether all of it crashes; if only the training
+        does, the background process still writes what it was given."""
         known = self.durable if machine else self._kept_without_the_training()
         return max(step for at, step in known if at <= second)
 
@@ -131,7 +134,7 @@ class Timeline:
     def behind(self, machine: bool = True) -> list[tuple[float, int]]:
         """Where `lost` changes, from 0 to the end, each with what it is from there on."""
         known = self.durable if machine else self._kept_without_the_training()
-        # In one pass: iterations are counted, and of the checkpoints the newest is what restores.
+        # One pass: iterations are counted, and the newest checkpoint is the one that restores.
         done, saved = self.iterated(0.0), self.restored(0.0, machine)
         trained = [(s.end, 1, 0) for s in self._of(TRAINS) if s.end > 0]
         events = sorted([*trained, *((at, 0, step) for at, step in known if at > 0)])
@@ -144,12 +147,12 @@ class Timeline:
         return found
 
     def _kept_without_the_training(self) -> tuple[tuple[float, int], ...]:
-        return self.given if self.way == BESIDE else self.durable
+        return self.given if self.way == ASYNCHRONOUS else self.durable
 
 
 @dataclass(frozen=True)
 class Drill:
-    """What determines a measurement, but for the machine's mood.
+    """What determines a measurement, apart from the machine's load.
 
     interval: iterations between checkpoints, MOST_INTERVAL at most. bits, budget, scope, coder: see
     `codec.Checkpointer`. The model is saved, without its optimizer, as a run does.
@@ -191,7 +194,7 @@ class Drill:
 
 @dataclass(frozen=True)
 class _Asked:
-    """One call of save. merging: when it began and ended, and when the chain was open again."""
+    """One call of save. merging: when it began, when it ended, when the chain was open again."""
 
     step: int
     at: float
@@ -267,7 +270,7 @@ class _Run:
             budget=d.budget,
             base_every=None,
             resume=True,
-            asynchronous=self._way == BESIDE,
+            asynchronous=self._way == ASYNCHRONOUS,
         )
 
     def _save(self, step: int, state: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from statistics import median
 import pandas as pd
 
 from lcviz.text import nbytes_text, plural
-from lcviz.ui.charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Option, Panel, base_option
+from lcviz.ui.charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Option, Panel, axis, base_option
 
 from .timelines import (
     CHECKS,
@@ -67,16 +67,9 @@ def timelines_panel(
             sides | {"top": top + _LANES + _APART, "height": _STRIP},
         ]
         for at in (i, i + 1):
-            times.append(
-                {
-                    "type": "value",
-                    "gridIndex": at,
-                    "min": low,
-                    "max": high,
-                    "axisLabel": {"show": line is found[-1] and at > i},
-                    "axisLine": {"onZero": False},
-                }
-            )
+            last = line is found[-1] and at > i
+            own = {"min": low, "max": high, "axisLabel": {"show": last}}
+            times.append({"type": "value", "gridIndex": at, "axisLine": {"onZero": False}} | own)
         ups += [
             {
                 "type": "category",
@@ -96,11 +89,7 @@ def timelines_panel(
         ]
         series += [_bars(what, line, i, (low, high)) for what in there]
         series += [_lost(line, machine, end, i + 1), _mark(crash, i), _mark(crash, i + 1)]
-    times[-1] |= {
-        "name": "ms since the first iteration shown began",
-        "nameLocation": "middle",
-        "nameGap": 28,
-    }
+    times[-1] |= axis("ms since the first iteration shown began")
     option = base_option() | {
         "tooltip": {"confine": True, "trigger": "item", "formatter": "{b}"},
         "legend": base_option()["legend"] | {"data": [*legend, {"name": _LOST, "icon": _STEPS}]},
@@ -124,8 +113,8 @@ def _spans(line: Timeline, what: str) -> list[Span]:
     return [s for s in (*line.loop, *line.saver) if s.what == what]
 
 
-def _bars(what: str, line: Timeline, axis: int, window: tuple[float, float]) -> Option:
-    """What of them lies in the window, in ms: a wide line's end would stand out of it."""
+def _bars(what: str, line: Timeline, grid: int, window: tuple[float, float]) -> Option:
+    """Spans of one kind, cut at the window, in ms: the end of a wide line would stick out."""
     low, high = window
     colour, width = _BARS[what]
     lane = 0 if what in (TRAINS, STANDS_STILL) else 1
@@ -145,15 +134,15 @@ def _bars(what: str, line: Timeline, axis: int, window: tuple[float, float]) -> 
         "name": what,
         "type": "lines",
         "coordinateSystem": "cartesian2d",
-        "xAxisIndex": axis,
-        "yAxisIndex": axis,
+        "xAxisIndex": grid,
+        "yAxisIndex": grid,
         "itemStyle": {"color": colour},
         "lineStyle": {"color": colour, "width": width, "opacity": 1, "curveness": 0, "cap": "butt"},
         "data": data,
     }
 
 
-def _lost(line: Timeline, machine: bool, end: float, axis: int) -> Option:
+def _lost(line: Timeline, machine: bool, end: float, grid: int) -> Option:
     points = [*line.behind(machine), (end, line.lost(end, machine))]
     return {
         "name": _LOST,
@@ -161,8 +150,8 @@ def _lost(line: Timeline, machine: bool, end: float, axis: int) -> Option:
         "step": "end",
         "symbol": "none",
         "silent": True,
-        "xAxisIndex": axis,
-        "yAxisIndex": axis,
+        "xAxisIndex": grid,
+        "yAxisIndex": grid,
         "itemStyle": {"color": GREY},
         "lineStyle": {"color": GREY, "width": 1.5},
         "areaStyle": {"color": GREY, "opacity": 0.35},
@@ -170,13 +159,13 @@ def _lost(line: Timeline, machine: bool, end: float, axis: int) -> Option:
     }
 
 
-def _mark(crash: float, axis: int) -> Option:
-    """A series of its own, for the others come and go."""
-    label = {"formatter": "crash", "position": "start"} if axis == 0 else {"show": False}
+def _mark(crash: float, grid: int) -> Option:
+    """A series of its own, because the others come and go."""
+    label = {"formatter": "crash", "position": "start"} if grid == 0 else {"show": False}
     return {
         "type": "line",
-        "xAxisIndex": axis,
-        "yAxisIndex": axis,
+        "xAxisIndex": grid,
+        "yAxisIndex": grid,
         "data": [],
         "silent": True,
         "markLine": {
@@ -203,7 +192,7 @@ def _sentence(found: Sequence[Timeline], machine: bool) -> str:
     who = "machine" if machine else "training alone"
     return (
         f"The loop stood still: {'; '.join(told)}. A crash of the {who} at the worst moment would "
-        f"have cost so many iterations: {worst}."
+        f"have cost, in iterations: {worst}."
     )
 
 
@@ -243,11 +232,11 @@ def ways_table(found: Sequence[Timeline]) -> pd.DataFrame:
         "": [
             "an iteration, median",
             "the loop stands still for a checkpoint, median",
-            "which is, of an iteration",
+            "as a share of an iteration",
             "the loop stands still, of all time shown",
             "a checkpoint is on disk after, median",
-            "all deltas on disk, those before included",
-            "in so many records",
+            "all deltas on disk, warm-up included",
+            "in records",
             "steps that can be restored",
         ]
     }

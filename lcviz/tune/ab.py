@@ -1,8 +1,8 @@
-"""A against B: two choices of the codec follow the same states of one run, side by side.
+"""A against B: two choices of the codec on the same states of one run, side by side.
 
 Each has a track of its own, as if the run had been saved that way: both begin with an exact base
-at the same checkpoint, and save every one after it. So what a choice drops in one checkpoint is
-part of its next delta, and its code tables are used again, as in a chain of its own.
+at the same checkpoint and save every one after it. What a choice leaves out of one checkpoint is
+part of its next delta, and its code tables are reused, as in a chain of its own.
 """
 
 from __future__ import annotations
@@ -16,39 +16,16 @@ import numpy as np
 from codec.scheme.track import Step
 from codec.state.tensors import Arrays, Layout, copy_arrays
 from lcviz.lab.anatomy import changes, dissect
-from lcviz.lab.dry_run import Unwritten, record_nbytes
+from lcviz.lab.dry_run import CodecChoice, DryRun, record_nbytes
 from lcviz.lab.measures import distance
 from lcviz.lab.series import LossOf
 
-MOST = 60  # checkpoints that a choice is replayed on: one more shows at once
-KEPT = 6  # variants
+MOST_CHECKPOINTS = 60  # that a choice is replayed on: one more shows at once
+MOST_REPLAYS = 6  # choices whose replay is kept
 
 
 @dataclass(frozen=True)
-class Variant:
-    """What can be chosen of the codec: see `codec.Tracker`. With a budget bits is None."""
-
-    bits: int | None = 2
-    scope: str = "model"
-    coder: str = "runlength"
-    budget: float | None = None
-
-    @property
-    def text(self) -> str:
-        """In words."""
-        if self.budget is not None:
-            keeps = f"a budget of {100 * self.budget:.3g} %,"
-        elif self.bits is None:
-            keeps = "all"
-        else:
-            keeps = f"{self.bits} bit{'s' if self.bits > 1 else ''},"
-        over = "the whole model" if self.scope == "model" else "each tensor"
-        coder = "run-length" if self.coder == "runlength" else "Huffman"
-        return f"{keeps} buckets over {over}, {coder}"
-
-
-@dataclass(frozen=True)
-class Moment:
+class RunState:
     """One checkpoint of the run. moved: ||u_t - u_0||, the denominator of distances."""
 
     step: int
@@ -57,7 +34,7 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Saved:
+class TrialSave:
     """One checkpoint as a choice would save it.
 
     nbytes: of its record, on disk. table_nbytes: of the new code tables among them. tables,
@@ -79,27 +56,27 @@ class Saved:
 class Side:
     """A choice, and what it has made of the run so far.
 
-    every: its checkpoints, the base left out, the newest last. buckets: of the newest delta, kept
-    or not. loss: of the model restored from the newest. full_nbytes, n: float32 bytes of a state
-    and its values.
+    saves: its checkpoints without the base, the newest last. buckets: of the newest delta, kept or
+    not. loss: of the model restored from the newest. full_nbytes, n: float32 bytes of a state, and
+    its values.
     """
 
-    variant: Variant
-    every: tuple[Saved, ...]
+    choice: CodecChoice
+    saves: tuple[TrialSave, ...]
     buckets: int
     loss: float
     full_nbytes: int
     n: int
 
     @property
-    def newest(self) -> Saved:
+    def newest(self) -> TrialSave:
         """The newest checkpoint."""
-        return self.every[-1]
+        return self.saves[-1]
 
     @property
     def mean_nbytes(self) -> float:
-        """Bytes of a checkpoint on average, the base left out."""
-        return float(np.mean([s.nbytes for s in self.every]))
+        """Bytes of a checkpoint on average, without the base."""
+        return float(np.mean([s.nbytes for s in self.saves]))
 
     @property
     def bits(self) -> float:
@@ -109,107 +86,99 @@ class Side:
     @property
     def seconds(self) -> float:
         """The median over all checkpoints."""
-        return float(np.median([s.seconds for s in self.every]))
+        return float(np.median([s.seconds for s in self.saves]))
 
 
-class Follower:
-    """A variant on its way through the states of a run.
+class Replay:
+    """A choice on its way through the states of a run.
 
     first: the state that is stored as the base, name -> array; it is copied.
     """
 
-    def __init__(self, variant: Variant, layout: Layout, first: Arrays) -> None:
-        self.variant = variant
-        self._chain = Unwritten(variant, layout, first)
+    def __init__(self, choice: CodecChoice, layout: Layout, first: Arrays) -> None:
+        self.choice = choice
+        self._chain = DryRun(choice, layout, first)
         self._last: tuple[Arrays, Arrays, Step] | None = None
         self._side: Side | None = None
-        self.every: list[Saved] = []
+        self.saves: list[TrialSave] = []
 
     @property
-    def state(self) -> Arrays:
-        """What a restart would have now; it changes with the next save."""
+    def track(self) -> Arrays:
+        """What a restart would load; it changes with the next save."""
         return self._chain.track
 
-    def save(self, moment: Moment) -> Saved:
+    def save(self, state: RunState) -> TrialSave:
         """One more checkpoint. Raises codec.LccError."""
-        before = copy_arrays(self.state)
-        step, arrays = moment.step, moment.arrays
+        before, step = copy_arrays(self.track), state.step
         started = time.perf_counter()
-        delta = self._chain.prepare(step, arrays)
+        delta = self._chain.prepare(step, state.arrays)
         nbytes = record_nbytes(step, delta)
         seconds = time.perf_counter() - started
         self._chain.commit(delta)
-        self._last = before, arrays, delta
+        self._last, self._side = (before, state.arrays, delta), None
         coded = [group.encoded for group in delta.groups]
         cached = [e.cached for e in coded if e.table is not None]
-        off = distance(self.state, arrays)
-        saved = Saved(
+        off = distance(self.track, state.arrays)
+        saved = TrialSave(
             step,
             nbytes,
             sum(e.table_nbytes for e in coded),
             len(cached),
             sum(cached),
             sum(e.levels.size - 1 for e in coded),
-            off / moment.moved if moment.moved else 0.0,
+            off / state.moved if state.moved else 0.0,
             seconds,
         )
-        self.every.append(saved)
-        self._side = None
+        self.saves.append(saved)
         return saved
 
     def side(self, loss_of: LossOf) -> Side:
-        """What has become of it; measured once a checkpoint, and none has been saved before."""
+        """The outcome so far, measured once a checkpoint; something has to be saved before."""
         if self._side is None:
             assert self._last is not None, "something was saved"
             before, arrays, delta = self._last
             alphabets, _ = dissect(changes(arrays, before, delta), delta)
-            layout = self._chain.layout
-            self._side = Side(
-                self.variant,
-                tuple(self.every),
-                sum(len(a.buckets) for a in alphabets),
-                loss_of(self.state),
-                layout.nbytes,
-                sum(t.size for t in layout.tensors),
-            )
-            self._last = None  # three times the model, for each variant that is kept
+            buckets, layout = sum(len(a.buckets) for a in alphabets), self._chain.layout
+            n, loss = sum(t.size for t in layout.tensors), loss_of(self.track)
+            self._side = Side(self.choice, tuple(self.saves), buckets, loss, layout.nbytes, n)
+            self._last = None  # three times the model, for each choice that is kept
         return self._side
 
 
-class Followers:
-    """Variants that follow one run from the same checkpoint on; the last few are kept, so that who
-    goes back to one sees it at once."""
+class Replays:
+    """Choices replayed from the same checkpoint on. The last few are kept, so that going back to
+    one takes no time."""
 
     def __init__(self) -> None:
         self._start = -1
-        self._kept: dict[Variant, Follower] = {}  # the one used last is the last
+        self._kept: dict[CodecChoice, Replay] = {}  # the one used last is the last
 
-    def follow(self, variant: Variant, layout: Layout, moments: Sequence[Moment]) -> Follower:
-        """Up to the newest of the moments, of which the first is the base. Raises codec.LccError.
+    def replay(self, choice: CodecChoice, layout: Layout, states: Sequence[RunState]) -> Replay:
+        """Up to the newest of the states, of which the first is the base. Raises codec.LccError.
 
-        They are those of the last call or begin where these did, and may have become more.
+        states: those of the last call, perhaps with more at the end; or others from another base.
         """
-        first = moments[0]
+        first = states[0]
         if first.step != self._start:
             self._start, self._kept = first.step, {}
-        follower = self._kept.pop(variant, None) or Follower(variant, layout, first.arrays)
-        self._kept[variant] = follower
-        while len(self._kept) > KEPT:
+        found = self._kept.pop(choice, None) or Replay(choice, layout, first.arrays)
+        self._kept[choice] = found
+        while len(self._kept) > MOST_REPLAYS:
             del self._kept[next(iter(self._kept))]
-        seen = follower.every[-1].step if follower.every else first.step
-        for moment in moments:
-            if moment.step > seen:
-                follower.save(moment)
-        return follower
+        seen = found.saves[-1].step if found.saves else first.step
+        for state in states:
+            if state.step > seen:
+                found.save(state)
+        return found
 
 
-def replayed(held: Sequence[int], interval: int) -> tuple[int, ...]:
-    """The steps that variants follow: of those that are held, the base first.
+def replayed_steps(held: Sequence[int], interval: int) -> tuple[int, ...]:
+    """The steps that choices are replayed on: of those in memory, the base first.
 
-    held: rising. From half of MOST to MOST of them, as far as there are so many. The base is the
-    same for a while: it moves on by leaps, so that most checkpoints take one more save only.
+    held: rising. Returns between half of MOST_CHECKPOINTS and all of them, if there are so many.
+    The base moves on by leaps, so that most new checkpoints take only one more save.
     """
-    newest = held[-MOST:]
+    newest = held[-MOST_CHECKPOINTS:]
     leap = max(len(newest) // 2, 1) * interval
     base = next((s for s in newest if s % leap == 0), newest[0])
     return tuple(s for s in newest if s >= base)

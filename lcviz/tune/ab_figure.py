@@ -8,65 +8,59 @@ from collections.abc import Callable
 import pandas as pd
 
 from lcviz.text import loss_text, minus, nbytes_text, percent_text, plural
-from lcviz.ui.charts import BLUE, VERMILION, Option, Panel, base_option, plotted
+from lcviz.ui.charts import BLUE, VERMILION, Option, Panel, axis, base_option, plotted
 
-from .ab import Saved, Side
+from .ab import Side, TrialSave
 
 AGAINST = "B against A"
 
 
 def ab_table(a: Side, b: Side, live_loss: float) -> pd.DataFrame:
     """Every measure of both, and B's difference to A. live_loss: of the model that was saved."""
-    steps = plural(len(a.every), "checkpoint")
-    both = a.newest, b.newest
-    rows = [
+    of = plural(len(a.saves), "checkpoint")
+    x, y = a.newest, b.newest
+    slower = f"{_signed(1000 * (b.seconds - a.seconds), '.2f')} ms{_share(a.seconds, b.seconds)}"
+    rows: list[tuple[str, Callable[[Side], str], str]] = [
         (
             "newest record, bytes on disk",
-            *(_bytes(s.newest.nbytes, s) for s in (a, b)),
-            _more(both[0].nbytes, both[1].nbytes),
+            lambda s: _bytes(s.newest.nbytes, s),
+            _more(x.nbytes, y.nbytes),
         ),
         (
-            f"mean of {steps}, bytes",
-            *(_bytes(s.mean_nbytes, s) for s in (a, b)),
+            f"mean of {of}, bytes",
+            lambda s: _bytes(s.mean_nbytes, s),
             _more(a.mean_nbytes, b.mean_nbytes),
         ),
         (
             "bits a parameter, newest record",
-            *(f"{s.bits:.3f}" for s in (a, b)),
+            lambda s: f"{s.bits:.3f}",
             f"{_signed(b.bits - a.bits, '.3f')} bits",
         ),
         (
-            "distance, % of the way trained",
-            *(percent_text(s.distance) for s in both),
-            _points(both[0].distance, both[1].distance),
+            "distance, % of the distance trained",
+            lambda s: percent_text(s.newest.distance),
+            _finite(100 * (y.distance - x.distance), ".2f", " percentage points"),
         ),
         (
             f"loss, restored (live {loss_text(live_loss, 4)})",
-            *(loss_text(s.loss) for s in (a, b)),
-            _loss(a.loss, b.loss),
+            lambda s: loss_text(s.loss),
+            _finite(b.loss - a.loss, ".6f"),
         ),
         (
             "buckets kept",
-            *(f"{s.newest.kept} of {s.buckets}" for s in (a, b)),
-            _buckets(both[1].kept - both[0].kept),
+            lambda s: f"{s.newest.kept} of {s.buckets}",
+            f"{_signed(y.kept - x.kept, 'd')} bucket{'' if abs(y.kept - x.kept) == 1 else 's'}",
         ),
-        (
-            "code tables written, bytes",
-            *(_tables(s) for s in both),
-            _more(both[0].table_nbytes, both[1].table_nbytes),
-        ),
-        (
-            f"time to encode, median of {steps}",
-            *(f"{1000 * s.seconds:.2f} ms" for s in (a, b)),
-            f"{_signed(1000 * (b.seconds - a.seconds), '.2f')} ms{_share(a.seconds, b.seconds)}",
-        ),
+        ("code tables written, bytes", _tables, _more(x.table_nbytes, y.table_nbytes)),
+        (f"time to encode, median of {of}", lambda s: f"{1000 * s.seconds:.2f} ms", slower),
     ]
-    return pd.DataFrame(rows, columns=["", "A", "B", AGAINST])
+    cells = [(name, cell(a), cell(b), difference) for name, cell, difference in rows]
+    return pd.DataFrame(cells, columns=["", "A", "B", AGAINST])
 
 
 def ab_sentence(a: Side, b: Side) -> str:
     """What B costs and gains, against A."""
-    if a.variant == b.variant:
+    if a.choice == b.choice:
         return "A and B are the same: change one of them."
     size, near = b.mean_nbytes - a.mean_nbytes, b.newest.distance - a.newest.distance
     less = "as many bytes as A"
@@ -77,10 +71,10 @@ def ab_sentence(a: Side, b: Side) -> str:
     points = abs(100 * near)
     far = "is as far as A from what was trained"
     if not math.isfinite(points):
-        far = "how far they are from what was trained has no number"
+        far = "at least one distance to what was trained is not finite"
     elif points >= 0.005:
-        far = f"is {points:.2f} percentage points {'further from' if near > 0 else 'nearer to'} "
-        far += "what was trained"
+        where = "further from" if near > 0 else "nearer to"
+        far = f"is {points:.2f} percentage points {where} what was trained"
     return f"B takes {less}, and {far}."
 
 
@@ -100,18 +94,18 @@ def ab_sizes(a: Side, b: Side) -> Panel:
 
 def ab_distances(a: Side, b: Side) -> Panel:
     """How far a restart would be from what was trained, with both."""
-    far = [s.newest.distance for s in (a, b)]
+    x, y = a.newest.distance, b.newest.distance
     sentence = f"Restored from step {a.newest.step}, the model would be "
-    if all(map(math.isfinite, far)):
-        sentence += f"{percent_text(far[0])} of the way trained from the live one with A, "
-        sentence += f"{percent_text(far[1])} with B."
+    if math.isfinite(x) and math.isfinite(y):
+        sentence += f"{percent_text(x)} of the distance trained from the live one with A, "
+        sentence += f"{percent_text(y)} with B."
     else:
-        sentence += "so far from the live one that it has no number."
+        sentence += "at a distance from the live one that is not finite."
     return _both(
         a,
         b,
         lambda _, s: 100 * s.distance,
-        "distance, % of the way trained",
+        "distance, % of the distance trained",
         "Distance of what is restored to what was trained, A and B",
         sentence,
         "Relative distance of the restored to the live model with A and with B, by step.",
@@ -121,34 +115,28 @@ def ab_distances(a: Side, b: Side) -> Panel:
 def _both(
     a: Side,
     b: Side,
-    value: Callable[[Side, Saved], float],
+    value: Callable[[Side, TrialSave], float],
     name: str,
     title: str,
     sentence: str,
     alt: str,
 ) -> Panel:
     sides = {"A": (a, BLUE, "solid", "circle"), "B": (b, VERMILION, "dashed", "diamond")}
-    steps = [s.step for s in a.every]
+    steps = [s.step for s in a.saves]
+    values = {
+        who: [plotted(value(side, s), 4) for s in side.saves] for who, (side, *_) in sides.items()
+    }
     option: Option = base_option() | {
         "tooltip": {"trigger": "axis", "confine": True},
         "grid": [{"left": 64, "right": 24, "top": 40, "bottom": 48}],
-        "xAxis": {
-            "type": "value",
-            "name": "step (iterations)",
-            "nameLocation": "middle",
-            "nameGap": 28,
-            "min": steps[0],
-            "max": max(steps[-1], steps[0] + 1),
-            "minInterval": 1,
-            "axisLabel": {"hideOverlap": True},
-        },
-        "yAxis": {
-            "type": "value",
-            "name": name,
-            "nameLocation": "middle",
-            "nameGap": 46,
-            "min": 0,
-        },
+        "xAxis": axis(
+            "step (iterations)",
+            min=steps[0],
+            max=max(steps[-1], steps[0] + 1),
+            minInterval=1,
+            axisLabel={"hideOverlap": True},
+        ),
+        "yAxis": axis(name, 46, min=0),
         "series": [
             {
                 "name": who,
@@ -158,28 +146,23 @@ def _both(
                 "showSymbol": len(steps) < 30,
                 "lineStyle": {"color": colour, "type": dash, "width": 2},
                 "itemStyle": {"color": colour},
-                "data": [[s.step, plotted(value(side, s), 4)] for s in side.every],
+                "data": [list(point) for point in zip(steps, values[who], strict=True)],
             }
-            for who, (side, colour, dash, symbol) in sides.items()
+            for who, (_, colour, dash, symbol) in sides.items()
         ],
     }
-    table = pd.DataFrame(
-        {"step": steps}
-        | {
-            f"{who}, {name}": [plotted(value(side, s), 4) for s in side.every]
-            for who, (side, *_) in sides.items()
-        }
-    )
-    return Panel(title, sentence, option, alt, table, 280)
+    columns = {f"{who}, {name}": numbers for who, numbers in values.items()}
+    return Panel(title, sentence, option, alt, pd.DataFrame({"step": steps} | columns), 280)
 
 
 def _bytes(n: float, side: Side) -> str:
     return f"{n:,.0f} B, {percent_text(n / side.full_nbytes)} of float32"
 
 
-def _tables(s: Saved) -> str:
-    """Bytes of those that are new, and how many were sent before."""
-    return f"{s.table_nbytes:,} B, {s.reused} of {plural(s.tables, 'table')} used again"
+def _tables(side: Side) -> str:
+    """Bytes of the new ones, and how many were sent before."""
+    s = side.newest
+    return f"{s.table_nbytes:,} B, {s.reused} of {plural(s.tables, 'table')} reused"
 
 
 def _more(a: float, b: float) -> str:
@@ -190,19 +173,8 @@ def _share(a: float, b: float) -> str:
     return f", {_signed(100 * (b - a) / a, '.1f')} % of A's" if a else ""
 
 
-def _loss(a: float, b: float) -> str:
-    return _signed(b - a, ".6f") if math.isfinite(a) and math.isfinite(b) else "no number"
-
-
-def _points(a: float, b: float) -> str:
-    """Of two shares."""
-    if not math.isfinite(b - a):
-        return "no number"
-    return f"{_signed(100 * (b - a), '.2f')} percentage points"
-
-
-def _buckets(more: int) -> str:
-    return f"{_signed(more, 'd')} bucket{'' if abs(more) == 1 else 's'}"
+def _finite(difference: float, how: str, unit: str = "") -> str:
+    return f"{_signed(difference, how)}{unit}" if math.isfinite(difference) else "not finite"
 
 
 def _signed(difference: float, how: str) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import pandas as pd
 
 from lcviz.lab.anatomy import EVERY_BITS
-from lcviz.text import nbytes_text, percent_text
+from lcviz.lab.dry_run import CodecChoice
+from lcviz.text import enumerated, nbytes_text, percent_text
 from lcviz.ui.charts import (
     BLUE,
     GREEN,
@@ -17,38 +18,31 @@ from lcviz.ui.charts import (
     VERMILION,
     Option,
     Panel,
+    axis,
     base_option,
     plotted,
 )
 
-from .ab import Saved, Variant
+from .ab import TrialSave
 
-Tried = Mapping[Variant, Saved]
+Tried = Mapping[CodecChoice, TrialSave]
 SIZES = {  # scope, coder -> name, colour, dash, symbol
     ("model", "runlength"): ("whole model, run-length", BLUE, "solid", "circle"),
     ("tensor", "runlength"): ("each tensor, run-length", GREEN, "solid", "triangle"),
     ("model", "huffman"): ("whole model, Huffman", VERMILION, "dashed", "rect"),
     ("tensor", "huffman"): ("each tensor, Huffman", PURPLE, "dashed", "diamond"),
 }
-DISTANCES = {"model": "runlength", "tensor": "runlength"}  # the coder does not change them
+DISTANCES = (("model", "runlength"), ("tensor", "runlength"))  # the coder does not change them
 
 
-def every_panel(tried: Tried, full_nbytes: int, marked: Mapping[str, Variant]) -> Panel:
+def all_settings_panel(tried: Tried, full_nbytes: int, marked: Mapping[str, CodecChoice]) -> Panel:
     """Bytes above, distance below, x to the right.
 
-    tried: from `lab.variants.tried`. full_nbytes: of the state in float32. marked: a name ->
-    the variant that is marked with it; those that keep a budget are not drawn.
+    tried: from `lab.choices.tried`. full_nbytes: of the state in float32. marked: a name ->
+    the choice that is marked with it; those that keep a budget are not drawn.
     """
-    series = [
-        _line(tried, (scope, coder), SIZES[scope, coder], 0, full_nbytes, marked)
-        for scope, coder in SIZES
-    ] + [
-        _line(tried, (scope, coder), SIZES[scope, coder], 1, full_nbytes, marked)
-        for scope, coder in DISTANCES.items()
-    ]
-    names = [_name(bits) for bits in EVERY_BITS]
-    base = base_option()
-    axis = {"type": "category", "data": names, "boundaryGap": True}
+    base, bits = base_option(), "x bits for priority promotion (all: every bucket)"
+    names = {"type": "category", "data": [_name(bits) for bits in EVERY_BITS], "boundaryGap": True}
     option: Option = base | {
         "legend": base["legend"] | {"data": [name for name, *_ in SIZES.values()]},
         "tooltip": {"trigger": "axis", "confine": True},
@@ -57,34 +51,18 @@ def every_panel(tried: Tried, full_nbytes: int, marked: Mapping[str, Variant]) -
             {"left": 64, "right": 24, "top": 272, "height": 140},
         ],
         "xAxis": [
-            axis | {"gridIndex": 0, "name": "", "axisLabel": {"margin": 18}},
-            axis
-            | {
-                "gridIndex": 1,
-                "name": "x bits for priority promotion (all: every bucket)",
-                "nameLocation": "middle",
-                "nameGap": 28,
-            },
+            names | {"gridIndex": 0, "name": "", "axisLabel": {"margin": 18}},
+            axis(bits, gridIndex=1) | names,
         ],
         "yAxis": [
-            {
-                "type": "value",
-                "gridIndex": 0,
-                "name": "record, % of float32",
-                "min": 0,
-                "nameLocation": "middle",
-                "nameGap": 44,
-            },
-            {
-                "type": "value",
-                "gridIndex": 1,
-                "name": "distance, %",
-                "min": 0,
-                "nameLocation": "middle",
-                "nameGap": 44,
-            },
+            axis("record, % of float32", 44, gridIndex=0, min=0),
+            axis("distance, %", 44, gridIndex=1, min=0),
         ],
-        "series": series,
+        "series": [
+            _line(tried, which, SIZES[which], grid, full_nbytes, marked)
+            for grid, lines in enumerate((SIZES, DISTANCES))
+            for which in lines
+        ],
     }
     step = next(iter(tried.values())).step
     return Panel(
@@ -93,12 +71,12 @@ def every_panel(tried: Tried, full_nbytes: int, marked: Mapping[str, Variant]) -
         option,
         "Lines over the bits x: size of the record by scope and coder above, relative distance by "
         "scope below.",
-        every_table(tried, full_nbytes),
+        all_settings_table(tried, full_nbytes),
         470,
     )
 
 
-def every_table(tried: Tried, full_nbytes: int) -> pd.DataFrame:
+def all_settings_table(tried: Tried, full_nbytes: int) -> pd.DataFrame:
     """A row for each setting."""
     return pd.DataFrame(
         [
@@ -116,10 +94,10 @@ def every_table(tried: Tried, full_nbytes: int) -> pd.DataFrame:
     )
 
 
-def picked(series_index: int, data_index: int) -> Variant:
+def picked(series_index: int, data_index: int) -> CodecChoice:
     """Which setting a point of the panel is."""
-    scope, coder = [*SIZES, *DISTANCES.items()][series_index]
-    return Variant(EVERY_BITS[data_index], scope, coder)
+    scope, coder = [*SIZES, *DISTANCES][series_index]
+    return CodecChoice(EVERY_BITS[data_index], scope, coder)
 
 
 def _line(
@@ -128,13 +106,13 @@ def _line(
     style: tuple[str, str, str, str],
     grid: int,
     full_nbytes: int,
-    marked: Mapping[str, Variant],
+    marked: Mapping[str, CodecChoice],
 ) -> Option:
     name, colour, dash, symbol = style
     scope, coder = which
     data = []
     for bits in EVERY_BITS:
-        saved = tried[Variant(bits, scope, coder)]
+        saved = tried[CodecChoice(bits, scope, coder)]
         share = 100 * (saved.distance if grid else saved.nbytes / full_nbytes)
         point: Option = {"value": plotted(share, 4)}
         here = [
@@ -162,7 +140,7 @@ def _line(
     }
 
 
-def _sentence(tried: Tried, full_nbytes: int, marked: Mapping[str, Variant]) -> str:
+def _sentence(tried: Tried, full_nbytes: int, marked: Mapping[str, CodecChoice]) -> str:
     small = min(tried, key=lambda v: tried[v].nbytes)
     text = (
         f"The fewest bytes are {nbytes_text(tried[small].nbytes)} "
@@ -174,16 +152,12 @@ def _sentence(tried: Tried, full_nbytes: int, marked: Mapping[str, Variant]) -> 
         default=None,
     )
     if near is None:
-        text += "; distances have no number here."
+        text += "; no distance here is finite."
     else:
         far = percent_text(tried[near].distance)
-        text += f", and the nearest is {far} of the way trained, with {near.text}."
+        text += f", and the nearest is {far} of the distance trained, with {near.text}."
     budgets = [who for who, v in marked.items() if v.budget is not None]
-    if budgets:
-        one = len(budgets) == 1
-        text += f" {' and '.join(budgets)} {'keeps' if one else 'keep'} a budget instead of bits "
-        text += f"and {'is' if one else 'are'} not marked."
-    return text
+    return text + (f" Not marked, because of a budget: {enumerated(budgets)}." if budgets else "")
 
 
 def _name(bits: int | None) -> str:

@@ -1,8 +1,7 @@
 """How many buckets are needed: one delta with its largest k buckets, or without some of them.
 
-What `removed` asks of single buckets, asked of all at once: the model is rebuilt from the track
-and the buckets that are kept, and its loss measured. With bits x, priority promotion keeps the
-2^x - 1 largest of each alphabet, so every x is one k.
+The model is rebuilt from the track and the buckets that are kept, and its loss measured. With bits
+x, priority promotion keeps the 2^x - 1 largest buckets of each alphabet, so every x is one k.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ from lcviz.lab.measures import distance
 from lcviz.lab.removed_bucket import among, rebuilt
 from lcviz.lab.series import LossOf
 
-from .ab import Moment
+from .ab import RunState
 
 
 @dataclass(frozen=True)
-class Apart:
-    """A delta taken apart, with the track that it begins at, exact tensors already of after it.
+class SplitDelta:
+    """A delta taken apart, and the track before it, with its exact tensors already in place.
 
     alphabets, codes: of the exponent stage, as `anatomy.dissect` gives them.
     """
 
-    moment: Moment
+    state: RunState
     before: Arrays
     alphabets: tuple[Alphabet, ...]
     codes: tuple[Codes, ...]
@@ -56,22 +55,22 @@ class Apart:
         kept = [~among(a, left_out) for a in self.alphabets]
         return rebuilt(self.before, self.alphabets, self.codes, kept)
 
-    def distance(self, state: Arrays) -> float:
-        """||state - u_t|| / ||u_t - u_0||."""
-        moved = self.moment.moved
-        return distance(state, self.moment.arrays) / moved if moved else 0.0
+    def distance(self, rebuilt: Arrays) -> float:
+        """||rebuilt - u_t|| / ||u_t - u_0||."""
+        moved = self.state.moved
+        return distance(rebuilt, self.state.arrays) / moved if moved else 0.0
 
     def values(self, k: int) -> int:
         """How many values change if the k largest buckets of each alphabet do."""
         return sum(int(a.buckets.count[:k].sum()) for a in self.alphabets)
 
 
-def apart(layout: Layout, before: Arrays, moment: Moment, scope: str) -> Apart:
+def split_delta(layout: Layout, before: Arrays, state: RunState, scope: str) -> SplitDelta:
     """The delta from a track to a state. Raises codec.LccError."""
     tracker = Tracker.resume(layout, copy_arrays(before), {}, None, scope, "runlength")
-    step = tracker.prepare_arrays(moment.arrays)
-    alphabets, codes = dissect(changes(moment.arrays, before, step), step)
-    return Apart(moment, before | step.exact, alphabets, tuple(codes))
+    step = tracker.prepare_arrays(state.arrays)
+    alphabets, codes = dissect(changes(state.arrays, before, step), step)
+    return SplitDelta(state, before | step.exact, alphabets, tuple(codes))
 
 
 def marks(most: int) -> dict[int, str]:
@@ -86,10 +85,10 @@ def marks(most: int) -> dict[int, str]:
     return found
 
 
-class Curve:
+class LossCurve:
     """The loss of the rebuilt model for every k, measured a few at a time."""
 
-    def __init__(self, delta: Apart, loss_of: LossOf) -> None:
+    def __init__(self, delta: SplitDelta, loss_of: LossOf) -> None:
         self.delta, self._loss_of = delta, loss_of
         self.losses: dict[int, float] = {}
         self._left = list(order(delta.most))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from lcviz.lab.anatomy import BucketKey
-from lcviz.text import exponent_text, loss_text, minus, plural
+from lcviz.text import exponent_text, loss_text, plural
 from lcviz.ui.charts import (
     BLUE,
     GREEN,
@@ -17,12 +17,13 @@ from lcviz.ui.charts import (
     VERMILION,
     Option,
     Panel,
+    axis,
     base_option,
     plotted,
 )
 
 
-def kept_panel(
+def by_bucket_panel(
     step: int,
     losses: Mapping[int, float],
     most: int,
@@ -51,22 +52,8 @@ def kept_panel(
     option: Option = base_option() | {
         "tooltip": {"trigger": "item", "confine": True, "formatter": "{a}: {c}"},
         "grid": [{"left": 72, "right": 56, "top": 40, "bottom": 48}],
-        "xAxis": {
-            "type": "value",
-            "name": "largest buckets kept, k",
-            "nameLocation": "middle",
-            "nameGap": 28,
-            "min": 0,
-            "max": max(most, 1),
-            "minInterval": 1,
-        },
-        "yAxis": {
-            "type": "value",
-            "name": "loss on held-out examples",
-            "nameLocation": "middle",
-            "nameGap": 54,
-            "scale": True,
-        },
+        "xAxis": axis("largest buckets kept, k", min=0, max=max(most, 1), minInterval=1),
+        "yAxis": axis("loss on held-out examples", 54, scale=True),
         "series": [
             {
                 "name": "rebuilt from k buckets",
@@ -107,7 +94,7 @@ def kept_panel(
     }
     left = most + 1 - len(known)
     of = f"of each tensor, {most} at most" if each else f"of {most}"
-    sentence = kept_sentence(
+    sentence = rebuilt_sentence(
         f"With the largest {plural(chosen, 'bucket')} {of}", losses[chosen], live_loss
     )
     if left:
@@ -122,7 +109,7 @@ def kept_panel(
             "k": known,
             "x": [marks.get(k, "") for k in known],
             "loss": [plotted(losses[k]) for k in known],
-            "to the live model": [plotted(losses[k] - live_loss) for k in known],
+            "above live": [plotted(losses[k] - live_loss) for k in known],
         }
     )
     return Panel(
@@ -136,27 +123,16 @@ def kept_panel(
 
 
 def _entering(marked: tuple[int, BucketKey] | None) -> Option:
-    """The line where the highlighted bucket comes in."""
+    """The line at the k from which on the highlighted bucket is kept."""
     if marked is None:
         return {}
-    k, key = marked
-    label = {"formatter": f"with {exponent_text(*key)}"}
-    line = {"color": PURPLE, "width": 2}
-    return {
-        "markLine": {
-            "symbol": "none",
-            "silent": True,
-            "lineStyle": line,
-            "data": [{"xAxis": k, "label": label}],
-        }
-    }
+    line = {"xAxis": marked[0], "label": {"formatter": f"with {exponent_text(*marked[1])}"}}
+    style = {"color": PURPLE, "width": 2}
+    return {"markLine": {"symbol": "none", "silent": True, "lineStyle": style, "data": [line]}}
 
 
-def kept_sentence(what: str, loss: float, live_loss: float) -> str:
-    """What a rebuilt model's loss is, against the live one's. what: how it was rebuilt."""
-    if not (math.isfinite(loss) and math.isfinite(live_loss)):
-        return f"{what}, the loss is {loss_text(loss)}; the live model's is {loss_text(live_loss)}."
-    off = minus(f"{loss - live_loss:+.6f}")
-    return (
-        f"{what}, the loss is {loss_text(loss)}: {off} to the live model's {loss_text(live_loss)}."
-    )
+def rebuilt_sentence(what: str, loss: float, live_loss: float) -> str:
+    """The loss of a rebuilt model, and the live one's. what: how it was rebuilt."""
+    off = loss - live_loss
+    where = f": {abs(off):.6f} {'above' if off > 0 else 'below'}" if math.isfinite(off) else ""
+    return f"{what}, the loss is {loss_text(loss)}, live {loss_text(live_loss)}{where}."

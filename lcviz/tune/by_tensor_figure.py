@@ -6,10 +6,10 @@ import math
 
 import pandas as pd
 
-from lcviz.ui.charts import CIVIDIS, Option, Panel, base_option
+from lcviz.lab.dry_run import CodecChoice
+from lcviz.ui.charts import CIVIDIS, Option, Panel, axis, base_option
 
-from .ab import Variant
-from .all_settings import ByTensor, Cell
+from .by_tensor import ByTensor, Cell
 
 MEASURES = {
     "bits": "bits a parameter",
@@ -21,7 +21,7 @@ NAME_LENGTH = 26
 LIGHT, DARK = "#ffffff", "#000000"
 
 
-def by_tensor_panel(found: ByTensor, own: Variant, measure: str, who: str, top: float) -> Panel:
+def by_tensor_panel(found: ByTensor, own: CodecChoice, measure: str, who: str, top: float) -> Panel:
     """Rows are tensors, columns settings.
 
     own: the one that is framed. measure: one of MEASURES. who: of whom it is, "A" or "B". top: the
@@ -29,8 +29,8 @@ def by_tensor_panel(found: ByTensor, own: Variant, measure: str, who: str, top: 
     """
     sizes = sorted(found.sizes, key=lambda name: -found.sizes[name])[:MAX_ROWS]
     names = [name for name in found.sizes if name in sizes]  # in the model's order
-    columns = [_column(v) for v in found.variants]
-    mine = found.variants.index(own)
+    columns = [_column(v) for v in found.choices]
+    mine = found.choices.index(own)
     cells = []
     for y, name in enumerate(names):
         for x, cell in enumerate(found.rows[name]):
@@ -40,28 +40,16 @@ def by_tensor_panel(found: ByTensor, own: Variant, measure: str, who: str, top: 
         "legend": {"show": False},
         "tooltip": {"trigger": "item", "confine": True, "formatter": "{b}"},
         "grid": [{"left": 150, "right": 12, "top": 8, "bottom": 46}],
-        "xAxis": {
-            "type": "category",
-            "data": columns,
-            "name": _x_name(own),
-            "nameLocation": "middle",
-            "nameGap": 28,
-            "splitArea": {"show": False},
-            "axisTick": {"show": False},
-        },
+        "xAxis": axis(_x_name(own), splitArea={"show": False})
+        | {"type": "category", "data": columns, "axisTick": {"show": False}},
         "yAxis": {
             "type": "category",
             "data": [_short(name) for name in names],
             "inverse": True,
             "axisTick": {"show": False},
         },
-        "visualMap": {
-            "show": False,
-            "min": 0,
-            "max": top or 1,
-            "dimension": 2,
-            "inRange": {"color": list(CIVIDIS)},
-        },
+        "visualMap": {"show": False, "min": 0, "max": top or 1, "dimension": 2}
+        | {"inRange": {"color": list(CIVIDIS)}},
         "series": [
             {
                 "type": "heatmap",
@@ -133,13 +121,13 @@ def _text(number: float, measure: str) -> str:
     return f"{number:.1f}" if measure == "zeros" else f"{number:.2f}"
 
 
-def _column(v: Variant) -> str:
+def _column(v: CodecChoice) -> str:
     if v.budget is not None:
         return f"{100 * v.budget:g} %"
     return "all" if v.bits is None else str(v.bits)
 
 
-def _x_name(own: Variant) -> str:
+def _x_name(own: CodecChoice) -> str:
     text = "x bits for priority promotion"
     return text if own.budget is None else f"{text}, and the budget"
 
@@ -149,35 +137,31 @@ def _short(name: str) -> str:
     return name if len(name) <= NAME_LENGTH else "…" + name[1 - NAME_LENGTH :]
 
 
-def _sentence(found: ByTensor, own: Variant, measure: str, names: list[str]) -> str:
-    mine = found.variants.index(own)
+def _sentence(found: ByTensor, own: CodecChoice, measure: str, names: list[str]) -> str:
+    mine = found.choices.index(own)
     here = {n: c for n, row in found.rows.items() if (c := row[mine]) is not None}
     if not here:
         return "In this step every tensor was stored exactly, so there is nothing to compare."
     by = sorted(here, key=lambda n: value(here[n], measure))
-    low, high = by[0], by[-1]
-    least, most = (_said(here[name], measure) for name in (low, high))
-    text = f"With {own.text} (framed), it is "
-    if least != most:
-        text += f"least in {low}, {least}, and most in {high}, {most}."
+    low, high = (f"{name}, {_with_unit(here[name], measure)}" for name in (by[0], by[-1]))
+    text = f"With {own.text} (framed): "
+    if len(by) == 1:
+        text += f"{_with_unit(here[by[0]], measure)} in {by[0]}."
     else:
-        text += f"{least} in {low}." if len(by) == 1 else f"{least} in every tensor with codes."
+        text += f"smallest: {low}; largest: {high}."
     if len(found.sizes) > len(names):
         text += f" Drawn are the {len(names)} largest of {len(found.sizes)} tensors."
     return text
 
 
-def _said(cell: Cell, measure: str) -> str:
+def _with_unit(cell: Cell, measure: str) -> str:
     unit = {"bits": " bits", "error": "", "zeros": " %"}[measure]
     return f"{_text(value(cell, measure), measure)}{unit}"
 
 
 def _table(found: ByTensor, columns: list[str], measure: str) -> pd.DataFrame:
     return pd.DataFrame(
-        {
-            "tensor": list(found.rows),
-            "values": [found.sizes[name] for name in found.rows],
-        }
+        {"tensor": list(found.rows), "values": [found.sizes[name] for name in found.rows]}
         | {
             column: [
                 None if row[i] is None else round(value(row[i], measure), 4)  # type: ignore[arg-type]

@@ -1,7 +1,4 @@
-"""Tune: which bits, scope, coder and interval to use, computed instead of guessed.
-
-Only the section that is looked at is computed.
-"""
+"""The Tune page: five sections, of which only the one on the screen is computed."""
 
 from __future__ import annotations
 
@@ -9,25 +6,14 @@ import streamlit as st
 
 from lcviz.ui import widgets
 
-from .page_ab import duel
-from .page_all_settings import every
-from .page_by_bucket import kept_buckets
-from .page_by_tensor import tensors
-from .page_recommend import recommend
+from . import page_ab, page_all_settings, page_by_bucket, page_by_tensor, page_recommend
 
-VIEWS = {
-    "ab": "A against B",
-    "want": "Recommend one",
-    "all": "All settings",
-    "tensors": "Tensor by tensor",
-    "buckets": "Bucket by bucket",
-}
 SECTIONS = {
-    "ab": duel,
-    "want": recommend,
-    "all": every,
-    "tensors": tensors,
-    "buckets": kept_buckets,
+    "ab": ("A against B", page_ab.section),
+    "recommend": ("Recommend one", page_recommend.section),
+    "all_settings": ("All settings", page_all_settings.section),
+    "by_tensor": ("Tensor by tensor", page_by_tensor.section),
+    "by_bucket": ("Bucket by bucket", page_by_bucket.section),
 }
 
 
@@ -36,12 +22,10 @@ def page() -> None:
     st.title("Tune: which setting should I use?", anchor=False)
     view = widgets.choice(
         "Look at",
-        list(VIEWS),
+        {key: title for key, (title, _) in SECTIONS.items()},
         default="ab",
         key="tune_view",
-        format_func=VIEWS.__getitem__,
-        bind="query-params",
         help="“Recommend one” tries many settings out on a whole training. The others show what "
-        "settings do to the run that Live shows, and follow it while it plays.",
+        "settings do to the run on Live, and follow it while it plays.",
     )
-    SECTIONS[str(view)]()
+    SECTIONS[view][1]()

@@ -12,47 +12,44 @@ from lcviz.text import plural
 from lcviz.ui import widgets
 from lcviz.ui.glossary import explained
 
-from .ab import MOST, Followers, Side
+from . import ab
 from .ab_figure import ab_distances, ab_sentence, ab_sizes, ab_table
 from .page_choices import both
-from .page_newest_delta import following, live_loss, loss_of, moments
+from .page_run import follow_run, live_loss, loss_of, replayed_states
 
-_FOLLOWERS = "tune-followers"  # in the session: the run's id and what follows it
+_REPLAYS = "tune-replays"  # in the session: the run's id and its replays
 
 
-def duel() -> None:
+def section() -> None:
     """The whole section."""
     st.markdown(
         explained(
             "Two settings save **the same checkpoints** of the run on Live, each with a [[track]] "
-            "of its own: what one drops, its own next [[delta]] sees again. Change either of them."
+            "of its own: what one leaves out stays in its next [[delta]]. Change either of them."
         )
     )
-    following(_duel)
+    follow_run(_both)
 
 
-def _duel(run: Run, snapshot: Snapshot) -> None:
+def _both(run: Run, snapshot: Snapshot) -> None:
     chosen = both()
-    seen = moments(run, snapshot)
+    seen = replayed_states(run, snapshot)
     if len(seen) < 2:
         st.info(
-            "Of this run only the newest state is in memory, and two are needed: a base, and a "
-            "checkpoint after it. Smaller models keep more of them."
+            "Only the newest state of this run is in memory. Two are needed: a base, and a "
+            "checkpoint after it. Smaller models keep more states."
         )
         return
-    held = st.session_state.get(_FOLLOWERS)
+    held = st.session_state.get(_REPLAYS)
     if held is None or held[0] != run.id:
-        held = st.session_state[_FOLLOWERS] = run.id, Followers()
+        held = st.session_state[_REPLAYS] = run.id, ab.Replays()
     layout = layout_of(seen[0].arrays)
-    sides: list[Side] = []
     try:
-        for variant in chosen.values():
-            follower = held[1].follow(variant, layout, seen)
-            sides.append(follower.side(loss_of(run)))
+        replays = [held[1].replay(choice, layout, seen) for choice in chosen.values()]
+        a, b = (replay.side(loss_of(run)) for replay in replays)
     except codec.LccError as exc:
         st.error(f"These settings cannot follow the run. {exc}", icon=":material/error:")
         return
-    a, b = sides
     st.markdown(ab_sentence(a, b))
     with st.container(border=True, key="tune-ab"):
         st.table(ab_table(a, b, live_loss(run, snapshot)), hide_index=True)
@@ -65,18 +62,18 @@ def _duel(run: Run, snapshot: Snapshot) -> None:
         widgets.show(ab_distances(a, b), "ab-distances")
 
 
-def _basis(base: int, oldest: int, side: Side) -> str:
+def _basis(base: int, oldest: int, side: ab.Side) -> str:
     """What the numbers rest on. oldest: the first step whose state is in memory."""
-    steps = [s.step for s in side.every]
+    steps = [s.step for s in side.saves]
     if base == 0:
-        own = "as the run's own chain does"
+        why = "as the run's own chain does"
     elif oldest < base:
-        own = f"so that no more than {MOST} checkpoints have to be saved again"
+        why = f"so that no more than {ab.MOST_CHECKPOINTS} checkpoints have to be replayed"
     else:
-        own = "for older states are no longer in memory"
+        why = "because older states are no longer in memory"
     return (
-        f"Both begin with an exact base at step {base}, {own}, and save the "
+        f"Both begin with an exact base at step {base}, {why}, and save the "
         f"{plural(len(steps), 'checkpoint')} after it, up to step {steps[-1]}. Bytes are of "
         "records on disk, header included. Loss: on held-out examples. Distance: ‖ũ − u‖ / "
-        "‖u − u₀‖. Times are of this machine just now, with what else it does."
+        "‖u − u₀‖. Times are of this machine just now, under its present load."
     )

@@ -7,16 +7,16 @@ from typing import Any
 import streamlit as st
 
 import codec
+from lcviz.lab.dry_run import CodecChoice
 from lcviz.run.run import Run
 from lcviz.run.snapshot import Snapshot
 from lcviz.ui import widgets
 from lcviz.ui.glossary import explained
 
-from .ab import Variant
-from .all_settings import ByTensor, by_tensor, columns
+from .by_tensor import ByTensor, by_tensor, choices_in_columns
 from .by_tensor_figure import MEASURES, by_tensor_panel, highest
 from .page_choices import both
-from .page_newest_delta import GONE, Delta, following, held_delta
+from .page_run import GONE, NewestDelta, follow_run, shown_delta
 
 _FOUND = "tune-by-tensor"  # in the session: a delta's key, and what was found by scope and coder
 MEASURE_HELP = (
@@ -27,53 +27,47 @@ MEASURE_HELP = (
 )
 
 
-def tensors() -> None:
+def section() -> None:
     """The whole section."""
     st.markdown(
         explained(
-            "[[Buckets|bucket]] over the whole model are spent where changes are largest: other "
-            "tensors may be dropped altogether. Below, the **newest [[delta]]** of "
+            "[[Buckets|bucket]] over the whole model go to the largest changes: other tensors may "
+            "lose all of theirs. Below, the **newest [[delta]]** of "
             "the run on Live, tensor by tensor, with every number of [[bits|bits x]]; the setting "
             "of A and that of B are framed."
         )
     )
-    following(_tensors)
+    follow_run(_by_tensor)
 
 
-def _tensors(run: Run, snapshot: Snapshot) -> None:
+def _by_tensor(run: Run, snapshot: Snapshot) -> None:
     measure = widgets.choice(
-        "Measure",
-        list(MEASURES),
-        default="bits",
-        key="tune_measure",
-        format_func=MEASURES.__getitem__,
-        bind="query-params",
-        help=MEASURE_HELP,
+        "Measure", MEASURES, default="bits", key="tune_measure", help=MEASURE_HELP
     )
-    delta = held_delta(run, snapshot, "tune-tensors-delta")
+    delta = shown_delta(run, snapshot, "tune-by-tensor-delta")
     if delta is None:
         st.info(GONE)
         return
     sides = both()
     try:
-        found = {who: _found(delta, variant) for who, variant in sides.items()}
+        found = {who: _found(delta, choice) for who, choice in sides.items()}
     except codec.LccError as exc:
         st.error(f"This delta cannot be encoded. {exc}", icon=":material/error:")
         return
     widgets.tables_toggle()
-    top = highest(tuple(found.values()), str(measure))
-    grid = st.grid(2, min_column_width=560, border=True, key="tune-tensors")
-    for who, variant in sides.items():
+    top = highest(tuple(found.values()), measure)
+    grid = st.grid(2, min_column_width=560, border=True, key="tune-by-tensor")
+    for who, choice in sides.items():
         with grid.cell():
-            panel = by_tensor_panel(found[who], variant, str(measure), who, top)
-            widgets.show(panel, f"tensors-{who}")
+            panel = by_tensor_panel(found[who], choice, measure, who, top)
+            widgets.show(panel, f"by-tensor-{who}")
 
 
-def _found(delta: Delta, variant: Variant) -> ByTensor:
-    held: tuple[Any, dict[tuple[Variant, ...], ByTensor]] | None = st.session_state.get(_FOUND)
+def _found(delta: NewestDelta, choice: CodecChoice) -> ByTensor:
+    held: tuple[Any, dict[tuple[CodecChoice, ...], ByTensor]] | None = st.session_state.get(_FOUND)
     if held is None or held[0] != delta.key:
         held = st.session_state[_FOUND] = delta.key, {}
-    wanted = columns(variant)
+    wanted = choices_in_columns(choice)
     if wanted not in held[1]:
-        held[1][wanted] = by_tensor(delta.layout, delta.before, delta.moment, wanted)
+        held[1][wanted] = by_tensor(delta.layout, delta.before, delta.state, wanted)
     return held[1][wanted]

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import streamlit as st
 
+from lcviz.lab.dry_run import CodecChoice
 from lcviz.text import CODER_NAMES
 from lcviz.ui import widgets
 from lcviz.ui.settings import BITS, CODERS, KEEP, SCOPES, bits_name
 
-from .ab import Variant
-
-DEFAULTS = {"A": Variant(2), "B": Variant(3)}
+DEFAULTS = {"A": CodecChoice(2), "B": CodecChoice(3)}
 BUDGET = 5.0  # percent
 
 
-def both() -> dict[str, Variant]:
+def both() -> dict[str, CodecChoice]:
     """ "A" and "B" as they are chosen now."""
     grid = st.grid(2, min_column_width=380, border=True, key="tune-sides")
     found = {}
@@ -24,48 +23,38 @@ def both() -> dict[str, Variant]:
     return found
 
 
-def put(who: str, variant: Variant) -> None:
-    """Have the controls of A or B say this, one with bits; called before they are drawn."""
-    for name, value in (
-        ("keep", "bits"),
-        ("bits", variant.bits),
-        ("scope", variant.scope),
-        ("coder", variant.coder),
-    ):
+def put(who: str, choice: CodecChoice) -> None:
+    """Set the controls of A or B to a choice with bits; called before they are drawn."""
+    values = {"keep": "bits", "bits": choice.bits, "scope": choice.scope, "coder": choice.coder}
+    for name, value in values.items():
         st.session_state[_key(who, name)] = value
 
 
-def _side(who: str) -> Variant:
+def _side(who: str) -> CodecChoice:
     default = DEFAULTS[who]
     st.markdown(f"**{who}**")
     with st.container(horizontal=True, key=f"tune-side-{who}"):
         keep = widgets.choice(
             "Keep",
-            list(KEEP),
+            KEEP,
             default="bits",
             key=_key(who, "keep"),
-            format_func=KEEP.__getitem__,
-            bind="query-params",
             persist_state="session",
             help="The 2ˣ − 1 largest buckets, or as many as fit into a share of float32.",
         )
         scope = widgets.choice(
             "Buckets over",
-            list(SCOPES),
+            SCOPES,
             default=default.scope,
             key=_key(who, "scope"),
-            format_func=SCOPES.__getitem__,
-            bind="query-params",
             persist_state="session",
             help="The same buckets for the whole model, as in the paper, or each tensor its own.",
         )
         coder = widgets.choice(
             "Coder",
-            list(CODERS),
+            CODERS,
             default=default.coder,
             key=_key(who, "coder"),
-            format_func=CODERS.__getitem__,
-            bind="query-params",
             persist_state="session",
             help=" or ".join(CODER_NAMES.values()) + ": both without loss.",
         )
@@ -82,7 +71,7 @@ def _side(who: str) -> Variant:
             persist_state="session",
             help="Of a whole record, its header included.",
         )
-        return Variant(None, str(scope), str(coder), percent / 100)
+        return CodecChoice(None, scope, coder, percent / 100)
     bits: int | None = st.select_slider(
         "Bits x",
         BITS,
@@ -93,7 +82,7 @@ def _side(who: str) -> Variant:
         persist_state="session",
         help="“all” keeps every bucket.",
     )
-    return Variant(bits, str(scope), str(coder))
+    return CodecChoice(bits, scope, coder)
 
 
 def _key(who: str, name: str) -> str:

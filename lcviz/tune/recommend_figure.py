@@ -1,4 +1,4 @@
-"""Settings by what they write and what they lose, and the ones that nobody beats."""
+"""Settings by what they write and what they lose, and their Pareto frontier."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 
 import pandas as pd
 
-from lcviz.lab.tuner.tuner import Candidate, Tuned
+from lcviz.lab.tuner.candidates import Candidate
+from lcviz.lab.tuner.tuner import Tuned
 from lcviz.text import percent_text, plural
-from lcviz.ui.charts import BLUE, GREY, VERMILION, Option, Panel, base_option
+from lcviz.ui.charts import BLUE, GREY, VERMILION, Option, Panel, axis, base_option
 
 MOST_REWORK = 25.0  # iterations on the axis: what loses more is not drawn
 MEASURES = {"distance": "distance to what was trained", "rework": "rework, iterations"}
@@ -28,7 +29,7 @@ def frontier_panel(tuned: Tuned, measure: str, unit: str) -> Panel:
     def point(c: Candidate) -> Option:
         return {"value": [round(100 * c.rate, 5), round(value(c), 5)], "name": c.setting.text(unit)}
 
-    lower = _unbeaten(drawn, value)
+    frontier = _frontier(drawn, value)
     series = [
         {
             "name": "tried",
@@ -38,14 +39,14 @@ def frontier_panel(tuned: Tuned, measure: str, unit: str) -> Panel:
             "data": [point(c) for c in drawn],
         },
         {
-            "name": "unbeaten",
+            "name": "Pareto frontier",
             "type": "line",
             "step": "end",
             "symbol": "circle",
             "symbolSize": 8,
             "lineStyle": {"color": BLUE, "width": 2},
             "itemStyle": {"color": BLUE},
-            "data": [point(c) for c in lower],
+            "data": [point(c) for c in frontier],
         },
     ]
     if best is not None and best in drawn:
@@ -59,50 +60,33 @@ def frontier_panel(tuned: Tuned, measure: str, unit: str) -> Panel:
                 "data": [point(best)],
             }
         )
-    y_axis: Option = {
-        "type": "value",
-        "name": MEASURES[measure],
-        "nameLocation": "middle",
-        "nameGap": 46,
-        "min": 0,
-    }
-    if measure == "distance":
-        y_axis |= {"type": "log", "min": 0.001}
+    low = {"type": "log", "min": 0.001} if measure == "distance" else {"min": 0}
     option = base_option() | {
         "tooltip": {"trigger": "item", "confine": True, "formatter": "{b}"},
         "grid": [{"left": 72, "right": 24, "top": 40, "bottom": 52}],
-        "xAxis": {
-            "type": "log",
-            "name": f"bytes written for every {unit}, % of float32",
-            "nameLocation": "middle",
-            "nameGap": 30,
-        },
-        "yAxis": y_axis,
+        "xAxis": axis(f"bytes written for every {unit}, % of float32", 30, type="log"),
+        "yAxis": axis(MEASURES[measure], 46) | low,
         "series": series,
     }
     more = len(tuned.candidates) - len(drawn)
-    sentence = (
-        f"{plural(len(tuned.candidates), 'setting')} tried; the line joins those that no other one "
-        "beats in both."
-    )
+    sentence = f"{plural(len(tuned.candidates), 'setting')} tried; the line is the Pareto frontier."
     if more:
-        why = f"lose more than {MOST_REWORK:g} iterations"
-        if measure == "distance":
-            why = "restore what is not finite"
-        sentence += f" {more} {why} and are not drawn."
+        lost = f"lose more than {MOST_REWORK:g} iterations"
+        why = "restore what is not finite" if measure == "distance" else lost
+        sentence += f" Not drawn: {more} that {why}."
     return Panel(
         f"What is written, and what a crash loses: {MEASURES[measure]}",
         sentence,
         option,
         "Each tried setting as a point, bytes to the right, what is lost upwards, with the line of "
-        "those that no other one beats.",
+        "the Pareto frontier.",
         frontier_table(tuned, unit),
         380,
     )
 
 
 def frontier_table(tuned: Tuned, unit: str) -> pd.DataFrame:
-    """The settings that nobody beats in bytes, distance and rework at once, and the recommended."""
+    """The Pareto frontier of bytes, distance and rework, and the recommended setting."""
     rows = [c for c in tuned.candidates if c in tuned.frontier or c is tuned.recommended]
     knows_loss = any(c.rework is not None for c in rows)
     table = pd.DataFrame(
@@ -127,7 +111,7 @@ def _iterations(c: Candidate) -> str:
     return f"{c.rework.value:.2f}" if math.isfinite(c.rework.value) else "not reached"
 
 
-def _unbeaten(drawn: Sequence[Candidate], value: Callable[[Candidate], float]) -> list[Candidate]:
+def _frontier(drawn: Sequence[Candidate], value: Callable[[Candidate], float]) -> list[Candidate]:
     """By rising bytes, those with less of the measure than all before them."""
     found: list[Candidate] = []
     for c in sorted(drawn, key=lambda c: (c.rate, value(c))):

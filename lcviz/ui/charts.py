@@ -74,8 +74,8 @@ def base_option() -> Option:
     return {"animation": False, "tooltip": {"confine": True}, "legend": legend}
 
 
-def named_axis(name: str, gap: int, **more: Any) -> Option:
-    """A value axis with its name along its middle. gap: pixels between them. more: its options."""
+def axis(name: str, gap: int = 28, **more: Any) -> Option:
+    """A numeric axis with its name along the middle. gap: pixels between the axis and its name."""
     return {"type": "value", "name": name, "nameLocation": "middle", "nameGap": gap} | more
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from demo_models import DATASETS, MODELS
-from lcviz.lab.tuner.tuner import Setting
+from lcviz.lab.tuner.candidates import Setting
 from lcviz.lab.workload import Workload
 
 from .settings import CODERS, KEEP, OPTIMIZERS, SCOPES, bits_name

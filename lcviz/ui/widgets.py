@@ -91,9 +91,11 @@ def whole_number(
 def choice(label: str, options: Iterable[T], *, default: T, **how: Any) -> T:
     """One of a few options, side by side; always one.
 
-    options: a mapping gives each value its text on the screen. how: as for st.segmented_control.
+    options: a mapping gives each value its text on the screen. how: as for st.segmented_control;
+    the choice is bound to the URL.
     """
     every = list(options)
+    how = {"bind": "query-params"} | how
     if isinstance(options, Mapping):
         how["format_func"] = options.__getitem__
     found: T = st.segmented_control(label, every, default=default, required=True, **how)

@@ -23,10 +23,10 @@ PAGES = {
 }
 TUNE = {  # its other sections
     "Recommend one": ".st-key-tune-parameters",
-    "All settings": ".st-key-panel-every .stEChartsChart svg",
-    "Tensor by tensor": ".st-key-tune-tensors .stEChartsChart svg",
-    "Bucket by bucket": ".st-key-tune-kept .stEChartsChart svg",
-    "Leave out any": ".st-key-tune-kept-numbers",
+    "All settings": ".st-key-panel-all-settings .stEChartsChart svg",
+    "Tensor by tensor": ".st-key-tune-by-tensor .stEChartsChart svg",
+    "Bucket by bucket": ".st-key-tune-by-bucket .stEChartsChart svg",
+    "Leave out any": ".st-key-tune-by-bucket-numbers",
 }
 VIEW = "/?weight=f6.weight:1234&bucket=pos-7"  # followed and highlighted on every page
 

@@ -26,8 +26,8 @@ def fill(visitor: Any, name: str, value: int) -> None:
 def test_asked_and_finished_by_itself(tab: MakeTab) -> None:
     visitor = recover(tab)
     page, expecting = visitor.page, visitor.expecting
-    fill(visitor, "Fails at iteration T", 10)
-    fill(visitor, "Look for rework up to", 12)
+    fill(visitor, "Crash at iteration T", 10)
+    fill(visitor, "Give up after", 12)
     begin = page.get_by_role("button", name="Crash it")
     begin.click()
     expecting(page.get_by_text("Finished on")).to_be_visible()
@@ -56,7 +56,7 @@ def test_asked_and_finished_by_itself(tab: MakeTab) -> None:
 def test_the_bar_moves_until_it_is_stopped(tab: MakeTab) -> None:
     visitor = recover(tab)
     page, expecting = visitor.page, visitor.expecting
-    fill(visitor, "Fails at iteration T", 500)
+    fill(visitor, "Crash at iteration T", 500)
     page.get_by_role("button", name="Crash it").click()
     moved = re.compile(r"Seed 0, the 1st of 5: ([2-9]|\d\d) %")
     expecting(page.get_by_text(moved)).to_be_visible()

@@ -16,7 +16,7 @@ def test_a_crash_by_the_millisecond(tab: MakeTab) -> None:
     page.get_by_role("button", name="Measure it").click()
     expecting(page.get_by_role("button", name="Measure again")).to_be_visible()
     chart = page.locator(".st-key-panel-recover-timelines .stEChartsChart svg")
-    for name in ("trains", "stands still", "encodes", "writes", "merges", "beside it: training"):
+    for name in ("trains", "stands still", "encodes", "writes", "merges", "asynchronous: training"):
         expecting(chart.get_by_text(name, exact=True)).to_have_count(1)
     expecting(chart.get_by_text("crash", exact=True)).to_have_count(1)
     expecting(page.get_by_text("restore the same weights to the last bit")).to_be_visible()

@@ -61,9 +61,9 @@ def test_it_follows_a_run(tab: MakeTab) -> None:
 
 
 def test_a_point_is_clicked_and_put_into_b(tab: MakeTab) -> None:
-    visitor = tune(tab, "All settings", "every")
+    visitor = tune(tab, "All settings", "all-settings")
     page, expecting = visitor.page, visitor.expecting
-    points = chart(page, "every").locator('path[fill="#009E73"]')  # buckets over each tensor
+    points = chart(page, "all-settings").locator('path[fill="#009E73"]')  # buckets over each tensor
     expecting(points).to_have_count(19)  # nine sizes, nine distances, and that of the legend
     points.nth(10).click(force=True)  # a distance: no other point is near
     chosen = page.locator(".st-key-tune_pick")
@@ -72,10 +72,10 @@ def test_a_point_is_clicked_and_put_into_b(tab: MakeTab) -> None:
     page.get_by_role("button", name="Put into B").click()
     expecting(page).to_have_url(re.compile("tune_b_bits=2"))
     expecting(page.locator(".st-key-tune_b_scope").get_by_role("radio").nth(1)).to_be_checked()
-    expecting(chart(page, "every").get_by_text("B", exact=True)).to_have_count(2)
+    expecting(chart(page, "all-settings").get_by_text("B", exact=True)).to_have_count(2)
     page.get_by_role("radio", name="Tensor by tensor", exact=True).press("Space")
     expecting(page.get_by_text(f"With {picked} (framed)")).to_be_visible()
-    expecting(chart(page, "tensors-B").get_by_text("c5.weight", exact=True)).to_have_count(1)
+    expecting(chart(page, "by-tensor-B").get_by_text("c5.weight", exact=True)).to_have_count(1)
     main = "() => { const m = document.querySelector('[data-testid=stMain]');"
     page.set_viewport_size({"width": 800, "height": 1000})
     page.wait_for_function(main + " return m.scrollWidth <= m.clientWidth }")
@@ -83,7 +83,7 @@ def test_a_point_is_clicked_and_put_into_b(tab: MakeTab) -> None:
 
 
 def test_the_slider_of_buckets(tab: MakeTab) -> None:
-    visitor = tune(tab, "Bucket by bucket", "kept")
+    visitor = tune(tab, "Bucket by bucket", "by-bucket")
     page, expecting = visitor.page, visitor.expecting
     slider = page.get_by_role("slider", name="Largest buckets kept")
     expecting(page.get_by_text("With the largest 3 buckets of")).to_be_visible()
@@ -94,7 +94,7 @@ def test_the_slider_of_buckets(tab: MakeTab) -> None:
     expecting(loss).not_to_have_text(before)
     expecting(page.get_by_text("still being measured")).to_have_count(0)
     expecting(page.get_by_role("progressbar")).to_have_count(0)
-    expecting(chart(page, "kept").get_by_text("x = all", exact=True)).to_have_count(1)
+    expecting(chart(page, "by-bucket").get_by_text("x = all", exact=True)).to_have_count(1)
     page.get_by_role("radio", name="Leave out any").press("Space")
     expecting(page.get_by_text("With every bucket, the loss is")).to_be_visible()
     expecting(page).to_have_url(re.compile("tune_mode=Leave"))

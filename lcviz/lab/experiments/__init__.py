@@ -1,4 +1,14 @@
-"""The experiments that `python -m lcviz` runs."""
+"""The experiments of `python -m lcviz`.
+
+Reading order:
+
+    base          what they share: arguments, trials, tables
+    results_file  trials kept in a file, so that an interrupted experiment goes on
+    stages        breakdown, removed-bucket
+    failures      recovery, repeated
+    costs         overhead
+    tuning        tune
+"""
 
 from .base import Experiment
 from .costs import Overhead

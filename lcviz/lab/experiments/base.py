@@ -1,7 +1,7 @@
-"""What the experiments of `python -m lcviz` have in common: how they are asked, on what they run.
+"""What the experiments of `python -m lcviz` share: their arguments, and what they run on.
 
-A trial is what is kept as a whole when a run is interrupted. Its rows are plain values, as they go
-into JSON and CSV; a table is made of them, and of nothing else.
+A trial is kept as a whole when a run is interrupted. Its rows are plain values, as in JSON and CSV;
+tables are made of nothing else.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from codec.scheme.track import SCOPES
 from codec.state.policy import rules
 from demo_models import DATASETS, MODELS, IncompatibleDataError
 from lcviz.lab.intervals import Mean
 from lcviz.lab.progress import Progress as Tell
-from lcviz.lab.series import Found, Series, Trained
+from lcviz.lab.series import OwnSeries, Series, TrainedSeries
 from lcviz.lab.workload import Workload, workload
 
 from .results_file import Row
@@ -29,22 +30,42 @@ OWN = "own"  # instead of a model's name
 TITLES = {name: card.title for name, card in MODELS.items()} | {OWN: "own"}
 
 
-class Experiment(Protocol):
+class Experiment(ABC):
     """One subcommand."""
 
     name: str
 
+    @abstractmethod
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         """What can be asked of this one."""
 
     def trials(self, options: argparse.Namespace) -> list[list[Any]]:
-        """Their keys, as JSON holds them."""
+        """Their keys, as JSON holds them: a model and a seed each, unless overridden."""
+        return list(workload_keys(options))
 
+    @abstractmethod
     def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
         """One trial."""
 
+    @abstractmethod
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
         """Markdown."""
+
+
+def argument(
+    parser: argparse.ArgumentParser,
+    flag: str,
+    read: Callable[[str], Any],
+    default: Any,
+    metavar: str,
+    about: str,
+) -> None:
+    """An option whose help ends with its default."""
+    values = default if isinstance(default, list | tuple) else [default]
+    shown = ",".join("all" if v is None else f"{v}" for v in values)
+    parser.add_argument(
+        flag, type=read, default=default, metavar=metavar, help=f"{about} (default: {shown})"
+    )
 
 
 def workload_arguments(parser: argparse.ArgumentParser, seeds: int = 5) -> None:
@@ -61,13 +82,11 @@ def workload_arguments(parser: argparse.ArgumentParser, seeds: int = 5) -> None:
         choices=list(DATASETS),
         metavar="NAME",
         help=f"of {', '.join(DATASETS)}, for the models that can take it (default: mnist for image "
-        "models if --folder is given, else what is built in)",
+        "models if --folder is given, else the built-in data)",
     )
     parser.add_argument("--folder", help="where MNIST, MovieLens or Jester files are")
-    parser.add_argument("--seed", type=int, default=0, help="the first one (default: 0)")
-    parser.add_argument(
-        "--seeds", type=whole(1, MOST_SEEDS), default=seeds, help=f"how many (default: {seeds})"
-    )
+    argument(parser, "--seed", int, 0, "SEED", "the first one")
+    argument(parser, "--seeds", whole(1, MOST_SEEDS), seeds, "N", "how many")
 
 
 def series_arguments(parser: argparse.ArgumentParser, iterations: int = 100) -> None:
@@ -87,23 +106,12 @@ def series_arguments(parser: argparse.ArgumentParser, iterations: int = 100) -> 
         metavar="PATTERN=HOW",
         help="lossy, exact or skip for names like this in your checkpoints; may be repeated",
     )
-    parser.add_argument(
-        "--iterations",
-        type=whole(1),
-        default=iterations,
-        help=f"of a training (default: {iterations})",
-    )
+    argument(parser, "--iterations", whole(1), iterations, "N", "of a training")
 
 
 def choice_arguments(parser: argparse.ArgumentParser) -> None:
     """What is chosen in advance, where an experiment does not try every setting."""
-    parser.add_argument(
-        "--interval",
-        type=whole(1),
-        default=1,
-        metavar="K",
-        help="iterations between checkpoints (default: 1)",
-    )
+    argument(parser, "--interval", whole(1), 1, "K", "iterations between checkpoints")
     parser.add_argument(
         "--scope", choices=SCOPES, default="model", help="of one alphabet (default: model)"
     )
@@ -125,16 +133,16 @@ def workload_keys(options: argparse.Namespace) -> Iterable[list[Any]]:
 
 
 def series_keys(options: argparse.Namespace) -> Iterable[list[Any]]:
-    """The same, or one of the user's own checkpoints. Raises what `Found` does."""
+    """The same, or one of the user's own checkpoints. Raises what `OwnSeries` does."""
     if options.own:
         found_of(options)
         return [[OWN, None]]
     return workload_keys(options)
 
 
-def found_of(options: argparse.Namespace) -> Found:
+def found_of(options: argparse.Namespace) -> OwnSeries:
     """The user's own checkpoints."""
-    return Found(options.own, rules(options.policy))
+    return OwnSeries(options.own, rules(options.policy))
 
 
 def caution(options: argparse.Namespace) -> str:
@@ -147,9 +155,9 @@ def caution(options: argparse.Namespace) -> str:
     if not found.is_chain:
         return ""
     return (
-        "A chain gives what a restart would have, not what was trained: what it has left out "
+        "A chain holds what a restart would load, not what was trained: changes that it left out "
         "cannot be judged any more, so small numbers here say little. Checkpoints of the training "
-        "itself tell more."
+        "itself say more."
     )
 
 
@@ -162,13 +170,11 @@ def workload_of(options: argparse.Namespace, model: str) -> Workload:
 def about(options: argparse.Namespace, model: str, seed: int | None) -> Row:
     """What every row of a trial begins with."""
     own = getattr(options, "own", None)
-    data = _named(own) if own else workload_of(options, model).data
+    if not own:
+        data = workload_of(options, model).data
+    else:
+        data = ", ".join(map(str, own)) if len(own) <= 3 else f"{own[0]} and {len(own) - 1} more"
     return {"model": model, "data": data, "seed": seed}
-
-
-def _named(paths: Sequence[Path]) -> str:
-    few = ", ".join(map(str, paths[:3]))
-    return few if len(paths) <= 3 else f"{paths[0]} and {len(paths) - 1} more"
 
 
 def provenance(rows: Sequence[Row], on: Mapping[str, Any]) -> str:
@@ -196,7 +202,7 @@ def series_of(options: argparse.Namespace, model: str, seed: int) -> Series:
     if options.own:
         return found_of(options)
     interval = getattr(options, "interval", 1)
-    return Trained(workload_of(options, model), seed, options.iterations, interval)
+    return TrainedSeries(workload_of(options, model), seed, options.iterations, interval)
 
 
 def with_interval(found: Mean, digits: int = 2, sign: str = "") -> str:
@@ -219,8 +225,8 @@ def grouped(rows: Sequence[Row], *keys: str) -> Iterable[tuple[list[Any], list[R
 
 
 def listed(read: Callable[[str], Value]) -> Callable[[str], list[Value]]:
-    """A reader of values separated by commas. What is said twice counts once: as another seed's
-    it would make intervals narrower than they are."""
+    """A reader of values separated by commas. A repeated value counts once: it would make intervals
+    narrower than they are."""
     return lambda text: list(dict.fromkeys(map(read, text.split(","))))
 
 

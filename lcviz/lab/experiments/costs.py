@@ -14,46 +14,31 @@ from lcviz.lab.overhead import NONE, SYNCHRONOUS, round_of
 
 from .base import (
     TITLES,
+    Experiment,
     Tell,
     about,
+    argument,
     bits,
     grouped,
     whole,
     workload_arguments,
-    workload_keys,
     workload_of,
 )
 from .results_file import Row
 
 
-class Overhead:
+class Overhead(Experiment):
     """What saving costs a training, and when it pays."""
 
     name = "overhead"
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
-        """See `Experiment`."""
         workload_arguments(parser)
-        parser.add_argument(
-            "--iterations", type=whole(1), default=200, help="of each training (default: 200)"
-        )
-        parser.add_argument(
-            "--bits", type=bits, default=2, metavar="X", help="1 to 8, or all (default: 2)"
-        )
-        parser.add_argument(
-            "--fail-at",
-            type=whole(1),
-            default=7,
-            metavar="T",
-            help="of the sum below the table (default: 7, the paper's)",
-        )
-
-    def trials(self, options: argparse.Namespace) -> list[list[Any]]:
-        """See `Experiment`."""
-        return list(workload_keys(options))
+        argument(parser, "--iterations", whole(1), 200, "N", "of each training")
+        argument(parser, "--bits", bits, 2, "X", "1 to 8, or all")
+        argument(parser, "--fail-at", whole(1), 7, "T", "of the sum below the table; the paper's")
 
     def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
-        """See `Experiment`."""
         model, seed = trial
         settings = {"bits": options.bits}
         costs = round_of(workload_of(options, model), seed, options.iterations, settings, tell)
@@ -66,7 +51,6 @@ class Overhead:
         return rows
 
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
-        """See `Experiment`."""
         head = [
             "saved every iteration",
             "",

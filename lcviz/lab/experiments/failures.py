@@ -9,14 +9,16 @@ from typing import Any
 
 from codec.bench.markdown import table
 from lcviz.lab.intervals import mean
-from lcviz.lab.recovery.methods import SHARES, Method
-from lcviz.lab.recovery.recovery import Endured, Outcome, fail_and_recover, fail_repeatedly
+from lcviz.lab.recovery.methods import SHARES, Method, methods_at
+from lcviz.lab.recovery.recovery import Outcome, RepeatedOutcome, fail_and_recover, fail_repeatedly
 from lcviz.lab.recovery.recovery import Protocol as Failure
 
 from .base import (
     TITLES,
+    Experiment,
     Tell,
     about,
+    argument,
     grouped,
     listed,
     percent,
@@ -24,7 +26,6 @@ from .base import (
     whole,
     with_interval,
     workload_arguments,
-    workload_keys,
     workload_of,
 )
 from .results_file import Row
@@ -37,115 +38,57 @@ ABOUT_REPEATED = (
 )
 
 
-class Recovery:
+class Recovery(Experiment):
     """How much work a crash costs with each way to save, at equal bytes on disk."""
 
     name = "recovery"
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
-        """See `Experiment`."""
         workload_arguments(parser)
-        usual = Failure()
-        parser.add_argument(
-            "--shares",
-            type=listed(share),
-            default=list(SHARES),
-            metavar="S,…",
-            help="of float32 that a checkpoint may take (default: .01,.02,.05,.1)",
-        )
-        parser.add_argument(
-            "--fail-at",
-            type=whole(1),
-            default=usual.fail_at,
-            metavar="T",
-            help=f"last iteration before the failure (default: {usual.fail_at})",
-        )
-        parser.add_argument(
-            "--interval",
-            type=whole(1),
-            default=usual.interval,
-            metavar="K",
-            help="iterations between checkpoints (default: 1)",
-        )
-        parser.add_argument(
-            "--cap",
-            type=whole(1),
-            default=usual.cap,
-            metavar="N",
-            help=f"most rework that is looked for (default: {usual.cap})",
-        )
-
-    def trials(self, options: argparse.Namespace) -> list[list[Any]]:
-        """See `Experiment`."""
-        return list(workload_keys(options))
+        shares = "of float32 that a checkpoint may take"
+        argument(parser, "--shares", listed(share), list(SHARES), "S,…", shares)
+        for flag, default, metavar, text in (
+            ("--fail-at", Failure.fail_at, "T", "last iteration before the failure"),
+            ("--interval", Failure.interval, "K", "iterations between checkpoints"),
+            ("--cap", Failure.cap, "N", "give up looking for rework after so many iterations"),
+        ):
+            argument(parser, flag, whole(1), default, metavar, text)
 
     def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
-        """See `Experiment`."""
         model, seed = trial
         failure = Failure(options.fail_at, options.interval, options.cap)
-        methods = [Method("full")]
-        for most in options.shares:
-            methods += [
-                Method("scar", most),
-                Method("topn", most),
-                Method("lc", most, coder="huffman"),
-                Method("lc", most),
-            ]
+        methods = [Method("full"), *(m for most in options.shares for m in methods_at(most))]
         methods += [Method("lc", bits=bits) for bits in (2, 3)]
         outcomes = fail_and_recover(workload_of(options, model), seed, methods, failure, tell)
         told = about(options, model, seed) | {"cap": options.cap}
         return [told | _row(outcome) for outcome in outcomes]
 
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
-        """See `Experiment`."""
         rework = _by_model(rows, "rework, iterations", _rework, lambda r: r["rework"])
         work = _by_model(rows, "work lost, ms (a save, ms)", _work)
         after = _by_model(rows, "loss after restoring (distance)", _after)
-        return "\n".join([rework, compared(rows), work, after])
+        return "\n".join([rework, comparison(rows), work, after])
 
 
-class Repeated:
+class Repeated(Experiment):
     """What is left of the accuracy when a training fails and is restored again and again."""
 
     name = "repeated"
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
-        """See `Experiment`."""
         workload_arguments(parser)
-        parser.add_argument(
-            "--share",
-            type=share,
-            default=0.05,
-            metavar="S",
-            help="of float32 that a checkpoint may take (default: 0.05)",
-        )
-        parser.add_argument(
-            "--failures", type=whole(1), default=10, help="of a training (default: 10)"
-        )
-        parser.add_argument(
-            "--iterations", type=whole(1), default=400, help="of each training (default: 400)"
-        )
-
-    def trials(self, options: argparse.Namespace) -> list[list[Any]]:
-        """See `Experiment`."""
-        return list(workload_keys(options))
+        argument(parser, "--share", share, 0.05, "S", "of float32 that a checkpoint may take")
+        argument(parser, "--failures", whole(1), 10, "N", "of a training")
+        argument(parser, "--iterations", whole(1), 400, "N", "of each training")
 
     def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
-        """See `Experiment`."""
         model, seed = trial
-        methods = [
-            Method("full"),
-            Method("scar", options.share),
-            Method("topn", options.share),
-            Method("lc", options.share, coder="huffman"),
-            Method("lc", options.share),
-        ]
+        methods = [Method("full"), *methods_at(options.share)]
         of = workload_of(options, model)
         found = fail_repeatedly(of, seed, methods, options.failures, options.iterations, tell)
         return [about(options, model, seed) | _row(endured) for endured in found]
 
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
-        """See `Experiment`."""
         models = list(dict.fromkeys(r["model"] for r in rows))
         units = {r["model"]: r["metric_name"] for r in rows}
         head = [f"after {options.failures} restores", *(f"{TITLES[m]}, {units[m]}" for m in models)]
@@ -205,11 +148,10 @@ def _after(rows: Sequence[Row]) -> str:
     return f"{with_interval(loss, sign='+')} % ({far.value:.3f})"
 
 
-def compared(rows: Sequence[Row]) -> str:
-    """Mean rework over models, of every way at the same share, beside LC's.
+def comparison(rows: Sequence[Row]) -> str:
+    """Mean rework over models of every way at the same share, compared with LC's.
 
-    A mean that a cap went into is one of at least so many; where LC's is, nothing is known of how
-    many times as much the others' are.
+    A mean that includes a capped rework is a lower bound; if LC's is, there is no ratio.
     """
     lines = []
     for (budget,), own in grouped([r for r in rows if r["budget"] is not None], "budget"):
@@ -233,7 +175,7 @@ def compared(rows: Sequence[Row]) -> str:
     return "".join(lines)
 
 
-def _row(found: Outcome | Endured) -> Row:
+def _row(found: Outcome | RepeatedOutcome) -> Row:
     told = {"name": found.method.name, "budget": found.method.share}
     return told | {k: v for k, v in asdict(found).items() if k not in ("method", "race")}
 

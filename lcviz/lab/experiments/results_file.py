@@ -1,7 +1,7 @@
-"""Results kept as they come, so that an interrupted experiment goes on where it stopped.
+"""Results in a file, trial by trial, so that an interrupted experiment can go on.
 
-One file: a line that says what was asked, on what, and with which versions, then one line a trial.
-It is begun with the first trial: what never comes so far leaves the file before it alone.
+The first line says what was asked, on which machine and with which versions; then one line a
+trial. The file is created with the first finished trial; until then an older one stays.
 """
 
 from __future__ import annotations
@@ -22,17 +22,20 @@ Row = dict[str, Any]
 PACKAGES = ("numpy", "torch", "numba", "scikit-learn")
 
 
-class KeptError(Exception):
-    """Results that cannot be kept, or not be gone on with; the message says what to do."""
+class ResultsFileError(Exception):
+    """Results that cannot be kept or resumed; the message says what to do."""
 
 
-class Kept:
+class ResultsFile:
     """The trials of one experiment. on: machine, versions and date of the first of them.
 
-    path: the file. asked: all that decides their values, as JSON holds it. resume: go on with the
-    file that is there; otherwise it gets another name, and nothing is lost.
+    Args:
+        path: the file.
+        asked: all settings that decide the values, as JSON holds them.
+        resume: go on with the existing file; otherwise it is renamed, and nothing is lost.
 
-    Raises KeptError for a file that holds something else, or that cannot be written.
+    Raises:
+        ResultsFileError: the file holds something else, or cannot be written.
     """
 
     def __init__(self, path: Path, asked: Mapping[str, Any], *, resume: bool = False) -> None:
@@ -44,9 +47,9 @@ class Kept:
         self._resumes = False
         try:
             if path.exists() and not path.is_file():
-                raise KeptError(f"{path}: is no file; name one that results can be kept in")
+                raise ResultsFileError(f"{path}: is not a file; name a file for the results")
             path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=path.parent):  # found out now, not after a trial
+            with tempfile.TemporaryFile(dir=path.parent):  # fail now, not after a trial
                 pass
             if resume and path.exists():
                 self._read()
@@ -54,22 +57,22 @@ class Kept:
             raise self._refused(exc) from exc
 
     def rows(self, key: Sequence[Any]) -> list[Row] | None:
-        """What a trial gave; None if it was not finished."""
+        """The rows of a trial; None if it is not finished."""
         return self._rows.get(json.dumps(key))
 
     def check_alike(self) -> None:
-        """Raise KeptError if trials from here on would not be comparable with those kept before:
-        of other versions numbers differ, on another processor seconds do."""
+        """Raise ResultsFileError if more trials would not compare with those in the file: other
+        versions give other numbers, another processor other seconds."""
         here = self._head["on"]
         for what in ("cpu", "versions"):
             if self.on[what] != here[what]:
-                raise KeptError(
+                raise ResultsFileError(
                     f"{self.path}: was begun on {self.on[what]}, this is {here[what]}; its trials "
-                    "can be looked at, but not be mixed with others: leave --resume away"
+                    "cannot be mixed with new ones: run without --resume"
                 )
 
     def add(self, key: Sequence[Any], rows: Sequence[Row]) -> None:
-        """Keep what a trial gave; when this returns it is on disk. Raises KeptError."""
+        """Write the rows of a trial to disk. Raises ResultsFileError."""
         line = json.dumps({"trial": key, "rows": rows})
         try:
             if self._file is None:
@@ -81,7 +84,7 @@ class Kept:
         self._rows[json.dumps(key)] = json.loads(line)["rows"]
 
     def _begun(self) -> int:
-        """A descriptor of the file, which stays the own one even if another takes its name."""
+        """A descriptor: it stays valid even if another process takes the name."""
         how = os.O_WRONLY | os.O_APPEND
         if self._resumes:
             return os.open(self.path, how)
@@ -91,8 +94,8 @@ class Kept:
         _write(file, json.dumps(self._head))
         return file
 
-    def _refused(self, exc: OSError) -> KeptError:
-        return KeptError(f"{self.path}: results cannot be kept here: {exc.strerror}")
+    def _refused(self, exc: OSError) -> ResultsFileError:
+        return ResultsFileError(f"{self.path}: results cannot be kept here: {exc.strerror}")
 
     def _read(self) -> None:
         whole = self.path.read_bytes()
@@ -102,16 +105,16 @@ class Kept:
             asked, on = dict(first["asked"]), dict(first["on"])
             self._rows = {json.dumps(t["trial"]): t["rows"] for t in trials}
         except (ValueError, KeyError, TypeError) as exc:
-            raise KeptError(f"{self.path}: holds no results; name another file") from exc
+            raise ResultsFileError(f"{self.path}: holds no results; name another file") from exc
         wanted = json.loads(json.dumps(self._head["asked"]))
         differing = sorted(k for k in asked.keys() | wanted if asked.get(k) != wanted.get(k))
         if differing:
-            raise KeptError(
+            raise ResultsFileError(
                 f"{self.path}: was begun with another {' and '.join(differing)}; ask for the "
-                "same, or leave --resume away"
+                "same, or run without --resume"
             )
         self.on, self._resumes = on, True
-        if rest:  # a line that an interrupt cut off
+        if rest:  # an interrupt cut off the last line
             os.truncate(self.path, len(whole) - len(rest))
 
 
@@ -123,6 +126,6 @@ def _write(file: int, line: str) -> None:
 
 
 def _free(path: Path) -> Path:
-    """A name that nobody has, like this one."""
+    """A free name like this one."""
     names = (path.with_name(f"{path.stem}-{i}{path.suffix}") for i in count(1))
     return next(name for name in names if not name.exists())

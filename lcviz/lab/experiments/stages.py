@@ -11,12 +11,14 @@ from typing import Any
 from codec.bench.markdown import table
 from lcviz.lab.breakdown import breakdown
 from lcviz.lab.intervals import mean
-from lcviz.lab.removed_bucket import removed_of
+from lcviz.lab.removed_bucket import removed_from_series
 
 from .base import (
     TITLES,
+    Experiment,
     Tell,
     about,
+    argument,
     bits,
     choice_arguments,
     grouped,
@@ -32,41 +34,33 @@ PAPER = ("85.47%", "93.73%", "95.87%")  # Chen, Liu, Ren, Jin, ICML 2020: E, E+P
 
 
 ABOUT_STAGES = (
-    "Means over checkpoints, of what is delta-coded, a record's header left out. x: bits of "
-    "priority promotion, all: none of it. Symbols: buckets and zero. E: an index of fixed length "
-    "for each value, and a level for each bucket. P: x bits. H: Huffman words of single values, "
-    "their table and levels. Run-length: of zeros together with the level after them; it may get "
-    "below the entropy, which is that of single values.\n"
+    "Means over checkpoints, of what is delta-coded, without a record's header. x: bits of "
+    "priority promotion; all: without it. Symbols: buckets and zero. E: an index of fixed length "
+    "for each value, and a level for each bucket. P: x bits. H: Huffman codewords of single "
+    "values, their table and levels. Run-length: of zeros together with the level after them; it "
+    "may get below the entropy, which is that of single values.\n"
 )
 ABOUT_BUCKETS = (
-    "Distance: ‖rebuilt − u‖ / ‖u − u₀‖; E's rounding alone keeps it above 0. And smaller: the "
-    "bucket and all below it are left out.\n"
+    "Distance: ‖rebuilt − u‖ / ‖u − u₀‖; E's rounding alone keeps it above 0. “And smaller”: "
+    "without the bucket and all below it.\n"
 )
 
 
-class Breakdown:
+class Breakdown(Experiment):
     """What each stage of the codec saves."""
 
     name = "breakdown"
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
-        """See `Experiment`."""
         series_arguments(parser)
         choice_arguments(parser)
-        parser.add_argument(
-            "--bits",
-            type=listed(bits),
-            default=[None, 2, 3],
-            metavar="X,…",
-            help="of priority promotion; all: without it (default: all,2,3)",
-        )
+        about = "of priority promotion; all: without it"
+        argument(parser, "--bits", listed(bits), [None, 2, 3], "X,…", about)
 
     def trials(self, options: argparse.Namespace) -> list[list[Any]]:
-        """See `Experiment`."""
         return [[*of, bits] for of in series_keys(options) for bits in options.bits]
 
     def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
-        """See `Experiment`."""
         model, seed, bits = trial
         series = series_of(options, model, seed)
         rows, total = [], len(series) - 1
@@ -76,7 +70,6 @@ class Breakdown:
         return rows
 
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
-        """See `Experiment`."""
         head = [
             "float32 bytes saved by",
             "x",
@@ -105,36 +98,28 @@ class Breakdown:
         return f"{table(head, lines)}\n{ABOUT_STAGES}"
 
 
-class RemovedBucket:
+class RemovedBucket(Experiment):
     """What the loss becomes without a bucket, and without all smaller ones."""
 
     name = "removed-bucket"
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
-        """See `Experiment`."""
         series_arguments(parser)
         choice_arguments(parser)
-        parser.add_argument(
-            "--bits",
-            type=bits,
-            default=2,
-            metavar="X",
-            help="of the chain up to there; all: every bucket (default: 2)",
-        )
+        argument(parser, "--bits", bits, 2, "X", "of the chain up to there; all: every bucket")
 
     def trials(self, options: argparse.Namespace) -> list[list[Any]]:
-        """See `Experiment`."""
         return list(series_keys(options))
 
     def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
-        """See `Experiment`."""
         model, seed = trial
-        found = removed_of(series_of(options, model, seed), options.bits, options.scope, tell)
+        found = removed_from_series(
+            series_of(options, model, seed), options.bits, options.scope, tell
+        )
         whole = {"step": found.step, "loss_whole": found.loss, "distance_whole": found.distance}
         return [about(options, model, seed) | whole | asdict(b) for b in found.buckets]
 
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
-        """See `Experiment`."""
         parts = []
         head = [
             "without bucket",

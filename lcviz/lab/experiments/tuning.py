@@ -15,22 +15,16 @@ from lcviz.lab.progress import part
 from lcviz.lab.recovery.methods import SHARES
 from lcviz.lab.recovery.recovery import Protocol as Failure
 from lcviz.lab.recovery.recovery import fail_and_recover
-from lcviz.lab.tuner.tuner import (
-    BITS,
-    INTERVALS,
-    TARGETS,
-    Candidate,
-    Setting,
-    failure_points,
-    just_before_a_checkpoint,
-    settings,
-    tune,
-)
+from lcviz.lab.tuner.candidates import BITS, INTERVALS, Candidate, Setting, settings
+from lcviz.lab.tuner.replay import failure_points, just_before_a_checkpoint
+from lcviz.lab.tuner.tuner import TARGETS, tune
 
 from .base import (
     OWN,
+    Experiment,
     Tell,
     about,
+    argument,
     bits,
     grouped,
     listed,
@@ -45,13 +39,13 @@ from .base import (
 )
 from .results_file import Row
 
-FRESH = 1000  # seeds of checks begin so far after that of the run
-CAP = 100  # iterations of rework that a check looks for
+FRESH = 1000  # the first seed of the checks, counted from that of the run
+CAP = 100  # the most rework that a check looks for
 
 
 ABOUT = (
-    "Only settings that no other one beats in bytes, distance and rework at once; --json has all. "
-    "Bytes are shares of the float32 size of all that is saved, the base left out. Distance: "
+    "The Pareto frontier of bytes, distance and rework; --json has all settings. "
+    "Bytes are shares of the float32 size of all that is saved, without the base. Distance: "
     "‖restored − u‖ / ‖u − u₀‖, with u the state before the failure and u₀ the first one. It and "
     "rework are means over 10 failures, each just before the next checkpoint, fewer where "
     "checkpoints are few or far apart. 95 %: another failure (checkpoint) stays below in 95 of 100 "
@@ -59,13 +53,12 @@ ABOUT = (
 )
 
 
-class Tune:
+class Tune(Experiment):
     """The cheapest setting that meets a target of size, distance or rework."""
 
     name = "tune"
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
-        """See `Experiment`."""
         series_arguments(parser, iterations=160)
         parser.add_argument(
             "--target",
@@ -74,56 +67,22 @@ class Tune:
             help="size=.05: share of float32 that a checkpoint may take; distance=.1: relative "
             "distance; rework=3: iterations (default: rework=3; with --own distance=.1)",
         )
-        parser.add_argument(
-            "--bits",
-            type=listed(bits),
-            default=list(BITS),
-            metavar="X,…",
-            help="that are tried (default: 1 to 8, and all)",
-        )
-        parser.add_argument(
-            "--budgets",
-            type=listed(share),
-            default=list(SHARES),
-            metavar="S,…",
-            help="of float32, that are tried (default: .01,.02,.05,.1)",
-        )
-        parser.add_argument(
-            "--scopes",
-            type=some_of(SCOPES),
-            default=list(SCOPES),
-            metavar="S,…",
-            help=f"of one alphabet, that are tried (default: {','.join(SCOPES)})",
-        )
-        parser.add_argument(
-            "--coders",
-            type=some_of(CODERS),
-            default=list(CODERS),
-            metavar="C,…",
-            help=f"that are tried (default: {','.join(CODERS)})",
-        )
-        parser.add_argument(
-            "--intervals",
-            type=listed(whole(1)),
-            default=list(INTERVALS),
-            metavar="K,…",
-            help="between checkpoints, that are tried (default: 1,2,5,10)",
-        )
-        parser.add_argument(
-            "--check",
-            type=whole(0),
-            default=0,
-            metavar="N",
-            help="let N trainings of fresh seeds fail with the recommended setting (default: 0)",
-        )
+        for flag, read, default, metavar, text in (
+            ("--bits", listed(bits), BITS, "X,…", "to try"),
+            ("--budgets", listed(share), SHARES, "S,…", "to try, shares of float32"),
+            ("--scopes", some_of(SCOPES), SCOPES, "S,…", "of one alphabet, to try"),
+            ("--coders", some_of(CODERS), CODERS, "C,…", "to try"),
+            ("--intervals", listed(whole(1)), INTERVALS, "K,…", "between checkpoints, to try"),
+        ):
+            argument(parser, flag, read, list(default), metavar, text)
+        check = "let N trainings of fresh seeds fail with the recommended setting"
+        argument(parser, "--check", whole(0), 0, "N", check)
 
     def trials(self, options: argparse.Namespace) -> list[list[Any]]:
-        """See `Experiment`."""
         options.target = options.target or (["distance", 0.1] if options.own else ["rework", 3.0])
         return list(series_keys(options))
 
     def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
-        """See `Experiment`."""
         model, seed = trial
         target, most = options.target
         unit = "checkpoint" if options.own else "iteration"
@@ -145,7 +104,6 @@ class Tune:
         return rows
 
     def tables(self, options: argparse.Namespace, rows: Sequence[Row]) -> str:
-        """See `Experiment`."""
         parts = []
         for (model, seed), own in grouped(rows, "model", "seed"):
             unit = "checkpoint" if model == OWN else "iteration"
@@ -200,11 +158,9 @@ def _checked(
             failure,
             part(tell, 1 + i, 1 + options.check),
         )
-        reached = {
-            "size": outcome.share,
-            "distance": outcome.distance,
-            "rework": outcome.rework,
-        }[target]
+        reached = {"size": outcome.share, "distance": outcome.distance, "rework": outcome.rework}[
+            target
+        ]
         told = {"kind": "check", "fresh_seed": outcome.seed, "fail_at": fail_at}
         told |= {"reached": reached, "met": reached <= most}
         rows.append(about(options, model, seed) | told)

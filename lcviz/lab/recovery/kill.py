@@ -1,10 +1,10 @@
 """The race back of a training that was killed: LC from the chain it left, the others repeated.
 
-A live training saves with LC alone. So that full, SCAR and TOPN get the same chance, the training
-is repeated from its seed, with the same batches, and saved by each of them at the same steps: the
-model alone, as the training itself did, SCAR and TOPN with no more bytes a checkpoint than LC's
-records after the base took on average. LC restores from the chain that is on disk. Then all of
-them go on as `recovery` tells, and rework is counted as there.
+A live training saves with LC alone. To compare it with full, SCAR and TOPN, the training is
+repeated from its seed with the same batches, and saved by each of them at the same steps. They save
+the model alone, as the training did; SCAR and TOPN get the bytes that LC's records after the base
+took on average. LC restores from the chain on disk. Then all go on, and rework is counted, as in
+`recovery`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .recovery import Outcome, Protocol, fail_and_recover
 
 BEFORE = 30  # iterations before the crash whose losses are drawn
 CAPS = (100, 50, 25, 10)  # iterations that rework is looked for: the first that there is time for
-SECONDS = 300.0  # a race that would take longer is not offered
+SECONDS = 300.0  # longer races are not offered
 
 
 def fingerprint(model: Mapping[str, Any]) -> str:
@@ -39,9 +39,9 @@ def fingerprint(model: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class OnDisk(Method):
-    """LC-Checkpoint as a training has used it already: its records are counted, not written.
+    """LC-Checkpoint as a training has already used it: its records are counted, not written.
 
-    chain: the directory. newest: the step to restore; what came later is not looked at.
+    chain: the directory. newest: the step to restore; later ones are ignored.
     """
 
     chain: Path = Path()
@@ -49,7 +49,7 @@ class OnDisk(Method):
 
     @property
     def name(self) -> str:
-        """There is but one LC in a race."""
+        """A race has only one LC."""
         return "LC"
 
     def open(self, folder: Path) -> _Records:
@@ -58,7 +58,7 @@ class OnDisk(Method):
 
 
 class _Records:
-    """A chain that somebody else has written, as a `Saver`."""
+    """A chain that is already there, as a `Saver`."""
 
     def __init__(self, path: Path, newest: int) -> None:
         self._path, self._newest = path, newest
@@ -90,7 +90,7 @@ class Pace:
 class Raced:
     """What each method made of the crash: full, SCAR, TOPN, LC.
 
-    alike: the repeated training came to the very bits that the killed one had when it died.
+    alike: the repeated training reached the bits that the killed one had when it died.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -104,7 +104,7 @@ class Crash:
     workload, seed: what was trained. fail_at: T, the last iteration. interval: iterations between
     checkpoints. ours: its own way to save, its chain and the newest step. share: of float32, what
     its records after the base took on average. died_as: the fingerprint of its model at T. went_on:
-    steps that it went on from after earlier crashes. cap: how much rework is looked for.
+    steps from which it resumed after earlier crashes. cap: the most rework that is looked for.
     """
 
     workload: Workload
@@ -125,7 +125,7 @@ class Crash:
 
     @property
     def protocol(self) -> Protocol:
-        """What `fail_and_recover` is asked."""
+        """The protocol of `fail_and_recover`."""
         return Protocol(self.fail_at, self.interval, self.cap, optimizer=False, before=BEFORE)
 
     def race(self, progress: Progress) -> Raced:
@@ -145,7 +145,7 @@ class Crash:
         return Raced(tuple(found), alike)
 
     def seconds(self, pace: Pace) -> float:
-        """About how long the race takes at most."""
+        """An upper estimate of how long the race takes."""
         repeated, *raced = self.protocol.iterations(len(self.methods))
         saves = (len(self.methods) - 1) * (repeated // self.interval)  # LC's are there
         return (
@@ -155,13 +155,13 @@ class Crash:
         )
 
     def capped(self, pace: Pace) -> Crash | None:
-        """With the largest of CAPS that there is time for; None if there is for none."""
+        """With the largest of CAPS that fits into SECONDS; None if none does."""
         tried = (replace(self, cap=cap) for cap in CAPS)
         return next((one for one in tried if one.seconds(pace) <= SECONDS), None)
 
     @property
     def hurried(self) -> bool:
-        """Whether rework is looked for less far than there were time for in a faster training."""
+        """Whether the cap is lower than a faster training would have."""
         return self.cap < CAPS[0]
 
     @property

@@ -1,7 +1,7 @@
-"""Ways to save a training, to be compared at equal bytes on disk.
+"""Ways to save a training, compared at equal bytes on disk.
 
-Every one is given the same states and gives back what it can. LC-Checkpoint writes real chains; of
-the others, whole records are made in the same container (header, digests, indices) and counted.
+Each gets the same states and restores what it can. LC-Checkpoint writes real chains; for the
+baselines, records are made in the same container (header, digests, indices) and counted.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from codec.record.record import RUN, Place
 from codec.state.tensors import Arrays, from_arrays, layout_of
 from codec.state.tree import Parts, put_together, take_apart
 
+from .baselines import Full, Scar, TopN
+
 KINDS = ("full", "scar", "topn", "lc")
 SHARES = (0.01, 0.02, 0.05, 0.10)  # of float32
 
@@ -28,13 +30,13 @@ class Saver(Protocol):
     """What a method does in one training."""
 
     def save(self, step: int, state: Mapping[str, Any]) -> int:
-        """Bytes on disk of this checkpoint."""
+        """Save a checkpoint; returns its bytes on disk."""
 
     def restore(self) -> dict[str, Any]:
         """The state as the newest checkpoint has it, its tensors fresh."""
 
     def close(self) -> None:
-        """Let go of files."""
+        """Close files."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,12 @@ class Method:
     def open(self, folder: Path) -> Saver:
         """Ready for the first state of a training. folder: an empty one."""
         return _Chain(self, folder) if self.kind == "lc" else _Baseline(self)
+
+
+def methods_at(share: float) -> tuple[Method, ...]:
+    """SCAR, TOPN, LC with the paper's coder and LC run-length, at one share of float32."""
+    paper = Method("lc", share, coder="huffman")
+    return Method("scar", share), Method("topn", share), paper, Method("lc", share)
 
 
 class _Chain:
@@ -98,7 +106,7 @@ class _Baseline:
 
     def __init__(self, method: Method) -> None:
         self._method = method
-        self._tracker: codec.Full | codec.Scar | codec.TopN | None = None
+        self._tracker: Full | Scar | TopN | None = None
         self._parts = Parts("", {}, ())
         self._track: Arrays = {}
 
@@ -107,13 +115,13 @@ class _Baseline:
         first = layout_of(parts.tensors) != layout_of(self._parts.tensors)
         self._parts = parts
         if first or self._method.kind == "full":
-            whole = codec.Full(parts.tensors)
-            self._tracker, self._track = self._made(parts.tensors), whole.state
+            whole = Full(parts.tensors)
+            self._tracker, self._track = self._new_tracker(parts.tensors), whole.state
             return _nbytes(step, whole.step(parts.tensors).arrays)
         if self._tracker is None:  # not even the header fits
             return _nbytes(step, {})
         change = self._tracker.step(parts.tensors)
-        codec.apply(change, self._track)
+        change.apply(self._track)
         return _nbytes(step, change.arrays)
 
     def restore(self) -> dict[str, Any]:
@@ -123,7 +131,7 @@ class _Baseline:
     def close(self) -> None:
         pass
 
-    def _made(self, tensors: Mapping[str, Any]) -> codec.Scar | codec.TopN | None:
+    def _new_tracker(self, tensors: Mapping[str, Any]) -> Scar | TopN | None:
         """None if a record could hold nothing but its header."""
         if self._method.share is None:
             return None
@@ -135,9 +143,9 @@ class _Baseline:
             "values": np.zeros(room // 4, np.float32),
         }
         header = _header_nbytes(exact | own)
-        # As with LC, what is stored exactly is not part of the share.
+        # As with LC, exact tensors do not count.
         room += full - layout.lossy_nbytes + header - _header_nbytes(own)
-        made = codec.Scar if self._method.kind == "scar" else codec.TopN
+        made = Scar if self._method.kind == "scar" else TopN
         return made(tensors, (room - header) / full) if room > header else None
 
 

@@ -5,11 +5,11 @@ the training fail at iteration T. Each method restores what it has; the training
 with the same batches. Rework is how many iterations pass until the loss on fixed held-out examples
 is again at or below its value just before the failure.
 
-A training's loss jumps from one iteration to the next, by more than it falls. So rework is counted
-on its trend: the loss of the undisturbed training, averaged over 2w + 1 iterations, plus what the
-restored training is above the undisturbed one at the same iteration. Both see the same batches, so
-jumps that both make cancel. Between two iterations it is interpolated: a restored training that
-is above by the tenth of what an iteration brings costs a tenth of an iteration.
+A training's loss jumps between iterations by more than it falls. So rework is counted on its
+trend: the loss of the undisturbed training, averaged over 2w + 1 iterations, plus what the restored
+training is above the undisturbed one at the same iteration. Both see the same batches, so jumps
+that both make cancel. Between two iterations it is interpolated: an excess of a tenth of what one
+iteration gains costs a tenth of an iteration.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .methods import Method, Saver
 
 
 class ProtocolError(ValueError):
-    """Numbers that no experiment can use; the message says what they should be."""
+    """Numbers that no experiment can use."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class Protocol:
     """When a training fails, and how rework is counted.
 
     fail_at: T, the last iteration before the failure. interval: iterations between checkpoints.
-    cap: more rework than this is not looked for. smooth: w, iterations on either side. optimizer:
-    whether a checkpoint holds what the optimizer remembers; else that begins anew after a failure.
-    before: of so many iterations before the failure losses are told, too. Raises ProtocolError.
+    cap: the most rework that is looked for. smooth: w, iterations on either side. optimizer:
+    whether a checkpoint holds the optimizer's state; if not, a failure resets it. before: for how
+    many iterations before the failure losses are returned, too. Raises ProtocolError.
     """
 
     fail_at: int = 80
@@ -65,8 +65,7 @@ class Protocol:
             )
 
     def iterations(self, methods: int) -> tuple[int, ...]:
-        """What is trained with so many methods, at most: up to the failure, on without one, and
-        after each restore."""
+        """Iterations at most: up to the failure, on without one, and after each restore."""
         return self.fail_at, *(methods + 1) * [self.cap + self.smooth]
 
 
@@ -136,11 +135,17 @@ def fail_and_recover(
 ) -> list[Outcome]:
     """One training, one failure, and what each method makes of it.
 
-    progress(done, total) is called on the way, in iterations as `Protocol.iterations` counts them;
-    what is not needed is passed over. What it raises ends the experiment, and leaves no file
-    behind. after(iteration, training) is called once each iteration up to the failure is trained
-    and saved; what it loads, the training goes on from. Raises demo_models.DataError,
-    codec.LccError.
+    Args:
+        workload, seed: what is trained.
+        methods: ways to save, each given the same states.
+        protocol: when the training fails, and how rework is counted.
+        progress: called with iterations done and in all, see `Protocol.iterations`. An exception
+            from it ends the experiment and leaves no file behind.
+        after: called with the iteration and the training once each iteration up to the failure is
+            trained and saved; the training goes on from what it loads.
+
+    Raises:
+        demo_models.DataError, codec.LccError: what the training or a method raises.
     """
     p = protocol
     plan = p.iterations(len(methods))
@@ -162,7 +167,7 @@ def fail_and_recover(
         whole = training.state()
         return whole if p.optimizer else {"model": whole["model"]}
 
-    first = max(p.fail_at - p.before - p.smooth, 0)  # whose loss is of interest
+    first = max(p.fail_at - p.before - p.smooth, 0)  # the first iteration whose loss is needed
     with ExitStack() as stack:
         savers = []
         for method in methods:
@@ -235,12 +240,12 @@ def fail_and_recover(
 
 
 @dataclass(frozen=True)
-class Endured:
-    """What became of a training that failed again and again.
+class RepeatedOutcome:
+    """A training that failed several times.
 
-    metric: of all held-out examples at its end, undisturbed: the same of a training that never
-    failed; both as fraction of right answers ("accuracy") or in rating units ("RMSE"). share: of
-    float32, of a checkpoint after the first, on disk, the mean.
+    metric: of all held-out examples at its end. undisturbed: the same of a training that never
+    failed. Both are a fraction of right answers ("accuracy") or in rating units ("RMSE"). share: of
+    float32, of a checkpoint after the first on disk, the mean.
     """
 
     method: Method
@@ -258,12 +263,12 @@ def fail_repeatedly(
     failures: int,
     iterations: int,
     progress: Progress = lambda _done, _total: None,
-) -> list[Endured]:
+) -> list[RepeatedOutcome]:
     """One training a method, saved after every iteration, that fails at even distances.
 
-    After each failure it goes on from what was restored with the next batch, so that every
-    training sees every batch once. (The idea: Agrawal et al., "Inshrinkerator", SoCC 2024, who
-    restore 10 times in a training.) Raises demo_models.DataError, codec.LccError, ProtocolError.
+    After each failure it goes on from the restored state with the next batch, so every training
+    sees every batch once. (After Agrawal et al., "Inshrinkerator", SoCC 2024, who restore 10 times
+    in a training.) Raises demo_models.DataError, codec.LccError, ProtocolError.
     """
     if not 1 <= failures < iterations:
         raise ProtocolError(
@@ -297,7 +302,7 @@ def fail_repeatedly(
             metric = train(training, partial(save_and_fail, training, saver, sizes))
         n = sum(p.numel() for p in training.task.model.parameters())
         found.append(
-            Endured(
+            RepeatedOutcome(
                 method,
                 seed,
                 training.task.metric_name,

@@ -1,4 +1,4 @@
-"""The recovery experiment as a visitor asks for it, and what several seeds of it say together."""
+"""The recovery experiment of the Recover page, and its means over seeds."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from lcviz.lab.intervals import Mean, mean
 from lcviz.lab.progress import Progress
 from lcviz.lab.workload import workload
 
-from .methods import Method
+from .methods import Method, methods_at
 from .recovery import Outcome, Protocol, fail_and_recover
 
 
 @dataclass(frozen=True)
-class Experiment:
+class CrashExperiment:
     """One model that fails, and five ways to save it at an equal share.
 
     model: of `demo_models`, on its built-in data, with the lab's settings. share: of float32
@@ -30,24 +30,18 @@ class Experiment:
     @property
     def methods(self) -> tuple[Method, ...]:
         """Full, SCAR, TOPN, LC with the paper's coder, LC run-length: the last is ours."""
-        return (
-            Method("full"),
-            Method("scar", self.share),
-            Method("topn", self.share),
-            Method("lc", self.share, coder="huffman"),
-            Method("lc", self.share),
-        )
+        return Method("full"), *methods_at(self.share)
 
     def fail(self, seed: int, progress: Progress) -> tuple[Outcome, ...]:
         """One seed, in the order of `methods`. Raises what `fail_and_recover` does."""
-        codec.warm_up()  # so that no save is timed with its compilation
+        codec.warm_up()  # no save is timed with its compilation
         return tuple(
             fail_and_recover(workload(self.model), seed, self.methods, self.protocol, progress)
         )
 
 
 @dataclass(frozen=True)
-class Cost:
+class CrashCost:
     """What failures cost with one method: means over seeds.
 
     rework: iterations, a capped one counted as the cap. each: rework of every seed, and whether
@@ -67,16 +61,16 @@ class Cost:
 
     @property
     def capped(self) -> int:
-        """How many seeds were: with any, the true mean is this one or more."""
+        """How many seeds were capped: with any, the true mean is this one or more."""
         return sum(capped for _, capped in self.each)
 
 
-def costs(seeds: Sequence[Sequence[Outcome]]) -> list[Cost]:
+def costs(seeds: Sequence[Sequence[Outcome]]) -> list[CrashCost]:
     """By method. seeds: of each one its outcomes, in the same order. Raises ValueError for none."""
     if not seeds:
-        raise ValueError("there is no mean of nothing")
+        raise ValueError("no seeds: there is no mean")
     return [
-        Cost(
+        CrashCost(
             own[0].method,
             mean([o.rework for o in own]),
             tuple((o.rework, o.capped) for o in own),
@@ -96,10 +90,10 @@ def costs(seeds: Sequence[Sequence[Outcome]]) -> list[Cost]:
     ]
 
 
-def times(cost: Cost, ours: Cost) -> float | None:
-    """How many times our rework this one's is; at least so many if it was capped.
+def times(cost: CrashCost, ours: CrashCost) -> float | None:
+    """This rework as a multiple of ours; a lower bound if it was capped.
 
-    None where nothing can be said: ours is 0, or is only known to be at least something.
+    None if ours is 0 or was capped.
     """
     if ours.capped or not ours.rework.value or not math.isfinite(cost.rework.value):
         return None

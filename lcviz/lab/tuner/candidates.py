@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
+from lcviz.lab.dry_run import CodecChoice
 from lcviz.lab.intervals import Mean
 from lcviz.lab.recovery.methods import SHARES, Method
 
@@ -25,26 +26,23 @@ class Setting:
 
     def text(self, unit: str = "iteration") -> str:
         """In words. unit: what intervals are counted in."""
-        if self.budget is not None:
-            keeps = f"a budget of {100 * self.budget:.3g} % of float32,"
-        elif self.bits is None:
-            keeps = "all"
-        else:
-            keeps = f"{self.bits} bit{'s' if self.bits > 1 else ''},"
         every = f"every {unit}" if self.interval == 1 else f"every {self.interval} {unit}s"
-        coder = "run-length" if self.coder == "runlength" else "Huffman"
-        over = "the whole model" if self.scope == "model" else "each tensor"
-        return f"{keeps} buckets over {over}, {coder}, saved {every}"
+        return f"{self.choice.text}, saved {every}"
+
+    @property
+    def choice(self) -> CodecChoice:
+        """The same without the interval."""
+        return CodecChoice(self.bits, self.scope, self.coder, self.budget)
 
     @property
     def restores(self) -> Setting:
-        """Settings with the same one here restore the same: the coder only decides about bytes,
-        unless it is a budget's."""
+        """Settings that are equal here restore the same: without a budget the coder decides about
+        bytes alone."""
         return self if self.budget is not None else replace(self, coder="")
 
     @property
     def method(self) -> Method:
-        """The same, for `recovery`."""
+        """The same, for the recovery experiment."""
         return Method("lc", self.budget, self.bits, self.scope, self.coder)
 
 

@@ -1,14 +1,13 @@
-"""Every setting tried out on the states of one run, which do not depend on it: they are replayed.
+"""Every setting tried out on the states of one run, which do not depend on the setting.
 
-A failure at iteration T costs what was not saved yet, and what was saved is not quite what
-was trained: the restored loss is above that before the failure. Rework is how long the run itself,
-on its trend, took to fall by as much (see recovery, whose protocol this predicts: there, what a
-restored training is above the undisturbed one is measured at every iteration, here it is taken to
-stay as it is at the failure). A failure is taken to come just before the next checkpoint.
+A failure at iteration T costs what was not saved yet. What was saved is not exactly what was
+trained, so the restored loss is above the loss before the failure. Rework is the number of
+iterations in which the run itself, on its trend, fell by as much. This predicts the protocol of
+`recovery`: there the excess of a restored training over the undisturbed one is measured at every
+iteration, here it stays as it is at the failure. A failure comes just before the next checkpoint.
 
-Sizes are of deltas, as `codec.Checkpointer` writes them of the same states; its bases are
-counted nowhere: the first one, and those that it writes once deltas have outgrown the last, which
-is the sooner the larger they are.
+Sizes are of deltas, as `codec.Checkpointer` writes them of the same states. Bases are not counted:
+neither the first one nor those that follow once deltas have outgrown the last.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ import numpy as np
 
 from codec.errors import BudgetError, SettingsError
 from codec.state.tensors import Arrays, Layout, copy_arrays
-from lcviz.lab.dry_run import Unwritten, record_nbytes
+from lcviz.lab.dry_run import DryRun, record_nbytes
 from lcviz.lab.intervals import mean, upper_bound
 from lcviz.lab.measures import crossing, distance, smoothed
 from lcviz.lab.progress import Progress
-from lcviz.lab.series import Moment, Series
+from lcviz.lab.series import Series, SeriesState
 
 from .candidates import Candidate, Setting
 
@@ -34,22 +33,23 @@ ROOM = 2**30  # bytes of tracks that are followed at once
 
 
 def try_out(
-    series: Series,
-    tried: Sequence[Setting],
-    progress: Progress = lambda _done, _total: None,
+    series: Series, tried: Sequence[Setting], progress: Progress = lambda _done, _total: None
 ) -> tuple[Candidate, ...]:
     """Replay every setting on a series.
 
-    progress(done, total) is called on the way. Settings whose budget is too small for one of the
-    checkpoints are left out. Raises SettingsError for a series too short to fail in or not finite
-    where it fails, and if every budget is too small; codec.LccError.
+    Settings whose budget is too small for one of the checkpoints are left out.
+
+    Raises:
+        SettingsError: the series is too short to fail in, or not finite where it fails.
+        BudgetError: every budget is too small.
+        LccError: a state cannot be encoded.
     """
-    return tuple(_tried(series, next(iter(series)), tried, progress))
+    return tuple(_candidates(series, next(iter(series)), tried, progress))
 
 
 def failure_points(n: int) -> list[int]:
-    """Where a run of n iterations is made to fail: late enough to have moved, early enough to see
-    what comes after."""
+    """Where a run of n iterations fails: late enough to have moved, and with enough iterations
+    after it."""
     return sorted({round(n / 4 + i * n * 3 / 8 / (FAILURES - 1)) for i in range(FAILURES)})
 
 
@@ -90,19 +90,19 @@ def _failures_without_loss(n: int, interval: int) -> set[int]:
     return usual if len(usual) > 1 else {*possible[:FAILURES]}
 
 
-class _Try:
+class _Trial:
     """One setting, on the way through a series."""
 
-    def __init__(self, setting: Setting, begin: Moment, first: Arrays) -> None:
+    def __init__(self, setting: Setting, begin: SeriesState, first: Arrays) -> None:
         self.setting = setting
-        self._chain = Unwritten(setting, begin.layout, first, begin.values)
+        self._chain = DryRun(setting.choice, begin.layout, first, begin.values)
         self.sizes: list[int] = []
         self.exact_sizes: list[int] = []
         self.distances: list[float] = []
         self.excesses: dict[int, float] = {}  # by the iteration of the failure
         self.refused: BudgetError | None = None
 
-    def save(self, moment: Moment) -> None:
+    def save(self, moment: SeriesState) -> None:
         try:
             delta = self._chain.prepare(moment.step, moment.arrays, moment.values)
         except BudgetError as exc:
@@ -112,7 +112,7 @@ class _Try:
         self.sizes.append(record_nbytes(moment.step, delta))
         self.exact_sizes.append(sum(array.nbytes for array in delta.exact.values()))
 
-    def restored(self, moment: Moment) -> tuple[float, float | None]:
+    def restored(self, moment: SeriesState) -> tuple[float, float | None]:
         """How far what a failure now restores is from the state, and its loss."""
         lossy = [t.name for t in moment.layout.tensors if t.lossy]
         off = distance(self._chain.track, moment.arrays, lossy)
@@ -120,8 +120,8 @@ class _Try:
         return off, moment.loss_of(self._chain.track) if moment.loss_of else None
 
 
-def _tried(
-    series: Series, first: Moment, tried: Sequence[Setting], progress: Progress
+def _candidates(
+    series: Series, first: SeriesState, tried: Sequence[Setting], progress: Progress
 ) -> Iterator[Candidate]:
     """Every setting replayed; a few at a time where tracks are large."""
     n = len(series)
@@ -133,14 +133,14 @@ def _tried(
     together = max(1, ROOM // max(first.layout.nbytes, 1))
     total = n * -(-len(tried) // together)
     for begin in range(0, len(tried), together):
-        tries: list[_Try] = []
+        tries: list[_Trial] = []
         start: Arrays = {}
         losses: list[float] = []
         for number, moment in enumerate(series):
             if not tries:
                 start = copy_arrays(moment.arrays)
                 own = tried[begin : begin + together]
-                tries = [_Try(s, moment, start) for s in own]
+                tries = [_Trial(s, moment, start) for s in own]
             elif moment.layout != first.layout:
                 raise SettingsError(
                     f"the tensors of checkpoint {moment.step} are not those of the first one; "
@@ -175,7 +175,7 @@ def _tried(
         yield from (_candidate(t, first.layout, losses) for t in tries if t.refused is None)
 
 
-def _candidate(one: _Try, layout: Layout, losses: Sequence[float]) -> Candidate:
+def _candidate(one: _Trial, layout: Layout, losses: Sequence[float]) -> Candidate:
     trend = smoothed(losses, SMOOTH)
     reworks = []
     for number, excess in one.excesses.items():

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lcviz.lab.progress import Progress
-from lcviz.lab.series import Found, Series, Trained
+from lcviz.lab.series import OwnSeries, Series, TrainedSeries
 from lcviz.lab.workload import workload
 
-from .tuner import Candidate, Setting, settings, try_out
+from .candidates import Candidate, Setting, settings
+from .replay import try_out
 
 ITERATIONS = 160  # of a training, as `python -m lcviz tune` takes
 
@@ -20,8 +21,8 @@ class Sweep:
     """What determines the outcome.
 
     model: of `demo_models`, trained on its built-in data from seed 0; "" for own. own: a folder of
-    checkpoints, a file or a chain, with a stamp of what was there when it was asked for: see
-    `stamped`. wide: every setting of `lab.tuner.settings`, or a choice of them.
+    checkpoints, a file or a chain, with a stamp of its files at that time: see `stamped`. wide:
+    whether every setting is tried, or a choice of them.
     """
 
     model: str
@@ -47,8 +48,8 @@ class Sweep:
     def series(self) -> Series:
         """What they are tried out on. Raises codec.SettingsError, codec.SourceError."""
         if self.own:
-            return Found([Path(self.own)])
-        return Trained(workload(self.model), 0, ITERATIONS)
+            return OwnSeries([Path(self.own)])
+        return TrainedSeries(workload(self.model), 0, ITERATIONS)
 
     def try_out(self, progress: Progress) -> tuple[Candidate, ...]:
         """Replay them all. Raises what `lab.tuner.try_out` does."""
@@ -57,11 +58,11 @@ class Sweep:
 
 def stamped(own: str, *, wide: bool) -> Sweep:
     """A sweep over checkpoints as they are now: once they change, it is another one."""
-    return Sweep("", own, hash(tuple(_looks(Path(own)))), wide)
+    return Sweep("", own, hash(tuple(_file_stamps(Path(own)))), wide)
 
 
-def _looks(path: Path) -> Iterator[tuple[str, int, int]]:
-    """Names, sizes and times of change of what is there; nothing of what cannot be seen."""
+def _file_stamps(path: Path) -> Iterator[tuple[str, int, int]]:
+    """Names, sizes and times of change of the files; none if they cannot be listed."""
     try:
         for one in [path, *(sorted(path.iterdir()) if path.is_dir() else [])]:
             about = one.stat()

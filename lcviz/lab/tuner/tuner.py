@@ -1,6 +1,4 @@
-"""Which bits should I use? Every setting is tried on the states of one run (replayed), and the
-cheapest that meets a target is recommended.
-"""
+"""Which bits should I use? The cheapest setting that meets a target is recommended."""
 
 from __future__ import annotations
 
@@ -12,32 +10,20 @@ from codec.errors import SettingsError
 from lcviz.lab.progress import Progress
 from lcviz.lab.series import Series
 
-from .candidates import BITS, INTERVALS, Candidate, Setting, settings
-from .replay import failure_points, just_before_a_checkpoint, try_out
-
-__all__ = [
-    "BITS",
-    "INTERVALS",
-    "TARGETS",
-    "Candidate",
-    "Setting",
-    "Tuned",
-    "choose",
-    "failure_points",
-    "just_before_a_checkpoint",
-    "settings",
-    "try_out",
-    "tune",
-]
+from .candidates import Candidate, Setting, settings
+from .replay import try_out
 
 TARGETS = ("size", "distance", "rework")
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """The answer. frontier: candidates that no other one beats in size, distance and rework at
-    once, by rising rate, one of those that are alike in all three. recommended: None if no setting
-    meets the target. because: a sentence, or two."""
+    """The answer.
+
+    frontier: the Pareto frontier of size, distance and rework, by rising rate; of candidates that
+    are equal in all three, one. recommended: None if no setting meets the target. because: why, in
+    a sentence or two.
+    """
 
     candidates: tuple[Candidate, ...]
     frontier: tuple[Candidate, ...]
@@ -67,12 +53,17 @@ def choose(
 ) -> Tuned:
     """The best of what was tried out.
 
-    n_tried: settings, if more than there are candidates: the others' budgets were too small.
-    target: one of TARGETS. most: for "size" the share of the float32 bytes that a checkpoint may
-    take on disk, nearly always; then the setting with the least rework (distance, where no loss is
-    known) is recommended. For "distance" and "rework" what `Candidate` says, at most; then the one
-    with the fewest bytes an iteration is. Raises SettingsError for a target that is none, or rework
-    without a loss.
+    Args:
+        candidates: what each setting made of the run.
+        target: one of TARGETS.
+        most: for "size", the share of the float32 bytes that a checkpoint may take on disk; the
+            setting with the least rework (distance, where no loss is known) is recommended. For
+            "distance" and "rework", the limit on `Candidate`'s bound; the setting with the fewest
+            bytes an iteration is recommended.
+        n_tried: settings, if more than candidates: the others' budgets were too small.
+
+    Raises:
+        SettingsError: an unknown target, or rework without a loss.
     """
     knows_loss = candidates[0].rework is not None
     _check_target(target, most, knows_loss=knows_loss)
@@ -93,7 +84,7 @@ def choose(
         return Tuned(tuple(candidates), frontier, None, because)
     if target == "size":
         best = min(meeting, key=lambda c: (c.rework_bound or 0.0, c.distance.value, c.rate))
-        why = "comes nearest to what was trained"
+        why = "restores closest to what was trained"
         if best.rework_bound is not None and math.isfinite(best.rework_bound):
             why = "has the least rework, in 95 of 100 cases"
     else:
@@ -103,7 +94,7 @@ def choose(
     if best.rework:
         rework = f", mean rework {best.rework.value:.2f} iterations"
         if not math.isfinite(best.rework.value):
-            rework = ", rework further than this training went on"
+            rework = ", rework beyond the end of this training"
     words = best.setting.text(unit)
     meet = "1 setting keeps" if len(meeting) == 1 else f"{len(meeting)} settings keep"
     because = (
@@ -122,8 +113,8 @@ def _check_target(target: str, most: float, *, knows_loss: bool) -> None:
         )
     if target == "rework" and not knows_loss:
         raise SettingsError(
-            "these checkpoints come without a training: their loss is not known, and rework "
-            "neither; choose a target of size or distance"
+            "these checkpoints come without a training: neither their loss is known nor rework; "
+            "choose a target of size or distance"
         )
 
 
@@ -134,7 +125,7 @@ def _beats(one: Candidate, other: Candidate) -> bool:
 
 
 def _exact(candidate: Candidate) -> str:
-    """A second sentence, where most of a checkpoint is none of the codec's choice."""
+    """A second sentence, where most of a checkpoint is not the codec's choice."""
     if 2 * candidate.exact_share < candidate.share:
         return ""
     return (
@@ -168,7 +159,7 @@ def _amount(target: str, value: float) -> str:
     if target == "distance":
         return f"{value:.3g}"
     if not math.isfinite(value):
-        return "more iterations than this training went on"
+        return "more iterations than this training had"
     return f"{value:.3g} iteration{'' if value == 1 else 's'}"
 
 

@@ -11,21 +11,21 @@ import torch
 
 import codec
 from lcviz.lab.breakdown import breakdown
-from lcviz.lab.series import Found, Trained
+from lcviz.lab.series import OwnSeries, TrainedSeries
 from lcviz.lab.workload import workload
 
 PAPER = [0.76, -0.48, 0.2, 0.07, 0.18, 0.49, 0.14, 0.39, 0.82, 0.09]
 
 
 @pytest.fixture
-def example(tmp_path: Path) -> Found:
+def example(tmp_path: Path) -> OwnSeries:
     """The paper's ten numbers, as a step from zeros."""
     torch.save({"w": torch.zeros(10)}, tmp_path / "0.pt")
     torch.save({"w": torch.tensor(PAPER)}, tmp_path / "1.pt")
-    return Found([tmp_path])
+    return OwnSeries([tmp_path])
 
 
-def test_the_worked_example(example: Found) -> None:
+def test_the_worked_example(example: OwnSeries) -> None:
     (two,) = breakdown(example, 2)
     assert (two.step, two.bits, two.n, two.symbols) == (1, 2, 10, 5)
     assert two.e == 30 / 8 + 4 * 5  # five buckets, no zero: 3 bits, and the levels
@@ -41,7 +41,7 @@ def test_the_worked_example(example: Found) -> None:
 @pytest.mark.parametrize("scope", ["model", "tensor"])
 @pytest.mark.parametrize("bits", [2, None])
 def test_against_what_the_codec_writes(bits: int | None, scope: str) -> None:
-    series = Trained(workload("logistic-regression"), 0, iterations=4)
+    series = TrainedSeries(workload("logistic-regression"), 0, iterations=4)
     first, *others = [
         {name: array.copy() for name, array in moment.arrays.items()} for moment in series
     ]
@@ -70,7 +70,7 @@ def test_against_what_the_codec_writes(bits: int | None, scope: str) -> None:
 def test_a_model_at_rest(tmp_path: Path) -> None:
     for i in range(2):
         torch.save({"w": torch.ones(10)}, tmp_path / f"{i}.pt")
-    (still,) = breakdown(Found([tmp_path]), None)
+    (still,) = breakdown(OwnSeries([tmp_path]), None)
     assert (still.symbols, still.e, still.huffman, still.entropy) == (1, 0, 0, 0)
     assert np.isfinite(still.saved(still.runlength))
 
@@ -80,14 +80,14 @@ def test_nothing_to_quantize(tmp_path: Path) -> None:
     for i in range(3):
         state = {"w": torch.ones(10) * i, "b": torch.full((10,), math.inf * (-1) ** i)}
         torch.save(state, tmp_path / f"{i}.pt")
-    for stages in breakdown(Found([tmp_path]), 2):
+    for stages in breakdown(OwnSeries([tmp_path]), 2):
         assert stages.n == 20
         for nbytes in (stages.e, stages.ep, stages.huffman, stages.runlength, stages.entropy):
             assert 40 <= nbytes < 80
     for i in range(3):
         torch.save({"b": torch.full((10,), math.inf * (-1) ** i)}, tmp_path / f"{i}.pt")
     with pytest.raises(codec.SettingsError, match="every change holds NaN or infinity"):
-        list(breakdown(Found([tmp_path]), 2))
+        list(breakdown(OwnSeries([tmp_path]), 2))
     torch.save({"c": torch.ones(10)}, tmp_path / "1.pt")
     with pytest.raises(codec.SettingsError, match="has the tensors of the one before it"):
-        list(breakdown(Found([tmp_path]), 2))
+        list(breakdown(OwnSeries([tmp_path]), 2))

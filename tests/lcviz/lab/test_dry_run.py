@@ -13,14 +13,13 @@ import codec
 from codec.saving.checkpointer import Front
 from codec.state.policy import Policy
 from codec.state.tensors import to_arrays
-from lcviz.lab.dry_run import Unwritten, record_nbytes
-from lcviz.tune.ab import Variant
+from lcviz.lab.dry_run import CodecChoice, DryRun, record_nbytes
 
 CHOICES = [
-    Variant(2),
-    Variant(None, "tensor", "huffman"),
-    Variant(None, "model", "runlength", 0.12),
-    Variant(None, "tensor", "runlength", 0.12),
+    CodecChoice(2),
+    CodecChoice(None, "tensor", "huffman"),
+    CodecChoice(None, "model", "runlength", 0.12),
+    CodecChoice(None, "tensor", "runlength", 0.12),
 ]
 
 
@@ -39,7 +38,7 @@ def states(n: int) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda v: v.text)
-def test_byte_for_byte_and_bit_for_bit(choice: Variant, tmp_path: Path) -> None:
+def test_byte_for_byte_and_bit_for_bit(choice: CodecChoice, tmp_path: Path) -> None:
     v, front, own = choice, Front(Policy()), None
     with codec.Checkpointer(
         tmp_path / "c.lcc", v.bits, v.scope, v.coder, budget=v.budget, base_every=None
@@ -49,7 +48,7 @@ def test_byte_for_byte_and_bit_for_bit(choice: Variant, tmp_path: Path) -> None:
             parts, layout = front.look_at(state)
             arrays, told = to_arrays(parts.tensors, layout), checkpointer.save(step, state)
             if own is None:
-                own = Unwritten(v, layout, arrays, parts.values)
+                own = DryRun(v, layout, arrays, parts.values)
                 continue
             before = {name: array.copy() for name, array in own.track.items()}
             delta = own.prepare(step, arrays, parts.values)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from lcviz.lab.intervals import mean
+from lcviz.lab.intervals import mean, upper_bound
 
 
 def test_five_values() -> None:
@@ -18,13 +18,20 @@ def test_five_values() -> None:
     assert found.n == 5
 
 
-def test_one_value_says_nothing_about_others() -> None:
+def test_one_value_and_none() -> None:
     assert mean([2.0]).half == math.inf
+    for function in (mean, upper_bound):
+        with pytest.raises(ValueError, match="nothing"):
+            function([])
 
 
-def test_none() -> None:
-    with pytest.raises(ValueError, match="nothing"):
-        mean([])
+def test_upper_bounds() -> None:
+    """t(0.95, 4) = 2.131847."""
+    deviation = math.sqrt(2.5)
+    assert upper_bound([1, 2, 3, 4, 5]) == pytest.approx(3 + 2.131847 * deviation * math.sqrt(1.2))
+    assert upper_bound([1.0]) == math.inf
+    assert upper_bound([1.0, math.inf]) == math.inf
+    assert mean([1.0, math.inf]).value == math.inf
 
 
 def test_it_holds_the_truth_19_times_of_20() -> None:

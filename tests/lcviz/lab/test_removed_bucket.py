@@ -13,8 +13,8 @@ import torch
 
 import codec
 from lcviz.lab.anatomy import dissect
-from lcviz.lab.removed_bucket import removed_buckets, removed_of
-from lcviz.lab.series import Found, Moment, Trained
+from lcviz.lab.removed_bucket import removed_buckets, removed_from_series
+from lcviz.lab.series import OwnSeries, SeriesState, TrainedSeries
 from lcviz.lab.workload import workload
 
 Arrays = dict[str, np.ndarray]
@@ -127,7 +127,7 @@ def test_nothing_changed(make_case: MakeCase) -> None:
 
 def test_on_the_last_checkpoint_of_a_series() -> None:
     """Against the states of the same training, tracked here."""
-    series = Trained(workload("logistic-regression"), 2, iterations=7, interval=2)
+    series = TrainedSeries(workload("logistic-regression"), 2, iterations=7, interval=2)
     states = [{n: a.copy() for n, a in m.arrays.items()} for m in series]
     task = series.workload.training(2).task
     tracker = codec.Tracker(states[0], 2)
@@ -135,7 +135,9 @@ def test_on_the_last_checkpoint_of_a_series() -> None:
         tracker.step(state)
     before = {n: a.copy() for n, a in tracker.state.items()}
     calls: list[tuple[int, int]] = []
-    result = removed_of(series, 2, progress=lambda done, total: calls.append((done, total)))
+    result = removed_from_series(
+        series, 2, progress=lambda done, total: calls.append((done, total))
+    )
     n, total = len(result.buckets), calls[0][1]
     assert calls == [(total * i // 6, total) for i in (1, 2, 3)] + [
         (total // 2 + total // 2 * i // n, total) for i in range(1, n + 1)
@@ -154,7 +156,7 @@ def test_a_series_that_always_begins_anew(tmp_path: Path) -> None:
     for i in range(2):
         torch.save({f"w{i}": torch.ones(10)}, tmp_path / f"{i}.pt")
     with pytest.raises(codec.SettingsError, match="has the tensors of the one before it"):
-        removed_of(Found([tmp_path]), 2)
+        removed_from_series(OwnSeries([tmp_path]), 2)
 
 
 def test_exact_tensors_are_those_of_the_checkpoint(tmp_path: Path) -> None:
@@ -162,14 +164,14 @@ def test_exact_tensors_are_those_of_the_checkpoint(tmp_path: Path) -> None:
         torch.save({"w": torch.full((9,), float(i)), "n": torch.tensor(i)}, tmp_path / f"{i}.pt")
     seen: list[int] = []
 
-    class Telling(Found):
-        def __iter__(self) -> Iterator[Moment]:
+    class Telling(OwnSeries):
+        def __iter__(self) -> Iterator[SeriesState]:
             for moment in super().__iter__():
                 yield replace(
                     moment, loss_of=lambda state: float(seen.append(int(state["n"])) or 0)
                 )
 
-    removed_of(Telling([tmp_path]), 2)
+    removed_from_series(Telling([tmp_path]), 2)
     assert set(seen) == {2}
 
 
@@ -179,17 +181,17 @@ def test_distances_are_of_what_is_quantized(tmp_path: Path) -> None:
     for i in range(5):
         states.append({"w": torch.from_numpy(rng.normal(size=50).astype(np.float32)) * i})
         torch.save(states[i], tmp_path / f"{i}.pt")
-    alone = removed_of(Found([tmp_path]), 2)
+    alone = removed_from_series(OwnSeries([tmp_path]), 2)
     assert alone.distance > 0
     for i, state in enumerate(states):
         torch.save(state | {"b": torch.full((9,), np.inf)}, tmp_path / f"{i}.pt")
-    beside = removed_of(Found([tmp_path]), 2)
+    beside = removed_from_series(OwnSeries([tmp_path]), 2)
     assert beside.distance == alone.distance
     for i in range(3):  # what is of another layout counts no more
         torch.save({"w": torch.ones(2, 25), "a": torch.ones(9)}, tmp_path / f"{i}.pt")
     torch.save(states[3], tmp_path / "3.pt")
     torch.save(states[4], tmp_path / "4.pt")
-    anew = removed_of(Found([tmp_path]), None)
+    anew = removed_from_series(OwnSeries([tmp_path]), None)
     assert 0 < anew.distance < 0.3
 
 
@@ -198,4 +200,4 @@ def test_nothing_changed_last(tmp_path: Path, last: float) -> None:
     for i in range(3):
         torch.save({"w": torch.full((9,), last if i == 2 else 1.0)}, tmp_path / f"{i}.pt")
     with pytest.raises(codec.SettingsError, match="checkpoint 2: nothing changed that can be"):
-        removed_of(Found([tmp_path]), 2)
+        removed_from_series(OwnSeries([tmp_path]), 2)

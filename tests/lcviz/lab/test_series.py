@@ -10,7 +10,7 @@ import torch
 
 import codec
 from codec.state.tensors import copy_arrays
-from lcviz.lab.series import Found, Trained, tracked
+from lcviz.lab.series import OwnSeries, TrainedSeries, tracked
 from lcviz.lab.workload import workload
 
 
@@ -27,7 +27,7 @@ def states() -> list[dict[str, torch.Tensor]]:
 
 
 def test_a_training() -> None:
-    series = Trained(workload("logistic-regression"), 1, iterations=7, interval=3)
+    series = TrainedSeries(workload("logistic-regression"), 1, iterations=7, interval=3)
     steps, losses = [], []
     for moment in series:
         steps.append(moment.step)
@@ -70,7 +70,7 @@ def test_found(kind: str, tmp_path: Path, states: list[dict[str, torch.Tensor]])
             (tmp_path / "notes.txt").write_text("not a checkpoint")
             paths = [tmp_path]
         paths.reverse()
-    series = Found(paths)
+    series = OwnSeries(paths)
     assert len(series) == 5
     found = [(m.step, copy_arrays(m.arrays), m.loss_of) for m in series]
     assert [step for step, *_ in found] == [0, 10, 20, 30, 40]
@@ -84,16 +84,16 @@ def test_found(kind: str, tmp_path: Path, states: list[dict[str, torch.Tensor]])
 
 def test_a_series_is_two_at_least(tmp_path: Path, states: list[dict[str, torch.Tensor]]) -> None:
     torch.save(states[0], tmp_path / "a.pt")
-    with pytest.raises(codec.SettingsError, match="two checkpoints at least"):
-        Found([tmp_path / "a.pt"])
-    with pytest.raises(codec.SettingsError, match="two checkpoints at least"):
-        Found([tmp_path])
+    with pytest.raises(codec.SettingsError, match="needs two checkpoints"):
+        OwnSeries([tmp_path / "a.pt"])
+    with pytest.raises(codec.SettingsError, match="needs two checkpoints"):
+        OwnSeries([tmp_path])
     (tmp_path / "b.txt").write_text("")
     with pytest.raises(codec.SettingsError, match="must end with"):
-        list(Found([tmp_path / "a.pt", tmp_path / "b.txt"]))
+        list(OwnSeries([tmp_path / "a.pt", tmp_path / "b.txt"]))
     for missing in (tmp_path / "c.pt", Path("a" * 300)):
-        with pytest.raises(codec.SourceError, match="is not there"):
-            Found([tmp_path / "a.pt", missing])
+        with pytest.raises(codec.SourceError, match="not found"):
+            OwnSeries([tmp_path / "a.pt", missing])
 
 
 def test_a_folder_that_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +102,7 @@ def test_a_folder_that_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Path, "iterdir", refuse)
     with pytest.raises(codec.SourceError, match="cannot be listed: Permission denied"):
-        Found([tmp_path])
+        OwnSeries([tmp_path])
 
 
 def test_a_chain_stands_alone(tmp_path: Path, states: list[dict[str, torch.Tensor]]) -> None:
@@ -113,11 +113,11 @@ def test_a_chain_stands_alone(tmp_path: Path, states: list[dict[str, torch.Tenso
             checkpoints.save(i, state)
     torch.save(states[0], tmp_path / "a.pt")
     for paths in ([chain, tmp_path / "a.pt"], [tmp_path / "a.pt", chain]):
-        with pytest.raises(codec.SettingsError, match=r"run\.lcc: is a chain.*name it alone"):
-            Found(paths)
+        with pytest.raises(codec.SettingsError, match=r"run\.lcc: is a chain; name it alone"):
+            OwnSeries(paths)
     (chain / "00000000.base.safetensors").unlink()
     with pytest.raises(codec.ChainError, match="its parent"):
-        list(Found([chain]))
+        list(OwnSeries([chain]))
 
 
 @pytest.mark.parametrize("state", [{}, {"n": torch.arange(100)}, {"w": torch.ones(7)}])
@@ -125,13 +125,13 @@ def test_checkpoints_without_weights(tmp_path: Path, state: dict[str, torch.Tens
     for i in range(2):
         torch.save(state, tmp_path / f"{i}.pt")
     with pytest.raises(codec.SettingsError, match=r"checkpoint 0: none of its . tensors is"):
-        list(Found([tmp_path]))
+        list(OwnSeries([tmp_path]))
 
 
 def test_a_training_that_is_never_seen() -> None:
     for iterations, interval in ((0, 1), (2, 3), (5, 0), (-1, -1)):
-        with pytest.raises(codec.SettingsError, match="once at least after its begin"):
-            Trained(workload("logistic-regression"), 0, iterations, interval)
+        with pytest.raises(codec.SettingsError, match="at an interval of"):
+            TrainedSeries(workload("logistic-regression"), 0, iterations, interval)
 
 
 def test_tracked_begins_anew_where_the_tensors_change(
@@ -140,7 +140,7 @@ def test_tracked_begins_anew_where_the_tensors_change(
     for i, state in enumerate(states):
         torch.save(state, tmp_path / f"{i}.pt")
     steps, trackers = [], []
-    for moment, tracker in tracked(Found([tmp_path]), 2, "model", "huffman"):
+    for moment, tracker in tracked(OwnSeries([tmp_path]), 2, "model", "huffman"):
         steps.append(moment.step)
         before = copy_arrays(tracker.state)
         tracker.commit(tracker.prepare_arrays(moment.arrays))

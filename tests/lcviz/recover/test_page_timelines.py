@@ -10,13 +10,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from lcviz.lab.workload import Workload, workload
-from lcviz.recover import page_timelines as timelines
+from lcviz.recover import page_timelines
 from lcviz.recover.page_timelines import drill_of_run
-from lcviz.recover.timelines import MOST_INTERVAL, WAYS, Drill, Timeline
+from lcviz.recover.timelines import MOST_INTERVAL, Drill, Timeline
 from lcviz.recover.timelines_figure import ticks
 from lcviz.run.snapshot import RunSettings
 from lcviz.server import jobs
-from lcviz.ui import session as state
+from lcviz.ui import session
 
 pytestmark = pytest.mark.usefixtures("server")
 
@@ -28,8 +28,8 @@ Showing = Callable[..., Any]
 @pytest.fixture(autouse=True)
 def _nothing_known() -> Iterator[None]:
     yield
-    state.all_jobs().close()
-    state.all_jobs.clear()
+    session.all_jobs().close()
+    session.all_jobs.clear()
 
 
 @pytest.fixture
@@ -73,14 +73,8 @@ def kept(measured: tuple[Timeline, ...], monkeypatch: pytest.MonkeyPatch) -> lis
 
 def measure(page: Any, number: int = 0) -> None:
     page.click("here-timelines-start")
-    assert state.all_jobs().wait((DRILL, number), 1, SECONDS).status == jobs.DONE
+    assert session.all_jobs().wait((DRILL, number), 1, SECONDS).status == jobs.DONE
     page.run()
-
-
-def test_how_much_it_will_train(showing: Showing) -> None:
-    """In iterations: seconds depend on model and machine."""
-    button = showing().at.button(key="here-timelines-start")
-    assert button.help == f"Trains 3 times, {DRILL.iterations} iterations each."
 
 
 def crash(page: Any) -> Any:
@@ -93,21 +87,26 @@ def left(page: Any) -> list[list[str]]:
     return [list(row) for row in page.at.table[0].value.to_numpy()]
 
 
-def test_measured_when_asked_for(showing: Showing, kept: list[int], measured: Any) -> None:
+def test_measured_when_asked_for_and_again(
+    showing: Showing, kept: list[int], measured: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_timelines, "MOST_MEASUREMENTS", 2)
     page = showing()
     assert not page.charts
     assert not page.at.table
-    assert "LeNet-5" not in page.texts("markdown")[0]
     assert "saved every iteration, once in each way" in page.texts("markdown")[0]
+    assert f"{DRILL.iterations} iterations" in page.at.button(key="here-timelines-start").help
     measure(page)
     assert page.charts == {"here-timelines"}
     assert kept == [0]
-    assert tuple(line.way for line in measured) == WAYS
     assert [b.label for b in page.at.button] == ["Measure again"]
     told = "\n".join(page.texts("markdown"))
-    assert "All three restore the same weights to the last bit." in told
+    assert "the same weights to the last bit" in told
     assert f"{measured[2].records} records merged" in told
-    assert "medians of the 16 checkpoints" in page.texts("caption")[-1]
+    measure(page, 1)
+    assert len(kept) == 2
+    assert page.charts == {"here-timelines"}
+    assert not page.at.button
 
 
 def test_a_crash_at_any_moment(showing: Showing, kept: list[int], measured: Any) -> None:
@@ -115,7 +114,7 @@ def test_a_crash_at_any_moment(showing: Showing, kept: list[int], measured: Any)
     measure(page)
     most, step = ticks(max(line.end for line in measured))
     assert (crash(page).min, crash(page).max, crash(page).step) == (0, most, step)
-    for share in (0.0, 0.1, 0.3, 0.9, 1.0):
+    for share in (0.0, 0.4, 1.0):
         ms = round(share * most / step) * step
         crash(page).set_value(ms)
         page.run()
@@ -127,35 +126,17 @@ def test_a_crash_at_any_moment(showing: Showing, kept: list[int], measured: Any)
         marks = {s["markLine"]["data"][0]["xAxis"] for s in option["series"] if "markLine" in s}
         assert list(marks) == [pytest.approx(ms)]
     assert left(page)[0][1] == "is done"
-
-
-def test_the_view_stands_in_the_url(showing: Showing, kept: list[int], measured: Any) -> None:
-    page = showing()
-    measure(page)
-    most, step = ticks(max(line.end for line in measured))
     ms = round(0.4 * most / step) * step
     crash(page).set_value(ms)
     page.set("segmented_control", "here_crashes", "training")
     told = {f"here_crash_{most:g}": str(ms), "here_crashes": "the training alone"}
-    again = showing(**told, here_shows="a sixth of it, around the crash")
+    again = showing(**told, here_shows="a sixth of it, around the crash")  # a link
     assert crash(again).value == pytest.approx(ms)
     assert left(again) == left(page)
     low, high = (again.chart("here-timelines")["xAxis"][0][end] for end in ("min", "max"))
     assert low <= ms <= high
     assert high - low == pytest.approx(most / 6, abs=0.2)
-    assert "A crash of the training alone" in again.sentences[-1]
     assert kept == [0]  # the other session found it there
-
-
-def test_measured_again(showing: Showing, kept: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timelines, "MOST_MEASUREMENTS", 2)
-    page = showing()
-    measure(page)
-    measure(page, 1)
-    assert len(kept) == 2
-    assert page.charts == {"here-timelines"}
-    assert not page.at.button
-    assert any("Measured 2 times" in text for text in page.texts("markdown"))
 
 
 def test_what_a_run_does() -> None:
@@ -185,11 +166,11 @@ def test_on_recover_with_its_model_share_and_interval(page_of: Callable[[AppTest
     at.query_params["recover_model"] = "Matrix factorization"
     at.query_params["recover_interval"] = "5"
     page = page_of(at).run()
-    (told,) = (t for t in page.texts("markdown") if t.startswith("A checkpoint can be written"))
+    (told,) = (t for t in page.texts("markdown") if "can write a checkpoint" in t)
     assert re.search("Matrix factorization saved every 5 iterations, .* after 40 iterations", told)
     page.click("recover-timelines-start")
     asked = Drill(workload("matrix-factorization"), 0, 5, None, 0.05, "model", "runlength")
-    assert state.all_jobs().look((asked, 0), 1).status in jobs.ACTIVE
+    assert session.all_jobs().look((asked, 0), 1).status in jobs.ACTIVE
 
 
 def test_a_run_that_saves_seldom(page_of: Callable[[AppTest], Any]) -> None:
@@ -201,4 +182,4 @@ def test_a_run_that_saves_seldom(page_of: Callable[[AppTest], Any]) -> None:
 
     page = page_of(AppTest.from_function(script, default_timeout=SECONDS)).run()
     assert "saved every 20 iterations" in page.texts("markdown")[0]
-    assert page.texts("caption")[0].startswith("The run saves every 1,000 iterations; measured")
+    assert "every 1,000 iterations" in page.texts("caption")[0]

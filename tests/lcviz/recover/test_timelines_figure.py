@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from lcviz.recover.timelines import (
-    BESIDE,
+    ASYNCHRONOUS,
     CHECKS,
     COMMITS,
     ENCODES,
-    LOOP,
     MERGED,
     MERGES,
     REOPENS,
     STANDS_STILL,
+    SYNCHRONOUS,
     TRAINS,
     WRITES,
     Span,
@@ -30,7 +30,7 @@ Check = Callable[[Panel], dict[str, Any]]
 
 def line(way: str, merges: bool = False) -> Timeline:
     """Iterations 9, 10 and 11, of 10 ms each; steps 9 and 10 are saved within 4 ms, in seconds."""
-    late = 0.002 if way == BESIDE else 0.0
+    late = 0.002 if way == ASYNCHRONOUS else 0.0
     loop = (
         Span(TRAINS, 9, 0.0, 0.010),
         Span(STANDS_STILL, 9, 0.010, 0.014 - late),
@@ -62,7 +62,7 @@ def line(way: str, merges: bool = False) -> Timeline:
     )
 
 
-FOUND = (line(LOOP), line(BESIDE), line(MERGED, merges=True))
+FOUND = (line(SYNCHRONOUS), line(ASYNCHRONOUS), line(MERGED, merges=True))
 ALL = (0.0, 0.08)
 
 
@@ -78,7 +78,7 @@ def costs(option: dict[str, Any]) -> list[list[list[float]]]:
 def test_every_span_is_in_its_lane(check_option: Check) -> None:
     option = check_option(timelines_panel(FOUND, 0.02, True, ALL))
     assert [y["data"] for y in option["yAxis"][::2]] == [
-        [f"{way}: training", "saving"] for way in (LOOP, BESIDE, MERGED)
+        [f"{way}: training", "saving"] for way in (SYNCHRONOUS, ASYNCHRONOUS, MERGED)
     ]
     for i, own in enumerate(FOUND):
         for what in (TRAINS, STANDS_STILL, ENCODES, CHECKS, WRITES, COMMITS, MERGES, REOPENS):
@@ -115,17 +115,16 @@ def test_one_time_axis_and_no_meaning_by_colour_alone(check_option: Check) -> No
 
 def test_what_a_crash_would_cost(check_option: Check) -> None:
     panel = timelines_panel(FOUND, 0.02, True, ALL)
-    loop, beside, merged = costs(check_option(panel))
-    assert loop == [[0, 0], [10, 1], [14, 0], [24, 1], [28, 0], [70, 1], [70, 1]]
-    assert beside == [[0, 0], [10, 1], [16, 0], [24, 1], [30, 0], [70, 1], [70, 1]]
-    assert merged == loop
+    plain, background, merged = costs(check_option(panel))
+    assert plain == [[0, 0], [10, 1], [14, 0], [24, 1], [28, 0], [70, 1], [70, 1]]
+    assert background == [[0, 0], [10, 1], [16, 0], [24, 1], [30, 0], [70, 1], [70, 1]]
+    assert merged == plain
     _, alone, _ = costs(check_option(timelines_panel(FOUND, 0.02, False, ALL)))
     assert alone[:5] == [[0, 0], [10, 1], [12, 0], [24, 1], [26, 0]]
-    assert "in the loop 4 ms for a checkpoint, 40 % of an iteration" in panel.sentence
-    assert "beside it 3 ms for a checkpoint, 30 %" in panel.sentence
+    assert "synchronous 4 ms for a checkpoint, 40 % of an iteration" in panel.sentence
+    assert "asynchronous 3 ms for a checkpoint, 30 %" in panel.sentence
     assert "and 36 ms where 8 deltas were merged" in panel.sentence
-    assert "of the machine at the worst moment" in panel.sentence
-    assert "in the loop 1, beside it 1, merged 1." in panel.sentence
+    assert "synchronous 1, asynchronous 1, merged 1." in panel.sentence
 
 
 def test_a_part_of_it_is_cut_at_its_edges(check_option: Check) -> None:
@@ -151,18 +150,16 @@ def test_the_numbers_are_in_the_table() -> None:
         (75, True, ["is done", "is done", "11", "10", "1 iteration"]),
     ],
 )
-def test_a_crash_beside_it(ms: float, machine: bool, expected: list[str]) -> None:
+def test_a_crash_of_the_asynchronous_one(ms: float, machine: bool, expected: list[str]) -> None:
     table = crash_table(FOUND, ms / 1e3, machine)
     assert list(table.iloc[1])[1:] == expected
-    assert table["saved"].tolist() == ["**in the loop**", "**beside it**", "**merged**"]
+    assert table["saved"].tolist() == ["**synchronous**", "**asynchronous**", "**merged**"]
 
 
 def test_each_way_in_a_column() -> None:
     table = ways_table(FOUND)
-    assert table.columns.tolist() == ["", LOOP, BESIDE, MERGED]
-    medians = [i for i, name in enumerate(table[""]) if "median" in name]
-    assert medians == [0, 1, 4]  # bytes, records and steps are none, nor is a share
-    assert table[LOOP].tolist() == [
+    assert table.columns.tolist() == ["", SYNCHRONOUS, ASYNCHRONOUS, MERGED]
+    assert table[SYNCHRONOUS].tolist() == [
         "10 ms",
         "4 ms",
         "40 %",
@@ -172,16 +169,7 @@ def test_each_way_in_a_column() -> None:
         "10",
         "11",
     ]
-    assert table[MERGED].tolist() == [
-        "10 ms",
-        "20 ms",
-        "200 %",
-        "57 %",
-        "4 ms",
-        "900 B",
-        "2",
-        "11",
-    ]
+    assert table[MERGED].tolist() == ["10 ms", "20 ms", "200 %", "57 %", "4 ms", "900 B", "2", "11"]
 
 
 @pytest.mark.parametrize(

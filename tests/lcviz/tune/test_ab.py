@@ -1,4 +1,4 @@
-"""Two variants on the same states: against chains that the codec really writes."""
+"""Two choices on the same states: against chains that the codec really writes."""
 
 from __future__ import annotations
 
@@ -14,67 +14,70 @@ import pytest
 
 import codec
 from codec.state.tensors import copy_arrays, layout_of
+from lcviz.lab.dry_run import CodecChoice
 from lcviz.run.run import Run
 from lcviz.tune import ab
-from lcviz.tune.ab import Follower, Followers, Moment, Variant, replayed
+from lcviz.tune.ab import Replay, Replays, RunState, replayed_steps
 
 Arrays = dict[str, np.ndarray]
 OTHERS = [
-    Variant(3, "tensor"),
-    Variant(None, "model", "huffman"),
-    Variant(1, "tensor", "huffman"),
-    Variant(None, "tensor", "runlength", 0.1),
+    CodecChoice(3, "tensor"),
+    CodecChoice(None, "model", "huffman"),
+    CodecChoice(1, "tensor", "huffman"),
+    CodecChoice(None, "tensor", "runlength", 0.1),
 ]
 
 
-def walk(n: int, seed: int = 0) -> list[Moment]:
+def walk(n: int, seed: int = 0) -> list[RunState]:
     """A base and n states after it."""
     rng = np.random.default_rng(seed)
     state = {"w": rng.normal(size=(30, 40)), "b": rng.normal(size=30), "few": rng.normal(size=3)}
-    moments = []
+    states = []
     for step in range(n + 1):
         arrays = {name: a.astype(np.float32) for name, a in state.items()}
-        moments.append(Moment(step, arrays, 2.0 * step))
+        states.append(RunState(step, arrays, 2.0 * step))
         for a in state.values():
             a += rng.normal(size=a.shape) * 2.0 ** rng.integers(-9, 1, size=a.shape)
-    return moments
+    return states
 
 
-def follow(variant: Variant, moments: list[Moment]) -> Follower:
-    follower = Follower(variant, layout_of(moments[0].arrays), moments[0].arrays)
-    for moment in moments[1:]:
-        follower.save(moment)
-    return follower
+def follow(choice: CodecChoice, states: list[RunState]) -> Replay:
+    replay = Replay(choice, layout_of(states[0].arrays), states[0].arrays)
+    for moment in states[1:]:
+        replay.save(moment)
+    return replay
 
 
 def test_with_a_run_s_own_settings_it_is_the_run(finished_runs: Callable[..., Run]) -> None:
     """Byte for byte, table for table, and the same weights as its chain restores."""
     run = finished_runs()
     snapshot, s = run.snapshot(), run.settings
-    moments = []
+    states = []
     for c in snapshot.checkpoints:
-        states = run.states(c.step)
-        assert states is not None
-        moments.append(Moment(c.step, states.live, c.moved))
-    follower = follow(Variant(s.bits, s.scope, s.coder, s.budget), moments)
-    for saved, c in zip(follower.every, snapshot.checkpoints[1:], strict=True):
+        both = run.states(c.step)
+        assert both is not None
+        states.append(RunState(c.step, both.live, c.moved))
+    replay = follow(CodecChoice(s.bits, s.scope, s.coder, s.budget), states)
+    for saved, c in zip(replay.saves, snapshot.checkpoints[1:], strict=True):
         assert (saved.step, saved.nbytes, saved.distance) == (c.step, c.nbytes, c.distance)
         assert saved.kept == sum(a.kept for a in c.alphabets)
         assert saved.table_nbytes == sum(a.table_nbytes for a in c.alphabets)
         assert saved.reused == sum(a.cached for a in c.alphabets)
     restored = codec.restore(run.path)
-    for name, array in follower.state.items():
+    for name, array in replay.track.items():
         assert np.array_equal(array, restored[name].numpy())
-    side = follower.side(run.task.probe_loss)
+    side = replay.side(run.task.probe_loss)
     assert side.loss == snapshot.newest.restored_loss
     assert side.buckets == sum(len(a.buckets) for a in snapshot.newest.alphabets)
     assert side.full_nbytes == 4 * side.n == snapshot.newest.full_nbytes
 
 
-@pytest.mark.parametrize("variant", OTHERS)
-def test_other_settings_are_what_a_chain_of_theirs_holds(variant: Variant, tmp_path: Path) -> None:
-    moments = walk(5)
-    v = variant
+@pytest.mark.parametrize("choice", OTHERS)
+def test_other_settings_are_what_a_chain_of_theirs_holds(
+    choice: CodecChoice, tmp_path: Path
+) -> None:
+    states = walk(5)
+    v = choice
     with codec.Checkpointer(
         tmp_path / "c.lcc",
         v.bits or 2 if v.budget else v.bits,
@@ -83,24 +86,22 @@ def test_other_settings_are_what_a_chain_of_theirs_holds(variant: Variant, tmp_p
         budget=v.budget,
         base_every=None,
     ) as checkpointer:
-        saved = [checkpointer.save(m.step, m.arrays) for m in moments]
-    follower = follow(variant, moments)
-    assert [s.nbytes for s in follower.every] == [s.nbytes for s in saved[1:]]
-    assert [s.kept for s in follower.every] == [s.levels for s in saved[1:]]
-    assert [(s.tables - s.reused, s.reused) for s in follower.every] == [
-        s.tables for s in saved[1:]
-    ]
+        saved = [checkpointer.save(m.step, m.arrays) for m in states]
+    replay = follow(choice, states)
+    assert [s.nbytes for s in replay.saves] == [s.nbytes for s in saved[1:]]
+    assert [s.kept for s in replay.saves] == [s.levels for s in saved[1:]]
+    assert [(s.tables - s.reused, s.reused) for s in replay.saves] == [s.tables for s in saved[1:]]
     restored = codec.restore(tmp_path / "c.lcc")
-    for name, array in follower.state.items():
+    for name, array in replay.track.items():
         assert np.array_equal(array, restored[name])
 
 
 def test_distances_against_a_slow_track() -> None:
     """The paper's feedback by hand: quantize the distance to the track, add, go on."""
-    moments = walk(4)
-    track = copy_arrays(moments[0].arrays)
-    follower = follow(Variant(2), moments)
-    for moment, saved in zip(moments[1:], follower.every, strict=True):
+    states = walk(4)
+    track = copy_arrays(states[0].arrays)
+    replay = follow(CodecChoice(2), states)
+    for moment, saved in zip(states[1:], replay.saves, strict=True):
         names = ["w", "b"]  # "few" is so small that it is stored exactly
         delta = np.concatenate([(moment.arrays[n] - track[n]).ravel() for n in names])
         added = codec.dequantize(codec.quantize(delta, 2))
@@ -111,88 +112,76 @@ def test_distances_against_a_slow_track() -> None:
             sum(np.square(track[n] - moment.arrays[n], dtype=np.float64).sum() for n in track)
         )
         assert saved.distance == pytest.approx(float(off) / moment.moved, rel=1e-5)
-    side = follower.side(lambda state: float(state["w"].sum()))
-    assert side.loss == float(follower.state["w"].sum())
+    side = replay.side(lambda state: float(state["w"].sum()))
+    assert side.loss == float(replay.track["w"].sum())
     assert side.bits == 8 * side.newest.nbytes / 1233
-    assert side.mean_nbytes == sum(s.nbytes for s in side.every) / 4
+    assert side.mean_nbytes == sum(s.nbytes for s in side.saves) / 4
 
 
 def test_a_side_is_measured_once_a_checkpoint() -> None:
-    moments, asked = walk(3), []
+    states, asked = walk(3), []
 
     def loss_of(state: Any) -> float:
         asked.append(state)
         return 1.0
 
-    follower = follow(Variant(2), moments[:3])
-    assert follower.side(loss_of) is follower.side(loss_of)
-    follower.save(moments[3])
-    assert len(follower.side(loss_of).every) == 3
+    replay = follow(CodecChoice(2), states[:3])
+    assert replay.side(loss_of) is replay.side(loss_of)
+    replay.save(states[3])
+    assert len(replay.side(loss_of).saves) == 3
     assert len(asked) == 2
 
 
 def test_a_side_that_was_measured_holds_its_track_alone() -> None:
-    moments = walk(2)
-    follower = follow(Variant(2), moments)
-    follower.side(lambda _: 1.0)
-    newest = weakref.ref(moments[-1].arrays["w"])
-    del moments
+    states = walk(2)
+    replay = follow(CodecChoice(2), states)
+    replay.side(lambda _: 1.0)
+    newest = weakref.ref(states[-1].arrays["w"])
+    del states
     gc.collect()
     assert newest() is None
 
 
-def test_followers_save_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
-    moments, saves = walk(9), []
-    save = Follower.save
+def test_replays_save_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    states, saves = walk(9), []
+    save = Replay.save
 
-    def counted(own: Follower, moment: Moment) -> Any:
-        saves.append((own.variant.bits, moment.step))
+    def counted(own: Replay, moment: RunState) -> Any:
+        saves.append((own.choice.bits, moment.step))
         return save(own, moment)
 
-    monkeypatch.setattr(Follower, "save", counted)
-    layout, followers = layout_of(moments[0].arrays), Followers()
-    one = followers.follow(Variant(1), layout, moments[:4])
+    monkeypatch.setattr(Replay, "save", counted)
+    layout, replays = layout_of(states[0].arrays), Replays()
+    one = replays.replay(CodecChoice(1), layout, states[:4])
     assert saves == [(1, 1), (1, 2), (1, 3)]
-    assert followers.follow(Variant(1), layout, moments[:6]) is one
+    assert replays.replay(CodecChoice(1), layout, states[:6]) is one
     assert saves[3:] == [(1, 4), (1, 5)]
-    followers.follow(Variant(2), layout, moments[:2])
-    assert followers.follow(Variant(1), layout, moments[:6]) is one  # it is still there
+    replays.replay(CodecChoice(2), layout, states[:2])
+    assert replays.replay(CodecChoice(1), layout, states[:6]) is one  # it is still there
     assert len(saves) == 6
-    alone = follow(Variant(1), moments[:6])
-    assert [replace(s, seconds=0) for s in one.every] == [
-        replace(s, seconds=0) for s in alone.every
+    alone = follow(CodecChoice(1), states[:6])
+    assert [replace(s, seconds=0) for s in one.saves] == [
+        replace(s, seconds=0) for s in alone.saves
     ]
-    moved = followers.follow(Variant(1), layout, moments[4:])  # another base: all anew
-    assert [s.step for s in moved.every] == [5, 6, 7, 8, 9]
-    monkeypatch.setattr(ab, "KEPT", 2)
+    moved = replays.replay(CodecChoice(1), layout, states[4:])  # another base: all anew
+    assert [s.step for s in moved.saves] == [5, 6, 7, 8, 9]
+    monkeypatch.setattr(ab, "MOST_REPLAYS", 2)
     for bits in (2, 3, 4):
-        followers.follow(Variant(bits), layout, moments[4:6])
-    assert followers.follow(Variant(1), layout, moments[4:]) is not moved
+        replays.replay(CodecChoice(bits), layout, states[4:6])
+    assert replays.replay(CodecChoice(1), layout, states[4:]) is not moved
 
 
-def test_which_steps_are_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ab, "MOST", 8)
-    assert replayed([0], 1) == (0,)
-    assert replayed([0, 5, 10], 5) == (0, 5, 10)
-    assert replayed(range(9), 1) == tuple(range(4, 9))
+def test_which_steps_are_replayed_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ab, "MOST_CHECKPOINTS", 8)
+    assert replayed_steps([0], 1) == (0,)
+    assert replayed_steps([0, 5, 10], 5) == (0, 5, 10)
+    assert replayed_steps(range(9), 1) == tuple(range(4, 9))
     for newest in range(8, 40):  # the base leaps; some are always seen, and never too many
-        steps = replayed(range(newest + 1), 1)
+        steps = replayed_steps(range(newest + 1), 1)
         assert steps == tuple(range(steps[0], newest + 1))
         assert steps[0] % 4 == 0
         assert 5 <= len(steps) <= 8
-    bases = {replayed(range(max(0, n - 4), n + 1), 1)[0] for n in range(4, 30)}
+    bases = {replayed_steps(range(max(0, n - 4), n + 1), 1)[0] for n in range(4, 30)}
     assert len(bases) <= 14  # and where few are held, by leaps of half as many
-    assert replayed([21, 23], 2) == (21, 23)
-    assert replayed(range(0, 36, 2), 2)[0] == 24  # leaps are of checkpoints, not of iterations
-
-
-@pytest.mark.parametrize(
-    ("variant", "text"),
-    [
-        (Variant(1), "1 bit, buckets over the whole model, run-length"),
-        (Variant(None, "tensor", "huffman"), "all buckets over each tensor, Huffman"),
-        (Variant(None, budget=0.05), "a budget of 5 %, buckets over the whole model, run-length"),
-    ],
-)
-def test_words(variant: Variant, text: str) -> None:
-    assert variant.text == text
+    assert replayed_steps([21, 23], 2) == (21, 23)
+    assert replayed_steps(range(0, 36, 2), 2)[0] == 24  # of checkpoints, not of iterations

@@ -10,14 +10,14 @@ import pytest
 
 import codec
 from codec.state.tensors import layout_of
-from lcviz.tune.ab import Moment
-from lcviz.tune.by_bucket import Apart, Curve, apart, marks, order
+from lcviz.tune.ab import RunState
+from lcviz.tune.by_bucket import LossCurve, SplitDelta, marks, order, split_delta
 
 MakeCase = Callable[..., Any]
 
 
-def taken(case: Any, scope: str) -> Apart:
-    return apart(layout_of(case.after), case.before, Moment(4, case.after, 2.5), scope)
+def taken(case: Any, scope: str) -> SplitDelta:
+    return split_delta(layout_of(case.after), case.before, RunState(4, case.after, 2.5), scope)
 
 
 @pytest.mark.parametrize("scope", ["model", "tensor"])
@@ -91,7 +91,7 @@ def test_the_curve_is_measured_a_few_at_a_time(make_case: MakeCase) -> None:
         asked.append(1)
         return float(np.abs(state["wide"]).sum())
 
-    curve = Curve(delta, loss_of)
+    curve = LossCurve(delta, loss_of)
     assert curve.loss(5) == curve.loss(5)
     assert len(asked) == 1
     assert not curve.done

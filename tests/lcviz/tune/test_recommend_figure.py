@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from lcviz.lab.intervals import Mean
-from lcviz.lab.tuner.tuner import Candidate, Setting, Tuned, choose
+from lcviz.lab.tuner.candidates import Candidate, Setting
+from lcviz.lab.tuner.tuner import Tuned, choose
 from lcviz.tune.recommend_figure import frontier_panel
 from lcviz.ui.charts import Panel
 
@@ -42,10 +43,10 @@ def test_rework(check_option: Check) -> None:
     tuned = choose(SEVERAL, "rework", 2.0)
     panel = frontier_panel(tuned, "rework", "iteration")
     drawn = series(check_option(panel))
-    assert [p["value"] for p in drawn["unbeaten"]["data"]] == [[2, 4], [4, 1], [8, 0.5]]
+    assert [p["value"] for p in drawn["Pareto frontier"]["data"]] == [[2, 4], [4, 1], [8, 0.5]]
     assert len(drawn["tried"]["data"]) == 4
     assert [p["value"] for p in drawn["recommended"]["data"]] == [[4, 1]]
-    assert "1 lose more than 25 iterations" in panel.sentence
+    assert "Not drawn: 1 that lose more than 25" in panel.sentence
     assert panel.table["rework"].tolist() == ["not reached", "4.00", "1.00", "0.50"]
     assert panel.table[""].tolist() == ["", "", "→", ""]
 
@@ -56,7 +57,7 @@ def test_distance_without_a_loss(check_option: Check) -> None:
     panel = frontier_panel(tuned, "distance", "checkpoint")
     option = check_option(panel)
     assert option["yAxis"]["type"] == "log"
-    assert [p["value"][1] for p in series(option)["unbeaten"]["data"]] == [0.5, 0.001]
+    assert [p["value"][1] for p in series(option)["Pareto frontier"]["data"]] == [0.5, 0.001]
     assert "rework" not in panel.table
     assert "for every checkpoint" in panel.table
     assert "saved every checkpoint" in panel.table["setting"][0]
@@ -66,7 +67,7 @@ def test_what_restores_no_number_is_not_drawn(check_option: Check) -> None:
     several = (*SEVERAL, candidate(5, 0.1, math.inf, 0.4))
     panel = frontier_panel(choose(several, "rework", 2.0), "distance", "iteration")
     assert len(series(check_option(panel))["tried"]["data"]) == len(SEVERAL)
-    assert "1 restore what is not finite and are not drawn." in panel.sentence
+    assert "Not drawn: 1 that restore what is not finite." in panel.sentence
 
 
 @pytest.mark.parametrize(("target", "most"), [("rework", 0.1), ("size", 0.001)])

@@ -8,7 +8,7 @@ from typing import Any
 
 from lcviz.lab.recovery.kill import OnDisk
 from lcviz.lab.recovery.recovery import Outcome, Protocol
-from lcviz.lab.recovery.rework import Experiment
+from lcviz.lab.recovery.rework import CrashExperiment
 from lcviz.ui.charts import Panel
 from lcviz.ui.race import STYLES, race_panel
 
@@ -54,7 +54,7 @@ def test_the_race_as_measured(check_option: Check, seeds: Seeds) -> None:
 
 
 def test_every_method_has_a_look_of_its_own() -> None:
-    names = [m.name for m in Experiment("lenet5", 0.05, Protocol()).methods]
+    names = [m.name for m in CrashExperiment("lenet5", 0.05, Protocol()).methods]
     names.append(OnDisk("lc", bits=2, chain=Path("run.lcc"), newest=9).name)
     assert list(STYLES) == names
     assert len({(symbol, dash) for _, symbol, dash in STYLES.values()}) == len(STYLES)

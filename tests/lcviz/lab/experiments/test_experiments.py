@@ -18,25 +18,17 @@ import torch
 
 import codec
 from lcviz.__main__ import main
-from lcviz.lab.experiments.failures import Recovery, compared
+from lcviz.lab.experiments.failures import Recovery, comparison
 from lcviz.lab.experiments.tuning import Tune
-from lcviz.lab.series import Found
+from lcviz.lab.series import OwnSeries
 
 pytestmark = pytest.mark.usefixtures("forks")
 MF = ("--models", "matrix-factorization")
 QUICK: dict[str, tuple[str, ...]] = {
     "tune": (
         *MF,
-        "--iterations",
-        "40",
-        "--check",
-        "2",
-        "--bits",
-        "1,2,all",
-        "--budgets",
-        ".1",
-        "--intervals",
-        "1,4",
+        *("--iterations", "40", "--check", "1", "--bits", "2,all", "--budgets", ".1"),
+        *("--intervals", "1", "--scopes", "model"),
     ),
     "breakdown": (*MF, "--iterations", "3", "--bits", "all,2"),
     "removed-bucket": (*MF, "--iterations", "2"),
@@ -71,12 +63,8 @@ def without_seconds(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def test_what_is_below_a_table_explains_its_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    changes = asked(capsys, "repeated")
-    assert "above or below that, accuracy in percentage points; the mean over" in changes
     for bits, kept in (("3", "those that x = 3 promotes."), ("all", "every bucket.")):
-        told = asked(capsys, "removed-bucket", "--bits", bits)
-        assert f"Kept by the chain up to there: {kept} Distance:" in told
-    assert "of 1 fresh seed that failed: " in asked(capsys, "tune", "--check", "1")
+        assert kept in asked(capsys, "removed-bucket", "--bits", bits)
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -84,6 +72,7 @@ def test_tables_and_numbers_again(name: str, capsys: pytest.CaptureFixture[str])
     """One trial shown in every way, and the same seeds give the same numbers."""
     text = asked(capsys, name)
     assert text.count("\n| ") > 2
+    assert name != "tune" or "of 1 fresh seed that failed: " in text
     assert "Matrix factorization on Synthetic ratings; seed" in text
     assert f"torch {torch.__version__}" in text
     resumed = asked(capsys, name, "--csv", "--resume")
@@ -97,7 +86,7 @@ def test_tables_and_numbers_again(name: str, capsys: pytest.CaptureFixture[str])
     assert without_seconds(one["rows"]) == without_seconds(other["rows"])
     assert one["asked"]["experiment"] == name
     assert one["on"]["versions"]["torch"]
-    if name != "overhead":
+    if name == "breakdown":
         third = json.loads(asked(capsys, name, "--json", "--seed", "7"))
         assert without_seconds(one["rows"]) != without_seconds(third["rows"])
 
@@ -140,44 +129,31 @@ def test_checkpoints_of_one_s_own(name: str, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (["breakdown", "--models", "lenet6"], 2, "choose of logistic-regression, lenet5"),
-        (["breakdown", "--bits", "9"], 2, "bits are 1 to 8, or all"),
-        (["recovery", "--shares", "5"], 2, "0.05 is 5 %"),
-        (["recovery", "--shares", "x"], 2, "shares"),
+        (["breakdown", "--models", "lenet6"], 2, "lenet6"),
+        (["breakdown", "--bits", "9"], 2, "1 to 8, or all"),
+        (["recovery", "--shares", "5"], 2, "got '5'"),
+        (["recovery", "--shares", ""], 2, "got ''"),
+        (["recovery", "--shares", "nan"], 2, "got 'nan'"),
+        (["repeated", *MF, "--share", "-1"], 2, "got '-1'"),
         (["recovery", *MF, "--fail-at", "0"], 2, "1 or more"),
-        (["recovery", *MF, "--fail-at", "3", "--interval", "4"], 2, "saves at least once"),
-        (["repeated", *MF, "--failures", "0"], 2, "1 or more"),
-        (["repeated", *MF, "--failures", "9", "--iterations", "9"], 2, "less often"),
-        (["breakdown", "--own", "nowhere"], 1, "nowhere: is not there"),
-        (["breakdown", "--own", "."], 2, "here are none"),
-        (["tune", "--own", ".", "--policy", "w"], 2, "PATTERN=lossy"),
-        (["tune", *MF, "--target", "size=5"], 2, "0.05 is 5 %"),
-        (["tune", *MF, "--iterations", "20"], 2, "give it 80 or more, or try shorter"),
-        (["breakdown", "--own", "a.pt", "b.pt"], 1, "is not there"),
+        (["recovery", *MF, "--fail-at", "3", "--interval", "4"], 2, "interval 4"),
+        (["recovery", *MF, "--seed", "-1", "--seeds", "1"], 2, "seed is -1"),
+        (["repeated", *MF, "--failures", "9", "--iterations", "9"], 2, "9 failures"),
+        (["breakdown", "--own", "nowhere"], 1, "nowhere: not found"),
+        (["breakdown", "--own", "."], 2, "found none"),
         (["breakdown", "--models", "lenet5", "--data", "mnist"], 1, "LCVIZ_DATA"),
         (["breakdown", "--models", "lenet5", "--folder", "nowhere"], 1, "nowhere"),
-        (["recovery", *MF, "--seed", "-1", "--seeds", "1"], 2, "seed is -1"),
-        (["tune", *MF, "--intervals", "1,0"], 2, "1 or more"),
-        (["tune", *MF, "--intervals", ""], 2, "1 or more; got ''"),
-        (["tune", *MF, "--iterations", "-10"], 2, "1 or more; got '-10'"),
-        (["tune", *MF, "--check", "-1"], 2, "0 or more; got '-1'"),
-        (["breakdown", *MF, "--iterations", "0"], 2, "1 or more; got '0'"),
-        (["breakdown", *MF, "--iterations", "2", "--interval", "5"], 2, "once at least after"),
+        (["breakdown", *MF, "--iterations", "2", "--interval", "5"], 2, "interval of 5"),
         (["breakdown", *MF, "--seeds", "0"], 2, "1 to 1,000; got '0'"),
-        (["breakdown", *MF, "--seeds", "9999999999"], 2, "1 to 1,000"),
         (["breakdown", *MF, "--data", "mnist"], 2, "cannot be trained on 'mnist'"),
-        (["removed-bucket", *MF, "--interval", "0"], 2, "1 or more"),
-        (["removed-bucket", *MF, "--interval", "x"], 2, "1 or more; got 'x'"),
-        (["recovery", "--shares", ""], 2, "0.05 is 5 %; got ''"),
-        (["recovery", "--shares", "nan"], 2, "0.05 is 5 %; got 'nan'"),
-        (["repeated", *MF, "--share", "-1"], 2, "0.05 is 5 %; got '-1'"),
-        (["repeated", *MF, "--share", "nan"], 2, "0.05 is 5 %"),
-        (["repeated", *MF, "--share", "2"], 2, "0.05 is 5 %"),
-        (["overhead", *MF, "--iterations", "0"], 2, "1 or more"),
-        (["overhead", *MF, "--fail-at", "-5"], 2, "1 or more"),
-        (["breakdown", *MF, "--keep", "."], 1, "is no file"),
-        (["tune", *MF, "--target", "size=inf"], 2, "a number above 0"),
-        (["tune", *MF, "--coders", "huffman,zip"], 2, "choose of runlength, huffman"),
+        (["breakdown", *MF, "--keep", "."], 1, "not a file"),
+        (["tune", "--own", ".", "--policy", "w"], 2, "PATTERN=lossy"),
+        (["tune", *MF, "--target", "size=5"], 2, "got 'size=5'"),
+        (["tune", *MF, "--target", "size=inf"], 2, "got 'size=inf'"),
+        (["tune", *MF, "--iterations", "20"], 2, "give it 80 or more"),
+        (["tune", *MF, "--intervals", "1,0"], 2, "1 or more"),
+        (["tune", *MF, "--check", "-1"], 2, "0 or more; got '-1'"),
+        (["tune", *MF, "--coders", "huffman,zip"], 2, "got 'zip'"),
         ([], 2, "EXPERIMENT"),
     ],
 )
@@ -199,6 +175,8 @@ def test_other_data_are_something_else(capsys: pytest.CaptureFixture[str]) -> No
     asked(capsys, "breakdown")
     assert main(["breakdown", *QUICK["breakdown"], "--folder", "images", "--resume"]) == 1
     assert "another data" in capsys.readouterr().err
+    assert main(["breakdown", *QUICK["breakdown"], "--scope", "tensor", "--resume"]) == 1
+    assert "another scope" in capsys.readouterr().err
 
 
 def test_a_chain_is_judged_with_caution(capsys: pytest.CaptureFixture[str]) -> None:
@@ -236,19 +214,13 @@ def test_what_a_comparison_says() -> None:
         for name, reworks in (("LC run-length", (1, 3, 10)), ("SCAR", (5, 7, 50)))
         for model, rework in zip(("a", "a", "b"), reworks)
     ]
-    text = compared([*rows, rows[0] | {"budget": None, "name": "full"}])
+    text = comparison([*rows, rows[0] | {"budget": None, "name": "full"}])
     assert "At 5%, on the trend: LC run-length 6.00; SCAR 28.00 (4.7 ×)." in text
     assert "At 5%, without smoothing: LC run-length 12.00; SCAR ≥ 56.00 (≥ 4.7 ×)." in text
     assert "full" not in text
     capped = [row | {"cap": 10, "budget": 0.015} for row in rows]
-    text = compared(capped)
+    text = comparison(capped)
     assert "At 1.5%, on the trend: LC run-length ≥ 6.00; SCAR ≥ 28.00." in text
-
-
-def test_resuming_something_else(capsys: pytest.CaptureFixture[str]) -> None:
-    asked(capsys, "breakdown")
-    assert main(["breakdown", *QUICK["breakdown"], "--scope", "tensor", "--resume"]) == 1
-    assert "another scope" in capsys.readouterr().err
 
 
 def test_a_single_seed_has_no_interval(capsys: pytest.CaptureFixture[str]) -> None:
@@ -281,6 +253,7 @@ def test_what_is_said_twice_counts_once(capsys: pytest.CaptureFixture[str]) -> N
     twice = ("--models", f"{MF[1]},{MF[1]}", "--shares", ".05,0.05", "--fail-at", "3", "--cap", "2")
     assert main(["recovery", *twice, "--seeds", "1", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
+    assert "race" not in rows[0]  # curves are not for the command line
     names = [(row["name"], row["budget"]) for row in rows]
     assert len(names) == len(set(names)) == 7
 
@@ -311,8 +284,9 @@ def states(folder: Path, names: Sequence[str]) -> None:
         torch.save({"w": torch.from_numpy(w)}, folder / name)
 
 
-@pytest.mark.parametrize("target", ["distance=3", "size=.9"])
-@pytest.mark.parametrize(("interval", "n"), [(1, 3), (2, 6), (10, 30)])
+@pytest.mark.parametrize(
+    ("target", "interval", "n"), [("distance=3", 1, 3), ("size=.9", 1, 3), ("size=.9", 10, 30)]
+)
 def test_few_checkpoints_of_one_s_own_will_do(
     target: str, interval: int, n: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -338,7 +312,7 @@ def test_names_that_do_not_tell_the_steps(capsys: pytest.CaptureFixture[str]) ->
     text = capsys.readouterr().out
     assert "counted from 0" in text
     assert "d.pt" in text
-    second = list(Found([Path("own")]))[1]
+    second = list(OwnSeries([Path("own")]))[1]
     assert np.array_equal(second.arrays["w"], torch.load("own/c10.pt")["w"])
     Path("own/d.pt").unlink()
     assert main(["breakdown", "--own", "own", "--bits", "all", "--keep", "other.jsonl"]) == 0
@@ -370,12 +344,7 @@ def test_errors_are_json_too(
 
 @pytest.mark.parametrize(
     ("shell", "code", "told"),
-    [
-        (">/dev/full", 1, "standard output"),
-        ("--json >&-", 1, "standard output"),
-        ("--csv >/dev/full", 1, "standard output"),
-        ("", 0, "rows are kept"),
-    ],
+    [("--json >/dev/full", 1, "standard output"), ("", 0, "rows are kept")],
 )
 def test_outputs_that_take_nothing_or_ascii_alone(
     shell: str, code: int, told: str, tmp_path: Path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 
 import codec
 from lcviz.lab.measures import crossing
+from lcviz.lab.recovery.baselines import Scar
 from lcviz.lab.recovery.methods import Method
 from lcviz.lab.recovery.recovery import (
     Outcome,
@@ -36,6 +38,11 @@ SHORT = Protocol(fail_at=12, cap=15, smooth=2)
 def outcomes() -> dict[str, Outcome]:
     found = fail_and_recover(workload("matrix-factorization"), 3, METHODS, SHORT)
     return {o.method.name: o for o in found}
+
+
+def test_names(outcomes: dict[str, Outcome]) -> None:
+    lc = ["LC run-length", "LC run-length, 2 bits", "LC Huffman, per tensor"]
+    assert list(outcomes) == ["full", "SCAR", "TOPN", *lc]
 
 
 def test_full_loses_nothing(outcomes: dict[str, Outcome]) -> None:
@@ -93,8 +100,6 @@ def test_what_never_comes_back_is_capped() -> None:
 
 
 def test_an_optimizer_that_remembers_is_restored_too() -> None:
-    from dataclasses import replace
-
     adam = replace(workload("matrix-factorization"), optimizer="adam", lr=0.02)
     full, lc = fail_and_recover(adam, 0, [Method("full"), Method("lc")], SHORT)
     assert full.rework == 0
@@ -130,24 +135,13 @@ def test_a_method_gives_back_what_it_tracks(method: Method, tmp_path: Path) -> N
         saver.close()
 
 
-def test_names() -> None:
-    assert [m.name for m in METHODS] == [
-        "full",
-        "SCAR",
-        "TOPN",
-        "LC run-length",
-        "LC run-length, 2 bits",
-        "LC Huffman, per tensor",
-    ]
-
-
 @pytest.mark.parametrize("interval", [1, 4])
 def test_against_a_training_told_step_by_step(interval: int) -> None:
     """The protocol in its plainest form, for SCAR."""
     of, share, last, cap, w = workload("matrix-factorization"), 0.01, 12, 15, 2
     undisturbed = of.training(5)
     start = {k: v.clone() for k, v in undisturbed.task.model.state_dict().items()}
-    track = codec.Scar(start, fraction=share)
+    track = Scar(start, fraction=share)
     losses, states = [undisturbed.task.probe_loss()], [start]
     for step in range(1, last + cap + w + 1):
         undisturbed.iterate(step)
@@ -166,7 +160,7 @@ def test_against_a_training_told_step_by_step(interval: int) -> None:
     raw = [r for r, loss in enumerate(after) if loss <= losses[last]]
 
     # Its record has a header, which has to be paid for from the share.
-    nbytes = [codec.Scar(start, fraction=share).step(states[1]).nbytes]
+    nbytes = [Scar(start, fraction=share).step(states[1]).nbytes]
     protocol = Protocol(last, interval, cap, w)
     (found,) = fail_and_recover(of, 5, [_Free("scar", share)], protocol)
     assert rework is not None
@@ -186,11 +180,11 @@ class _Free(Method):
 
 class _FreeSaver:
     def __init__(self, share: float) -> None:
-        self._share, self._track = share, codec.Scar({})
+        self._share, self._track = share, Scar({})
 
     def save(self, step: int, state: Mapping[str, Any]) -> int:
         if step == 0:
-            self._track = codec.Scar(state["model"], fraction=self._share)
+            self._track = Scar(state["model"], fraction=self._share)
             return 0
         return self._track.step(state["model"]).nbytes
 

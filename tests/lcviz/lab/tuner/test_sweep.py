@@ -8,14 +8,19 @@ from pathlib import Path
 import pytest
 
 import codec
+from lcviz.lab.tuner.candidates import settings
 from lcviz.lab.tuner.sweep import Sweep, stamped
-from lcviz.lab.tuner.tuner import choose, settings, tune
+from lcviz.lab.tuner.tuner import choose, tune
 
 
 def test_a_choice_or_every_setting() -> None:
     few, many = Sweep("lenet5").tried, Sweep("lenet5", wide=True).tried
     assert len(few) == 48
     assert set(few) < set(many) == set(settings())
+    assert len(set(many)) == len(many) == (9 + 4) * 2 * 2 * 4
+    assert all(s.bits is None or s.budget is None for s in many)
+    assert len(Sweep("matrix-factorization").series) == 161
+    assert Sweep("matrix-factorization").unit == "iteration"
 
 
 def test_checkpoints_of_one_s_own(own: Path) -> None:
@@ -35,10 +40,5 @@ def test_checkpoints_that_have_changed_are_others(own: Path) -> None:
     os.utime(own / "3.pt", ns=(1, 1))
     assert stamped(str(own), wide=False) != before
     missing = stamped(str(own / "nowhere"), wide=False)
-    with pytest.raises(codec.SourceError, match="is not there"):
+    with pytest.raises(codec.SourceError, match="not found"):
         missing.try_out(lambda _done, _total: None)
-
-
-def test_a_model() -> None:
-    assert len(Sweep("matrix-factorization").series) == 161
-    assert Sweep("matrix-factorization").unit == "iteration"

@@ -1,13 +1,13 @@
-"""What LC-Checkpoint is compared with: whole checkpoints, SCAR and TOPN, as trackers.
+"""The baselines of the recovery experiment: whole checkpoints, SCAR and TOPN, as trackers.
 
     Full   every parameter, every time
     Scar   the blocks that are farthest from their last saved values (Qiao et al., "Fault Tolerance
            in Iterative-Convergent Machine Learning", ICML 2019): rows of a matrix, filters
     TopN   the single elements of largest distance, as many as fit
 
-All keep a running checkpoint, the track, which a decoder has too: a step puts new values in the
-place of old ones, float32 and exact, and says where they belong. SCAR's partial recovery, which
-restores lost parameters only, has no counterpart here: with one process all are lost.
+Each keeps a running checkpoint, the track, and a decoder has the same one. A step replaces old
+values by new ones, exact and float32, and says where they belong. SCAR's partial recovery restores
+lost parameters only. It has no counterpart here: a single process loses all of them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codec.scheme.delta import Delta, check_array
-from codec.scheme.delta import apply as advance
+from codec import PayloadError, SettingsError
+from codec.scheme.delta import check_array
 from codec.scheme.tracker import check_same_layout
 from codec.state.tensors import (
     Arrays,
@@ -32,8 +32,6 @@ from codec.state.tensors import (
     same_bits,
     to_arrays,
 )
-
-from .errors import PayloadError, SettingsError
 
 
 @dataclass(frozen=True)
@@ -96,39 +94,29 @@ class Replacement:
         placed = {"blocks": self.blocks, "values": self.values} if self.blocks.size else {}
         return placed | {f"t/{name}": array for name, array in self.exact.items()}
 
-    def apply(self, state: Arrays, out: Arrays | None = None) -> None:
-        """Put the values into a track, see `track.apply`."""
-        target = state if out is None else out
-        for name, array in state.items():
-            check_array(target, name, array.shape, array.dtype, True)
+    def apply(self, track: Arrays) -> None:
+        """Put the values into a track, in place.
+
+        Raises:
+            StateMismatchError: before anything is changed, if an array is missing, has another
+                shape or dtype, or cannot be written to.
+            PayloadError: the number of values does not fit the blocks.
+        """
         for spec in self.partition.tensors:
-            check_array(target, spec.name, spec.shape, np.dtype(np.float32), True)
+            check_array(track, spec.name, spec.shape, np.dtype(np.float32), True)
         for name, array in self.exact.items():
-            check_array(target, name, array.shape, array.dtype, True)
+            check_array(track, name, array.shape, array.dtype, True)
         if self.values.size != self.partition.sizes[self.blocks].sum():
-            raise PayloadError(f"{self.values.size} values are not those of these blocks")
-        for name, array in (state if out is not None else {}).items():
-            target[name][...] = array
+            raise PayloadError(f"{self.values.size} values do not fit these blocks")
         for name, array in self.exact.items():
-            target[name][...] = array
+            track[name][...] = array
         begin = 0
         for i, own in enumerate(self.partition.own(self.blocks)):
-            array = self.partition.along(i, target[self.partition.tensors[i].name])
+            array = self.partition.along(i, track[self.partition.tensors[i].name])
             shape = (own.size, *array.shape[1:])
             end = begin + math.prod(shape)
             array[own] = self.values[begin:end].reshape(shape)
             begin = end
-
-
-def apply(step: Delta | Replacement, state: Arrays, out: Arrays | None = None) -> None:
-    """Advance a track by one step of any tracker, in place or into other arrays.
-
-    state, out and what is raised: see `track.apply`.
-    """
-    if isinstance(step, Replacement):
-        step.apply(state, out)
-    else:
-        advance(step, state, out)
 
 
 class Full:

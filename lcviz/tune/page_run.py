@@ -1,4 +1,4 @@
-"""What sections of Tune share: the run of Live, followed while it plays, and its newest delta."""
+"""The run on Live that sections of Tune look at, and its newest delta."""
 
 from __future__ import annotations
 
@@ -13,53 +13,53 @@ from codec.state.tensors import Arrays, Layout, layout_of
 from lcviz.lab.series import LossOf
 from lcviz.run.run import Run
 from lcviz.run.snapshot import CLOSED, PLAYING, Snapshot
-from lcviz.ui import session as state
+from lcviz.ui import session
 from lcviz.ui.settings import describe
 
-from .ab import Moment, replayed
+from .ab import RunState, replayed_steps
 
-_LOSS = "tune-live-loss"  # in the session: of which run and step, and what it is
+_LOSS = "tune-live-loss"  # in the session: (run, step) and the loss
 GONE = "The states of this run are no longer in memory: wait for its next checkpoint."
-LARGE = 200_000  # values: what takes many encodings of so many waits while the run plays
+LARGE = 200_000  # values: larger models are not encoded many times while the run plays
 
 
 @dataclass(frozen=True)
-class Delta:
-    """A checkpoint of the run: the track before it and what was saved."""
+class NewestDelta:
+    """A checkpoint of the run: the track before it, and what was saved."""
 
     run_id: str
     layout: Layout
     before: Arrays
-    moment: Moment
+    state: RunState
 
     @property
     def key(self) -> tuple[str, int]:
         """Tells it from all others."""
-        return self.run_id, self.moment.step
+        return self.run_id, self.state.step
 
 
-def following(show: Callable[[Run, Snapshot], None]) -> None:
-    """show(run, snapshot) in a fragment that looks again while the run plays."""
-    run = state.current_run()
+def follow_run(show: Callable[[Run, Snapshot], None]) -> None:
+    """Call show(run, snapshot), again and again while the run plays."""
+    run = session.current_run()
     if run is None:
-        state.await_example()
+        session.await_example()
         return
-    poll = state.poll_interval(run)
+    poll = session.poll_interval(run)
     st.fragment(_look, run_every=poll)(run, poll, show)
 
 
 def _look(run: Run, poll: float | None, show: Callable[[Run, Snapshot], None]) -> None:
     run.watch()
     snapshot = run.snapshot()
-    if snapshot.status == CLOSED or poll != state.poll_interval(run):
+    if snapshot.status == CLOSED or poll != session.poll_interval(run):
         st.rerun()  # the whole page: polling changes pace, or another tab has reset the run
-    if about(run, snapshot):
+    if has_delta(run, snapshot):
         show(run, snapshot)
 
 
-def about(run: Run, snapshot: Snapshot) -> bool:
-    """Say which run it is; True if it has a delta."""
-    which = "the example" if state.is_example(run) else "your run on Live"
+def has_delta(run: Run, snapshot: Snapshot) -> bool:
+    """Describe the run; True if it has a delta."""
+    which = "the example" if session.is_example(run) else "your run on Live"
     st.caption(
         f"On {which}: {run.task.title}, iteration {snapshot.iteration} of "
         f"{run.settings.stop_after} · {describe(run.settings)}"
@@ -70,26 +70,23 @@ def about(run: Run, snapshot: Snapshot) -> bool:
     return True
 
 
-def moments(run: Run, snapshot: Snapshot) -> list[Moment]:
+def replayed_states(run: Run, snapshot: Snapshot) -> list[RunState]:
     """The checkpoints that are replayed, the base first."""
-    newest = snapshot.newest.step
-    held = [step for step in run.steps_held() if step <= newest]
-    found = []
-    for step in replayed(held, run.settings.interval):
-        states = run.states(step)
-        if states is not None:  # else it was let go just now
-            found.append(Moment(step, states.live, snapshot.at(step).moved))
-    return found
+    held = [step for step in run.steps_held() if step <= snapshot.newest.step]
+    found = ((s, run.states(s)) for s in replayed_steps(held, run.settings.interval))
+    # A state that is missing was removed from memory just now.
+    return [RunState(s, both.live, snapshot.at(s).moved) for s, both in found if both is not None]
 
 
-def newest(run: Run, snapshot: Snapshot) -> Delta | None:
-    """The newest delta; None if it was let go just now."""
+def newest_delta(run: Run, snapshot: Snapshot) -> NewestDelta | None:
+    """The newest delta; None if its states are no longer in memory."""
     step = snapshot.newest.step
-    states = run.states(step)
-    if states is None:
+    if (states := run.states(step)) is None:
         return None
     layout = layout_of(states.live)
-    return Delta(run.id, layout, states.before, Moment(step, states.live, snapshot.newest.moved))
+    return NewestDelta(
+        run.id, layout, states.before, RunState(step, states.live, snapshot.newest.moved)
+    )
 
 
 def loss_of(run: Run) -> LossOf:
@@ -99,7 +96,7 @@ def loss_of(run: Run) -> LossOf:
 
 
 def live_loss(run: Run, snapshot: Snapshot) -> float:
-    """That of the newest state that was saved, measured here if the run had no time for it."""
+    """The loss of the newest saved state, measured here if the run had no time for it."""
     step, known = snapshot.newest.step, snapshot.newest.live_loss
     if known is not None:
         return known
@@ -111,17 +108,17 @@ def live_loss(run: Run, snapshot: Snapshot) -> float:
     return held[1]
 
 
-def held_delta(run: Run, snapshot: Snapshot, place: str) -> Delta | None:
-    """The newest delta, or of a large model the one that was looked at before, while it plays.
+def shown_delta(run: Run, snapshot: Snapshot, place: str) -> NewestDelta | None:
+    """The newest delta; of a large model the one shown before, while the run plays.
 
-    place: in the session, where that is kept.
+    place: where the session keeps it.
     """
-    kept: Delta | None = st.session_state.get(place)
+    kept: NewestDelta | None = st.session_state.get(place)
     large = sum(a.n for a in snapshot.newest.alphabets) > LARGE
     if kept is not None and kept.run_id == run.id and large and snapshot.status == PLAYING:
-        st.caption(f"Below is step {kept.moment.step}: the next one is taken when the run rests.")
+        st.caption(f"Step {kept.state.step} is shown until the run pauses.")
         return kept
-    delta = newest(run, snapshot)
+    delta = newest_delta(run, snapshot)
     if delta is None or (kept is not None and kept.key == delta.key):
         return kept
     st.session_state[place] = delta

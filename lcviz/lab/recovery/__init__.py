@@ -1,0 +1,10 @@
+"""The recovery experiment: how much work a crash costs with each way to save, at equal bytes.
+
+Reading order:
+
+    baselines   whole checkpoints, SCAR and TOPN, as trackers
+    methods     ways to save a training: the baselines and LC-Checkpoint, at a share of float32
+    recovery    the protocol: train, crash, restore, count the rework
+    rework      the experiment of the Recover page, and its means over seeds
+    kill        the race back of a live run that was killed
+"""
