@@ -35,6 +35,7 @@ class Coder:
     Attributes:
         name: What settings and records call it.
         title: What people call it.
+        short: The same in a sentence.
         summary: What it does, in one sentence.
         counts_runs: Whether it also codes runs of zeros.
         settle: Gives survivors their final codes. Takes survivors, the level of every code they
@@ -45,6 +46,7 @@ class Coder:
 
     name: str
     title: str
+    short: str
     summary: str
     counts_runs: bool
     settle: Callable[[Survivors, Final | None, NDArray[np.int64]], tuple[int, Tokens | None]]
@@ -110,6 +112,7 @@ def _settle_tokens(
 RUNLENGTH = Coder(
     "runlength",
     "Run-length Huffman",
+    "run-length",
     "One code word for a run of zeros and the value after it.",
     True,
     _settle_tokens,
@@ -117,6 +120,7 @@ RUNLENGTH = Coder(
 HUFFMAN = Coder(
     "huffman",
     "Huffman (paper)",
+    "Huffman",
     "One code word for every value, as in the paper: at least 1 bit each.",
     False,
     _settle_codes,

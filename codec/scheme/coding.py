@@ -56,13 +56,12 @@ class Coding:
         return {key: getattr(self, key) for key in KEYS}
 
     def describe(self) -> str:
-        """In words: "2 bits, one alphabet for the model, run-length Huffman"."""
+        """In words: "2 bits, buckets over the whole model, run-length"."""
         if self.budget is not None:
-            kept = f"budget {100 * self.budget:g} %"
+            keeps = f"a budget of {100 * self.budget:.3g} % of float32,"
         elif self.bits is None:
-            kept = "all buckets"
+            keeps = "all"
         else:
-            kept = f"{self.bits} bit" if self.bits == 1 else f"{self.bits} bits"
-        scope = "one alphabet for the model" if self.scope == "model" else "one for each tensor"
-        title = coder_of(self.coder).title
-        return f"{kept}, {scope}, {title[0].lower()}{title[1:]}"
+            keeps = f"{self.bits} bit{'s' if self.bits > 1 else ''},"
+        over = "the whole model" if self.scope == "model" else "each tensor"
+        return f"{keeps} buckets over {over}, {coder_of(self.coder).short}"

@@ -20,8 +20,7 @@ from typing import Any
 from safetensors.torch import load
 
 import codec
-from codec.record.record import track_digest
-from codec.scheme.track import digest_sums
+from codec.scheme.track import Track
 from codec.state.tensor_files import to_safetensors
 from codec.state.tensors import Arrays, Layout, is_tensor, layout_of, to_arrays
 from codec.state.tree import leaves
@@ -128,12 +127,12 @@ def verify(
         chain = codec.Chain(io.BytesIO(data))
         hashes = tuple(hashlib.sha256(chain.read_bytes(e)).hexdigest() for e in chain.entries)
         for position in chain.every_step():
-            step, digest = position.step, digest_of(position.layout, position.state)
+            step, digest = position.step, digest_of(position.track.layout, position.track.arrays)
             if tracks is not None and digest != tracks.get(step):
                 raise RunError(f"Step {step} of the packed chain is not the track the run had.")
             steps.append(step)
             digests.append(digest)
-            full += position.layout.nbytes
+            full += position.track.layout.nbytes
             if position.entry.kind != "base":
                 settings = position.record.metadata
             coded = [g.encoded for g in position.delta.groups] if position.delta else []
@@ -165,7 +164,7 @@ def check_complete(package: Package, steps: Iterable[int]) -> None:
 
 def digest_of(layout: Layout, state: Arrays) -> str:
     """xxh3-128 of a track's tensors, from all of their values."""
-    return track_digest(layout, state, digest_sums(layout, state))
+    return Track.of(layout, state).digest
 
 
 def safe_name(name: str) -> str:

@@ -238,10 +238,10 @@ def problems(receipt: Receipt, data: bytes, progress: Progress | None = None) ->
         for position in chain.every_step():
             step = str(position.step)
             seen.add(step)
-            full += position.layout.nbytes
+            full += position.track.layout.nbytes
             if position.entry.kind != "base":
                 settings[position.entry.name] = position.record.metadata
-            track = digest_of(position.layout, position.state)
+            track = digest_of(position.track.layout, position.track.arrays)
             if tracks.get(step) != track:
                 found.append(f"Step {step} restores to a track of another digest: {track}.")
             if progress:

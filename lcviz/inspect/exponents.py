@@ -11,7 +11,8 @@ import numpy as np
 import codec
 from codec.record.merged import merged_of
 from codec.record.record import delta_of
-from codec.scheme.track import Group
+from codec.scheme.delta import Group
+from codec.scheme.track import Track
 from lcviz.lab.lesson import BIAS
 from lcviz.lab.records import RecordFacts
 
@@ -37,7 +38,7 @@ def count_exponents(chain: codec.Chain, facts: RecordFacts) -> tuple[StepExponen
         return ()
     record = chain.read(facts.entry)
     if record.kind == "delta":
-        delta = delta_of(record, layout, dict(facts.before.tables))
+        delta = delta_of(record, Track(layout, {}, {}, (), dict(facts.before.tables)))
         return _counted(delta.groups, [record.step])
     return tuple(
         one

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 import codec
 from codec.scheme import huffman
+from codec.scheme.delta import difference
 from codec.scheme.quantize import Codes, empty_codes, n_promoted
 from codec.scheme.tables import CodeTable
-from codec.scheme.track import difference
 from codec.state.tensors import Arrays
 
 from .sizes import Sizes, Tables, coded_nbytes, huffman_nbytes, runlength_nbytes
@@ -102,7 +102,7 @@ class Promotion:
     sizes: Sizes
 
 
-def changes(state: Arrays, track: Arrays, step: codec.Step) -> Arrays:
+def changes(state: Arrays, track: Arrays, step: codec.Delta) -> Arrays:
     """Name -> float32, what a step encodes; without tensors stored exactly for NaN or infinity."""
     return {
         t.name: difference(state[t.name], track[t.name])
@@ -111,7 +111,7 @@ def changes(state: Arrays, track: Arrays, step: codec.Step) -> Arrays:
     }
 
 
-def dissect(deltas: Arrays, step: codec.Step) -> tuple[tuple[Alphabet, ...], list[Codes]]:
+def dissect(deltas: Arrays, step: codec.Delta) -> tuple[tuple[Alphabet, ...], list[Codes]]:
     """Take one step apart.
 
     Args:
@@ -127,7 +127,9 @@ def dissect(deltas: Arrays, step: codec.Step) -> tuple[tuple[Alphabet, ...], lis
         e = group.encoded
         every, own, energy, residual = _buckets(delta, e)
         buckets = every.keeping(e.levels.size - 1)
-        if step.coder == "runlength":  # with a new table it would take what the last one saved
+        if (
+            step.coding.coder == "runlength"
+        ):  # with a new table it would take what the last one saved
             new = e.saved_bits if e.cached else 8 * e.table_nbytes
             runlength = coded_nbytes(e.payload_bits + new, 0, e.levels.size - 1)
         else:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from codec.scheme.track import difference
+from codec.scheme.delta import difference
 from codec.state.tensors import Arrays
 
 

@@ -23,9 +23,10 @@ from codec.chain.replay import is_past
 from codec.errors import ChainError, MalformedRecordError, RecordError, VanishedError
 from codec.record.container import peek
 from codec.record.merged import merged_of, steps_of
-from codec.record.record import PREFIX, Record, base_of, delta_of, sent_by
+from codec.record.record import PREFIX, Record, base_of, delta_of
 from codec.scheme.stream import Encoded
 from codec.scheme.tables import CodeTable
+from codec.scheme.track import Track
 from codec.state.tensors import Layout
 from codec.storage.source import Entry, check_regular
 
@@ -294,7 +295,8 @@ def _in_order(record: Record, facts: RecordFacts, before: Context) -> tuple[Reco
     identity = record.identity
     here = Context(before.layout, before.tables, record.step, record.run, identity, identity)
     if record.kind == "base":
-        here = replace(here, layout=base_of(record)[0], tables=sent_by(record))
+        track = base_of(record)
+        here = replace(here, layout=track.layout, tables=track.tables)
         return replace(facts, reached=True), here
     facts = replace(facts, full_nbytes=before.layout.nbytes if before.layout else 0)
     if before.layout is not None and record.parent == before.identity:
@@ -314,7 +316,7 @@ def _alphabets(
 ) -> tuple[list[Encoded], Mapping[str, CodeTable]]:
     """The encodings of a delta or merged record, and the tables sent last after it."""
     if record.kind == "delta":
-        delta = delta_of(record, layout, dict(sent))
+        delta = delta_of(record, Track(layout, {}, {}, (), dict(sent)))
         return [g.encoded for g in delta.groups], {**sent, **delta.tables}
     merged = merged_of(record, layout)
     return [g.encoded for layer in merged.layers for g in layer.groups], merged.sent

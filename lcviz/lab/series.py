@@ -14,7 +14,9 @@ from typing import Any
 from codec.chain.chain import Chain
 from codec.errors import SettingsError, SourceError
 from codec.saving.checkpointer import Front
-from codec.scheme.track import Tracker
+from codec.scheme.coding import Coding
+from codec.scheme.track import Track
+from codec.scheme.tracker import Tracker
 from codec.state.file_steps import by_numbers, steps_of
 from codec.state.policy import Policy
 from codec.state.tensor_files import SUFFIXES, read_state
@@ -187,9 +189,10 @@ def tracked(
     tracker: Tracker | None = None
     followed = False
     for moment in series:
-        if tracker is None or tracker.layout != moment.layout:
+        if tracker is None or tracker.track.layout != moment.layout:
             first = copy_arrays(moment.arrays)
-            tracker = Tracker.resume(moment.layout, first, {}, bits, scope, coder, budget)
+            coding = Coding(bits, scope, coder, budget)
+            tracker = Tracker.resume(Track.of(moment.layout, first), coding)
         else:
             followed = True
             yield moment, tracker

@@ -13,8 +13,8 @@ import codec
 from codec.chain.replay import Position
 from codec.record.merged import merged_of
 from codec.scheme import runlength
+from codec.scheme.delta import Group
 from codec.scheme.stream import Encoded
-from codec.scheme.track import Group
 from codec.state.tensors import Arrays, TensorSpec
 
 _AS_NUMBERS = ("F64", "F32", "F16", "BF16", "BOOL")
@@ -86,15 +86,15 @@ def rebuild_step(
     if delta is not None:
         groups, whole = delta.groups, delta.exact
     elif record.kind == "merged":
-        for layer in merged_of(record, position.layout).layers:
+        for layer in merged_of(record, position.track.layout).layers:
             for i, moment in enumerate(layer.moments):
                 if moment.step == step:
                     groups, whole, column = layer.groups, moment.exact, i
                     together = len(layer.moments)
     coded = {name: found for group in groups for name, found in _of_group(group, column).items()}
     tensors = []
-    for spec in position.layout.tensors:
-        array = position.state[spec.name]
+    for spec in position.track.layout.tensors:
+        array = position.track.arrays[spec.name]
         stored: tuple[Any, ...] = ("unchanged", 0, 0.0, None)
         if record.kind == "base" or spec.name in whole:
             how = "base" if record.kind == "base" else "whole"
@@ -103,7 +103,7 @@ def rebuild_step(
             stored = ("codes", *coded[spec.name])
         stored += _summary(array, spec)
         tensors.append(TensorFacts(spec.name, spec.shape, spec.dtype, spec.size, *stored))
-    state = {name: array.copy() for name, array in position.state.items()}
+    state = {name: array.copy() for name, array in position.track.arrays.items()}
     name, kind = position.entry.name, record.kind
     return StepFacts(step, name, kind, together, tuple(tensors), groups, column, state)
 

@@ -6,7 +6,7 @@ import pandas as pd
 
 from lcviz.lab.lesson import StageBits
 from lcviz.text import minus, percent_text
-from lcviz.ui.charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Panel, base_option, axis
+from lcviz.ui.charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Panel, axis, base_option
 
 NAMES = {
     "float32": "float32: 32 bits each",

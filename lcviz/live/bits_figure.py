@@ -19,8 +19,8 @@ from lcviz.ui.charts import (
     VERMILION,
     Option,
     Panel,
-    base_option,
     axis,
+    base_option,
 )
 
 FLOOR = 100 / 32  # percent of float32: one bit a parameter

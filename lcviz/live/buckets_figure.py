@@ -15,9 +15,9 @@ from lcviz.ui.charts import (
     SIGN_NAMES,
     Option,
     Panel,
+    axis,
     base_option,
     highlighted,
-    axis,
 )
 
 

@@ -15,9 +15,9 @@ from lcviz.ui.charts import (
     SIGN_NAMES,
     Option,
     Panel,
+    axis,
     base_option,
     highlighted,
-    axis,
     plotted,
 )
 
@@ -26,7 +26,7 @@ def removed_bucket_panel(result: RemovedBuckets, marked: BucketKey | None = None
     """How far the loss moves without one bucket of the delta. marked: the highlighted one."""
     buckets = {(b.exponent, b.sign): b for b in result.buckets}
     exponents = [exponent for exponent, _ in buckets] or [0]
-    axis = list(range(min(exponents), max(exponents) + 1))
+    span = list(range(min(exponents), max(exponents) + 1))
 
     def bar(exponent: int, sign: int) -> Option | None:
         bucket = buckets.get((exponent, sign))
@@ -37,7 +37,7 @@ def removed_bucket_panel(result: RemovedBuckets, marked: BucketKey | None = None
         here = (exponent, sign) == marked
         return highlighted(found, down=bucket.loss < result.loss) if here else found
 
-    category = {"type": "category", "data": [minus(e) for e in axis]}
+    category = {"type": "category", "data": [minus(e) for e in span]}
     option: Option = base_option() | {
         "tooltip": {"trigger": "axis", "confine": True, "axisPointer": {"type": "shadow"}},
         "grid": [{"left": 72, "right": 12, "top": 36, "bottom": 48}],
@@ -52,7 +52,7 @@ def removed_bucket_panel(result: RemovedBuckets, marked: BucketKey | None = None
                 "barCategoryGap": "20%",
                 "itemStyle": {"color": SIGN_COLOURS[sign]},
                 "label": {"show": False},
-                "data": [bar(e, sign) for e in axis],
+                "data": [bar(e, sign) for e in span],
             }
             for sign, name in enumerate(SIGN_NAMES)
         ],

@@ -61,7 +61,7 @@ class RemovedBucketResults:
         try:
             for position in codec.Chain(self._path).replay(step):
                 if position.step == previous:
-                    before = copy_arrays(position.state)
+                    before = copy_arrays(position.track.arrays)
         except codec.LccError as exc:
             raise RunError(f"The chain of this run cannot be read. {exc}") from exc
         return before | (position.delta.exact if position.delta else {})

@@ -6,9 +6,10 @@ import time
 from dataclasses import dataclass
 
 import codec
-from codec.record.record import track_digest
+from codec.scheme.delta import difference
 from codec.scheme.quantize import Codes
-from codec.scheme.track import Tracker, difference, digest_sums
+from codec.scheme.track import Track
+from codec.scheme.tracker import Tracker
 from codec.state.tensors import Arrays, copy_arrays
 from demo_models import Task
 from lcviz.lab.anatomy import dissect, tables
@@ -78,7 +79,7 @@ def save_step(
         codec_seconds=saved.seconds,
         measure_seconds=time.perf_counter() - started + prepared,
         # From all values instead of the tracker's own sums: exports are compared with it.
-        track=track_digest(tracker.layout, track, digest_sums(tracker.layout, track)),
+        track=Track.of(tracker.track.layout, track).digest,
     )
     return SavedStep(checkpoint, states, track, codes)
 
@@ -87,5 +88,5 @@ def _deltas(live: Arrays, tracker: Tracker | None) -> Arrays:
     """What a save will encode: live - track of every lossy tensor, name -> float32."""
     if tracker is None:
         return {}
-    lossy = [t.name for t in tracker.layout.tensors if t.lossy]
+    lossy = [t.name for t in tracker.track.layout.tensors if t.lossy]
     return {name: difference(live[name], tracker.state[name]) for name in lossy}

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codec.scheme.track import Step
+from codec.scheme.coding import Coding
+from codec.scheme.delta import Delta
 from codec.state.tensors import Arrays, Layout, copy_arrays
 from lcviz.lab.anatomy import changes, dissect
-from lcviz.lab.dry_run import CodecChoice, DryRun, record_nbytes
+from lcviz.lab.dry_run import DryRun, record_nbytes
 from lcviz.lab.measures import distance
 from lcviz.lab.series import LossOf
 
@@ -61,7 +62,7 @@ class Side:
     its values.
     """
 
-    choice: CodecChoice
+    choice: Coding
     saves: tuple[TrialSave, ...]
     buckets: int
     loss: float
@@ -95,10 +96,10 @@ class Replay:
     first: the state that is stored as the base, name -> array; it is copied.
     """
 
-    def __init__(self, choice: CodecChoice, layout: Layout, first: Arrays) -> None:
+    def __init__(self, choice: Coding, layout: Layout, first: Arrays) -> None:
         self.choice = choice
         self._chain = DryRun(choice, layout, first)
-        self._last: tuple[Arrays, Arrays, Step] | None = None
+        self._last: tuple[Arrays, Arrays, Delta] | None = None
         self._side: Side | None = None
         self.saves: list[TrialSave] = []
 
@@ -151,9 +152,9 @@ class Replays:
 
     def __init__(self) -> None:
         self._start = -1
-        self._kept: dict[CodecChoice, Replay] = {}  # the one used last is the last
+        self._kept: dict[Coding, Replay] = {}  # the one used last is the last
 
-    def replay(self, choice: CodecChoice, layout: Layout, states: Sequence[RunState]) -> Replay:
+    def replay(self, choice: Coding, layout: Layout, states: Sequence[RunState]) -> Replay:
         """Up to the newest of the states, of which the first is the base. Raises codec.LccError.
 
         states: those of the last call, perhaps with more at the end; or others from another base.

@@ -7,23 +7,21 @@ from __future__ import annotations
 
 from itertools import product
 
-from codec.scheme.stream import CODERS
-from codec.scheme.track import SCOPES
+from codec.scheme.coders import CODERS
+from codec.scheme.coding import SCOPES, Coding
 from codec.state.tensors import Arrays, Layout
 from lcviz.lab.anatomy import EVERY_BITS
-from lcviz.lab.dry_run import CodecChoice
 
 from .ab import Replay, RunState, TrialSave
 
 
-def all_choices() -> tuple[CodecChoice, ...]:
+def all_choices() -> tuple[Coding, ...]:
     """All bits, scopes and coders."""
     return tuple(
-        CodecChoice(bits, scope, coder)
-        for scope, coder, bits in product(SCOPES, CODERS, EVERY_BITS)
+        Coding(bits, scope, coder) for scope, coder, bits in product(SCOPES, CODERS, EVERY_BITS)
     )
 
 
-def try_all(layout: Layout, before: Arrays, state: RunState) -> dict[CodecChoice, TrialSave]:
+def try_all(layout: Layout, before: Arrays, state: RunState) -> dict[Coding, TrialSave]:
     """The delta from a track to a state, with every choice. Raises codec.LccError."""
     return {v: Replay(v, layout, before).save(state) for v in all_choices()}

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from codec.scheme.coding import Coding
 from lcviz.lab.anatomy import EVERY_BITS
-from lcviz.lab.dry_run import CodecChoice
 from lcviz.text import enumerated, nbytes_text, percent_text
 from lcviz.ui.charts import (
     BLUE,
@@ -25,7 +25,7 @@ from lcviz.ui.charts import (
 
 from .ab import TrialSave
 
-Tried = Mapping[CodecChoice, TrialSave]
+Tried = Mapping[Coding, TrialSave]
 SIZES = {  # scope, coder -> name, colour, dash, symbol
     ("model", "runlength"): ("whole model, run-length", BLUE, "solid", "circle"),
     ("tensor", "runlength"): ("each tensor, run-length", GREEN, "solid", "triangle"),
@@ -35,7 +35,7 @@ SIZES = {  # scope, coder -> name, colour, dash, symbol
 DISTANCES = (("model", "runlength"), ("tensor", "runlength"))  # the coder does not change them
 
 
-def all_settings_panel(tried: Tried, full_nbytes: int, marked: Mapping[str, CodecChoice]) -> Panel:
+def all_settings_panel(tried: Tried, full_nbytes: int, marked: Mapping[str, Coding]) -> Panel:
     """Bytes above, distance below, x to the right.
 
     tried: from `lab.choices.tried`. full_nbytes: of the state in float32. marked: a name ->
@@ -94,10 +94,10 @@ def all_settings_table(tried: Tried, full_nbytes: int) -> pd.DataFrame:
     )
 
 
-def picked(series_index: int, data_index: int) -> CodecChoice:
+def picked(series_index: int, data_index: int) -> Coding:
     """Which setting a point of the panel is."""
     scope, coder = [*SIZES, *DISTANCES][series_index]
-    return CodecChoice(EVERY_BITS[data_index], scope, coder)
+    return Coding(EVERY_BITS[data_index], scope, coder)
 
 
 def _line(
@@ -106,13 +106,13 @@ def _line(
     style: tuple[str, str, str, str],
     grid: int,
     full_nbytes: int,
-    marked: Mapping[str, CodecChoice],
+    marked: Mapping[str, Coding],
 ) -> Option:
     name, colour, dash, symbol = style
     scope, coder = which
     data = []
     for bits in EVERY_BITS:
-        saved = tried[CodecChoice(bits, scope, coder)]
+        saved = tried[Coding(bits, scope, coder)]
         share = 100 * (saved.distance if grid else saved.nbytes / full_nbytes)
         point: Option = {"value": plotted(share, 4)}
         here = [
@@ -140,11 +140,11 @@ def _line(
     }
 
 
-def _sentence(tried: Tried, full_nbytes: int, marked: Mapping[str, CodecChoice]) -> str:
+def _sentence(tried: Tried, full_nbytes: int, marked: Mapping[str, Coding]) -> str:
     small = min(tried, key=lambda v: tried[v].nbytes)
     text = (
         f"The fewest bytes are {nbytes_text(tried[small].nbytes)} "
-        f"({percent_text(tried[small].nbytes / full_nbytes)} of float32), with {small.text}"
+        f"({percent_text(tried[small].nbytes / full_nbytes)} of float32), with {small.describe()}"
     )
     near = min(
         (v for v in tried if math.isfinite(tried[v].distance)),
@@ -155,7 +155,7 @@ def _sentence(tried: Tried, full_nbytes: int, marked: Mapping[str, CodecChoice])
         text += "; no distance here is finite."
     else:
         far = percent_text(tried[near].distance)
-        text += f", and the nearest is {far} of the distance trained, with {near.text}."
+        text += f", and the nearest is {far} of the distance trained, with {near.describe()}."
     budgets = [who for who, v in marked.items() if v.budget is not None]
     return text + (f" Not marked, because of a budget: {enumerated(budgets)}." if budgets else "")
 

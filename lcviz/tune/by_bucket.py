@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from codec.scheme.coding import Coding
 from codec.scheme.quantize import Codes, n_promoted
-from codec.scheme.track import Tracker
+from codec.scheme.track import Track
+from codec.scheme.tracker import Tracker
 from codec.state.tensors import Arrays, Layout, copy_arrays
 from lcviz.lab.anatomy import EVERY_BITS, Alphabet, BucketTotal, changes, dissect, totals
 from lcviz.lab.measures import distance
@@ -67,7 +69,7 @@ class SplitDelta:
 
 def split_delta(layout: Layout, before: Arrays, state: RunState, scope: str) -> SplitDelta:
     """The delta from a track to a state. Raises codec.LccError."""
-    tracker = Tracker.resume(layout, copy_arrays(before), {}, None, scope, "runlength")
+    tracker = Tracker.resume(Track.of(layout, copy_arrays(before)), Coding(None, scope))
     step = tracker.prepare_arrays(state.arrays)
     alphabets, codes = dissect(changes(state.arrays, before, step), step)
     return SplitDelta(state, before | step.exact, alphabets, tuple(codes))

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import codec
-from codec.scheme.track import Group, difference
+from codec.scheme.coding import Coding
+from codec.scheme.delta import Group, difference
 from codec.state.tensors import Arrays, Layout
 from lcviz.lab.anatomy import EVERY_BITS
-from lcviz.lab.dry_run import CodecChoice, DryRun
+from lcviz.lab.dry_run import DryRun
 from lcviz.lab.step_tensors import word_bits
 
 from .ab import RunState
@@ -46,19 +47,19 @@ class ByTensor:
     """
 
     step: int
-    choices: tuple[CodecChoice, ...]
+    choices: tuple[Coding, ...]
     rows: dict[str, tuple[Cell | None, ...]]
     sizes: dict[str, int]
 
 
-def choices_in_columns(choice: CodecChoice) -> tuple[CodecChoice, ...]:
+def choices_in_columns(choice: Coding) -> tuple[Coding, ...]:
     """A choice with every number of bits, and itself if it has a budget instead."""
     columns = tuple(replace(choice, bits=x, budget=None) for x in EVERY_BITS)
     return columns if choice.budget is None else (*columns, choice)
 
 
 def by_tensor(
-    layout: Layout, before: Arrays, state: RunState, choices: Sequence[CodecChoice]
+    layout: Layout, before: Arrays, state: RunState, choices: Sequence[Coding]
 ) -> ByTensor:
     """The delta from a track to a state, tensor by tensor. Raises codec.LccError."""
     lossy = [t for t in layout.tensors if t.lossy]

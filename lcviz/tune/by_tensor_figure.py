@@ -6,7 +6,7 @@ import math
 
 import pandas as pd
 
-from lcviz.lab.dry_run import CodecChoice
+from codec.scheme.coding import Coding
 from lcviz.ui.charts import CIVIDIS, Option, Panel, axis, base_option
 
 from .by_tensor import ByTensor, Cell
@@ -21,7 +21,7 @@ NAME_LENGTH = 26
 LIGHT, DARK = "#ffffff", "#000000"
 
 
-def by_tensor_panel(found: ByTensor, own: CodecChoice, measure: str, who: str, top: float) -> Panel:
+def by_tensor_panel(found: ByTensor, own: Coding, measure: str, who: str, top: float) -> Panel:
     """Rows are tensors, columns settings.
 
     own: the one that is framed. measure: one of MEASURES. who: of whom it is, "A" or "B". top: the
@@ -121,13 +121,13 @@ def _text(number: float, measure: str) -> str:
     return f"{number:.1f}" if measure == "zeros" else f"{number:.2f}"
 
 
-def _column(v: CodecChoice) -> str:
+def _column(v: Coding) -> str:
     if v.budget is not None:
         return f"{100 * v.budget:g} %"
     return "all" if v.bits is None else str(v.bits)
 
 
-def _x_name(own: CodecChoice) -> str:
+def _x_name(own: Coding) -> str:
     text = "x bits for priority promotion"
     return text if own.budget is None else f"{text}, and the budget"
 
@@ -137,14 +137,14 @@ def _short(name: str) -> str:
     return name if len(name) <= NAME_LENGTH else "…" + name[1 - NAME_LENGTH :]
 
 
-def _sentence(found: ByTensor, own: CodecChoice, measure: str, names: list[str]) -> str:
+def _sentence(found: ByTensor, own: Coding, measure: str, names: list[str]) -> str:
     mine = found.choices.index(own)
     here = {n: c for n, row in found.rows.items() if (c := row[mine]) is not None}
     if not here:
         return "In this step every tensor was stored exactly, so there is nothing to compare."
     by = sorted(here, key=lambda n: value(here[n], measure))
     low, high = (f"{name}, {_with_unit(here[name], measure)}" for name in (by[0], by[-1]))
-    text = f"With {own.text} (framed): "
+    text = f"With {own.describe()} (framed): "
     if len(by) == 1:
         text += f"{_with_unit(here[by[0]], measure)} in {by[0]}."
     else:

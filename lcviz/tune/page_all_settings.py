@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 import codec
-from lcviz.lab.dry_run import CodecChoice
+from codec.scheme.coding import Coding
 from lcviz.run.run import Run
 from lcviz.run.snapshot import Snapshot
 from lcviz.text import nbytes_text, percent_text, plural
@@ -51,7 +51,7 @@ def _all_settings(run: Run, snapshot: Snapshot) -> None:
     full, own = delta.layout.nbytes, run.settings
     _pick(found, full)
     place = st.container(border=True, key="tune-all-settings")
-    marked = {RUN: CodecChoice(own.bits, own.scope, own.coder, own.budget)} | both()
+    marked = {RUN: Coding(own.bits, own.scope, own.coder, own.budget)} | both()
     widgets.tables_toggle()
     with place:
         widgets.show(all_settings_panel(found, full, marked), _PANEL, _clicked)
@@ -63,17 +63,17 @@ def _all_settings(run: Run, snapshot: Snapshot) -> None:
         )
 
 
-def _found(delta: NewestDelta) -> dict[CodecChoice, TrialSave]:
-    held: tuple[Any, dict[CodecChoice, TrialSave]] | None = st.session_state.get(_TRIED)
+def _found(delta: NewestDelta) -> dict[Coding, TrialSave]:
+    held: tuple[Any, dict[Coding, TrialSave]] | None = st.session_state.get(_TRIED)
     if held is None or held[0] != delta.key:
         found = try_all(delta.layout, delta.before, delta.state)
         held = st.session_state[_TRIED] = delta.key, found
     return held[1]
 
 
-def _pick(found: dict[CodecChoice, TrialSave], full_nbytes: int) -> None:
+def _pick(found: dict[Coding, TrialSave], full_nbytes: int) -> None:
     """The chosen setting, and where it goes."""
-    names = {v.text: v for v in all_choices()}
+    names = {v.describe(): v for v in all_choices()}
     with st.container(horizontal=True, vertical_alignment="bottom", key="tune-picked"):
         name = st.selectbox(
             "Setting",
@@ -103,4 +103,4 @@ def _clicked() -> None:
     """The point that was clicked becomes the chosen setting."""
     for group in st.session_state[widgets.panel_key(_PANEL)].selection.selected:
         for i in group["data_indices"]:
-            st.session_state[_PICK] = picked(group["series_index"], i).text
+            st.session_state[_PICK] = picked(group["series_index"], i).describe()

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 import codec
-from lcviz.lab.dry_run import CodecChoice
+from codec.scheme.coding import Coding
 from lcviz.run.run import Run
 from lcviz.run.snapshot import Snapshot
 from lcviz.ui import widgets
@@ -63,8 +63,8 @@ def _by_tensor(run: Run, snapshot: Snapshot) -> None:
             widgets.show(panel, f"by-tensor-{who}")
 
 
-def _found(delta: NewestDelta, choice: CodecChoice) -> ByTensor:
-    held: tuple[Any, dict[tuple[CodecChoice, ...], ByTensor]] | None = st.session_state.get(_FOUND)
+def _found(delta: NewestDelta, choice: Coding) -> ByTensor:
+    held: tuple[Any, dict[tuple[Coding, ...], ByTensor]] | None = st.session_state.get(_FOUND)
     if held is None or held[0] != delta.key:
         held = st.session_state[_FOUND] = delta.key, {}
     wanted = choices_in_columns(choice)

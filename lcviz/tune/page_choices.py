@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import streamlit as st
 
-from lcviz.lab.dry_run import CodecChoice
+from codec.scheme.coding import Coding
 from lcviz.text import CODER_NAMES
 from lcviz.ui import widgets
 from lcviz.ui.settings import BITS, CODERS, KEEP, SCOPES, bits_name
 
-DEFAULTS = {"A": CodecChoice(2), "B": CodecChoice(3)}
+DEFAULTS = {"A": Coding(2), "B": Coding(3)}
 BUDGET = 5.0  # percent
 
 
-def both() -> dict[str, CodecChoice]:
+def both() -> dict[str, Coding]:
     """ "A" and "B" as they are chosen now."""
     grid = st.grid(2, min_column_width=380, border=True, key="tune-sides")
     found = {}
@@ -23,14 +23,14 @@ def both() -> dict[str, CodecChoice]:
     return found
 
 
-def put(who: str, choice: CodecChoice) -> None:
+def put(who: str, choice: Coding) -> None:
     """Set the controls of A or B to a choice with bits; called before they are drawn."""
     values = {"keep": "bits", "bits": choice.bits, "scope": choice.scope, "coder": choice.coder}
     for name, value in values.items():
         st.session_state[_key(who, name)] = value
 
 
-def _side(who: str) -> CodecChoice:
+def _side(who: str) -> Coding:
     default = DEFAULTS[who]
     st.markdown(f"**{who}**")
     with st.container(horizontal=True, key=f"tune-side-{who}"):
@@ -71,7 +71,7 @@ def _side(who: str) -> CodecChoice:
             persist_state="session",
             help="Of a whole record, its header included.",
         )
-        return CodecChoice(None, scope, coder, percent / 100)
+        return Coding(None, scope, coder, percent / 100)
     bits: int | None = st.select_slider(
         "Bits x",
         BITS,
@@ -82,7 +82,7 @@ def _side(who: str) -> CodecChoice:
         persist_state="session",
         help="“all” keeps every bucket.",
     )
-    return CodecChoice(bits, scope, coder)
+    return Coding(bits, scope, coder)
 
 
 def _key(who: str, name: str) -> str:

@@ -253,9 +253,9 @@ class Samples:
         parts = tree.take_apart(layout_state, lambda name: False)
         layout = dataclasses.replace(layout_of(parts.tensors), structure=parts.structure)
         tracker = codec.Tracker(parts.tensors, 3, scope, coder)
-        tracker.layout = layout
+        tracker.track.layout = layout
         place = records.Place(0)
-        base = records.dump_base(place, layout, tracker.state, tracker.sums, parts.values)
+        base = records.dump_base(place, layout, tracker.state, tracker.track.sums, parts.values)
         loaded = records.base_of(records.load(base, "base"))
         self.records.append((base, None))
         self.structures.append(parts)
@@ -276,8 +276,8 @@ class Samples:
             before = (
                 layout,
                 {k: a.copy() for k, a in tracker.state.items()},
-                dict(tracker.sums),
-                dict(tracker.tables),
+                dict(tracker.track.sums),
+                dict(tracker.track.tables),
                 loaded[3],
             )
             self.records.append((data, before))

@@ -44,8 +44,10 @@ from codec.record.record import Place
 from codec.scheme import memory as pages
 from codec.scheme import stream as coding
 from codec.scheme import survivors, workers
+from codec.scheme.delta import apply
 from codec.scheme.kernels import UNIT
-from codec.scheme.track import Tracker, apply, digest_sums
+from codec.scheme.track import digest_sums
+from codec.scheme.tracker import Tracker
 from codec.scheme.workers import Scratch, _crew
 from codec.state.tensors import copy_arrays, layout_of, to_arrays
 
@@ -175,8 +177,8 @@ def made(case: Case) -> list[str]:
     layout = layout_of(first)
     with np.errstate(over="ignore", invalid="ignore"):
         tracker = Tracker.resume(layout, copy_arrays(to_arrays(first, layout)), {}, **settings)
-        follower, sums, tables = copy_arrays(tracker.state), dict(tracker.sums), {}
-        out = [summary(tracker.sums)]
+        follower, sums, tables = copy_arrays(tracker.state), dict(tracker.track.sums), {}
+        out = [summary(tracker.track.sums)]
         for number, state in enumerate(others):
             step = tracker.prepare(state)
             track = records.track_digest(layout, tracker.state | step.exact, step.sums or {})
@@ -190,7 +192,7 @@ def made(case: Case) -> list[str]:
             sums, _ = records.apply_checked(record, layout, read, follower, sums)
             tracker.commit(step)
             assert summary(elsewhere) == summary(follower) == summary(tracker.state)
-            assert digest_sums(layout, follower) == sums == tracker.sums
+            assert digest_sums(layout, follower) == sums == tracker.track.sums
             out += [xxhash.xxh3_64(data).hexdigest(), summary(follower)]
     return out
 

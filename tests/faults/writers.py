@@ -148,7 +148,7 @@ def read_beside(
         *_, position = chain.replay()
         newest, least = position.entry.step, max(expected)
         assert newest >= least, f"{newest} was read after {least} had been saved"
-        seen[newest] = digest_of(position.state)
+        seen[newest] = digest_of(position.track.arrays)
         restored = codec.restore(path)
         assert restored["step"] >= newest
         wanted = state_of(restored["step"])["exact"].tobytes()

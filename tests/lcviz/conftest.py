@@ -176,7 +176,7 @@ class Case:
 
     before: Arrays
     after: Arrays
-    step: codec.Step
+    step: codec.Delta
 
     @property
     def changes(self) -> Arrays:

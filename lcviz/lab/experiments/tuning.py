@@ -9,8 +9,8 @@ from dataclasses import asdict
 from typing import Any
 
 from codec.bench.markdown import table
-from codec.scheme.tables import CODERS
-from codec.scheme.track import SCOPES
+from codec.scheme.coders import CODERS
+from codec.scheme.coding import SCOPES
 from lcviz.lab.progress import part
 from lcviz.lab.recovery.methods import SHARES
 from lcviz.lab.recovery.recovery import Protocol as Failure
@@ -71,7 +71,7 @@ class Tune(Experiment):
             ("--bits", listed(bits), BITS, "X,…", "to try"),
             ("--budgets", listed(share), SHARES, "S,…", "to try, shares of float32"),
             ("--scopes", some_of(SCOPES), SCOPES, "S,…", "of one alphabet, to try"),
-            ("--coders", some_of(CODERS), CODERS, "C,…", "to try"),
+            ("--coders", some_of(tuple(CODERS)), CODERS, "C,…", "to try"),
             ("--intervals", listed(whole(1)), INTERVALS, "K,…", "between checkpoints, to try"),
         ):
             argument(parser, flag, read, list(default), metavar, text)

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import codec
-from codec.record.record import track_digest
-from codec.scheme.track import digest_sums
+from codec.scheme.track import Track
 from codec.state.tensors import layout_of, to_arrays
 from demo_models import Training
 from lcviz.lab.progress import Progress
@@ -34,7 +33,7 @@ def fingerprint(model: Mapping[str, Any]) -> str:
     """xxh3-128, hex, of a model's names, shapes and bits. model: name -> tensor or array."""
     layout = layout_of(model)
     arrays = to_arrays(model, layout)
-    return track_digest(layout, arrays, digest_sums(layout, arrays))
+    return Track.of(layout, arrays).digest
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from lcviz.lab.dry_run import CodecChoice
+from codec.scheme.coding import Coding
 from lcviz.lab.intervals import Mean
 from lcviz.lab.recovery.methods import SHARES, Method
 
@@ -27,12 +27,12 @@ class Setting:
     def text(self, unit: str = "iteration") -> str:
         """In words. unit: what intervals are counted in."""
         every = f"every {unit}" if self.interval == 1 else f"every {self.interval} {unit}s"
-        return f"{self.choice.text}, saved {every}"
+        return f"{self.choice.describe()}, saved {every}"
 
     @property
-    def choice(self) -> CodecChoice:
+    def choice(self) -> Coding:
         """The same without the interval."""
-        return CodecChoice(self.bits, self.scope, self.coder, self.budget)
+        return Coding(self.bits, self.scope, self.coder, self.budget)
 
     @property
     def restores(self) -> Setting:

@@ -108,7 +108,7 @@ class _Trial:
         except BudgetError as exc:
             self.refused = exc
             return
-        self._chain.commit(delta, moment.values)
+        self._chain.commit(delta)
         self.sizes.append(record_nbytes(moment.step, delta))
         self.exact_sizes.append(sum(array.nbytes for array in delta.exact.values()))
 

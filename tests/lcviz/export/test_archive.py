@@ -105,7 +105,7 @@ def test_a_track_that_changed_in_memory_is_refused(
     def touched(self: codec.Chain) -> Any:
         for position in every_step(self):
             if position.entry.step == 3:
-                next(iter(position.state.values())).reshape(-1)[0] += 1
+                next(iter(position.track.arrays.values())).reshape(-1)[0] += 1
             yield position
 
     monkeypatch.setattr(codec.Chain, "every_step", touched)

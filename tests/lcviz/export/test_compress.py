@@ -64,7 +64,7 @@ def test_every_step_is_measured(own: OwnFiles, shelf: Shelf, place: VisitorFolde
     for c, (step, state) in zip(made.steps, own.states()):
         back = codec.restore(io.BytesIO(data), step)
         position = codec.Chain(io.BytesIO(data)).at(step)
-        track = {n: position.state[n].astype(np.float64).ravel() for n in ("half", "w")}
+        track = {n: position.track.arrays[n].astype(np.float64).ravel() for n in ("half", "w")}
         live = {n: state[n].double().numpy().ravel() for n in track}
         begin = {n: first[n].double().numpy().ravel() for n in track}
         off = np.concatenate([track[n] - live[n] for n in track])

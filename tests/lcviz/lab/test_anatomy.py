@@ -10,7 +10,7 @@ import pytest
 
 import codec
 from codec.scheme import huffman
-from codec.scheme.tables import CODERS
+from codec.scheme.coders import CODERS
 from lcviz.lab.anatomy import (
     EVERY_BITS,
     dissect,

@@ -11,15 +11,16 @@ import pytest
 
 import codec
 from codec.saving.checkpointer import Front
+from codec.scheme.coding import Coding
 from codec.state.policy import Policy
 from codec.state.tensors import to_arrays
-from lcviz.lab.dry_run import CodecChoice, DryRun, record_nbytes
+from lcviz.lab.dry_run import DryRun, record_nbytes
 
 CHOICES = [
-    CodecChoice(2),
-    CodecChoice(None, "tensor", "huffman"),
-    CodecChoice(None, "model", "runlength", 0.12),
-    CodecChoice(None, "tensor", "runlength", 0.12),
+    Coding(2),
+    Coding(None, "tensor", "huffman"),
+    Coding(None, "model", "runlength", 0.12),
+    Coding(None, "tensor", "runlength", 0.12),
 ]
 
 
@@ -38,7 +39,7 @@ def states(n: int) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda v: v.text)
-def test_byte_for_byte_and_bit_for_bit(choice: CodecChoice, tmp_path: Path) -> None:
+def test_byte_for_byte_and_bit_for_bit(choice: Coding, tmp_path: Path) -> None:
     v, front, own = choice, Front(Policy()), None
     with codec.Checkpointer(
         tmp_path / "c.lcc", v.bits, v.scope, v.coder, budget=v.budget, base_every=None

@@ -52,7 +52,7 @@ def test_every_weight_ends_where_a_decoder_puts_it(
             assert 2.0**f.bucket.exponent <= abs(f.delta) < 2.0 ** (f.bucket.exponent + 1)
 
 
-def zeros_and_few(n: int, seed: int) -> tuple[codec.Step, Any, Any]:
+def zeros_and_few(n: int, seed: int) -> tuple[codec.Delta, Any, Any]:
     """A delta with long runs of zeros, the last of two: its step, alphabets and codes.
 
     Its table is the one sent before, which has no word for a run as long as the longest; the

@@ -137,7 +137,7 @@ def test_merged_records(tmp_path: Path, state: dict[str, np.ndarray], scope: str
         for facts in (merged[moment.step] for moment in layer.moments):
             assert facts.together == len(layer.moments)
             coded = [t for t in facts.tensors if t.stored == "codes"]
-            shares += sum(t.bits * t.n for t in coded if t.bits is not None)
+            shares += sum(t.coding.bits * t.n for t in coded if t.coding.bits is not None)
         assert shares == pytest.approx(sum(g.encoded.payload_bits for g in layer.groups))
 
 

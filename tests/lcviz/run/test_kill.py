@@ -222,8 +222,8 @@ def test_it_goes_on_as_a_new_process_would(
     assert codec.verify(run.path).ok
     every = zip(after.checkpoints, codec.Chain(run.path).replay(), strict=True)
     for c, position in every:
-        sums = digest_sums(position.layout, position.state)
-        assert c.track == track_digest(position.layout, position.state, sums)
+        sums = digest_sums(position.track.layout, position.track.arrays)
+        assert c.track == track_digest(position.track.layout, position.track.arrays, sums)
         assert c.restored_loss == run.task.probe_loss(codec.restore(run.path, c.step))
     start, states = codec.restore(run.path, 0), run.states()
     assert states is not None

@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 
 import codec
+from codec.scheme.coding import Coding
 from codec.state.tensors import copy_arrays, layout_of
-from lcviz.lab.dry_run import CodecChoice
 from lcviz.run.run import Run
 from lcviz.tune import ab
 from lcviz.tune.ab import Replay, Replays, RunState, replayed_steps
 
 Arrays = dict[str, np.ndarray]
 OTHERS = [
-    CodecChoice(3, "tensor"),
-    CodecChoice(None, "model", "huffman"),
-    CodecChoice(1, "tensor", "huffman"),
-    CodecChoice(None, "tensor", "runlength", 0.1),
+    Coding(3, "tensor"),
+    Coding(None, "model", "huffman"),
+    Coding(1, "tensor", "huffman"),
+    Coding(None, "tensor", "runlength", 0.1),
 ]
 
 
@@ -41,7 +41,7 @@ def walk(n: int, seed: int = 0) -> list[RunState]:
     return states
 
 
-def follow(choice: CodecChoice, states: list[RunState]) -> Replay:
+def follow(choice: Coding, states: list[RunState]) -> Replay:
     replay = Replay(choice, layout_of(states[0].arrays), states[0].arrays)
     for moment in states[1:]:
         replay.save(moment)
@@ -57,7 +57,7 @@ def test_with_a_run_s_own_settings_it_is_the_run(finished_runs: Callable[..., Ru
         both = run.states(c.step)
         assert both is not None
         states.append(RunState(c.step, both.live, c.moved))
-    replay = follow(CodecChoice(s.bits, s.scope, s.coder, s.budget), states)
+    replay = follow(Coding(s.bits, s.scope, s.coder, s.budget), states)
     for saved, c in zip(replay.saves, snapshot.checkpoints[1:], strict=True):
         assert (saved.step, saved.nbytes, saved.distance) == (c.step, c.nbytes, c.distance)
         assert saved.kept == sum(a.kept for a in c.alphabets)
@@ -73,9 +73,7 @@ def test_with_a_run_s_own_settings_it_is_the_run(finished_runs: Callable[..., Ru
 
 
 @pytest.mark.parametrize("choice", OTHERS)
-def test_other_settings_are_what_a_chain_of_theirs_holds(
-    choice: CodecChoice, tmp_path: Path
-) -> None:
+def test_other_settings_are_what_a_chain_of_theirs_holds(choice: Coding, tmp_path: Path) -> None:
     states = walk(5)
     v = choice
     with codec.Checkpointer(
@@ -100,7 +98,7 @@ def test_distances_against_a_slow_track() -> None:
     """The paper's feedback by hand: quantize the distance to the track, add, go on."""
     states = walk(4)
     track = copy_arrays(states[0].arrays)
-    replay = follow(CodecChoice(2), states)
+    replay = follow(Coding(2), states)
     for moment, saved in zip(states[1:], replay.saves, strict=True):
         names = ["w", "b"]  # "few" is so small that it is stored exactly
         delta = np.concatenate([(moment.arrays[n] - track[n]).ravel() for n in names])
@@ -125,7 +123,7 @@ def test_a_side_is_measured_once_a_checkpoint() -> None:
         asked.append(state)
         return 1.0
 
-    replay = follow(CodecChoice(2), states[:3])
+    replay = follow(Coding(2), states[:3])
     assert replay.side(loss_of) is replay.side(loss_of)
     replay.save(states[3])
     assert len(replay.side(loss_of).saves) == 3
@@ -134,7 +132,7 @@ def test_a_side_is_measured_once_a_checkpoint() -> None:
 
 def test_a_side_that_was_measured_holds_its_track_alone() -> None:
     states = walk(2)
-    replay = follow(CodecChoice(2), states)
+    replay = follow(Coding(2), states)
     replay.side(lambda _: 1.0)
     newest = weakref.ref(states[-1].arrays["w"])
     del states
@@ -152,23 +150,23 @@ def test_replays_save_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Replay, "save", counted)
     layout, replays = layout_of(states[0].arrays), Replays()
-    one = replays.replay(CodecChoice(1), layout, states[:4])
+    one = replays.replay(Coding(1), layout, states[:4])
     assert saves == [(1, 1), (1, 2), (1, 3)]
-    assert replays.replay(CodecChoice(1), layout, states[:6]) is one
+    assert replays.replay(Coding(1), layout, states[:6]) is one
     assert saves[3:] == [(1, 4), (1, 5)]
-    replays.replay(CodecChoice(2), layout, states[:2])
-    assert replays.replay(CodecChoice(1), layout, states[:6]) is one  # it is still there
+    replays.replay(Coding(2), layout, states[:2])
+    assert replays.replay(Coding(1), layout, states[:6]) is one  # it is still there
     assert len(saves) == 6
-    alone = follow(CodecChoice(1), states[:6])
+    alone = follow(Coding(1), states[:6])
     assert [replace(s, seconds=0) for s in one.saves] == [
         replace(s, seconds=0) for s in alone.saves
     ]
-    moved = replays.replay(CodecChoice(1), layout, states[4:])  # another base: all anew
+    moved = replays.replay(Coding(1), layout, states[4:])  # another base: all anew
     assert [s.step for s in moved.saves] == [5, 6, 7, 8, 9]
     monkeypatch.setattr(ab, "MOST_REPLAYS", 2)
     for bits in (2, 3, 4):
-        replays.replay(CodecChoice(bits), layout, states[4:6])
-    assert replays.replay(CodecChoice(1), layout, states[4:]) is not moved
+        replays.replay(Coding(bits), layout, states[4:6])
+    assert replays.replay(Coding(1), layout, states[4:]) is not moved
 
 
 def test_which_steps_are_replayed_steps(monkeypatch: pytest.MonkeyPatch) -> None:

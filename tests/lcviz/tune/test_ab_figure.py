@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from lcviz.lab.dry_run import CodecChoice
+from codec.scheme.coding import Coding
 from lcviz.tune.ab import Side, TrialSave
 from lcviz.tune.ab_figure import ab_distances, ab_sentence, ab_sizes, ab_table
 from lcviz.ui.charts import Panel
 
 Check = Callable[[Panel], dict[str, Any]]
 A = Side(
-    CodecChoice(2),
+    Coding(2),
     (TrialSave(1, 1000, 24, 1, 0, 3, 0.5, 0.002), TrialSave(2, 3000, 0, 1, 1, 3, 0.25, 0.004)),
     45,
     0.9,
@@ -24,7 +24,7 @@ A = Side(
     25_000,
 )
 B = Side(
-    CodecChoice(3, "tensor"),
+    Coding(3, "tensor"),
     (TrialSave(1, 500, 70, 9, 0, 7, 0.4, 0.002), TrialSave(2, 1500, 12, 9, 8, 7, 0.125, 0.001)),
     301,
     0.85,
@@ -78,7 +78,7 @@ def test_the_sentence() -> None:
     assert "(100 % of A's) more than A" in more
     assert "12.50 percentage points further" in more
     assert "the same" in ab_sentence(A, A)
-    other = ab_sentence(A, replace(A, choice=CodecChoice(2, "model", "huffman")))
+    other = ab_sentence(A, replace(A, choice=Coding(2, "model", "huffman")))
     assert "as many bytes as A" in other
     assert "as far as A" in other
 

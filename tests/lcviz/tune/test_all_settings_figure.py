@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from lcviz.lab.dry_run import CodecChoice
+from codec.scheme.coding import Coding
 from lcviz.tune.ab import TrialSave
 from lcviz.tune.all_settings import all_choices
 from lcviz.tune.all_settings_figure import all_settings_panel, picked
 from lcviz.ui.charts import Panel
 
 Check = Callable[[Panel], dict[str, Any]]
-LAST = CodecChoice(None, "tensor", "huffman")
+LAST = Coding(None, "tensor", "huffman")
 TRIED = {
     v: TrialSave(5, 1000 + 10 * i, 24, 1, 0, 2, 0.5 - 0.01 * i, 0.001)
     for i, v in enumerate(all_choices())
@@ -24,7 +24,7 @@ TRIED = {
 
 
 def test_every_point_is_picked_as_what_it_shows(check_option: Check) -> None:
-    marked = {"this run": CodecChoice(2), "A": CodecChoice(2), "B": LAST}
+    marked = {"this run": Coding(2), "A": Coding(2), "B": LAST}
     panel = all_settings_panel(TRIED, 100_000, marked)
     option = check_option(panel)
     sizes, labels = set(), []
@@ -54,7 +54,7 @@ def test_every_point_is_picked_as_what_it_shows(check_option: Check) -> None:
 
 
 def test_a_budget_is_not_marked(check_option: Check) -> None:
-    panel = all_settings_panel(TRIED, 100_000, {"A": CodecChoice(None, budget=0.05)})
+    panel = all_settings_panel(TRIED, 100_000, {"A": Coding(None, budget=0.05)})
     option = check_option(panel)
     assert not any("label" in p for s in option["series"] for p in s["data"])
     assert "because of a budget: A." in panel.sentence

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import codec
+from codec.scheme.coding import Coding
 from codec.state.tensors import layout_of
-from lcviz.lab.dry_run import CodecChoice
 from lcviz.tune.ab import RunState
 from lcviz.tune.by_tensor import by_tensor, choices_in_columns
 
@@ -32,7 +32,7 @@ def quantized(case: Any, names: tuple[str, ...], bits: int | None) -> codec.Quan
 @pytest.mark.parametrize("scope", ["model", "tensor"])
 def test_by_tensor_against_the_codec_s_stages(make_case: MakeCase, scope: str, coder: str) -> None:
     case = make_case(5)
-    choices = choices_in_columns(CodecChoice(2, scope, coder))
+    choices = choices_in_columns(Coding(2, scope, coder))
     assert [v.bits for v in choices] == [1, 2, 3, 4, 5, 6, 7, 8, None]
     found = by_tensor(layout_of(case.after), case.before, RunState(3, case.after, 1.0), choices)
     assert found.step == 3
@@ -58,7 +58,7 @@ def test_by_tensor_against_the_codec_s_stages(make_case: MakeCase, scope: str, c
 def test_a_budget_pays_for_the_header(make_case: MakeCase, scope: str, tmp_path: Path) -> None:
     """Its cells are those of the record that a checkpointer fits into the budget."""
     case = make_case(5)
-    own = CodecChoice(None, scope, "runlength", 0.2)
+    own = Coding(None, scope, "runlength", 0.2)
     assert choices_in_columns(own)[9:] == (own,)
     with codec.Checkpointer(
         tmp_path / "c.lcc", None, scope, budget=own.budget, base_every=None
@@ -74,6 +74,6 @@ def test_a_budget_pays_for_the_header(make_case: MakeCase, scope: str, tmp_path:
 def test_a_tensor_that_is_not_finite_has_no_cell(make_case: MakeCase) -> None:
     case = make_case(5)
     after = case.after | {"bias": np.full_like(case.after["bias"], np.nan)}
-    found = by_tensor(layout_of(after), case.before, RunState(1, after, 1.0), (CodecChoice(2),))
+    found = by_tensor(layout_of(after), case.before, RunState(1, after, 1.0), (Coding(2),))
     assert found.rows["bias"] == (None,)
     assert found.rows["wide"][0] is not None

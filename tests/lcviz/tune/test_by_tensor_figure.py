@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lcviz.lab.dry_run import CodecChoice
+from codec.scheme.coding import Coding
 from lcviz.tune.by_tensor import ByTensor, Cell
 from lcviz.tune.by_tensor_figure import (
     CIVIDIS,
@@ -22,7 +22,7 @@ from lcviz.tune.by_tensor_figure import (
 from lcviz.ui.charts import Panel
 
 Check = Callable[[Panel], dict[str, Any]]
-ONE, TWO = CodecChoice(1), CodecChoice(2)
+ONE, TWO = Coding(1), Coding(2)
 FOUND = ByTensor(
     8,
     (ONE, TWO),

@@ -10,8 +10,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import codec
+from codec.scheme.coding import Coding
 from codec.state.tensors import layout_of
-from lcviz.lab.dry_run import CodecChoice
 from lcviz.run.run import Run
 from lcviz.tune import ab, page_by_bucket, page_run
 from lcviz.tune.ab import Replay, RunState, Side
@@ -65,7 +65,7 @@ def states_of(run: Run) -> list[RunState]:
     ]
 
 
-def side(run: Run, choice: CodecChoice) -> Side:
+def side(run: Run, choice: Coding) -> Side:
     base, *later = states_of(run)
     replay = Replay(choice, layout_of(base.arrays), base.arrays)
     for state in later:
@@ -79,7 +79,7 @@ def rows(page: Any) -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in table.to_numpy().tolist() if "time to" not in row[0]}
 
 
-def expected(run: Run, a: CodecChoice, b: CodecChoice) -> dict[str, list[str]]:
+def expected(run: Run, a: Coding, b: Coding) -> dict[str, list[str]]:
     live = run.snapshot().newest.live_loss
     assert live is not None
     table = ab_table(side(run, a), side(run, b), live)
@@ -90,7 +90,7 @@ def test_a_against_b(tuning: Tuning, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every control changes the table; what was replayed before is not replayed again."""
     page = tuning("ab")
     run = session.all_runs().example()
-    assert rows(page) == expected(run, CodecChoice(2), CodecChoice(3))
+    assert rows(page) == expected(run, Coding(2), Coding(3))
     assert page.charts == {"ab-sizes", "ab-distances"}
     assert "exact base at step 0, as the run's own chain does" in "".join(page.texts("caption"))
     save, saves = Replay.save, []
@@ -104,20 +104,20 @@ def test_a_against_b(tuning: Tuning, monkeypatch: pytest.MonkeyPatch) -> None:
         page.run()
         assert not saves
         page.set("select_slider", "tune_a_bits", 8)
-        assert saves == [(CodecChoice(8), step) for step in (2, 4, 6)]
+        assert saves == [(Coding(8), step) for step in (2, 4, 6)]
     page.set("segmented_control", "tune_b_scope", "tensor")
     page.set("segmented_control", "tune_a_coder", "huffman")
-    a, b = CodecChoice(8, "model", "huffman"), CodecChoice(3, "tensor")
+    a, b = Coding(8, "model", "huffman"), Coding(3, "tensor")
     assert rows(page) == expected(run, a, b)
     assert ab_sentence(side(run, a), side(run, b)) in page.texts("markdown")
     page.set("segmented_control", "tune_b_keep", "budget").set("number_input", "tune_b_budget", 8.0)
-    assert rows(page) == expected(run, a, CodecChoice(None, "tensor", "runlength", 0.08))
+    assert rows(page) == expected(run, a, Coding(None, "tensor", "runlength", 0.08))
 
 
 def test_a_link_reopens_it(tuning: Tuning) -> None:
     parts = {"a_bits": "all", "a_coder": "Huffman (paper)", "b_keep": "Budget", "b_budget": "8"}
     page = tuning("ab", tune_b_scope="each tensor", **{f"tune_{k}": v for k, v in parts.items()})
-    a, b = CodecChoice(None, "model", "huffman"), CodecChoice(None, "tensor", "runlength", 0.08)
+    a, b = Coding(None, "model", "huffman"), Coding(None, "tensor", "runlength", 0.08)
     assert rows(page) == expected(session.all_runs().example(), a, b)
 
 
@@ -129,7 +129,7 @@ def test_it_follows_the_run(tuning: Tuning, create: Create) -> None:
     for n in (1, 2):
         step(run)
         page.run()
-        assert rows(page) == expected(run, CodecChoice(2), CodecChoice(3))
+        assert rows(page) == expected(run, Coding(2), Coding(3))
         assert any(f"the {n} checkpoint" in text for text in page.texts("caption"))
 
 
@@ -143,7 +143,7 @@ def test_where_the_base_is(tuning: Tuning, monkeypatch: pytest.MonkeyPatch) -> N
     page = tuning("ab")
     assert "base at step 4, because older states" in "".join(page.texts("caption"))
     base, newest = states_of(run)[2:]
-    own = Replay(CodecChoice(2), layout_of(base.arrays), base.arrays)
+    own = Replay(Coding(2), layout_of(base.arrays), base.arrays)
     assert f"{own.save(newest).nbytes:,} B" in rows(page)["newest record, bytes on disk"][0]
     monkeypatch.setattr(Run, "steps_held", lambda _: (6,))
     assert "Only the newest state" in tuning("ab").texts("info")[0]
@@ -159,7 +159,7 @@ def test_a_failure_is_told(tuning: Tuning, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_every_setting_and_one_put_into_a_and_b(tuning: Tuning) -> None:
-    page = tuning("all_settings", tune_a_keep="Budget", tune_pick=CodecChoice(None).text)
+    page = tuning("all_settings", tune_a_keep="Budget", tune_pick=Coding(None).text)
     run = session.all_runs().example()
     states, newest = both_states(run), run.snapshot().newest
     state = RunState(newest.step, states.live, newest.moved)
@@ -174,14 +174,14 @@ def test_every_setting_and_one_put_into_a_and_b(tuning: Tuning) -> None:
     assert "this run" in lines[0]["data"][1]["label"]["formatter"]
     assert any("because of a budget: A" in s for s in page.sentences)
     page.click("tune-put-A")  # bits take the place of the budget
-    chosen = CodecChoice(5, "tensor", "huffman")
+    chosen = Coding(5, "tensor", "huffman")
     page.set("selectbox", "tune_pick", chosen.text)
     assert f"{found[chosen].nbytes:,} B" in "".join(page.texts("caption"))
     page.click("tune-put-B")
     assert page.chart("all-settings")["series"][3]["data"][4]["label"]["formatter"] == "B"
     page.set("segmented_control", "tune_view", "ab")
     assert page.charts == {"ab-sizes", "ab-distances"}  # what is not shown is not computed
-    assert rows(page) == expected(run, CodecChoice(None), chosen)
+    assert rows(page) == expected(run, Coding(None), chosen)
 
 
 def test_tensor_by_tensor(tuning: Tuning) -> None:
