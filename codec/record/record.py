@@ -326,13 +326,11 @@ def delta_of(record: Record, track: Track) -> Delta:
     stored = [t for t in stored if PREFIX + t.name in arrays]
     for t in stored:
         check_exact(arrays[PREFIX + t.name], t, where)
-    try:
+    with _decoding(where):
         coded = Coded(arrays.get(ARRAY), coding)
         groups = tuple(coded.groups(layout, non_finite, track.tables))
         coded.finish()
         values = read_values(arrays.get("values"))
-    except PayloadError as exc:
-        raise MalformedRecordError(where, "streams that decode", short(exc)) from exc
     exact = {t.name: arrays[PREFIX + t.name] for t in stored}
     return Delta(groups, exact, non_finite, coding, None, values)
 
@@ -384,7 +382,7 @@ def _decoding(where: str) -> Iterator[None]:
     try:
         yield
     except PayloadError as exc:
-        raise MalformedRecordError(where, "a delta that decodes", short(exc)) from exc
+        raise MalformedRecordError(where, "streams that decode", short(exc)) from exc
 
 
 def check_values(where: str, values: Iterable[str]) -> None:

@@ -32,14 +32,16 @@ import torch
 from common import resealed
 
 import codec
-from codec.chain.replay import whole as whole_state
 from codec.record import container
 from codec.record import record as records
 from codec.record.header import OWN, written
+from codec.scheme.coding import Coding
 from codec.scheme.kernels import UNIT
 from codec.scheme.tables import CodeTable
+from codec.scheme.track import Track
+from codec.scheme.tracker import Tracker
 from codec.state import edits, tree
-from codec.state.tensors import Arrays, layout_of, to_arrays
+from codec.state.tensors import layout_of, to_arrays
 
 STUCK = 60.0  # seconds for one input
 GUARD = 4096  # float32 on each side of a track
@@ -201,17 +203,15 @@ def inputs(
 class Guarded:
     """A copy of a track, each array between two guards."""
 
-    def __init__(self, state: Arrays) -> None:
-        self.arrays: Arrays = {}
+    def __init__(self, track: Track) -> None:
+        self.track = track.copy()
         self._whole: list[np.ndarray] = []
-        for name, array in state.items():
-            if array.dtype != np.float32:
-                self.arrays[name] = array.copy()
-                continue
-            whole = np.full(array.size + 2 * GUARD, 7, np.float32)
-            whole[GUARD : GUARD + array.size] = array.reshape(-1)
-            self.arrays[name] = whole[GUARD : GUARD + array.size].reshape(array.shape)
-            self._whole.append(whole)
+        for name, array in track.arrays.items():
+            if array.dtype == np.float32:
+                whole = np.full(array.size + 2 * GUARD, 7, np.float32)
+                whole[GUARD : GUARD + array.size] = array.reshape(-1)
+                self.track.arrays[name] = whole[GUARD : GUARD + array.size].reshape(array.shape)
+                self._whole.append(whole)
 
     def check(self) -> None:
         """Raise if anything was written outside."""
@@ -225,7 +225,7 @@ class Samples:
 
     def __init__(self) -> None:
         rng = np.random.default_rng(0)
-        self.records: list[tuple[bytes, Any]] = []  # a record, and the base it is applied to
+        self.records: list[tuple[bytes, Track | None]] = []  # a record, the track before it
         self.encoded: list[codec.Encoded] = []
         self.structures: list[tree.Parts] = []
         self.texts = ['0 1.5\n1 "x"\n2 {"l":[{"i":"99999999999999999"}]}\n']
@@ -252,11 +252,9 @@ class Samples:
         }
         parts = tree.take_apart(layout_state, lambda name: False)
         layout = dataclasses.replace(layout_of(parts.tensors), structure=parts.structure)
-        tracker = codec.Tracker(parts.tensors, 3, scope, coder)
-        tracker.layout = layout
-        place = records.Place(0)
-        base = records.dump_base(place, layout, tracker.state, tracker.sums, parts.values)
-        loaded = records.base_of(records.load(base, "base"))
+        track = Track.of(layout, to_arrays(parts.tensors, layout), parts.values).copy()
+        tracker = Tracker.resume(track, Coding(3, scope, coder))
+        base = records.dump_base(records.Place(0), track)
         self.records.append((base, None))
         self.structures.append(parts)
         digest = records.load(base, "base").digest
@@ -268,19 +266,10 @@ class Samples:
             changes = {0: "0.2", 1: edits.change_of(parts.values[1], longer)}
             assert edits.is_edit(changes[1])
             delta = dataclasses.replace(delta, values=changes)
-            texts = records.after_changes(parts.values, changes)
-            track = records.track_digest(
-                layout, tracker.state | delta.exact, delta.sums or {}, texts
-            )
-            data = records.dump_delta(records.Place(step, digest[:16], digest), track, delta)
-            before = (
-                layout,
-                {k: a.copy() for k, a in tracker.state.items()},
-                dict(tracker.sums),
-                dict(tracker.tables),
-                loaded[3],
-            )
-            self.records.append((data, before))
+            place = records.Place(step, digest[:16], digest)
+            after = dataclasses.replace(track, values=parts.values).digest_after(delta)
+            before = dataclasses.replace(track.copy(), values=parts.values)
+            self.records.append((records.dump_delta(place, after, delta), before))
             self.encoded += [group.encoded for group in delta.groups]
             tracker.commit(delta)
 
@@ -346,17 +335,17 @@ class Samples:
         metadata.pop("digest", None)
         self._read(container.seal(metadata, arrays), before)
 
-    def _read(self, data: bytes, before: Any) -> None:
+    def _read(self, data: bytes, before: Track | None) -> None:
         record = records.load(data, "record")
         if record.kind == "base":
-            layout, state, _, values = records.base_of(record)
-            whole_state(layout, state, values)
+            records.base_of(record).restore()
             return
-        layout, state, sums, tables, values = before or self.records[1][1]
-        delta = records.delta_of(record, layout, tables)
-        guarded = Guarded(state)
+        before = before or self.records[1][1]
+        assert before is not None
+        guarded = Guarded(before)
+        delta = records.delta_of(record, guarded.track)
         try:
-            records.apply_checked(record, layout, delta, guarded.arrays, sums, values)
+            records.apply_checked(record, delta, guarded.track)
         finally:
             guarded.check()
 

@@ -32,8 +32,8 @@ from codec.record import record as records
 from codec.record.header import DIGEST, FORMAT, NEWEST
 from codec.record.record import Place
 from codec.scheme import huffman, runlength
+from codec.scheme.coders import CODERS
 from codec.scheme.kernels import MAX_CLASSES, MAX_STREAM, UNIT
-from codec.scheme.tables import CODERS as CODERS_OF_CODEC
 from codec.scheme.tables import CodeTable
 from codec.state import edits, tree
 from codec.state.tensors import CARRIER
@@ -450,13 +450,11 @@ def read(path: Path, step: int) -> Reader:
 def agreement(states: list[Arrays], **settings: Any) -> Counter[str]:
     """Write these states, and read them by the decoder above: the same tracks, bit by bit."""
     tracker = codec.Tracker(states[0], **settings)
-    layout = tracker.layout
-    reader = Reader(records.dump_base(Place(0), layout, tracker.state, tracker.sums))
+    reader = Reader(records.dump_base(Place(0), tracker.track))
     for i, state in enumerate(states[1:], 1):
         step = tracker.step(state)
-        digest = records.track_digest(layout, tracker.state, tracker.sums)
         place = Place(i, reader.run, reader.parent)
-        reader.advance(records.dump_delta(place, digest, step))
+        reader.advance(records.dump_delta(place, tracker.track.digest, step))
         for name, array in tracker.state.items():
             assert bytes(reader.track[name]) == array.tobytes()
     return reader.met
@@ -616,8 +614,8 @@ def agreement_on_disk(path: Path) -> Counter[str]:
     for step in chain.steps:
         reader, position = read(path, step), chain.at(step)
         found = {name: bytes(array) for name, array in reader.track.items()}
-        assert found == {name: array.tobytes() for name, array in position.state.items()}
-        assert tuple(reader.values.values()) == position.values
+        assert found == {name: array.tobytes() for name, array in position.track.arrays.items()}
+        assert tuple(reader.values.values()) == position.track.values
         columns = max(met["columns"], reader.met["columns"])
         met += reader.met
         met["columns"] = columns
@@ -655,12 +653,12 @@ def test_independent_decoder_on_a_kept_chain(kept: Path) -> None:
     assert codec.verify(kept).ok
 
 
-CODERS, SCOPES = st.sampled_from(["runlength", "huffman"]), st.sampled_from(["model", "tensor"])
+coders, scopes = st.sampled_from(["runlength", "huffman"]), st.sampled_from(["model", "tensor"])
 BITS = st.sampled_from([{"bits": b} for b in (None, 1, 2, 3, 8)] + [{"budget": 0.2}])
 
 
 @settings(max_examples=40)
-@given(CODERS, BITS, SCOPES, st.integers(0, 10**6), st.sampled_from([None, "w", "b"]))
+@given(coders, BITS, scopes, st.integers(0, 10**6), st.sampled_from([None, "w", "b"]))
 def test_independent_decoder_agrees(
     random_states: Callable[..., list[Arrays]],
     coder: str,
@@ -677,7 +675,7 @@ def test_independent_decoder_agrees(
 
 
 @settings(max_examples=30)
-@given(CODERS, BITS, SCOPES, st.integers(0, 10**6), st.sampled_from([0.002, 0.02, 0.3]))
+@given(coders, BITS, scopes, st.integers(0, 10**6), st.sampled_from([0.002, 0.02, 0.3]))
 def test_independent_decoder_agrees_on_runs(
     sparse_states: Callable[..., list[Arrays]],
     coder: str,
@@ -690,7 +688,7 @@ def test_independent_decoder_agrees_on_runs(
 
 
 @settings(max_examples=12)
-@given(CODERS, BITS, SCOPES, st.integers(0, 10**6), st.sampled_from([None, 2, 4]), st.data())
+@given(coders, BITS, scopes, st.integers(0, 10**6), st.sampled_from([None, 2, 4]), st.data())
 def test_independent_decoder_agrees_on_merged_chains(
     tmp_path_factory: pytest.TempPathFactory,
     jumping_states: Callable[..., list[Arrays]],
@@ -986,7 +984,7 @@ def test_errors_and_caps_are_described() -> None:
     assert f"{runlength.MAX_TOKENS:,} tokens, {MAX_CLASSES} classes" in TEXT
     assert f"{UNIT:,} to {MAX_STREAM:,} elements a stream" in TEXT
     assert f"class in {runlength.CLASS_BITS} bits" in TEXT
-    for coder in CODERS_OF_CODEC:
+    for coder in CODERS:
         assert f"`{coder}`" in TEXT
     assert f"texts {records.MAX_TEXT // 2**20} MiB" in TEXT
     assert f"{merged.MAX_STEPS:,} steps a merged record" in TEXT

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import codec
-from codec.chain.replay import Walk
+from codec.chain.replay import Replay
 from codec.record import merged
 from codec.record import record as records
 from codec.state.tensors import Layout
@@ -66,10 +66,10 @@ def attempt(path: Path, forge: Callable[[Any, Arrays], bytes]) -> Try:
         data = forge(metadata, arrays)
         for every in (False, True):
             record = records.load(data, "r")
-            walk = Walk()
-            list(walk.advance(base, first))
-            list(walk.advance(entry, record, every=every))
-            assert walk.step == 5
+            replay = Replay()
+            list(replay.advance(base, first))
+            list(replay.advance(entry, record, every=every))
+            assert replay.step == 5
 
     return read
 
@@ -111,7 +111,7 @@ def test_what_it_holds(
     assert merged.steps_of(record) == (1, 2, 3, 4, 5)
     assert record.identity == record.replaces != record.digest
     assert (record.parent, record.run) == (chain.read(chain.entries[0]).digest, record.parent[:16])
-    content = merged.merged_of(record, chain.at(0).layout)
+    content = merged.merged_of(record, chain.at(0).track.layout)
     assert [g.encoded.columns for layer in content.layers for g in layer.groups] == [2, 1, 1, 1]
     assert list(content.sent) == [name for name, *_ in metadata["sent"]] == [""]
 

@@ -25,8 +25,11 @@ from codec.record import container
 from codec.record import record as records
 from codec.record.record import Place
 from codec.scheme import huffman
+from codec.scheme.coding import Coding
+from codec.scheme.delta import Delta
 from codec.scheme.tables import CodeTable
-from codec.scheme.track import Tracker, digest_sums
+from codec.scheme.track import Track, digest_sums
+from codec.scheme.tracker import Tracker
 from codec.state.tensors import layout_of, to_arrays
 
 Arrays = dict[str, np.ndarray]
@@ -51,14 +54,14 @@ def read(data: bytes, base: bytes) -> records.Record:
     if record.kind == "base":
         records.base_of(record)
     else:
-        layout, state, sums, _ = records.base_of(records.load(base, "base"))
-        step = records.delta_of(record, layout, {})
-        records.apply_checked(record, layout, step, state, sums, change=False)
-        records.apply_checked(record, layout, step, state, sums)
+        track = records.base_of(records.load(base, "base"))
+        step = records.delta_of(record, track)
+        records.preview_checked(record, step, track, {})
+        records.apply_checked(record, step, track)
     return record
 
 
-def codes_of(step: codec.Step) -> list[int]:
+def codes_of(step: codec.Delta) -> list[int]:
     """The codes of a step's only alphabet."""
     return codec.decode(step.groups[0].encoded).codes.tolist()
 
@@ -66,11 +69,11 @@ def codes_of(step: codec.Step) -> list[int]:
 def test_exact_bytes(base: bytes, delta: bytes, paper: np.ndarray) -> None:
     state = {"w": np.zeros(10, np.float32), "n": np.array(7)}
     tracker = Tracker(state, bits=2, coder="huffman")
-    assert records.dump_base(Place(0), tracker.layout, tracker.state, tracker.sums) == base
+    assert records.dump_base(Place(0), tracker.track) == base
     step = tracker.step({"w": paper, "n": np.array(8)})
-    track = records.track_digest(tracker.layout, tracker.state, tracker.sums)
     first = records.load(base, "b").digest
-    assert records.dump_delta(Place(1, first[:16], first), track, step) == delta
+    place = Place(1, first[:16], first)
+    assert records.dump_delta(place, tracker.track.digest, step) == delta
 
 
 @pytest.mark.parametrize("name", ["run", "tokens", "edits"])
@@ -90,43 +93,44 @@ def test_load(base: bytes, delta: bytes) -> None:
     assert second.parent == first.digest
     assert second.run == first.run == first.digest[:16]
     assert (first.nbytes, second.nbytes) == (len(base), len(delta))
-    layout, state, sums, _ = records.base_of(first)
-    assert [(t.name, t.dtype, t.shape, t.lossy) for t in layout.tensors] == [
+    track = records.base_of(first)
+    assert [(t.name, t.dtype, t.shape, t.lossy) for t in track.layout.tensors] == [
         ("w", "F32", (10,), True),
         ("n", "I64", (), False),
     ]
-    assert sums == digest_sums(layout, state)
-    step = records.delta_of(second, layout, {})
-    assert (step.bits, step.budget, step.scope, step.coder) == (2, None, "model", "huffman")
+    assert track.sums == digest_sums(track.layout, track.arrays)
+    step = records.delta_of(second, track)
+    assert step.coding == Coding(2, "model", "huffman")
     assert (step.non_finite, step.sums) == ((), None)
     assert codes_of(step) == [1, 2, 0, 0, 0, 3, 0, 3, 1, 0]
     (group,) = step.groups
     assert (group.n, group.buckets, group.encoded.cached) == (10, None, False)
     assert group.encoded.code_lengths.tolist() == [1, 2, 3, 3]
     assert group.encoded.nbytes == 4 + 4 + 2 + 12  # word, bits of the stream, table, levels
-    after, values = records.apply_checked(second, layout, step, state, sums)
-    assert after == digest_sums(layout, state)
-    assert values == ()
-    records.check_track("d", second.track, layout, state, after, ())
-    assert state["n"] == 8
+    records.apply_checked(second, step, track)
+    assert track.sums == digest_sums(track.layout, track.arrays)
+    assert track.values == ()
+    records.check_track("d", second.track, track)
+    assert track.arrays["n"] == 8
 
 
-def test_looking_changes_nothing(base: bytes, delta: bytes) -> None:
-    layout, state, sums, _ = records.base_of(records.load(base, "b"))
+def test_a_preview_changes_nothing(base: bytes, delta: bytes) -> None:
+    track = records.base_of(records.load(base, "b"))
     record = records.load(delta, "d")
-    step = records.delta_of(record, layout, {})
-    looked = records.apply_checked(record, layout, step, state, sums, change=False)
-    assert (state["w"].any(), state["n"]) == (False, 7)
-    assert looked[0] != sums
-    assert records.apply_checked(record, layout, step, state, sums) == looked
-    assert (state["w"].any(), state["n"]) == (True, 8)
+    step = records.delta_of(record, track)
+    before, digest, after = dict(track.sums), track.digest, track.preview(step)
+    assert (track.arrays["w"].any(), track.arrays["n"]) == (False, 7)
+    assert (track.sums, track.digest) == (before, digest)
+    assert after.sums != before
+    records.apply_checked(record, step, track)
+    assert (track.sums, track.digest) == (after.sums, after.digest)
+    assert (track.arrays["w"].any(), track.arrays["n"]) == (True, 8)
 
 
 def test_state_of_a_base_is_fresh(base: bytes) -> None:
     record = records.load(base, "b")
-    _, state, *_ = records.base_of(record)
-    state["w"] += 1
-    assert not records.base_of(record)[1]["w"].any()
+    records.base_of(record).arrays["w"][...] += 1
+    assert not records.base_of(record).arrays["w"].any()
 
 
 GOLDEN = ["run.lcc/00000000.base", "run.lcc/00000001.delta"]
@@ -543,7 +547,7 @@ def test_how_much_is_kept_is_one_word(word: str, expected: Any, forge: Forge) ->
     metadata = records.load(forge(LINE.replace(" 2 ", f" {word} "), {}), "r").metadata
     assert (metadata["bits"], metadata["budget"]) == expected
     assert {type(metadata[k]) for k in ("bits", "budget")} == {type(x) for x in expected}
-    delta = codec.Step((), {}, (), expected[0], "tensor", "huffman", expected[1])
+    delta = Delta((), {}, (), Coding(expected[0], "tensor", "huffman", expected[1]))
     place = Place(1, "a" * 16, "b" * 32)
     assert f" {word} tensor huffman ".encode() in records.dump_delta(place, "c" * 32, delta)
 
@@ -685,8 +689,8 @@ def test_nothing_is_said_twice_or_in_vain(base: bytes, delta: bytes) -> None:
     assert b'"coded"' in delta
     place = Place(1, "a" * 16, "b" * 32)
     for delta_step, arrays in (
-        (codec.Step((), {"n": np.array(1)}, (), 2, "model", "huffman"), {"t/n"}),
-        (codec.Step((), {"w": np.zeros(9)}, ("w",), 2, "model", "huffman"), {"t/w"}),
+        (Delta((), {"n": np.array(1)}, (), Coding()), {"t/n"}),
+        (Delta((), {"w": np.zeros(9)}, ("w",), Coding()), {"t/w"}),
     ):
         record = records.load(records.dump_delta(place, "0" * 32, delta_step), "r")
         assert set(record.arrays) == arrays
@@ -823,11 +827,11 @@ def test_missing_alphabets(base: bytes, delta: bytes, forge: Forge, parts_of: Pa
 def test_an_empty_array_where_there_are_no_alphabets(forge: Forge, parts_of: Parts) -> None:
     """There is one way to say nothing."""
     tracker = Tracker({"n": np.array(1)})
-    data = records.dump_base(Place(0), tracker.layout, tracker.state, tracker.sums)
+    data = records.dump_base(Place(0), tracker.track)
     first = records.load(data, "b").digest
     step = tracker.step({"n": np.array(2)})
-    track = records.track_digest(tracker.layout, tracker.state, tracker.sums)
-    metadata, arrays = parts_of(records.dump_delta(Place(1, first[:16], first), track, step))
+    place = Place(1, first[:16], first)
+    metadata, arrays = parts_of(records.dump_delta(place, tracker.track.digest, step))
     assert set(arrays) == {"t/n"}
     assert read(forge(metadata, arrays), data).kind == "delta"
     for words, message in (
@@ -895,7 +899,7 @@ def test_tokens(
     """What the hostile ones below are made of."""
     metadata, good = parts_of(delta)
     record = records.load(forge(metadata, recoded(good, tokens(stream))), "r")
-    step = records.delta_of(record, records.base_of(records.load(base, "b"))[0], {})
+    step = records.delta_of(record, records.base_of(records.load(base, "b")))
     assert codes_of(step) == codes + [0] * (10 - len(codes))
 
 
@@ -974,11 +978,11 @@ def test_one_symbol(
     """No table and no stream: all elements have the code k - 1; nothing may be left over."""
     metadata, good = parts_of(delta)
     nothing = {"streams": np.zeros(0, U32), "payload": np.zeros(0, U32)} | NONE
-    layout, *_ = records.base_of(records.load(base, "b"))
+    track = records.base_of(records.load(base, "b"))
     for k in (1, 2):
         own = nothing | row(k, 0, 0) | {"levels": np.full(k - 1, 0.5, F32)}
         record = records.load(forge(metadata, recoded(good, own)), "r")
-        assert codes_of(records.delta_of(record, layout, {})) == [k - 1] * 10
+        assert codes_of(records.delta_of(record, track)) == [k - 1] * 10
         for name in ("streams", "payload", "levels"):
             left = own | {name: np.concatenate((own[name], np.zeros(1, own[name].dtype)))}
             with pytest.raises(codec.MalformedRecordError, match="the end, but 1 words of 'coded'"):
@@ -991,7 +995,6 @@ def test_overflow_is_no_warning(
     """A forged level may lead beyond float32: the track is then infinite, nothing else."""
     metadata, good = parts_of(delta)
     huge = np.finfo(F32).max
-    layout, state, sums, _ = records.base_of(records.load(base, "b"))
     for arrays in (
         {"streams": np.zeros(0, U32), "payload": np.zeros(0, U32)}
         | NONE
@@ -1000,61 +1003,67 @@ def test_overflow_is_no_warning(
         {"levels": np.array([huge, huge, huge], F32)},
     ):
         record = records.load(forge(metadata, recoded(good, arrays)), "r")
-        step = records.delta_of(record, layout, {})
-        for change in (False, True):
-            state["w"][...] = huge
-            with pytest.raises(codec.TrackDigestError):
-                records.apply_checked(record, layout, step, state, sums, change=change)
+        track = records.base_of(records.load(base, "b"))
+        track.arrays["w"][...] = huge
+        step = records.delta_of(record, track)
+        with pytest.raises(codec.TrackDigestError):
+            records.preview_checked(record, step, track, {})
+        with pytest.raises(codec.TrackDigestError):
+            records.apply_checked(record, step, track)
 
 
 def test_cached_tables(golden: Path, forge: Forge, parts_of: Parts, recoded: Recode) -> None:
     """A record that uses the table sent last is nothing without it, or with another one."""
     paths = sorted((golden / "tokens.lcc").iterdir())
     base, first, second, *_ = (records.load(p.read_bytes(), p.name) for p in paths)
-    layout, state, sums, _ = records.base_of(base)
-    sent = records.delta_of(first, layout, {})
+    track = records.base_of(base)
+    sent = records.delta_of(first, track)
+
+    def with_tables(record: records.Record, tables: dict[str, CodeTable]) -> Delta:
+        return records.delta_of(record, replace(track, tables=tables))
+
     assert list(sent.tables) == ["w"]  # v has one symbol, and no table
     table = sent.tables["w"]
     assert [g.encoded.cached for g in sent.groups] == [False, False]
-    again = records.delta_of(second, layout, sent.tables)
+    again = with_tables(second, sent.tables)
     assert [g.encoded.cached for g in again.groups] == [True]
     assert again.groups[0].encoded.table is table
     assert again.groups[0].encoded.table_nbytes == 0
     assert again.tables == {"w": table}
     for others in ({}, {"": table}, {"v": table}, {"w": CodeTable(LENGTHS, 2)}):
         with pytest.raises(codec.MalformedRecordError, match="sent last for 'w', but none was"):
-            records.delta_of(second, layout, others)
-    sums, _ = records.apply_checked(first, layout, sent, state, sums)
+            with_tables(second, others)
+    records.apply_checked(first, sent, track)
     lengths = table.lengths.copy()  # the same classes, other words
     at = np.flatnonzero(lengths)[[0, 1]]
     lengths[at] = lengths[at[::-1]]
-    other = records.delta_of(second, layout, {"w": CodeTable(lengths, table.classes)})
+    other = with_tables(second, {"w": CodeTable(lengths, table.classes)})
     with pytest.raises(codec.RecordError, match=r"^00000002.delta.safetensors: expected "):
-        records.apply_checked(second, layout, other, state, sums, change=False)
-    records.apply_checked(second, layout, again, state, sums)
+        records.preview_checked(second, other, track, {})
+    records.apply_checked(second, again, track)
     metadata, arrays = parts_of(paths[2].read_bytes())
     forged = records.load(forge(metadata, recoded(arrays, row(4, 18, 0))), "f")
     with pytest.raises(codec.MalformedRecordError, match="sent last for 'w', but none was"):
-        records.delta_of(forged, layout, sent.tables)
+        with_tables(forged, sent.tables)
 
 
 def test_a_plain_table_serves_as_many_codes(
     base: bytes, delta: bytes, forge: Forge, parts_of: Parts, recoded: Recode
 ) -> None:
     metadata, good = parts_of(delta)
-    layout, *_ = records.base_of(records.load(base, "b"))
+    track = records.base_of(records.load(base, "b"))
     record = records.load(forge(metadata, recoded(good, NONE | row(4, 1, 0))), "r")
     for lengths, message in (
         ([1, 2, 3, 3], ""),
         ([1, 2, 2], "3 code lengths for 4 levels"),
         ([2, 2, 2, 3, 3], "5 code lengths for 4 levels"),
     ):
-        sent = {"": CodeTable(np.array(lengths, U8), 1)}
+        track.tables = {"": CodeTable(np.array(lengths, U8), 1)}
         if message:
             with pytest.raises(codec.MalformedRecordError, match=message):
-                records.delta_of(record, layout, sent)
+                records.delta_of(record, track)
         else:
-            assert codes_of(records.delta_of(record, layout, sent))[:3] == [1, 2, 0]
+            assert codes_of(records.delta_of(record, track))[:3] == [1, 2, 0]
 
 
 @pytest.mark.parametrize(
@@ -1083,8 +1092,8 @@ def test_a_table_of_tokens_serves_any_number_of_levels(
     """Made for three symbols in two classes, of which the tokens (1, 0), (2, 0), (3, 0) and the
     escape have words: 110, 111, 10 and 0. After an escape there are as many bits as k needs."""
     metadata, good = parts_of(delta)
-    layout, *_ = records.base_of(records.load(base, "b"))
-    sent = {"": CodeTable(np.array([1, 3, 0, 3, 0, 2, 0], U8), 2)}
+    track = records.base_of(records.load(base, "b"))
+    track.tables = {"": CodeTable(np.array([1, 3, 0, 3, 0, 2, 0], U8), 2)}
     bits = stream.replace(" ", "")
     arrays = (
         NONE
@@ -1096,7 +1105,7 @@ def test_a_table_of_tokens_serves_any_number_of_levels(
         }
     )
     record = records.load(forge(metadata | {"bits": None}, recoded(good, arrays)), "r")
-    step = records.delta_of(record, layout, sent)
+    step = records.delta_of(record, track)
     if isinstance(codes, str):
         with pytest.raises(codec.StreamError, match=codes):
             codes_of(step)
@@ -1112,8 +1121,8 @@ def test_levels_without_words(
     arrays = {"table": huffman.pack_lengths(np.array([1, 0, 0, 1], U8))} | row(4, 1, 2)
     arrays |= {"streams": np.array([10], U32), "payload": np.array([0b11], U32)}
     record = records.load(forge(metadata, recoded(good, arrays)), "r")
-    layout, *_ = records.base_of(records.load(base, "b"))
-    assert codes_of(records.delta_of(record, layout, {})) == [3, 3, 0, 0, 0, 0, 0, 0, 0, 0]
+    track = records.base_of(records.load(base, "b"))
+    assert codes_of(records.delta_of(record, track)) == [3, 3, 0, 0, 0, 0, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -1263,12 +1272,11 @@ def test_track_digest_by_hand() -> None:
     total = sum(mixed(i << 32 | word) for i, word in enumerate(words)) % 2**64
     assert digest_sums(layout, arrays) == {"é": total}
     text = b'["\\u00e9", "BF16", [2, 5]]' + total.to_bytes(8, "little") + b'["n", "BOOL", []]\x01'
-    digest = records.track_digest(layout, arrays, {"é": total})
-    assert digest == xxhash.xxh3_128_hexdigest(text + bytes(8))
-    layout = replace(layout, structure="{}")
-    digest = records.track_digest(layout, arrays, {"é": total}, ("1", '"xyz"'))
+    track = Track(layout, arrays, {"é": total})
+    assert track.digest == xxhash.xxh3_128_hexdigest(text + bytes(8))
+    track = replace(track, layout=replace(layout, structure="{}"), values=("1", '"xyz"'))
     text += b"\x02" + bytes(7) + b"{}" + b"\x01" + bytes(7) + b"1" + b"\x05" + bytes(7) + b'"xyz"'
-    assert digest == xxhash.xxh3_128_hexdigest(text)
+    assert track.digest == xxhash.xxh3_128_hexdigest(text)
 
 
 def test_sums_are_those_of_splitmix() -> None:
@@ -1284,22 +1292,23 @@ def test_sums_follow_every_change(random_states: Callable[..., list[Arrays]]) ->
     tracker = Tracker(first, bits=3)
     for state in others:
         tracker.step(state)
-        assert tracker.sums == digest_sums(tracker.layout, tracker.state)
-        records.check_whole("r", tracker.layout, tracker.state, tracker.sums)
+        track = tracker.track
+        assert track.sums == digest_sums(track.layout, track.arrays)
+        records.check_whole("r", track)
     for name in ("w", "h", "b"):
         flat = tracker.state[name].reshape(-1)
         for i in range(flat.size):
             before = flat[i].copy()
             flat[i] = -before if before == 0 else np.nextafter(before, F32(2))
             with pytest.raises(codec.TrackDigestError, match=rf"^r: expected '{name}' with digest"):
-                records.check_whole("r", tracker.layout, tracker.state, tracker.sums)
+                records.check_whole("r", track)
             flat[i] = before
         flat[:2] = flat[1::-1].copy()  # two elements change places
         assert (flat[0] == flat[1]) == (
-            digest_sums(tracker.layout, tracker.state)[name] == tracker.sums[name]
+            digest_sums(track.layout, track.arrays)[name] == track.sums[name]
         )
         flat[:2] = flat[1::-1].copy()
-    records.check_whole("r", tracker.layout, tracker.state, tracker.sums)
+    records.check_whole("r", track)
 
 
 @pytest.mark.parametrize("coder", ["runlength", "huffman"])
@@ -1313,7 +1322,7 @@ def test_more_bits_than_one_alphabet(
     tracker = Tracker(first, scope="tensor", coder=coder, **settings)
     step = tracker.prepare(second)
     data = records.dump_delta(Place(5, "0" * 16, "0" * 32), "0" * 32, step)
-    again = records.delta_of(records.load(data, "r"), tracker.layout, {})
+    again = records.delta_of(records.load(data, "r"), tracker.track)
     assert [[t.name for t in g.tensors] for g in again.groups] == [["w"], ["b"]]
     for a, b in zip(again.groups, step.groups):
         one, two = codec.decode(a.encoded), codec.decode(b.encoded)
@@ -1322,6 +1331,6 @@ def test_more_bits_than_one_alphabet(
         assert a.encoded.nbytes == b.encoded.nbytes
     assert again.non_finite == ("h",)
     assert again.exact.keys() == step.exact.keys()
-    assert (again.bits, again.budget) == (settings.get("bits"), settings.get("budget"))
-    assert (again.scope, again.coder) == ("tensor", coder)
+    assert again.coding == step.coding
+    assert again.coding == Coding(**{"bits": None, "scope": "tensor", "coder": coder} | settings)
     assert again.nbytes == step.nbytes

@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import codec
+from codec.scheme import coders as coders_of
 from codec.scheme import huffman, kernels, tables, workers
 from codec.scheme import stream as coding
-from codec.scheme.stream import CHANGE, LOOK, check_coder
+from codec.scheme.coders import CODERS, coder_of
+from codec.scheme.stream import CHANGE, LOOK
 from codec.scheme.survivors import Segments
 from codec.scheme.tables import CodeTable
 
@@ -244,7 +246,7 @@ def test_uint16_codes(coder: str) -> None:
 
 def test_shapes_are_kept() -> None:
     q = codec.quantize(np.array([[0.5, 0, 0], [0, 0, 2]], F32))
-    for coder in tables.CODERS:
+    for coder in CODERS:
         back = codec.decode(codec.encode(q, coder))
         assert back.shape == (2, 3)
         assert codec.dequantize(back).tolist() == [[0.5, 0, 0], [0, 0, 2]]
@@ -253,7 +255,7 @@ def test_shapes_are_kept() -> None:
 @pytest.mark.parametrize("coder", ["", "Huffman", None, ["huffman"]])
 def test_unknown_coder(encoded: codec.Encoded, paper: np.ndarray, coder: Any) -> None:
     with pytest.raises(codec.SettingsError, match="coder must be one of runlength, huffman; got"):
-        check_coder(coder)
+        coder_of(coder)
     with pytest.raises(codec.SettingsError, match="coder must be one of"):
         codec.encode(codec.quantize(paper), coder)
     with pytest.raises(codec.SettingsError, match="coder must be one of"):
@@ -275,7 +277,7 @@ def test_unknown_coder(encoded: codec.Encoded, paper: np.ndarray, coder: Any) ->
     ],
 )
 def test_units_of_a_stream(n: int, n_symbols: int, units: int) -> None:
-    assert coding.stream_units(n, n_symbols) == units
+    assert coders_of.stream_units(n, n_symbols) == units
 
 
 def test_digest_of_small_arrays() -> None:
@@ -475,7 +477,7 @@ def test_any_fields(
 def test_contradictory_quantized(paper: np.ndarray) -> None:
     """A Quantized changed by hand is refused rather than written out of bounds."""
     q = codec.quantize(paper, 2)
-    for coder in tables.CODERS:
+    for coder in CODERS:
         with pytest.raises(codec.StreamError, match="8 different codes for 4 levels"):
             codec.encode(replace(q, codes=np.full(10, 7, U8), buckets=None), coder)
         with pytest.raises(codec.StreamError, match="do not have the counts of their buckets"):
@@ -507,7 +509,7 @@ def test_streams_of_uneven_length(
     """One thread reads them all: a lane that is done takes the next stream, which may be empty."""
     monkeypatch.setattr(workers._crew, "n", 1)
     monkeypatch.setattr(workers, "PIECES", 1)
-    monkeypatch.setattr(coding, "SYMBOLS_A_STREAM", 1)  # a stream for every unit
+    monkeypatch.setattr(coders_of, "SYMBOLS_A_STREAM", 1)  # a stream for every unit
     rng = np.random.default_rng(n_streams)
     density = rng.choice([0, 0.0001, 0.02, 0.6, 1], n_streams)
     n = n_streams * UNIT - 17

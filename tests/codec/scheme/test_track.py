@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 import codec
 from codec.scheme import huffman
 from codec.scheme import stream as coding
+from codec.scheme.delta import alphabets
 from codec.scheme.stream import digest
-from codec.scheme.track import alphabets, apply_with_digests, check_same_layout, digest_sums, look
+from codec.scheme.track import Track, digest_sums
+from codec.scheme.tracker import check_same_layout
 
 Arrays = dict[str, np.ndarray]
 all_bits = st.sampled_from([None, 1, 2, 3, 4, 5, 6, 7, 8])
@@ -119,7 +121,7 @@ def slow_step(
     return new, alphabets, bad
 
 
-def check_step(step: codec.Step, slow: list[Slow], bad: tuple[str, ...]) -> None:
+def check_step(step: codec.Delta, slow: list[Slow], bad: tuple[str, ...]) -> None:
     assert step.non_finite == bad
     assert len(step.groups) == len(slow)
     for group, expected in zip(step.groups, slow):
@@ -133,7 +135,7 @@ def check_step(step: codec.Step, slow: list[Slow], bad: tuple[str, ...]) -> None
         assert group.buckets.level.tolist() == list(range(1, len(expected.counts) + 1))
 
 
-def same_bytes(a: codec.Step, b: codec.Step) -> None:
+def same_bytes(a: codec.Delta, b: codec.Delta) -> None:
     assert a.nbytes == b.nbytes
     assert a.sums == b.sums
     assert same(a.exact, b.exact)
@@ -155,18 +157,18 @@ def same_bytes(a: codec.Step, b: codec.Step) -> None:
 
 def follow(
     states: list[Arrays], bits: int | None, scope: str, coder: str
-) -> tuple[list[codec.Step], Arrays]:
+) -> tuple[list[codec.Delta], Arrays]:
     """All ways through these states, side by side and beside the slow one."""
     stepping, careful = (codec.Tracker(states[0], bits, scope, coder) for _ in range(2))
-    applied, digested, slow_track = (copied(stepping.state) for _ in range(3))
+    followed, slow_track = stepping.track.copy(), copied(stepping.state)
+    applied = copied(stepping.state)
     into: Arrays = {k: np.full_like(a, 7) for k, a in applied.items()}
-    sums = digest_sums(stepping.layout, applied)
     steps = []
     for state in states[1:]:
         before = copied(careful.state)
         prepared = careful.prepare(state)
         assert same(careful.state, before)
-        assert careful.sums == digest_sums(careful.layout, before)
+        assert careful.track.sums == digest_sums(careful.track.layout, before)
         step = stepping.step(state)
         same_bytes(step, prepared)
         slow_track, slow, bad = slow_step(slow_track, state, bits, scope)
@@ -177,16 +179,18 @@ def follow(
                 best = huffman.code_lengths(counts)
                 assert group.encoded.payload_bits == huffman.n_bits(counts, best)
         careful.commit(prepared)
-        assert look(step, applied, sums) == step.sums
-        assert same(applied, before)
+        assert followed.preview(step).sums == step.sums
+        assert same(followed.arrays, before)
         codec.apply(step, applied, into)
         assert same(applied, before)
         codec.apply(step, applied)
-        sums = apply_with_digests(step, digested, sums)
-        for track in (stepping.state, careful.state, applied, into, digested):
+        followed.apply(step)
+        for track in (stepping.state, careful.state, applied, into, followed.arrays):
             assert same(track, slow_track)
-        expected_sums = digest_sums(stepping.layout, slow_track)
-        assert sums == step.sums == stepping.sums == careful.sums == expected_sums
+        expected = digest_sums(stepping.track.layout, slow_track)
+        assert step.sums == expected
+        for one in (followed, stepping.track, careful.track):
+            assert one.sums == expected
         steps.append(step)
     return steps, slow_track
 
@@ -459,7 +463,7 @@ def test_another_layout(state: dict[str, Any], message: str) -> None:
     tracker = codec.Tracker(dict.fromkeys("ab", np.zeros(8, np.float32)))
     with pytest.raises(codec.StateMismatchError, match=message):
         tracker.step(state)
-    check_same_layout(tracker.layout, tracker.layout)
+    check_same_layout(tracker.track.layout, tracker.track.layout)
 
 
 def test_apply_refuses_a_state_before_it_changes_it() -> None:
@@ -538,7 +542,7 @@ def test_scopes_differ() -> None:
     tensor.step(moved)
     assert not model.state["small"].any()
     assert tensor.state["small"].all()
-    layout = model.layout
+    layout = model.track.layout
     assert [[t.name for t in a] for a in alphabets(layout, "model")] == [["big", "small"]]
     assert [[t.name for t in a] for a in alphabets(layout, "tensor", ["big"])] == [["small"]]
     assert list(alphabets(layout, "model", ["big", "small"])) == []
@@ -575,8 +579,8 @@ def test_fp8_is_exact() -> None:
 def test_bits_of_numpy_are_python_integers() -> None:
     """A record holds them as JSON, which knows no np.int64."""
     tracker = codec.Tracker({}, np.int64(3))  # type: ignore[arg-type]
-    assert type(tracker.bits) is int
-    assert type(tracker.step({}).bits) is int
+    assert type(tracker.coding.bits) is int
+    assert type(tracker.step({}).coding.bits) is int
 
 
 def test_an_interrupted_step_is_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -634,7 +638,7 @@ def test_what_went_wrong_is_told(
     second = {name: a + rng.normal(size=1500).astype(np.float32) for name, a in first.items()}
     real, n_calls = codec.Tracker.prepare_arrays, 0
 
-    def prepare(tracker: codec.Tracker, *args: Any) -> codec.Step:
+    def prepare(tracker: codec.Tracker, *args: Any) -> codec.Delta:
         nonlocal n_calls
         n_calls += 1
         step = real(tracker, *args)
@@ -653,8 +657,8 @@ def test_what_went_wrong_is_told(
         checkpoints.save(0, first)
         monkeypatch.setattr(codec.Tracker, "prepare_arrays", prepare)
         if fault == "always":
-            monkeypatch.setattr(codec.record.record, "look", lambda _step, _state, sums: sums)
-            monkeypatch.setattr(codec.record.diagnosis, "look", fail)
+            previews = iter([lambda track: track, fail])
+            monkeypatch.setattr(Track, "preview", lambda track, _delta: next(previews)(track))
         with pytest.raises(codec.TrackDigestError, match=f"{re.escape(told)}$"):
             checkpoints.save(1, second)
         monkeypatch.undo()

@@ -79,7 +79,7 @@ def everything(tracker: codec.Tracker, states: list[Arrays]) -> list[bytes]:
             out.append(f"{e.cached} {e.saved_bits} {e.stream_elements}".encode())
         out += [a.tobytes() for a in tracker.state.values()]
         out.append(repr(step.sums).encode())
-        assert step.sums == codec.scheme.track.digest_sums(tracker.layout, tracker.state)
+        assert step.sums == codec.scheme.track.digest_sums(tracker.track.layout, tracker.state)
     return out
 
 
@@ -463,10 +463,10 @@ def test_first_use_raced_by_eight_threads(tmp_path: Path) -> None:
     """Into an empty cache, with every array access checked.
 
     And in these kernels, which numba compiles anew in every process that checks indices, the tests
-    of test_coding on damage once more: it never reaches out of bounds.
+    of test_stream on damage once more: it never reaches out of bounds.
     """
     which = "(damage_of_every or damage_by_random) and not wide and not dense or table and escapes"
-    tests = ["-p", "no:cacheprovider", "tests/codec/test_coding.py", "-k", which]
+    tests = ["-p", "no:cacheprovider", "tests/codec/scheme/test_stream.py", "-k", which]
     cache = {"NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_BOUNDSCHECK": "1"}
     done = run(["-W", "ignore", "-c", RACE, *tests], **cache)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
@@ -478,7 +478,6 @@ FORK = """
 import os, sys, threading
 import numpy as np
 import codec
-from codec import workers
 
 codec.set_threads(3)
 values = np.linspace(-1, 1, 900_000, dtype=np.float32) ** 9
@@ -571,7 +570,7 @@ def test_a_system_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 READ_ONLY = """
 import numpy as np
 import codec
-from codec import kernels
+from codec.scheme import kernels
 
 print(codec.__file__)
 print(codec.dequantize(codec.quantize(np.arange(-5, 5.0), 2)).tolist())
