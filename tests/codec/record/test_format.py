@@ -688,7 +688,7 @@ def test_independent_decoder_agrees_on_runs(
 
 
 @settings(max_examples=12)
-@given(coders, BITS, scopes, st.integers(0, 10**6), st.sampled_from([None, 2, 4]), st.data())
+@given(coders, BITS, scopes, st.integers(0, 10**6), st.sampled_from([None, 2]), st.data())
 def test_independent_decoder_agrees_on_merged_chains(
     tmp_path_factory: pytest.TempPathFactory,
     jumping_states: Callable[..., list[Arrays]],
@@ -700,13 +700,17 @@ def test_independent_decoder_agrees_on_merged_chains(
     broken: int | None,
     data: st.DataObject,
 ) -> None:
+    """Merged and compacted at any time. A record's header counts in a budget: half of these
+    tensors' bytes always hold it."""
     path = tmp_path_factory.mktemp("merged") / "run.lcc"
-    states = data.draw(st.sampled_from([random_states(7, seed), jumping_states(7, seed, 900)]))
+    jumping = data.draw(st.booleans())
+    states = jumping_states(5, seed, 500) if jumping else random_states(5, seed, rows=100)
+    coding = {"budget": 0.5} if "budget" in bits else bits
     if broken:
         states[broken]["w"] = np.full_like(states[broken]["w"], np.nan)
-    whens = data.draw(st.lists(st.tuples(st.integers(1, 6), st.integers(1, 4)), max_size=3))
+    whens = data.draw(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), max_size=3))
     for step, state in enumerate(states):
-        with codec.Checkpointer(path, coder=coder, scope=scope, **bits, resume=True) as one:
+        with codec.Checkpointer(path, coder=coder, scope=scope, **coding, resume=True) as one:
             one.save(step, state)
         for when, steps in whens:
             if when == step:

@@ -585,12 +585,13 @@ def test_read_only_install(tmp_path: Path) -> None:
     """
     without = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "codec", tmp_path / "codec", ignore=without)
-    (tmp_path / "codec" / "__pycache__").write_text("no folder")
-    nowhere = str(tmp_path / "codec" / "__pycache__" / "below")
+    cache = tmp_path / "codec" / "scheme" / "__pycache__"
+    cache.write_text("no folder")
+    nowhere = str(cache / "below")
     places = dict.fromkeys(("NUMBA_CACHE_DIR", "HOME", "XDG_CACHE_HOME"), nowhere)
     done = run(["-c", READ_ONLY], root=tmp_path, **places)
     assert done.returncode == 0, done.stderr
-    place, values, cache = done.stdout.splitlines()
+    place, values, kind = done.stdout.splitlines()
     assert Path(place).parent == tmp_path / "codec"
     assert values == "[-4.5, -4.5, 0.0, 0.0, 0.0, 0.0, 0.0, 2.5, 2.5, 4.0]"
-    assert cache == "NullCache"
+    assert kind == "NullCache"
