@@ -199,11 +199,7 @@ def fit(
 
 
 def _buckets(
-    survivors: Survivors,
-    histogram: Histogram,
-    coder: str,
-    previous: CodeTable | None,
-    room: float,
+    survivors: Survivors, histogram: Histogram, coder: str, previous: CodeTable | None, room: float
 ) -> Fitted:
     every = histogram.buckets()
     n = survivors.n

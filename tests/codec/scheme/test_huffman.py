@@ -95,8 +95,7 @@ def coin_collector(counts: list[int], limit: int) -> list[int]:
 
 
 @given(
-    st.lists(st.one_of(st.integers(0, 5), st.integers(0, 10**6)), max_size=24),
-    st.integers(5, 15),
+    st.lists(st.one_of(st.integers(0, 5), st.integers(0, 10**6)), max_size=24), st.integers(5, 15)
 )
 @example([2**i for i in range(24)], 5)
 @example([1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597, 2584], 15)

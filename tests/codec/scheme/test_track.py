@@ -533,10 +533,7 @@ def test_settings(settings: dict[str, Any], message: str) -> None:
 def test_scopes_differ() -> None:
     """Whole-model buckets drop a tensor of small values; its own alphabet keeps it."""
     zero = {"big": np.zeros(8, np.float32), "small": np.zeros(8, np.float32)}
-    moved = {
-        "big": np.array([8, -8, 4, -4] * 2, np.float32),
-        "small": np.full(8, 0.01, np.float32),
-    }
+    moved = {"big": np.array([8, -8, 4, -4] * 2, np.float32), "small": np.full(8, 0.01, np.float32)}
     model, tensor = codec.Tracker(zero, 1, "model"), codec.Tracker(zero, 1, "tensor")
     model.step(moved)
     tensor.step(moved)
