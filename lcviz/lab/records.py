@@ -18,7 +18,7 @@ from pathlib import Path
 import codec
 from codec.errors import ChainError, RecordError, VanishedError
 from codec.record.merged import merged_of, steps_of
-from codec.record.record import Record, base_of, delta_of, sent_by
+from codec.record.record import Record, base_of, delta_of, tables_of
 from codec.scheme.stream import Encoded
 from codec.scheme.tables import CodeTable
 from codec.state.tensors import Layout
@@ -238,7 +238,7 @@ def _placed(record: Record, facts: Facts, before: Place) -> tuple[Facts, Place]:
     here = replace(here, last=record.identity)
     if record.kind == "base":
         layout = base_of(record)[0]
-        here = replace(here, layout=layout, tables=sent_by(record))
+        here = replace(here, layout=layout, tables=tables_of(record))
         return replace(facts, full_nbytes=layout.nbytes, reached=True), here
     meta = record.metadata
     facts = replace(
@@ -266,7 +266,7 @@ def _alphabets(
         delta = delta_of(record, layout, dict(sent))
         return [g.encoded for g in delta.groups], {**sent, **delta.tables}
     merged = merged_of(record, layout)
-    return [g.encoded for layer in merged.layers for g in layer.groups], merged.sent
+    return [g.encoded for layer in merged.layers for g in layer.groups], merged.tables
 
 
 def _counted(facts: Facts, encoded: Sequence[Encoded]) -> Facts:

@@ -35,6 +35,7 @@ import codec
 from codec.record import container
 from codec.record import record as records
 from codec.record.header import OWN, written
+from codec.record.values import read_values
 from codec.scheme.coding import Coding
 from codec.scheme.kernels import UNIT
 from codec.scheme.tables import CodeTable
@@ -410,7 +411,7 @@ class Samples:
     def values(self, rng: random.Random) -> None:
         """The text of values."""
         text = changed_text(rng.choice(self.texts).encode(), rng)
-        records.read_values(np.frombuffer(text, np.uint8))
+        read_values(np.frombuffer(text, np.uint8))
 
     def edit(self, rng: random.Random) -> None:
         """An edit, of the text that it is of or another; what is cut and put is never more than

@@ -35,6 +35,7 @@ from codec.scheme import huffman, runlength
 from codec.scheme.coders import CODERS
 from codec.scheme.kernels import MAX_CLASSES, MAX_STREAM, UNIT
 from codec.scheme.tables import CodeTable
+from codec.scheme.track import MAX_TEXT
 from codec.state import edits, tree
 from codec.state.tensors import CARRIER
 
@@ -990,7 +991,7 @@ def test_errors_and_caps_are_described() -> None:
     assert f"class in {runlength.CLASS_BITS} bits" in TEXT
     for coder in CODERS:
         assert f"`{coder}`" in TEXT
-    assert f"texts {records.MAX_TEXT // 2**20} MiB" in TEXT
+    assert f"texts {MAX_TEXT // 2**20} MiB" in TEXT
     assert f"{merged.MAX_STEPS:,} steps a merged record" in TEXT
     assert f"{records.MAX_LENGTHS:,} code lengths in `sent`" in TEXT
     assert f"| `run` | all | {records.RUN} hex digits or `-` |" in TEXT

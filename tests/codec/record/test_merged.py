@@ -113,7 +113,7 @@ def test_what_it_holds(
     assert (record.parent, record.run) == (chain.read(chain.entries[0]).digest, record.parent[:16])
     content = merged.merged_of(record, chain.at(0).track.layout)
     assert [g.encoded.columns for layer in content.layers for g in layer.groups] == [2, 1, 1, 1]
-    assert list(content.sent) == [name for name, *_ in metadata["sent"]] == [""]
+    assert list(content.tables) == [name for name, *_ in metadata["sent"]] == [""]
 
 
 LAYERS: list[Any] = [
