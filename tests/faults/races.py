@@ -42,7 +42,6 @@ import codec
 from codec.record import record as records
 from codec.record.record import Place
 from codec.scheme import memory as pages
-from codec.scheme import stream as coding
 from codec.scheme import survivors, workers
 from codec.scheme.coding import Coding
 from codec.scheme.delta import apply
@@ -345,7 +344,7 @@ def garbage(seed: int) -> Iterator[None]:
             (workers, "scratch", scratch),
             (survivors, "Pages", Spoiled),
             (workers, "Pages", Spoiled),
-            (coding, "Pages", Spoiled),
+            (pages, "Pages", Spoiled),
             (survivors._Rooms, "borrow", borrow),
         ):
             stack.enter_context(mock.patch.object(owner, name, new))
