@@ -37,7 +37,6 @@ from codec.record import record as records
 from codec.record.header import OWN, written
 from codec.record.values import read_values
 from codec.scheme.coding import Coding
-from codec.scheme.kernels import UNIT
 from codec.scheme.tables import CodeTable
 from codec.scheme.track import Track
 from codec.scheme.tracker import Tracker
@@ -47,70 +46,13 @@ from codec.state.tensors import layout_of, to_arrays
 STUCK = 60.0  # seconds for one input
 GUARD = 4096  # float32 on each side of a track
 # Of 100 inputs, so many are of this target; the slow ones are fewer.
-SHARES = {
-    "anywhere": 10,
-    "parts": 10,
-    "decode": 25,
-    "table": 25,
-    "values": 15,
-    "structure": 10,
-    "edit": 5,
-}
-INTERESTING = [
-    0,
-    1,
-    2,
-    3,
-    31,
-    32,
-    33,
-    84,
-    85,
-    127,
-    128,
-    255,
-    256,
-    511,
-    512,
-    4095,
-    4096,
-    UNIT - 1,
-    UNIT,
-    UNIT + 1,
-    2**21,
-    2**21 + 1,
-    2**31 - 1,
-    2**31,
-    2**32 - 1,
-    2**32,
-    2**63,
-    2**64 - 1,
-]
-WORDS: list[Any] = [
-    "w",
-    "n",
-    "model/w",
-    "F32",
-    "F16",
-    "I64",
-    "base",
-    "delta",
-    "model",
-    "tensor",
-    "huffman",
-    "runlength",
-    "",
-    None,
-    True,
-    -1,
-    1.5,
-    float("nan"),
-    10**30,
-    [],
-    {},
-    "0" * 64,
-    "0" * 32,
-]
+SHARES = {"anywhere": 10, "parts": 10, "decode": 25, "table": 25, "values": 15}
+SHARES |= {"structure": 10, "edit": 5}
+POWERS = (5, 7, 8, 9, 12, 16, 21, 31, 32, 63, 64)
+INTERESTING = [*range(4), 84, 85, *(2**n + d for n in POWERS for d in (-1, 0, 1))]
+NAMES = "w n model/w F32 F16 I64 base delta model tensor huffman runlength"
+WORDS: list[Any] = [*NAMES.split(), "", None, True, -1, 1.5, float("nan"), 10**30, [], {}]
+WORDS += ["0" * 64, "0" * 32]
 
 Target = Callable[[random.Random], None]
 
@@ -490,41 +432,9 @@ def reshaped(array: np.ndarray, rng: random.Random) -> np.ndarray:
     return np.zeros(rng.randrange(100), rng.choice([np.uint32, np.uint64, np.float32, np.uint8]))
 
 
-PIECES = [
-    b'{"l":[',
-    b"]}",
-    b'{"d":[',
-    b'["a",',
-    b'{"t":0}',
-    b'{"v":0}',
-    b'{"i":"9"}',
-    b'{"f":"inf"}',
-    b'{"b":"AA=="}',
-    b"null",
-    b"-1",
-    b"1e999",
-    b"\n",
-    b" ",
-    b"0 ",
-    b"\\u0000",
-    b'"',
-    b"NaN",
-    b"=",
-    b" 0 ",
-    b"0 0 1 x",
-    b"=0 1 1 1",
-    b'{"s":["F32",',
-    b'"AAAAPw=="',
-    b'{"a":["I8","AA=="]}',
-    b"\xff",
-    b"9" * 30,
-    b'{"n":[]}',
-    b'{"o":[]}',
-    b'{"p":[]}',
-    b"[",
-    b"]",
-    b"true",
-]
+PIECES = rb"""{"l":[ ]} {"d":[ ["a", {"t":0} {"v":0} {"i":"9"} {"f":"inf"} {"b":"AA=="} null -1
+1e999 \u0000 " NaN = {"s":["F32", "AAAAPw==" {"a":["I8","AA=="]} {"n":[]} {"o":[]} {"p":[]} [ ] true"""
+PIECES = [*PIECES.split(), b"\n", b" ", b"0 ", b" 0 ", b"0 0 1 x", b"=0 1 1 1", b"\xff", b"9" * 30]
 
 
 def changed_text(text: bytes, rng: random.Random) -> bytes:
