@@ -389,9 +389,9 @@ def model_of(path: Path, step: int | None = None) -> dict[str, Any]:
     return dict(state.get("model", state))
 
 
-@pytest.mark.parametrize("scope", ["model", "tensor"])
-@pytest.mark.parametrize("budget", [0.5, 0.1])
-@pytest.mark.parametrize("optimizer", ["adam", "momentum"])
+@pytest.mark.parametrize(
+    ("optimizer", "budget", "scope"), [("adam", 0.1, "tensor"), ("momentum", 0.5, "model")]
+)
 def test_what_is_stored_exactly_takes_nothing_of_a_budget(
     tmp_path: Path, optimizer: str, budget: float, scope: str
 ) -> None:
@@ -488,25 +488,10 @@ def test_exact_bytes_are_those_of_the_file(tmp_path: Path, asynchronous: bool, f
 # Settings.
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        0,
-        0.0,
-        -0.1,
-        1.0001,
-        5,
-        np.nan,
-        np.inf,
-        True,
-        False,
-        "0.1",
-        [0.1],
-        1j,
-        np.float32(2),
-        np.complex64(0.5),
-    ],
-)
+NUMBERS = [0, 0.0, -0.1, 1.0001, 5, np.nan, np.inf, np.float32(2)]
+
+
+@pytest.mark.parametrize("value", [*NUMBERS, True, False, "0.1", [0.1], 1j, np.complex64(0.5)])
 def test_out_of_range(value: Any) -> None:
     message = "above 0 and at most 1; got"
     with pytest.raises(codec.SettingsError, match=message):

@@ -98,11 +98,6 @@ def check_slowly(q: codec.Quantized) -> codec.Encoded:
     return e
 
 
-@given(hnp.arrays(np.uint8, st.integers(0, 300), elements=st.integers(0, 255), fill=st.just(0)))
-def test_paper_coder_of_sparse_codes(codes: np.ndarray) -> None:
-    check_slowly(quantized(codes))
-
-
 @given(st.integers(1, 700), st.integers(2, 511), st.floats(0, 1), st.integers(0, 2**32 - 1))
 def test_paper_coder_of_any_density(n: int, k: int, density: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -223,33 +218,6 @@ def test_one_symbol_needs_no_bits(coder: str, n: int) -> None:
         back = codec.decode(e)
         assert back.codes.dtype == U8
         assert back.codes.tolist() == [code] * n
-
-
-@coders
-@pytest.mark.parametrize(
-    "codes", [[0, 1], [1, 0], [1, 2], [2, 1, 0], [0, 0, 1], [1, 1, 2], [1, 2, 3]]
-)
-def test_two_or_three_elements(coder: str, codes: list[int]) -> None:
-    e = codec.encode(quantized(codes), coder)
-    assert e.streams.size == 1
-    assert codec.decode(e).codes.tolist() == codes
-
-
-@coders
-def test_uint16_codes(coder: str) -> None:
-    words = np.arange(0, 255, dtype=np.uint32) << 23 | 1
-    delta = np.concatenate((words, words | 0x80000000)).astype(np.uint32).view(np.float32)
-    q = codec.quantize(np.tile(delta, 3))
-    assert codec.decode(codec.encode(q, coder)).codes.tobytes() == q.codes.tobytes()
-    assert q.codes.dtype == np.uint16
-
-
-def test_shapes_are_kept() -> None:
-    q = codec.quantize(np.array([[0.5, 0, 0], [0, 0, 2]], F32))
-    for coder in CODERS:
-        back = codec.decode(codec.encode(q, coder))
-        assert back.shape == (2, 3)
-        assert codec.dequantize(back).tolist() == [[0.5, 0, 0], [0, 0, 2]]
 
 
 @pytest.mark.parametrize("coder", ["", "Huffman", None, ["huffman"]])
@@ -719,8 +687,9 @@ def test_damage_of_every_payload_bit(kind: str, scratch: list[Guarded]) -> None:
 
 @kinds
 def test_damage_of_stream_sizes(kind: str, scratch: list[Guarded]) -> None:
+    """Of the first and the last one."""
     e = victim(kind)
-    for i in range(e.streams.size):
+    for i in {0, e.streams.size - 1}:
         values = [int(e.streams[i]) ^ 1 << bit for bit in range(32)]
         values += [max(int(e.streams[i]) + d, 0) for d in range(-40, 41)]
         for value in {*values, 0, 2**32 - 1} - {int(e.streams[i])}:

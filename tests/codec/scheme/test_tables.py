@@ -284,12 +284,6 @@ def test_as_many_classes_as_occur_but_two() -> None:
     assert wide.lengths.size == 1 + 510 * 8
 
 
-def test_the_escape_always_has_a_word() -> None:
-    table = tokens_for([0, 1, 1, 0, 1], 2)
-    assert table.lengths[0] > 0
-    assert table.lengths[0] == table.lengths.max()
-
-
 @given(st.lists(st.integers(0, 10**6), min_size=4, max_size=40))
 def test_words_of_tokens_are_the_shortest(counts: list[int]) -> None:
     tokens = np.zeros((4, MAX_CLASSES), np.int64)

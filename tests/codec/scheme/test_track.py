@@ -231,7 +231,7 @@ def walk(kind: str, n_steps: int = 4, sizes: list[int] = SIZES) -> list[Arrays]:
 
 @pytest.mark.parametrize("coder", ["runlength", "huffman"])
 @pytest.mark.parametrize("scope", ["model", "tensor"])
-@pytest.mark.parametrize("bits", [None, 1, 2, 3, 4, 5, 6, 7, 8])
+@pytest.mark.parametrize("bits", [None, 1, 2, 3, 8])
 def test_every_setting_against_slow_steps(bits: int | None, scope: str, coder: str) -> None:
     follow(walk("normal", 2), bits, scope, coder)
 
@@ -373,14 +373,6 @@ def test_delta_is_taken_to_the_track(paper: np.ndarray) -> None:
     np.testing.assert_allclose(tracker.state["w"], paper, rtol=1e-5)
 
 
-def test_prepare_leaves_the_track_alone(random_states: Callable[..., list[Arrays]]) -> None:
-    first, second = random_states(2)
-    tracker = codec.Tracker(first, 2)
-    before = copied(tracker.state)
-    tracker.prepare(second)
-    assert same(before, tracker.state)
-
-
 def test_the_track_is_a_copy() -> None:
     w = np.zeros(8, np.float32)
     n = np.array(1)
@@ -413,29 +405,11 @@ def test_non_finite_is_exact_and_heals(scope: str, value: float) -> None:
     assert step.tensors["a"] == "lossy"
 
 
-def test_distance_beyond_float32_is_exact() -> None:
-    """Both ends are finite, their difference is not."""
-    tracker = codec.Tracker({"w": np.full(8, -3e38, np.float32)})
-    top = np.full(8, 3e38, np.float32)
-    assert tracker.step({"w": top}).non_finite == ("w",)
-    assert tracker.state["w"].tobytes() == top.tobytes()
-
-
 @pytest.mark.parametrize("scope", ["model", "tensor"])
 def test_all_tensors_non_finite(scope: str) -> None:
     tracker = codec.Tracker({"a": np.zeros(8, np.float32)}, scope=scope)
     step = tracker.step({"a": np.full(8, np.nan, np.float32)})
     assert (step.groups, step.non_finite) == ((), ("a",))
-
-
-def test_minus_zero_is_kept() -> None:
-    """Code 0 leaves an element alone; adding 0.0 would lose the sign."""
-    state = np.full(9, -0.0, np.float32)
-    tracker = codec.Tracker({"w": state}, bits=1)
-    changed = state.copy()
-    changed[0] = 1
-    tracker.step({"w": changed})
-    assert tracker.state["w"].tobytes() == changed.tobytes()
 
 
 @pytest.mark.parametrize(

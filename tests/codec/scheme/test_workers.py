@@ -52,14 +52,13 @@ def run(arguments: list[str], *, root: Path = ROOT, **env: str) -> subprocess.Co
 def walk(n_steps: int, seed: int = 0) -> list[Arrays]:
     """A tensor of many units, others of a few elements, and one between."""
     rng = np.random.default_rng(seed)
-    sizes = {"a": 9, "w": 40 * 2**16 + 77, "b": 300, "v": 2**17 - 5}
+    sizes = {"a": 9, "w": 20 * 2**16 + 77, "b": 300, "v": 2**17 - 5}
     states = [{k: rng.normal(size=n).astype(F32) for k, n in sizes.items()}]
     for i in range(n_steps):
         new = {}
         for k, a in states[-1].items():
-            delta = rng.standard_normal(a.size, F32) * (
-                rng.random(a.size, F32) < [0.003, 0.4][i % 2]
-            )
+            survives = rng.random(a.size, F32) < [0.003, 0.4][i % 2]
+            delta = rng.standard_normal(a.size, F32) * survives
             delta[: a.size // 2] /= 4096  # thresholds differ from piece to piece
             new[k] = a + delta
         states.append(new)
@@ -122,7 +121,7 @@ def test_quantize_and_decode_in_any_number_of_threads() -> None:
 
 def test_trackers_side_by_side() -> None:
     """Each thread has its own tracker; they share the pool and its memory."""
-    walks = [walk(2, seed) for seed in range(3)]
+    walks = [walk(2, seed) for seed in range(2)]
     jobs = [(states, s) for states in walks for s in (SETTINGS[0], SETTINGS[3])]
     codec.set_threads(1)
     expected = [everything(codec.Tracker(s[0], **kw), s[1:]) for s, kw in jobs]
@@ -407,7 +406,7 @@ def test_an_error_leaves_the_codec_usable(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("n", [0, -1, 1.0, "2", None, True, np.float64(2)])
 def test_numbers_of_threads_that_are_none(n: Any) -> None:
     before = codec.threads()
-    with pytest.raises(codec.SettingsError, match="the number of threads is an integer from 1 on"):
+    with pytest.raises(codec.SettingsError, match="the number of threads"):
         codec.set_threads(n)
     assert codec.threads() == before
 
