@@ -10,8 +10,8 @@ mantissa (23), so ``bits >> 23`` is at once the exponent bucket and its sign (be
 
 A delta spans several tensors: elements are numbered through all of them (their *position*).
 ``starts`` (int64, s + 1) holds the first position of each tensor and the end of the last one.
-``sources`` and ``tracks`` (uint64, s) are the addresses of their float32 data: u, what is saved, and
-the track it is compared with. Callers keep the arrays alive.
+``sources`` and ``tracks`` (uint64, s) are the addresses of their float32 data: u, what is saved,
+and the track it is compared with. Callers keep the arrays alive.
 
 Work is cut into units of UNIT positions. A unit's *survivors*, the elements that may have a
 code other than 0, are marked in ``marks`` (uint64, one bit a position, lowest first), and
