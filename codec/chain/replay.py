@@ -15,6 +15,7 @@ from codec.errors import MalformedRecordError, ParentError
 from codec.record import record as records
 from codec.record.merged import merged_of
 from codec.record.record import Record
+from codec.record.values import check_values
 from codec.scheme.delta import Delta
 from codec.scheme.track import Track
 from codec.state.tree import StructureError
@@ -123,7 +124,7 @@ class Replay:
             content = merged_of(record, track.layout)
             own = content.every() if every else content.parts(stop)
             parts = [(m.step, m.track, part) for m, part in own if stop is None or m.step <= stop]
-            sent = dict(content.sent)
+            sent = dict(content.tables)
         self.track = None  # should a part fail, it is no longer the parent's
         for step, digest, part in parts:
             records.apply_checked(record, part, track, digest)
@@ -142,5 +143,5 @@ class Replay:
         """
         values = self.track.values if self.track else ()
         pairs = zip_longest(values, self._checked)
-        records.check_values(where, (v for v, old in pairs if v is not None and v != old))
+        check_values(where, (v for v, old in pairs if v is not None and v != old))
         self._checked = values

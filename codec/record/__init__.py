@@ -4,8 +4,9 @@ Read in this order:
     container  a file of named arrays with a JSON header
     header     what that header says
     alphabets  the coded alphabets of a delta in one array
+    values     what is no tensor, as lines of text
     record     base and delta records
     merged     several deltas in one record
     layers     how merged deltas are combined
-    diagnosis  what is known of a delta that failed its own check
+    diagnosis  why a delta failed its own check
 """

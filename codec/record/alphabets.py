@@ -1,15 +1,12 @@
-"""The coded alphabets of a record: one array of words that holds one after another. See FORMAT.md.
+"""The coded alphabets of a record, one after another in one array of words. See FORMAT.md.
 
-    row: k, classes, units, bytes | table | zeros | bits of its streams | levels | payload
-
-Not done here: which tensors share an alphabet (track), what else a record holds (record, merged).
+row: k, classes, units, bytes | table | zeros | bits of its streams | levels | payload
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,109 +23,93 @@ from codec.state.tensors import Arrays, Layout
 ARRAY = "coded"
 WORD = 4  # bytes
 ROW = struct.Struct("<HBBH")  # levels, classes, units of a stream, bytes of the new table
-HEAD = ROW.size + WORD - 1  # bytes that an alphabet takes at most besides those of its encoding
+HEAD = ROW.size + WORD - 1  # bytes at most of an alphabet besides its encoding
 MAX_UNITS = MAX_STREAM // UNIT
 
 
 def join(groups: Sequence[Group]) -> Arrays:
-    """Name -> array, of groups in record order; nothing where there are none."""
+    """Name -> array of these groups, in record order; nothing where there are none."""
     parts = [part for group in groups for part in _parts(group.encoded)]
     return {ARRAY: np.concatenate(parts)} if parts else {}
 
 
-class Coded:
-    """Takes the alphabets of a record off its array, one after another.
+def words_of(arrays: Arrays) -> Pieces:
+    """The words of a record's alphabets. Raises PayloadError if the array is of another kind."""
+    if ARRAY not in arrays:
+        return Pieces(np.empty(0, np.uint32), f"words of {ARRAY!r}")
+    words = checked(arrays[ARRAY], np.uint32, ARRAY)
+    if not words.size:
+        raise PayloadError(f"an empty array {ARRAY!r}")
+    return Pieces(words, f"words of {ARRAY!r}")
 
-    array: uint32 (words), None if there is none. coding: that of the record.
-    Raises PayloadError for an array of another kind, or one that is empty.
+
+def groups_of(
+    words: Pieces,
+    coding: Coding,
+    layout: Layout,
+    non_finite: Sequence[str],
+    tables: Mapping[str, CodeTable],
+    columns: int = 0,
+) -> Iterator[Group]:
+    """Take one group after another off the words.
+
+    Args:
+        words: From where the first alphabet begins.
+        coding: That of the record.
+        layout: That of the track.
+        non_finite: Lossy tensors that have no codes.
+        tables: Alphabet -> the code table it may use again.
+        columns: Steps of a layer of merged deltas, see `Encoded`; 0 for a single delta.
+
+    Raises:
+        PayloadError: The words do not fit together.
     """
-
-    def __init__(self, array: NDArray[Any] | None, coding: Coding) -> None:
-        self._coding = coding
-        words = np.empty(0, np.uint32) if array is None else taken(array, np.uint32, ARRAY)
-        if array is not None and not words.size:
-            raise PayloadError(f"an empty array {ARRAY!r}")
-        self._words = Cut(words, f"words of {ARRAY!r}")
-
-    def groups(
-        self,
-        layout: Layout,
-        non_finite: Sequence[str],
-        sent: Mapping[str, CodeTable],
-        columns: int = 0,
-    ) -> Iterator[Group]:
-        """One group an alphabet. sent: tables that may be used again. columns: see `Encoded`.
-
-        Raises PayloadError for what does not fit together.
-        """
-        for tensors in alphabets(layout, self._coding.scope, non_finite):
-            name = alphabet_name(self._coding.scope, tensors)
-            bits = family_bits(tensors, self._coding.bits)
-            n = sum(t.size for t in tensors)
-            encoded = self._encoded(n, bits, name, sent, columns)
-            if len(tensors) == 1:
-                encoded = replace(encoded, shape=tensors[0].shape)
-            check(encoded, n)
-            yield Group(tensors, encoded, None)
-
-    def finish(self) -> None:
-        """Everything must be used up."""
-        self._words.finish()
-
-    def _encoded(
-        self, n: int, bits: int | None, name: str, sent: Mapping[str, CodeTable], columns: int
-    ) -> Encoded:
-        (k, classes, units, _), packed = self._head()
+    for tensors in alphabets(layout, coding.scope, non_finite):
+        name = alphabet_name(coding.scope, tensors)
+        bits = family_bits(tensors, coding.bits)
+        n = sum(t.size for t in tensors)
+        shape = tensors[0].shape if len(tensors) == 1 else (n,)
+        (k, classes, units), packed = _head(words)
         most = MAX_LEVELS if bits is None or columns else 2**bits
         if not 1 <= k <= most:
             raise PayloadError(f"{k} levels, at most {most} are allowed")
-        table, cached = None, classes > 0 and packed.size == 0
-        if cached:
-            table = sent.get(name)
-            if table is None or table.classes != classes:
-                raise PayloadError(f"the code table sent last for {name!r}, but none was")
-        elif classes:
+        cached = classes > 0 and packed.size == 0
+        table = tables.get(name) if cached else None
+        if cached and (table is None or table.classes != classes):
+            raise PayloadError(f"the code table sent last for {name!r}, but none was")
+        if classes and not cached:
             table = CodeTable.unpacked(packed, k - 1, classes)
-        elif packed.size:
+        if packed.size and not classes:
             raise PayloadError("a code table for an alphabet that needs none")
         if not 1 <= units <= MAX_UNITS:
             raise PayloadError(f"streams of {units} units")
-        streams = self._words.take(-(-n // (units * UNIT)) if table else 0)
-        shape = (k - 1, columns) if columns else (k - 1,)
-        levels = self._words.take((k - 1) * max(columns, 1)).view(np.float32).reshape(shape)
-        return Encoded(
-            payload=self._words.take(int(((streams.astype(np.int64) + 31) >> 5).sum())),
+        streams = words.take(-(-n // (units * UNIT)) if table else 0)
+        levels = words.take((k - 1) * max(columns, 1)).view(np.float32)
+        levels = levels.reshape((k - 1, columns) if columns else (k - 1,))
+        encoded = Encoded(
+            payload=words.take(int(((streams.astype(np.int64) + 31) >> 5).sum())),
             streams=streams,
             stream_elements=units * UNIT,
             table=table,
             cached=cached,
             saved_bits=0,
-            levels=np.concatenate((np.zeros_like(levels, shape=(1, *shape[1:])), levels)),
-            shape=(n,),
+            levels=np.concatenate((np.zeros_like(levels, shape=(1, *levels.shape[1:])), levels)),
+            shape=shape,
             bits=bits,
-            coder=self._coding.coder,
+            coder=coding.coder,
         )
-
-    def _head(self) -> tuple[tuple[int, ...], NDArray[np.uint8]]:
-        """The next row, and the bytes of its new table."""
-        first = self._words.take(_words(ROW.size)).tobytes()
-        row = ROW.unpack_from(first)
-        nbytes = row[-1]
-        rest = self._words.take(_words(ROW.size + nbytes) - _words(ROW.size)).tobytes()
-        table = first[ROW.size :] + rest
-        if any(table[nbytes:]):
-            raise PayloadError("zeros after a code table, but others are there")
-        return row, np.frombuffer(table[:nbytes], np.uint8)
+        check(encoded, n)
+        yield Group(tensors, encoded, None)
 
 
-class Cut:
-    """Takes one piece after another off an array. what: its elements, for messages."""
+class Pieces:
+    """An array that is taken piece after piece. what: its elements, for messages."""
 
     def __init__(self, array: NDArray[Any], what: str) -> None:
         self._array, self._what, self._at = array, what, 0
 
     def take(self, n: int) -> NDArray[Any]:
-        """The next n elements, a view."""
+        """The next n elements, a view. Raises PayloadError if there are fewer."""
         if n > self._array.size - self._at:
             left = self._array.size - self._at
             raise PayloadError(f"{n} more {self._what}, only {left} left")
@@ -136,14 +117,14 @@ class Cut:
         return self._array[self._at - n : self._at]
 
     def finish(self) -> None:
-        """Nothing may be left."""
+        """Raise PayloadError if anything is left."""
         if left := self._array.size - self._at:
             raise PayloadError(f"the end, but {left} {self._what} left")
 
 
-def taken(array: NDArray[Any], dtype: Any, name: str, ndim: int = 1) -> NDArray[Any]:
-    """An array of a record; raises PayloadError unless it is of this kind."""
-    if array.dtype != dtype or array.ndim != ndim:
+def checked(array: NDArray[Any], dtype: Any, name: str) -> NDArray[Any]:
+    """The array. Raises PayloadError unless it is a vector of this dtype."""
+    if array.dtype != dtype or array.ndim != 1:
         raise PayloadError(f"{name} are {array.dtype} of {array.ndim} dimensions")
     return array
 
@@ -157,6 +138,17 @@ def _parts(e: Encoded) -> list[NDArray[np.uint32]]:
     head += bytes(-len(head) % WORD)
     levels = e.levels[1:].reshape(-1).view(np.uint32)
     return [np.frombuffer(head, np.uint32), e.streams, levels, e.payload]
+
+
+def _head(words: Pieces) -> tuple[tuple[int, int, int], NDArray[np.uint8]]:
+    """Levels, classes and units of the next row, and the bytes of its new table."""
+    first = words.take(_words(ROW.size)).tobytes()
+    k, classes, units, nbytes = ROW.unpack_from(first)
+    rest = words.take(_words(ROW.size + nbytes) - _words(ROW.size)).tobytes()
+    table = first[ROW.size :] + rest
+    if any(table[nbytes:]):
+        raise PayloadError("zeros after a code table, but others are there")
+    return (k, classes, units), np.frombuffer(table[:nbytes], np.uint8)
 
 
 def _words(nbytes: int) -> int:

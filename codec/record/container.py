@@ -1,9 +1,7 @@
 """The container of a record: one safetensors file that carries its own digest. See FORMAT.md.
 
-Reading follows the order of the format's description: length, header, digest, line, arrays.
-Whatever comes from a file is checked before it is used, and every cap stands with its reason.
-
-Not done here: what is said in words (metadata), what metadata and arrays mean (record).
+Reading follows the format's description: length, header, digest, line, arrays. Everything from a
+file is checked before it is used. Each cap gives its reason.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ _FIRST = 4096  # bytes: most headers of deltas, whole
 MAX_LINE = 1000  # characters before the digest: several times what version 1 needs
 _DTYPES = {name: CARRIER[name] for name in ("F64", "F32", "F16", "C64", "BOOL")}
 _DTYPES |= {f"{kind}{bits}": CARRIER[f"{kind}{bits}"] for kind in "IU" for bits in (64, 32, 16, 8)}
-# How every header begins: a line without quotes or backslashes, the digest its last word.
+# How every header begins: a line without quotes or backslashes, whose last word is the digest.
 _LINE = re.compile(
     rb'\{"__metadata__":\{"%s":"([ !#-\[\]-~]{1,%d} )([0-9a-f]{%d})"\}[,}]'
     % (KEY.encode(), MAX_LINE, DIGEST)
@@ -36,7 +34,7 @@ _LINE = re.compile(
 
 
 def seal(metadata: dict[str, Any], arrays: Arrays) -> bytes:
-    """A file of them; its digest is taken with zeros in its place."""
+    """The bytes of a file with its digest."""
     line, more = written(metadata)
     arrays = {name: np.ascontiguousarray(a).reshape(a.shape) for name, a in arrays.items()} | more
     tensors = {
@@ -53,11 +51,13 @@ def seal(metadata: dict[str, Any], arrays: Arrays) -> bytes:
 
 
 def unseal(data: bytes, where: str) -> tuple[dict[str, Any], Arrays, str, dict[str, Any]]:
-    """Metadata, arrays, digest and header of a file whose bytes are the ones that were written.
+    """Metadata, arrays, digest and header of a file; its bytes are checked by the digest.
 
-    Every array is a copy in memory of its own, aligned. Raises TruncatedRecordError,
-    ForeignRecordError, DigestError, VersionError or MalformedRecordError, each naming
-    ``where``, what was expected and what was found.
+    Every array is an aligned copy. ``where`` is the name for errors.
+
+    Raises:
+        RecordError: TruncatedRecordError, ForeignRecordError, DigestError, VersionError or
+            MalformedRecordError.
     """
     start, header = _header_of(data, len(data), where)
     line, digest = _checked_line(data, start, where)
@@ -68,11 +68,18 @@ def unseal(data: bytes, where: str) -> tuple[dict[str, Any], Arrays, str, dict[s
 
 
 def peek(file: IO[bytes], nbytes: int, where: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a file's line says, and its header, from its first bytes alone: arrays are not read and
-    the digest is not checked, so that looking at many files, and often, costs little.
+    """The entries of a file's line, and its header, from its first bytes.
 
-    file: at its begin. nbytes: all of its bytes. Raises what `unseal` does, but for DigestError;
-    OSError.
+    Fast: arrays are not read and the digest is not checked.
+
+    Args:
+        file: At its beginning.
+        nbytes: Its size.
+        where: Its name for errors.
+
+    Raises:
+        RecordError: As `unseal`, except DigestError.
+        OSError: The file cannot be read.
     """
     data = file.read(_FIRST)
     start = 8 + int.from_bytes(data[:8], "little")
@@ -110,7 +117,7 @@ def _header_of(data: bytes, nbytes: int, where: str) -> tuple[int, dict[str, Any
 
 
 def _checked_line(data: bytes, start: int, where: str) -> tuple[str, str]:
-    """The line and the digest at its end, which is that of the file."""
+    """The line, and the file's digest at its end, checked."""
     place = _place_of_line(data, start, where)
     stored = place.group(2)
     view = memoryview(data)
@@ -121,7 +128,7 @@ def _checked_line(data: bytes, start: int, where: str) -> tuple[str, str]:
 
 
 def _place_of_line(data: bytes, start: int, where: str) -> re.Match[bytes]:
-    """Where the line stands, its digest the second group."""
+    """The match of the line; its digest is the second group."""
     place = _LINE.match(data, 8, start)
     if place is None:
         raise ForeignRecordError(where, "an LC-Checkpoint digest in the header", "none")

@@ -1,9 +1,7 @@
-"""What there is to know about a delta that failed its own check, asked while all of it is at hand.
+"""Why a delta failed its own check, examined while everything is still in memory.
 
-It is never written, and nothing is lost. But the fault may not come back, and much depends on
-whether reading or encoding went wrong, once or always, or the track has changed in memory.
-
-Not done here: the check itself (record), what is saved instead (recorder).
+The delta is never written, and nothing is lost. But the fault may not come back, and it matters
+whether decoding or encoding failed, once or always, or whether the track changed in memory.
 """
 
 from __future__ import annotations
@@ -20,10 +18,14 @@ from codec.state.tensors import Arrays, same_bits
 def examined(
     error: TrackDigestError, track: Track, meant: Delta, read: Delta, encode: Callable[[], Delta]
 ) -> TrackDigestError:
-    """The same error, which also tells what came out the second time.
+    """The same error with the results of a second attempt. Takes about as long as the first.
 
-    track: where the delta begins. meant: what was encoded, read: the same from the record's
-    bytes. encode: does it once more. Takes about as long as the save has so far.
+    Args:
+        error: What the check found.
+        track: Where the delta starts.
+        meant: The delta as it was encoded.
+        read: The delta as read from the record's bytes.
+        encode: Encodes it again.
     """
 
     def decoded() -> Iterable[str]:
@@ -50,7 +52,7 @@ def examined(
 
 
 def changed(track: Track) -> list[str]:
-    """Names of tensors of the track that are not what its digests say: nobody could follow it."""
+    """Names of tensors of the track that do not have their digests: no reader could follow it."""
     return differing(digest_sums(track.layout, track.arrays), track.sums)
 
 

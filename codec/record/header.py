@@ -1,11 +1,9 @@
-"""What a record says of itself: a line of words in its header, and JSON beside its arrays.
+"""The metadata of a record: a line of words in its header, and JSON in the array MORE.
 
     1 delta 29 0b06396b07476057 <parent> <track> 2 model runlength <digest>
 
-Every word has its place and none is in need of escapes, so that a small record stays small. What
-is no plain word, a layout say, stands in the array MORE. See FORMAT.md.
-
-Not done here: whether values are in their range, and what they mean (record, merged).
+Words need no names and no escapes, which keeps a small record small. What is not a plain word,
+such as a layout, goes into MORE. See FORMAT.md. Ranges are checked by record and merged.
 """
 
 from __future__ import annotations
@@ -23,20 +21,20 @@ from codec.errors import ForeignRecordError, MalformedRecordError, VersionError
 from codec.state.tensors import Arrays
 
 FORMAT = 1  # of most records
-NEWEST = 2  # of those that have an edit or a single number among their values
+NEWEST = 2  # of records with an edit or a single number among their values
 MORE = "more"
-DIGEST = 32  # hex digits: damage is noticed, and 2**64 records have no two alike
+DIGEST = 32  # hex digits: enough to notice damage and to tell 2**64 records apart
 PLACE = ("format", "kind", "step", "run", "parent", "track")
 BASE = (*PLACE, "digest")
 SETTINGS = ("keep", "scope", "coder")
 STEPS = (*PLACE, *SETTINGS, "digest")  # delta, merged
-OWN = {*STEPS, "bits", "budget"}  # told by the line alone
+OWN = {*STEPS, "bits", "budget"}  # these stand in the line only
 _DECIMAL = re.compile("0|[1-9][0-9]{0,19}")
 _SHARE = re.compile("[0-9.e-]{1,24}")
 
 
 def written(metadata: Mapping[str, Any]) -> tuple[str, Arrays]:
-    """The line, zeros for its digest, and the array of what is no word in it, if there is any."""
+    """The line, with zeros for the digest, and the array MORE if it is needed."""
     words = ["-" if metadata[name] is None else f"{metadata[name]}" for name in PLACE]
     if "scope" in metadata:
         words += [_keep(metadata), f"{metadata['scope']}", f"{metadata['coder']}"]
@@ -47,11 +45,13 @@ def written(metadata: Mapping[str, Any]) -> tuple[str, Arrays]:
 
 
 def line_of(line: str, where: str) -> dict[str, Any]:
-    """Name -> value of what a line says: format and step integers, bits, budget, run and parent
-    None if there are none, all others text.
+    """Name -> value of a line: format and step are integers, run, parent, bits and budget may be
+    None, all others are text.
 
-    Raises ForeignRecordError for what does not begin as a line, VersionError,
-    MalformedRecordError.
+    Raises:
+        ForeignRecordError: It does not begin like a line.
+        VersionError: It has an unknown format.
+        MalformedRecordError: Its words are wrong.
     """
     words = line.split(" ")
     if not _DECIMAL.fullmatch(words[0]):
@@ -63,33 +63,33 @@ def line_of(line: str, where: str) -> dict[str, Any]:
     if len(words) != len(names):
         expected = f"{len(names)} words, {' '.join(names)}"
         raise MalformedRecordError(where, expected, f"{len(words)}")
-    told: dict[str, Any] = dict(zip(names, words))
-    told["format"] = int(words[0])
-    if not _DECIMAL.fullmatch(told["step"]):
-        raise MalformedRecordError(where, "a step in decimal", short(told["step"]))
-    told["step"] = int(told["step"])
-    told |= {name: None for name in ("run", "parent") if told[name] == "-"}
+    entries: dict[str, Any] = dict(zip(names, words))
+    entries["format"] = int(words[0])
+    if not _DECIMAL.fullmatch(entries["step"]):
+        raise MalformedRecordError(where, "a step in decimal", short(entries["step"]))
+    entries["step"] = int(entries["step"])
+    entries |= {name: None for name in ("run", "parent") if entries[name] == "-"}
     if names is STEPS:
-        told |= _kept(told.pop("keep"), where)
-    return told
+        entries |= _kept(entries.pop("keep"), where)
+    return entries
 
 
 def more_of(array: NDArray[Any] | None, where: str) -> dict[str, Any]:
-    """Name -> value of what the array says. Raises ForeignRecordError, MalformedRecordError."""
+    """Name -> value of the array MORE. Raises ForeignRecordError, MalformedRecordError."""
     if array is None:
         return {}
     if array.dtype != np.uint8 or array.ndim != 1:
         found = f"{array.dtype} of {array.ndim} dimensions"
         raise MalformedRecordError(where, f"{MORE!r} as uint8 of 1 dimension", found)
     text = array.tobytes()
-    told = parsed(text, where, repr(MORE), MalformedRecordError)
-    if not text.isascii() or not told:
+    entries = parsed(text, where, repr(MORE), MalformedRecordError)
+    if not text.isascii() or not entries:
         found = "nothing" if text.isascii() else "other characters"
         raise MalformedRecordError(where, f"something in ASCII in {MORE!r}", found)
-    if twice := OWN & told.keys():
+    if twice := OWN & entries.keys():
         found = ", ".join(sorted(twice))
         raise MalformedRecordError(where, f"nothing in {MORE!r} that the line tells", found)
-    return told
+    return entries
 
 
 def _keep(metadata: Mapping[str, Any]) -> str:

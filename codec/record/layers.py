@@ -1,10 +1,7 @@
-"""From neighbouring deltas to layers: the codes of several steps as one code an element.
+"""From neighbouring deltas to layers: the codes of several steps as one code for each element.
 
-Where a step and the next have few combinations of levels, which is so as long as most are zero,
-one code stands for both and all the runs of zeros between are told once. Deltas join a layer as
-long as that costs no more bytes than to begin a new one.
-
-Not done here: the bytes of a merged record (merged), what is merged when (upkeep).
+Most levels are zero, so two steps have few combinations of levels: one code stands for both, and
+the runs of zeros are stored once. Deltas join a layer as long as a new one would not be smaller.
 """
 
 from __future__ import annotations
@@ -24,9 +21,8 @@ from codec.scheme.tables import CodeTable, Counts
 
 from .merged import Layer, Moment
 
-BLOCK = 2**20  # elements looked at together
-# What one layer more takes: `]},{"steps":[` in the place of a comma, and for each of its alphabets
-# a row, with the zeros that fill its last word.
+BLOCK = 2**20  # elements in one pass
+# Bytes of one layer more: `]},{"steps":[` instead of a comma, and a padded row for each alphabet.
 LAYER_NBYTES, ROW_NBYTES = 12, 8
 
 
@@ -50,25 +46,25 @@ def layers_of(deltas: Sequence[tuple[Moment, Delta]]) -> tuple[Layer, ...]:
     """
     layers: list[Layer] = []
     growing = _Growing()
-    sent: dict[str, CodeTable] = {}
+    tables: dict[str, CodeTable] = {}
     for moment, delta in deltas:
-        after = sent | growing.tables
+        after = tables | growing.tables
         alone = tuple(_alone(group, after.get(name)) for group, name in _named(delta))
         both = None
         if growing.moments and not growing.non_finite and not delta.non_finite:
-            both = _both(growing.alphabets, alone, [sent.get(name) for _, name in _named(delta)])
+            both = _both(growing.alphabets, alone, [tables.get(name) for _, name in _named(delta)])
         if both is not None:
             growing = replace(growing, alphabets=both, moments=(*growing.moments, moment))
             continue
         layers += growing.layers
         names = tuple(name for _, name in _named(delta))
-        growing, sent = _Growing(alone, names, (moment,), delta.non_finite), after
+        growing, tables = _Growing(alone, names, (moment,), delta.non_finite), after
     return (*layers, *growing.layers)
 
 
 @dataclass(frozen=True)
 class _Growing:
-    """A layer that more deltas may join. names: of the alphabets."""
+    """A layer that more deltas may join. names: those of the alphabets."""
 
     alphabets: tuple[_Alphabet, ...] = ()
     names: tuple[str, ...] = ()
@@ -77,15 +73,15 @@ class _Growing:
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """It as a layer, if there is anything in it."""
+        """The finished layer; none if it has no moments."""
         groups = tuple(Group(a.group.tensors, a.encoded, None) for a in self.alphabets)
         return (Layer(groups, self.moments, self.non_finite),) if self.moments else ()
 
     @property
     def tables(self) -> dict[str, CodeTable]:
-        """The code tables sent last, once it has been."""
-        told = zip(self.names, (a.encoded.table for a in self.alphabets))
-        return {name: table for name, table in told if table is not None}
+        """Alphabet -> its code table."""
+        found = zip(self.names, (a.encoded.table for a in self.alphabets))
+        return {name: table for name, table in found if table is not None}
 
 
 def _named(delta: Delta) -> list[tuple[Group, str]]:
@@ -93,7 +89,7 @@ def _named(delta: Delta) -> list[tuple[Group, str]]:
 
 
 def _alone(group: Group, previous: CodeTable | None) -> _Alphabet:
-    """A delta as the first of a layer. previous: the code table sent last."""
+    """A delta as the first of a layer. previous: the code table used last."""
     q = decode(group.encoded)
     codes, levels = q.codes.reshape(-1), q.levels.reshape(-1, 1)
     counts = np.bincount(codes, minlength=len(levels)).astype(np.int64)
@@ -103,9 +99,9 @@ def _alone(group: Group, previous: CodeTable | None) -> _Alphabet:
 def _both(
     growing: Sequence[_Alphabet], alone: Sequence[_Alphabet], previous: Sequence[CodeTable | None]
 ) -> tuple[_Alphabet, ...] | None:
-    """One more delta in a layer; None if there are too many combinations, or it does not pay.
+    """A layer and one more delta; None if that is larger or has too many combinations.
 
-    previous: the code tables sent last before the layer.
+    previous: the code tables in use before the layer.
     """
     both: list[_Alphabet] = []
     for old, new, table in zip(growing, alone, previous, strict=True):

@@ -1,11 +1,9 @@
-"""Several deltas in one record, which still restores every one of their steps to the last bit.
+"""Several deltas in one record, which still restores each of their steps bit by bit.
 
-Float addition is not associative, so levels are never summed: an element's code stands for the
-levels of all the deltas, and whoever restores adds them one after the other, in one pass over
-memory. Most elements have none but zeros. A *layer* is as many neighbouring deltas as are coded
-together; a record holds one layer or several. See FORMAT.md.
-
-Not done here: which deltas become a layer (merging), single deltas (record).
+Float addition is not associative, so levels are never summed: a code stands for one level of each
+delta, and restoring adds them one after the other, in one pass over memory. Most elements have
+zeros only. A *layer* is a row of neighbouring deltas that are coded together; a record holds one or
+more. See FORMAT.md.
 """
 
 from __future__ import annotations
@@ -22,37 +20,38 @@ from codec.scheme.tables import CodeTable
 from codec.state import edits
 from codec.state.tensors import Arrays, Layout
 
-from .alphabets import ARRAY, Coded, join
+from .alphabets import ARRAY, groups_of, join, words_of
 from .container import seal
 from .record import (
     MAX_STEP,
     PREFIX,
-    SENT,
+    TABLES,
     Place,
     Record,
-    as_track,
     check_exact,
-    format_of,
-    named,
-    names_in,
-    read_values,
-    sent_arrays,
-    sent_by,
-    values_array,
+    non_finite_entry,
+    non_finite_names,
+    table_arrays,
+    tables_of,
+    track_digest,
 )
+from .values import VALUES, format_of, read_values, values_array
 
 MAX_STEPS = 4096  # of a record: a decoder keeps 1,024 levels for each of them
 _NUMBER = "(0|[1-9][0-9]{0,3})"
 _EXACT = re.compile(f"{re.escape(PREFIX)}{_NUMBER}/(.*)", re.DOTALL)
-_VALUES = re.compile(f"values/{_NUMBER}")
+_VALUES = re.compile(f"{VALUES}/{_NUMBER}")
 
 
 @dataclass(frozen=True)
 class Moment:
-    """One step of a merged record.
+    """One step of a merged record, without its codes.
 
-    track: digest after it. exact, values: what is stored beside the codes and has changed in it,
-    as in `Delta`.
+    Attributes:
+        step: Its number.
+        track: Digest of the track after it.
+        exact: Tensors that it stores as they are, as in `Delta`.
+        values: Changes of what is no tensor, as in `Delta`.
     """
 
     step: int
@@ -65,8 +64,10 @@ class Moment:
 class Layer:
     """Neighbouring steps, coded together.
 
-    groups: their encodings have a column of levels for each of the moments. non_finite: as in
-    `Delta`; such a step is a layer of its own.
+    Attributes:
+        groups: Encodings whose levels have one column for each moment.
+        moments: The steps.
+        non_finite: As in `Delta`; a step that has such tensors is a layer of its own.
     """
 
     groups: tuple[Group, ...]
@@ -74,7 +75,7 @@ class Layer:
     non_finite: tuple[str, ...]
 
     def part(self, begin: int, end: int, coding: Coding) -> Delta:
-        """What leads from before moment ``begin`` to before moment ``end``, as one delta."""
+        """Moments ``begin`` to ``end`` - 1 as one delta."""
         groups = tuple(
             replace(g, encoded=replace(g.encoded, levels=g.encoded.levels[:, begin:end]))
             for g in self.groups
@@ -91,22 +92,19 @@ class Layer:
 
 @dataclass(frozen=True)
 class Merged:
-    """What a merged record holds.
-
-    sent: the code tables that the next delta may use again.
-    """
+    """The content of a merged record. tables: code tables that the next delta may use again."""
 
     layers: tuple[Layer, ...]
     coding: Coding
-    sent: Mapping[str, CodeTable]
+    tables: Mapping[str, CodeTable]
 
     @property
     def moments(self) -> tuple[Moment, ...]:
-        """Of all layers."""
+        """The steps of all layers."""
         return tuple(m for layer in self.layers for m in layer.moments)
 
     def parts(self, step: int | None = None) -> list[tuple[Moment, Delta]]:
-        """The fewest deltas that lead to ``step`` (None: the last), each with where it ends."""
+        """The fewest deltas that lead to ``step`` (None: the last), each with its last moment."""
         found = []
         for layer in self.layers:
             inside = [i for i, m in enumerate(layer.moments, 1) if step is None or m.step <= step]
@@ -126,11 +124,11 @@ class Merged:
 
 def dump(place: Place, merged: Merged) -> bytes:
     """A merged record. place.step: that of the last moment."""
-    sent, told = sent_arrays(merged.sent)
-    arrays = join([group for layer in merged.layers for group in layer.groups]) | sent
+    tables, tables_entry = table_arrays(merged.tables)
+    arrays = join([group for layer in merged.layers for group in layer.groups]) | tables
     for i, moment in enumerate(merged.moments):
         arrays |= {f"{PREFIX}{i}/{name}": array for name, array in moment.exact.items()}
-        arrays |= values_array(moment.values, f"values/{i}")
+        arrays |= values_array(moment.values, f"{VALUES}/{i}")
     metadata = {
         "format": format_of(arrays),
         "kind": "merged",
@@ -140,11 +138,11 @@ def dump(place: Place, merged: Merged) -> bytes:
         "layers": [
             {
                 "steps": [[moment.step, moment.track] for moment in layer.moments],
-                **named(layer.non_finite),
+                **non_finite_entry(layer.non_finite),
             }
             for layer in merged.layers
         ],
-        **told,
+        **tables_entry,
     }
     return seal(metadata, arrays)
 
@@ -155,32 +153,34 @@ def steps_of(record: Record) -> tuple[int, ...]:
 
 
 def tracks_of(record: Record) -> dict[int, str]:
-    """Step -> track, of every step that any record tells of. Raises MalformedRecordError."""
+    """Step -> digest of the track after it, for each step of any record. Raises
+    MalformedRecordError."""
     if record.kind != "merged":
         return {record.step: record.track}
-    return {step: track for steps, _ in _told(record) for step, track in steps}
+    return {step: track for steps, _ in _layers_of(record) for step, track in steps}
 
 
 def merged_of(record: Record, layout: Layout) -> Merged:
-    """What a merged record holds. layout: that of the chain's base.
+    """The content of a merged record. layout: that of the chain's base.
 
-    Raises MalformedRecordError if arrays and layout do not fit. Whether the streams decode
-    shows when a step is applied.
+    Raises:
+        MalformedRecordError: Arrays and layout do not fit. Whether the streams decode shows only
+            when a step is applied.
     """
     where, arrays = record.where, record.arrays
-    told = _told(record)
+    described = _layers_of(record)
     try:
         coding = Coding.from_header(record.metadata)
     except (KeyError, InputError) as exc:
         raise MalformedRecordError(where, "settings within their range", short(exc)) from exc
     lossy = {t.name for t in layout.tensors if t.lossy}
-    whole = [names for steps, names in told for _ in steps]  # of each moment
+    whole = [names for steps, names in described for _ in steps]  # of each moment
     exact: list[Arrays] = [{} for _ in whole]
     values: list[dict[int, str]] = [{} for _ in whole]
     specs = {t.name: t for t in layout.tensors}
     try:
         for name, array in arrays.items():
-            if name in (ARRAY, SENT):
+            if name in (ARRAY, TABLES):
                 continue
             if found := _EXACT.fullmatch(name):
                 i, own = int(found[1]), found[2]
@@ -195,34 +195,35 @@ def merged_of(record: Record, layout: Layout) -> Merged:
         for i, names in enumerate(whole):
             if not set(names) <= lossy & set(exact[i]) or len(set(names)) != len(names):
                 raise PayloadError(f"no array of {short(names)}, which is not finite")
-        coded = Coded(arrays.get(ARRAY), coding)
+        words = words_of(arrays)
         layers, first = [], 0
         tables: dict[str, CodeTable] = {}
-        for steps, names in told:
+        for steps, names in described:
             moments = tuple(
                 Moment(step, track, exact[i], values[i])
                 for i, (step, track) in enumerate(steps, first)
             )
-            groups = tuple(coded.groups(layout, names, tables, len(steps)))
+            groups = tuple(groups_of(words, coding, layout, names, tables, len(steps)))
             tables |= Delta(groups, {}, (), coding).tables
             layers.append(Layer(groups, moments, names))
             first += len(steps)
-        coded.finish()
+        words.finish()
     except PayloadError as exc:
         raise MalformedRecordError(where, "layers that decode", short(exc)) from exc
-    return Merged(tuple(layers), coding, sent_by(record))
+    return Merged(tuple(layers), coding, tables_of(record))
 
 
-def _told(record: Record) -> list[tuple[list[tuple[int, str]], tuple[str, ...]]]:
-    """Steps with their tracks, and names in non_finite, of each layer: checked."""
+def _layers_of(record: Record) -> list[tuple[list[tuple[int, str]], tuple[str, ...]]]:
+    """Steps with their digests, and names in non_finite, of each layer: checked."""
     found = []
     last, total = -1, 0
     try:
         for layer in typed(record.metadata["layers"], list):
             steps = [
-                (typed(step, int), as_track(track)) for step, track in typed(layer["steps"], list)
+                (typed(step, int), track_digest(track))
+                for step, track in typed(layer["steps"], list)
             ]
-            names = names_in(layer)
+            names = non_finite_names(layer)
             total += len(steps)
             if not steps or total > MAX_STEPS or (names and len(steps) > 1):
                 raise ValueError(f"a layer of {len(steps)} steps")

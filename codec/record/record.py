@@ -1,7 +1,6 @@
 """One record of a chain: what the metadata and arrays of its file mean. See FORMAT.md.
 
-Whatever comes from a file is checked before it is used, and every cap below stands with its
-reason. Not done here: the file itself (container), the order of records (chain).
+Everything from a file is checked before it is used. Each cap below gives its reason.
 """
 
 from __future__ import annotations
@@ -22,26 +21,24 @@ from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta, alphabets
 from codec.scheme.stream import MAX_LEVELS
 from codec.scheme.tables import CodeTable
-from codec.scheme.track import MAX_TEXT, Track
+from codec.scheme.track import Track
 from codec.state import edits, tree
 from codec.state.tensors import Arrays, Layout, TensorSpec, is_storable
 
-from .alphabets import ARRAY, HEAD, WORD, Coded, Cut, join, taken
+from .alphabets import ARRAY, HEAD, WORD, Pieces, checked, groups_of, join, words_of
 from .container import seal, unseal
 from .diagnosis import differing
-from .header import DIGEST, FORMAT, MORE, NEWEST
+from .header import DIGEST, MORE
+from .values import VALUES, check_values, format_of, read_values, text_array, text_of, values_array
 
 KINDS = ("base", "delta", "merged")
-PREFIX = "t/"  # before every tensor's name, so that no name can collide with ours
-VALUES = "values"
-SENT = "sent"
-PADDING = 8  # bytes at most that safetensors fills a header up with
+PREFIX = "t/"  # before every tensor's name, which can then not be one of our own
+STRUCTURE = "structure"
+TABLES = "sent"  # the code tables that a later delta may use again
+PADDING = 8  # bytes: safetensors pads a header by fewer
 RUN = 16  # hex digits: enough to tell runs apart
-MAX_LENGTHS = 2**26  # of the code tables sent last: a few bytes may stand for thousands
-MAX_STEP = 2**63 - 1  # so that every reader's integers hold it
-_LINE = re.compile("[^\n]*\n|[^\n]+")
-_EDIT = re.compile(rb"^[0-9]+ =", re.MULTILINE)
-_NUMBER = re.compile("0|[1-9][0-9]{0,8}")
+MAX_LENGTHS = 2**26  # of all code tables: a few bytes may stand for thousands of code lengths
+MAX_STEP = 2**63 - 1  # fits into the integers of every reader
 _HEX_RUN = re.compile(f"[0-9a-f]{{{RUN}}}")
 _HEX_BLAKE3, _HEX_XXH3 = re.compile(f"[0-9a-f]{{{DIGEST}}}"), re.compile("[0-9a-f]{32}")
 
@@ -50,15 +47,24 @@ _HEX_BLAKE3, _HEX_XXH3 = re.compile(f"[0-9a-f]{{{DIGEST}}}"), re.compile("[0-9a-
 class Record:
     """A record whose bytes are intact.
 
-    where: name for messages. digest: BLAKE3 of 128 bits, hex, of the file. run: what that of the
-    chain's first record begins with. parent: identity of the record before it, None for the first.
-    track: xxh3-128, hex, of the rebuilt track. header: where the file has its arrays. replaces:
-    identity of the record in whose place it stands, None if there was none.
+    Attributes:
+        where: Name for messages.
+        step: Its step; the last one of a merged record.
+        kind: One of KINDS.
+        digest: BLAKE3 of the file, 128 bits, hex.
+        run: The first digits of the digest of the chain's first record.
+        parent: Identity of the record before it, None for the first.
+        track: Digest of the track after it, xxh3-128, hex.
+        nbytes: Bytes of the file.
+        metadata: Name -> value, of the header's line and the array "more".
+        arrays: Name -> array.
+        header: Name -> where the file has that array.
+        replaces: Identity of the record in whose place it stands, None if there was none.
     """
 
     where: str
     step: int
-    kind: str  # one of KINDS
+    kind: str
     digest: str
     run: str
     parent: str | None
@@ -71,8 +77,10 @@ class Record:
 
     @property
     def exact_nbytes(self) -> int:
-        """Bytes of the file that are stored exactly: tensors and values, with their entries in the
-        header; in a delta also the names of those that are not finite. All of a base."""
+        """Bytes of tensors and values stored exactly, with their entries in the header.
+
+        In a delta the names in non_finite count too. All of a base is exact.
+        """
         if self.kind == "base":
             return self.nbytes
         total = 0
@@ -85,17 +93,14 @@ class Record:
 
     @property
     def identity(self) -> str:
-        """What the record after it names as its parent."""
+        """What the next record names as its parent."""
         return self.replaces or self.digest
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a record stands.
-
-    run: what the digest of the chain's first record begins with, None for that one itself.
-    parent: identity of the record before, None if there is none. replaces: see `Record`.
-    """
+    """Where a record stands in its chain. The attributes are those of `Record`; run is None for
+    the first record itself."""
 
     step: int
     run: str | None = None
@@ -103,19 +108,19 @@ class Place:
     replaces: str | None = None
 
     def metadata(self) -> dict[str, Any]:
-        """As a record tells it."""
-        told = {"step": self.step, "run": self.run, "parent": self.parent}
-        return told | ({"replaces": self.replaces} if self.replaces else {})
+        """The entries of a record's metadata."""
+        entries = {"step": self.step, "run": self.run, "parent": self.parent}
+        return entries | ({"replaces": self.replaces} if self.replaces else {})
 
 
 def dump_base(place: Place, track: Track) -> bytes:
     """A base record: the track itself, exactly."""
-    sent, told = sent_arrays(track.tables)
+    tables, tables_entry = table_arrays(track.tables)
     layout = track.layout
-    arrays = {PREFIX + t.name: track.arrays[t.name] for t in layout.tensors} | sent
+    arrays = {PREFIX + t.name: track.arrays[t.name] for t in layout.tensors} | tables
     if layout.structure:
         values = values_array(dict(enumerate(track.values)))
-        arrays |= {"structure": _text(layout.structure)} | values
+        arrays |= {STRUCTURE: text_array(layout.structure)} | values
     metadata = {
         "format": format_of(arrays),
         "kind": "base",
@@ -124,22 +129,27 @@ def dump_base(place: Place, track: Track) -> bytes:
         "layout": [
             [t.name, t.dtype, list(t.shape), t.lossy, t.library, t.family] for t in layout.tensors
         ],
-        **told,
+        **tables_entry,
     }
     return seal(metadata, arrays)
 
 
-def dump_delta(place: Place, track_digest: str, delta: Delta) -> bytes:
-    """A delta record. track_digest: that of the track it leads to."""
-    return _dump_delta(place, track_digest, delta, join(delta.groups) | values_array(delta.values))
+def dump_delta(place: Place, digest: str, delta: Delta) -> bytes:
+    """A delta record. digest: that of the track it leads to."""
+    return _dump_delta(place, digest, delta, join(delta.groups) | values_array(delta.values))
 
 
 def header_nbytes(digits: int, layout: Layout, exact: Arrays, coding: Coding) -> int:
     """Bytes of a delta record that a budget pays for besides code words, tables and levels.
 
-    At most so many, and hardly fewer: it writes a record whose numbers in the header are as long
-    as they may get. digits: of the step. exact: the tensors stored exactly, whose own entries do
-    not count. coding: has a budget.
+    An upper bound, and a close one: it is measured on a record whose header has the longest
+    numbers possible.
+
+    Args:
+        digits: Of the step.
+        layout: The track's.
+        exact: The tensors stored exactly; their own entries do not count.
+        coding: Has a budget.
     """
     n_alphabets = len(list(alphabets(layout, coding.scope)))
     coded = np.zeros(int((coding.budget or 0) * layout.lossy_nbytes) // WORD, np.uint32)
@@ -154,8 +164,9 @@ def header_nbytes(digits: int, layout: Layout, exact: Arrays, coding: Coding) ->
 def load(data: bytes, where: str) -> Record:
     """Open a record and check that its bytes are the ones that were written.
 
-    Raises TruncatedRecordError, ForeignRecordError, DigestError, VersionError or
-    MalformedRecordError, each naming ``where``, what was expected and what was found.
+    Raises:
+        RecordError: TruncatedRecordError, ForeignRecordError, DigestError, VersionError or
+            MalformedRecordError. Each names ``where``, what was expected and what was found.
     """
     metadata, arrays, digest, header = unseal(data, where)
     try:
@@ -211,12 +222,12 @@ def base_of(record: Record) -> Track:
             )
             for name, dtype, shape, lossy, library, family in record.metadata["layout"]
         )
-        layout = Layout(tensors, _told(record.arrays.get("structure")))
+        layout = Layout(tensors, text_of(record.arrays.get(STRUCTURE)))
     except (KeyError, TypeError, ValueError, PayloadError) as exc:
         expected = "a layout [name, dtype, shape, lossy, library, family]…, and a structure"
         raise MalformedRecordError(where, expected, short(exc)) from exc
     names = {PREFIX + t.name for t in tensors}
-    more = {"structure", "values", SENT} & set(record.arrays)
+    more = {STRUCTURE, VALUES, TABLES} & set(record.arrays)
     if len(names) != len(tensors) or names | more != set(record.arrays):
         raise MalformedRecordError(
             where,
@@ -230,47 +241,50 @@ def base_of(record: Record) -> Track:
         check_exact(record.arrays[PREFIX + t.name], t, where)
     state = {t.name: record.arrays[PREFIX + t.name].copy() for t in tensors}
     try:
-        told = read_values(record.arrays.get("values"))
-        if list(told) != list(range(len(told))) or any(map(edits.is_edit, told.values())):
+        by_number = read_values(record.arrays.get(VALUES))
+        values = tuple(by_number.values())
+        if list(by_number) != list(range(len(values))) or any(map(edits.is_edit, values)):
             raise PayloadError("values are not numbered 0, 1, 2…, or an edit is among them")
-        values = tuple(told.values())
         tree.check(layout.structure, len(tensors), values)
     except (PayloadError, tree.StructureError) as exc:
         raise MalformedRecordError(where, "a structure and its values", short(exc)) from exc
-    track = Track.of(layout, state, values, sent_by(record))
+    track = Track.of(layout, state, values, tables_of(record))
     check_track(where, record.track, track)
     return track
 
 
-def sent_arrays(tables: Mapping[str, CodeTable]) -> tuple[Arrays, dict[str, Any]]:
-    """Array and metadata that tell which code tables were sent last; nothing where none were."""
+def table_arrays(tables: Mapping[str, CodeTable]) -> tuple[Arrays, dict[str, Any]]:
+    """Array and metadata of the code tables last used; nothing where there are none."""
     if not tables:
         return {}, {}
-    packed = {name: table.packed for name, table in tables.items()}
-    told = [[name, t.n_symbols, t.classes, packed[name].size] for name, t in tables.items()]
-    return {SENT: np.concatenate(list(packed.values()))}, {SENT: told}
+    packed = [table.packed for table in tables.values()]
+    entries = [
+        [name, table.n_symbols, table.classes, own.size]
+        for (name, table), own in zip(tables.items(), packed)
+    ]
+    return {TABLES: np.concatenate(packed)}, {TABLES: entries}
 
 
-def sent_by(record: Record) -> dict[str, CodeTable]:
-    """Alphabet -> code table sent last, of a base or merged record.
+def tables_of(record: Record) -> dict[str, CodeTable]:
+    """Alphabet -> the code table last used, of a base or merged record.
 
     Raises MalformedRecordError.
     """
-    told, array = record.metadata.get(SENT, []), record.arrays.get(SENT)
+    entries, array = record.metadata.get(TABLES, []), record.arrays.get(TABLES)
     found: dict[str, CodeTable] = {}
     lengths = 0
     try:
-        array = np.empty(0, np.uint8) if array is None else taken(array, np.uint8, SENT)
-        cut = Cut(array, f"bytes of {SENT!r}")
-        for name, n_symbols, classes, nbytes in typed(told, list):
+        array = np.empty(0, np.uint8) if array is None else checked(array, np.uint8, TABLES)
+        pieces = Pieces(array, f"bytes of {TABLES!r}")
+        for name, n_symbols, classes, nbytes in typed(entries, list):
             if typed(name, str) in found or not 1 <= typed(n_symbols, int) < MAX_LEVELS:
                 raise PayloadError(f"{short(n_symbols)} symbols, or {short(name)} twice")
             lengths += 1 + n_symbols * max(typed(classes, int), 0)
             if lengths > MAX_LENGTHS:
                 raise PayloadError(f"more than {MAX_LENGTHS} code lengths")
-            packed = cut.take(max(typed(nbytes, int), 0))
+            packed = pieces.take(max(typed(nbytes, int), 0))
             found[name] = CodeTable.unpacked(packed, n_symbols, classes)
-        cut.finish()
+        pieces.finish()
     except (TypeError, ValueError, PayloadError) as exc:
         raise MalformedRecordError(
             record.where, "tables [alphabet, symbols, classes, bytes]…", short(exc)
@@ -278,62 +292,37 @@ def sent_by(record: Record) -> dict[str, CodeTable]:
     return found
 
 
-def read_values(array: NDArray[Any] | None) -> dict[int, str]:
-    """Number -> change of the values in a record, JSON or an edit (see edits); raises PayloadError
-    for what is none.
-
-    array: uint8, lines of number, blank and change, by rising number.
-    """
-    found: dict[int, str] = {}
-    last = -1
-    for line in _LINE.finditer(_told(array)):  # one at a time: 64 MiB of them take much more
-        number, _, text = line[0].rstrip("\n").partition(" ")
-        if not _NUMBER.fullmatch(number) or int(number) <= last:
-            raise PayloadError(f"value {short(number)} after {last}")
-        try:
-            if edits.is_edit(text):
-                edits.check_edit(text)
-            else:
-                tree.check_value(text)
-        except (PayloadError, tree.StructureError) as exc:
-            raise PayloadError(f"value {number}: {exc}") from exc
-        last = int(number)
-        found[last] = text
-    return found
-
-
 def delta_of(record: Record, track: Track) -> Delta:
-    """The delta of a delta record. track: the one it begins at.
+    """The delta of a delta record. track: the one it starts from.
 
-    Raises MalformedRecordError if arrays and layout do not fit. Whether the streams decode
-    shows when the delta is applied.
+    Raises:
+        MalformedRecordError: Arrays and layout do not fit. Whether the streams decode shows only
+            when the delta is applied.
     """
     where, arrays, layout = record.where, record.arrays, track.layout
     try:
         coding = Coding.from_header(record.metadata)
-        non_finite = names_in(record.metadata)
+        non_finite = non_finite_names(record.metadata)
     except (KeyError, TypeError, InputError) as exc:
         raise MalformedRecordError(where, "settings within their range", short(exc)) from exc
-    whole = frozenset(non_finite)
-    stored = [t for t in layout.tensors if not t.lossy or t.name in whole]
-    always = {PREFIX + name for name in whole}
-    expected = always | {PREFIX + t.name for t in stored} | {ARRAY, "values"}
     lossy = {t.name for t in layout.tensors if t.lossy}
-    if not lossy.issuperset(whole) or len(whole) != len(non_finite):
+    names = frozenset(non_finite)
+    if not names <= lossy or len(names) != len(non_finite):
         raise MalformedRecordError(where, "lossy tensors in non_finite", _some(non_finite))
+    always = {PREFIX + name for name in names}
+    whole = [t for t in layout.tensors if not t.lossy or t.name in names]
+    expected = {PREFIX + t.name for t in whole} | {ARRAY, VALUES}
     if not always <= set(arrays) <= expected:
         raise MalformedRecordError(where, f"arrays {_some(expected)}", _some(arrays))
-    stored = [t for t in stored if PREFIX + t.name in arrays]
-    for t in stored:
-        check_exact(arrays[PREFIX + t.name], t, where)
-    try:
-        coded = Coded(arrays.get(ARRAY), coding)
-        groups = tuple(coded.groups(layout, non_finite, track.tables))
-        coded.finish()
-        values = read_values(arrays.get("values"))
-    except PayloadError as exc:
-        raise MalformedRecordError(where, "streams that decode", short(exc)) from exc
-    exact = {t.name: arrays[PREFIX + t.name] for t in stored}
+    exact = {t.name: arrays[PREFIX + t.name] for t in whole if PREFIX + t.name in arrays}
+    for t in whole:
+        if t.name in exact:
+            check_exact(exact[t.name], t, where)
+    with _decoding(where):
+        words = words_of(arrays)
+        groups = tuple(groups_of(words, coding, layout, non_finite, track.tables))
+        words.finish()
+        values = read_values(arrays.get(VALUES))
     return Delta(groups, exact, non_finite, coding, None, values)
 
 
@@ -342,8 +331,11 @@ def check_track(
 ) -> None:
     """Raise TrackDigestError unless this is the digest of the track.
 
-    where: the record, for messages. meant: what its sums should be, if known: the error then
-    names the tensor that is off.
+    Args:
+        where: The record, for messages.
+        digest: The expected one.
+        track: What is checked.
+        meant: What its sums should be, if known: the error then names the tensor that differs.
     """
     found = track.digest
     if found != digest:
@@ -353,19 +345,19 @@ def check_track(
 
 
 def apply_checked(record: Record, delta: Delta, track: Track, digest: str | None = None) -> None:
-    """Move a track on by a delta of a record, and check its digest.
+    """Advance a track by a delta of a record, and check its digest.
 
-    What edits have led to is not looked into, see `check_values`.
+    The texts that edits lead to are not checked, see `check_values`.
 
     Args:
         record: Where the delta was read.
         delta: Its content.
-        track: It is of no more use if this raises.
-        digest: That of the track after it, if it is not the record's.
+        track: Of no more use if this raises.
+        digest: The expected one, if not the record's.
 
     Raises:
         MalformedRecordError: A stream does not decode, or an edit does not fit.
-        TrackDigestError: It leads to another track.
+        TrackDigestError: The delta leads to another track.
     """
     with _decoding(record.where):
         track.apply(delta)
@@ -373,7 +365,7 @@ def apply_checked(record: Record, delta: Delta, track: Track, digest: str | None
 
 
 def preview_checked(record: Record, delta: Delta, track: Track, meant: Mapping[str, int]) -> None:
-    """What `apply_checked` checks, without moving the track. meant: see `check_track`."""
+    """The checks of `apply_checked`; the track stays as it is. meant: see `check_track`."""
     with _decoding(record.where):
         after = track.preview(delta)
     check_track(record.where, record.track, after, meant)
@@ -384,54 +376,28 @@ def _decoding(where: str) -> Iterator[None]:
     try:
         yield
     except PayloadError as exc:
-        raise MalformedRecordError(
-            where, "streams that decode and edits that fit", short(exc)
-        ) from exc
-
-
-def check_values(where: str, values: Iterable[str]) -> None:
-    """Raise MalformedRecordError unless these are values. What edits lead to is checked where a
-    state is wanted: after each of them would take far longer than the edits."""
-    try:
-        for text in values:
-            tree.check_value(text)
-    except tree.StructureError as exc:
-        raise MalformedRecordError(where, "values after their edits", short(exc)) from exc
+        raise MalformedRecordError(where, "streams that decode", short(exc)) from exc
 
 
 def check_whole(where: str, track: Track) -> None:
-    """Compute the digests of a track anew, and read its values.
+    """Compute all digests of a track anew, and parse its values. where: the record, for messages.
 
-    Raises TrackDigestError, MalformedRecordError. where: the record, for messages.
+    Raises TrackDigestError, MalformedRecordError.
     """
     check_values(where, track.values)
     track.check_whole(where)
 
 
-def _dump_delta(
-    place: Place, track_digest: str, delta: Delta, arrays: dict[str, NDArray[Any]]
-) -> bytes:
+def _dump_delta(place: Place, digest: str, delta: Delta, arrays: Arrays) -> bytes:
     metadata = {
         "format": format_of(arrays),
         "kind": "delta",
         **place.metadata(),
-        "track": track_digest,
+        "track": digest,
         **delta.coding.header(),
-        **named(delta.non_finite),
+        **non_finite_entry(delta.non_finite),
     }
     return seal(metadata, arrays | {PREFIX + name: a for name, a in delta.exact.items()})
-
-
-def format_of(arrays: Arrays) -> int:
-    """The oldest format that a record with these arrays can have."""
-    for name, array in arrays.items():
-        if name == "values" or name.startswith("values/"):
-            text = array.tobytes()
-            if any(number in text for number in (b'{"s":', b'{"a":', b'{"t":')) or (
-                b" =" in text and _EDIT.search(text)
-            ):
-                return NEWEST
-    return FORMAT
 
 
 def check_exact(array: NDArray[Any], spec: TensorSpec, where: str) -> None:
@@ -444,18 +410,18 @@ def check_exact(array: NDArray[Any], spec: TensorSpec, where: str) -> None:
         )
 
 
-def named(non_finite: Sequence[str]) -> dict[str, Any]:
-    """Metadata that tells these names; nothing where there are none."""
+def non_finite_entry(non_finite: Sequence[str]) -> dict[str, Any]:
+    """The metadata of these names; nothing where there are none."""
     return {"non_finite": list(non_finite)} if non_finite else {}
 
 
-def names_in(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names that are told; raises TypeError for what is no list of them."""
+def non_finite_names(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names in non_finite. Raises TypeError."""
     return tuple(typed(name, str) for name in typed(metadata.get("non_finite", []), list))
 
 
-def as_track(value: Any) -> str:
-    """A digest of a track from a file; raises TypeError for what is none."""
+def track_digest(value: Any) -> str:
+    """A digest of a track from a file. Raises TypeError."""
     return _hex(value, _HEX_XXH3)
 
 
@@ -463,26 +429,6 @@ def _hex(value: Any, pattern: re.Pattern[str]) -> str:
     if not isinstance(value, str) or not pattern.fullmatch(value):
         raise TypeError(f"{short(value)} is no digest")
     return value
-
-
-def _text(text: str) -> NDArray[np.uint8]:
-    return np.frombuffer(text.encode(), np.uint8)
-
-
-def _told(array: NDArray[Any] | None) -> str:
-    """The text in an array of a record, "" without one; raises PayloadError for what is none."""
-    if array is None:
-        return ""
-    data = taken(array, np.uint8, "texts").tobytes()
-    if len(data) > MAX_TEXT or not data.isascii():
-        raise PayloadError(f"a text of {len(data)} bytes, not of at most {MAX_TEXT} of ASCII")
-    return data.decode()
-
-
-def values_array(values: Mapping[int, str], name: str = "values") -> Arrays:
-    """name -> uint8, as `read_values` reads it; nothing where there are no values."""
-    lines = "".join(f"{number} {text}\n" for number, text in values.items())
-    return {name: _text(lines)} if lines else {}
 
 
 def _some(names: Iterable[str]) -> str:

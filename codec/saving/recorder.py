@@ -41,7 +41,7 @@ from codec.record.diagnosis import changed, examined
 from codec.record.record import Place, Record
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta
-from codec.scheme.track import Track
+from codec.scheme.track import MAX_TEXT, Track
 from codec.scheme.tracker import Tracker
 from codec.state import edits, tree
 from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays
@@ -382,13 +382,13 @@ def _described(t: TensorSpec) -> str:
 def _check_length(step: int, layout: Layout, values: Sequence[str]) -> None:
     """Raise DTypeError for values that no base can hold: deltas to them would lead nowhere."""
     nbytes = sum(map(len, values))
-    if nbytes + 12 * len(values) > records.MAX_TEXT:
+    if nbytes + 12 * len(values) > MAX_TEXT:
         name, longest = max(
             zip(tree.value_names(layout.structure), values), key=lambda pair: len(pair[1])
         )
         raise DTypeError(
             f"step {step}: what is no tensor takes {nbytes:,} bytes as text, and a record holds "
-            f"{records.MAX_TEXT:,}; {name!r} alone takes {len(longest):,}. Store it as an array, "
+            f"{MAX_TEXT:,}; {name!r} alone takes {len(longest):,}. Store it as an array, "
             f"or leave it out: policy={{{name!r}: 'skip'}}"
         )
 

@@ -1,14 +1,18 @@
 """Numbers to codes to bits, and back: the scheme of the paper, stage by stage.
 
 Read in this order:
+    coding      the settings: bits, scope, coder, budget
     quantize    a delta becomes exponent buckets; priority promotion keeps 2**bits - 1 of them
     survivors   the few elements that are not zero, found in one pass
     huffman     canonical prefix codes with limited lengths
-    runlength   runs of zeros and the symbol after them as one token
-    tables      which code table is cheapest, and whether the last one will do
+    runlength   a run of zeros and the symbol after it as one token
+    tables      which code table is cheapest, and whether to reuse the last one
+    coders      the lossless coders by name
     stream      codes to payload bits and back, in streams that threads share
     budget      as many buckets as a size limit allows
-    track       the state a restart would have; each delta is taken to it
+    delta       one encoded step
+    track       the state a restart would load
+    tracker     states to deltas, each taken to the track
     kernels     the compiled loops behind all of these
-    workers, memory, warmup    threads, scratch memory, compiling ahead of the first save
+    workers, memory, warmup    threads, scratch memory, compiling before the first save
 """

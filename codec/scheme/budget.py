@@ -1,12 +1,12 @@
-"""Budget mode: as many buckets as fit into a share of the bytes that the lossy tensors have.
+"""Budget mode: as many buckets as fit into a share of the lossy tensors' float32 bytes.
 
-A budget pays for what is lossy: the record's header, code tables, levels and code words. Tensors
-that are stored exactly come on top of it, since no setting could make them smaller.
+A budget pays for the record's header, code tables, levels and code words. Tensors that are stored
+exactly come on top of it: no setting can make them smaller.
 
-How many bytes a number of buckets takes at most is known once their tokens are counted, and
-roughly from the histogram: Shannon's bound, which runs of zeros may undercut. So the search begins
-with too many buckets and goes down until the size fits. Where that leaves much of the budget
-unused, the next bucket is kept in part, its largest values first.
+The histogram gives a rough size for any number of buckets: Shannon's bound, which runs of zeros may
+undercut. Counted tokens give an upper bound. So the search starts with too many buckets and goes
+down until the size fits. If much of the budget is left, the next bucket is kept in part, its
+largest values first.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from .stream import Message, needs_no_bits
 from .survivors import Collected, Survivors
 from .tables import CodeTable, Counts
 
-BEST = 0.1  # of the estimate: no coder is hoped to need less
-HOPE = 0.8  # fewer buckets may leave longer runs, and need less than the ratio just seen
-FULL = 0.75  # of the room: what fills so much of it is large enough
-PASSES = 12  # at most, to find a part of a bucket that does
+BEST = 0.1  # of the estimate: no coder is expected to need less
+HOPE = 0.8  # fewer buckets may leave longer runs, and need less than the last ratio
+FULL = 0.75  # of the room: enough, the search ends
+PASSES = 12  # at most, to find a part of a bucket
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """Survivors settled on as many buckets as fit.
+    """Survivors reduced to as many buckets as fit.
 
-    nbytes: what they take at most; where nothing fits, what the largest value alone would take.
+    nbytes: an upper bound of their size; if nothing fits, the size of the largest value alone.
     """
 
     survivors: Survivors
@@ -55,11 +55,16 @@ class Fitted:
 
 @dataclass
 class Budget:
-    """What one record may take, shared out among its alphabets as they are coded.
+    """The bytes of one record, divided among its alphabets while they are coded.
 
-    share: of the float32 bytes of all lossy tensors. header: bytes of the record's header.
     Small alphabets come first (`order`). Each has its share of what is left, and may take more if
-    its smallest change needs it: a bias would never get a level otherwise.
+    its smallest change needs it: otherwise a bias would never get a level.
+
+    Args:
+        share: Of the float32 bytes of all lossy tensors.
+        layout: The track's.
+        coder: Its name.
+        header: Bytes of the record's header.
     """
 
     share: float
@@ -67,7 +72,7 @@ class Budget:
     coder: str
     header: int
     _spent: int = field(init=False)
-    _elements: int = field(init=False)  # of the model's tensors that are not coded yet
+    _elements: int = field(init=False)  # of the model's tensors not coded yet
     _outside: dict[str, int] = field(default_factory=dict, init=False)  # alphabet -> bytes
     _lacking: dict[str, int] = field(default_factory=dict, init=False)
 
@@ -77,7 +82,7 @@ class Budget:
 
     @property
     def nbytes(self) -> float:
-        """Bytes that the record may take, tensors stored exactly not counted."""
+        """The limit, without tensors stored exactly."""
         return self.share * self.layout.lossy_nbytes
 
     @staticmethod
@@ -86,13 +91,13 @@ class Budget:
         return not tensors[0].family, sum(t.size for t in tensors)
 
     def room(self, tensors: Sequence[TensorSpec]) -> tuple[float, float]:
-        """Bytes that are an alphabet's share, and bytes that are there at all."""
+        """Bytes of an alphabet's share, and all bytes that are left."""
         left = max(self.nbytes - self._spent, 0.0)
         n = sum(t.size for t in tensors)
         return left * n / max(self._elements, n), left
 
     def spend(self, tensors: Sequence[TensorSpec], nbytes: int) -> None:
-        """An alphabet has taken so many bytes."""
+        """Subtract the bytes of an alphabet."""
         self._spent += nbytes
         if tensors[0].family:
             self._outside[tensors[0].name] = nbytes
@@ -100,12 +105,12 @@ class Budget:
             self._elements -= sum(t.size for t in tensors)
 
     def lacks(self, tensors: Sequence[TensorSpec], nbytes: int) -> None:
-        """Tensors have changed, and there was no room for the nbytes that say the least of it."""
+        """Note tensors that have changed although their smallest change, nbytes, does not fit."""
         self._lacking |= {t.name: 0 for t in tensors} | {tensors[0].name: nbytes}
 
     def check(self) -> None:
-        """Raise BudgetError if tensors that have changed would get nothing, or those outside the
-        model take more than there is."""
+        """Raise BudgetError if changed tensors get nothing, or tensors outside the model take too
+        much."""
         too_much = self._outside and self._spent > self.nbytes
         if not self._lacking and not too_much:
             return
@@ -152,10 +157,14 @@ def check_budget(budget: float) -> float:
 def fit(
     found: Collected, coder: str, previous: CodeTable | None, room: float, most: float
 ) -> Fitted:
-    """Keep as many buckets as `room` bytes hold, and the largest values of the next one.
+    """Keep as many buckets as fit into ``room`` bytes, and the largest values of the next one.
 
-    found: all bins of a delta. previous: the table sent last. most: bytes that the fewest values
-    may take if the room holds none.
+    Args:
+        found: All bins of a delta.
+        coder: Its name.
+        previous: The last code table.
+        room: Bytes.
+        most: Bytes that the fewest values may take if nothing fits into the room.
     """
 
     def settled(room: float, magnitude: int = 1, n: int | None = None) -> tuple[Fitted, bool]:
@@ -170,8 +179,8 @@ def fit(
         return whole
     ends = np.abs(np.array([every[kept].min, every[kept].max], np.float32)).view(np.uint32)
     part, magnitude = None, 0
-    # From which magnitude on? By bisection, with a pass over the delta each. Seldom many, for whole
-    # buckets nearly use up most budgets.
+    # Bisection of the magnitude, each step a pass over the delta. Few steps: whole buckets nearly
+    # fill most budgets.
     low, high = int(ends.min()), int(ends.max())
     for _ in range(PASSES):
         middle = (low + high) // 2
@@ -186,7 +195,7 @@ def fit(
         return settled(room, magnitude)[0]
     if kept:
         return settled(room)[0]
-    # Too many have the largest magnitude of all: the first of them.
+    # Too many values share the largest magnitude: keep the first of them.
     largest = int(found.histogram.high.max())
     least = settled(math.inf, largest, 1)[0].nbytes
     if least > most:
@@ -199,11 +208,7 @@ def fit(
 
 
 def _buckets(
-    survivors: Survivors,
-    histogram: Histogram,
-    coder: str,
-    previous: CodeTable | None,
-    room: float,
+    survivors: Survivors, histogram: Histogram, coder: str, previous: CodeTable | None, room: float
 ) -> Fitted:
     every = histogram.buckets()
     n = survivors.n
@@ -211,7 +216,7 @@ def _buckets(
     final, keep, ratio = histogram.final(every), len(every), BEST
     while True:
         fitting = np.flatnonzero(ratio * estimates[: keep + 1] <= room)
-        keep = max(int(fitting[-1]) if fitting.size else 0, keep // 2)  # no leap past what fits
+        keep = max(int(fitting[-1]) if fitting.size else 0, keep // 2)  # do not skip past what fits
         buckets = every.keeping(keep)
         counts = buckets.counts(n)
         final = np.where(final <= keep, final, 0).astype(np.uint16)
@@ -236,6 +241,6 @@ def _nbytes(survivors: Survivors, units: int, counts: Counts, previous: CodeTabl
         return levels
     streams = -(-survivors.units // units)
     choice = tables.choose(counts, previous, streams)
-    words = (choice.bits + 31) // 32 + streams - 1  # at most: every stream ends with a word
+    words = (choice.bits + 31) // 32 + streams - 1  # at most: each stream fills its last word
     table = 0 if choice.cached else choice.table.packed.size
     return 4 * (words + streams) + table + levels

@@ -1,7 +1,7 @@
 """The lossless coders, by name. A new one needs its module and a line in `CODERS`.
 
-A coder decides what is counted before a code table is chosen: single codes, or also runs of
-zeros. Tables and streams are the same for all of them, and so is decoding.
+A coder decides what is counted before a code table is chosen: single codes, or also runs of zeros.
+All coders share tables, streams and the decoder.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from . import kernels, workers
 from .kernels import MAX_STREAM, UNIT
 from .survivors import Survivors
 
-SYMBOLS_A_STREAM = 8192  # of a stream at least, so that its own 6 bytes do not matter
-STREAMS = 8  # but not fewer streams than this, if there are so many units
-NS_A_UNIT, NS_A_SURVIVOR = 500, 4  # about, of one thread
-NS_A_PIECE = 100_000  # several times what it costs to call another thread
+SYMBOLS_A_STREAM = 8192  # at least: the 6 bytes of a stream then hardly matter
+STREAMS = 8  # at least, if there are so many units
+NS_A_UNIT, NS_A_SURVIVOR = 500, 4  # rough times of one thread
+NS_A_PIECE = 100_000  # several times the cost of calling another thread
 
 Final = NDArray[np.uint16]
 Tokens = NDArray[np.int64]
@@ -72,7 +72,7 @@ def stream_units(n: int, n_symbols: int) -> int:
 
 
 def least_streams(s: Survivors, units: int) -> int:
-    """How many streams are worth asking another thread for help. units: of a stream."""
+    """How many streams are worth calling another thread. units: those of a stream."""
     survivors = int(s.numbers.sum(dtype=np.int64)) / max(s.units, 1)
     return math.ceil(NS_A_PIECE / (NS_A_UNIT + NS_A_SURVIVOR * survivors) / units)
 

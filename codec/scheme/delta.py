@@ -1,7 +1,4 @@
-"""One delta: everything that leads from one state of the track to the next.
-
-Encoder and decoder advance the track with the one function `apply`, so they cannot drift apart.
-"""
+"""One delta: everything that leads from one state of the track to the next."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ class Group:
     """Tensors that share one alphabet: the whole model, or a single tensor.
 
     tensors: their specs, in the order of their elements. encoded: their codes. buckets: the
-    promoted ones, None on what was read from a record.
+    promoted ones; None if read from a record.
     """
 
     tensors: tuple[TensorSpec, ...]
@@ -76,7 +73,7 @@ class Delta:
 
     @property
     def tables(self) -> dict[str, CodeTable]:
-        """Alphabet -> the code table last sent for it, once this step has been."""
+        """Alphabet -> its code table in this step."""
         named = (
             (alphabet_name(self.coding.scope, g.tensors), g.encoded.table) for g in self.groups
         )
@@ -86,13 +83,18 @@ class Delta:
 def apply(delta: Delta, state: Arrays, out: Arrays | None = None) -> None:
     """Advance a track by one step, in place or into other arrays.
 
-    state: name -> C-contiguous array, float32 for lossy tensors. out: arrays of the same kind
-    that become the new track, while ``state`` stays as it is; None changes ``state``. Elements
-    whose level is 0 keep their bits, so a -0.0 stays one.
+    Elements whose level is 0 keep their bits, so a -0.0 stays one.
 
-    Raises StateMismatchError, before anything is changed, if an array is missing, has another
-    shape or dtype or cannot be written to; PayloadError for a damaged delta: what was to be
-    written is then of no use.
+    Args:
+        delta: The step.
+        state: Name -> C-contiguous array, float32 for lossy tensors.
+        out: Arrays of the same kind that become the new track, while ``state`` stays as it is.
+            None changes ``state``.
+
+    Raises:
+        StateMismatchError: An array is missing, has another shape or dtype, or is read-only.
+            Nothing has changed then.
+        PayloadError: The delta is damaged. What was to be written is then of no use.
     """
     target = state if out is None else out
     unchanged = check_fits(delta, state, target)
@@ -107,8 +109,10 @@ def apply(delta: Delta, state: Arrays, out: Arrays | None = None) -> None:
 
 
 def check_fits(delta: Delta, state: Arrays, target: Arrays) -> list[str]:
-    """The names of what a step leaves unchanged. target: what is written to. Raises
-    StateMismatchError, see `apply`."""
+    """The names of arrays that a step leaves unchanged. target: the arrays to write to.
+
+    Raises StateMismatchError, see `apply`.
+    """
     changed = {t.name for group in delta.groups for t in group.tensors} | delta.exact.keys()
     unchanged = [name for name in state if name not in changed]
     for name in unchanged:
@@ -137,8 +141,7 @@ def check_array(
 
 
 def difference(array: NDArray[Any], track: NDArray[Any]) -> NDArray[Any]:
-    """The delta from a track to a tensor of its shape and dtype: 0 where both have the same bits,
-    also those of an infinity or NaN, whose difference is NaN."""
+    """``array`` - ``track``, of one shape and dtype. Equal bits give 0, also of infinity or NaN."""
     with np.errstate(all="ignore"):
         delta = np.asarray(array - track)
     if not np.isfinite(delta).all():
@@ -148,15 +151,15 @@ def difference(array: NDArray[Any], track: NDArray[Any]) -> NDArray[Any]:
 
 
 def alphabet_name(scope: str, tensors: Sequence[TensorSpec]) -> str:
-    """Which alphabet these tensors share: a code table is used again by its name."""
+    """The name of the alphabet that these tensors share; code tables are reused by this name."""
     return tensors[0].name if scope == "tensor" else tensors[0].family
 
 
 def family_bits(tensors: Sequence[TensorSpec], bits: int | None) -> int | None:
     """x of an alphabet: the setting is the model's; elsewhere all buckets are kept.
 
-    An optimizer divides by the root of its second moments: a small one that is never promoted
-    would stay at its old value, and the next update be out of all proportion.
+    An optimizer divides by the root of its second moments. A small one that is never promoted would
+    keep its old value, and the next update would be far too large.
     """
     return None if tensors[0].family else bits
 

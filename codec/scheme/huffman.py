@@ -1,16 +1,12 @@
 """Stage three of LC-Checkpoint: a canonical Huffman code over the levels (H).
 
-A canonical code is fixed by its code lengths alone: words of one length are consecutive
-numbers in symbol order, and shorter words come first (the rule of RFC 1951, 3.2.2). So the
-table on disk is one byte a level. Among equally short codes the lengths are made
-deterministic: on equal counts the symbol of larger index, that is of smaller magnitude, gets
+The code lengths alone define a canonical code: words of one length are consecutive numbers in
+symbol order, and shorter words come first (RFC 1951, 3.2.2). Among equally short codes the lengths
+are deterministic: on equal counts the symbol of larger index, that is of smaller magnitude, gets
 the longer word.
 
-A one-symbol alphabet needs no bits at all: every length is 0, the stream is empty and every
-element has the last code, k - 1. Otherwise a length of 0 means that the symbol does not
-occur.
-
-Not done here: run lengths; anything below one bit an element is out of a prefix code's reach.
+A one-symbol alphabet needs no bits: every length is 0, the stream is empty and every element has
+the last code, k - 1. Otherwise a length of 0 means that the symbol does not occur.
 """
 
 from __future__ import annotations
@@ -24,7 +20,7 @@ from codec.errors import CodeTableError
 
 from . import kernels
 
-MAX_LENGTH = kernels.MAX_LENGTH  # of a code word, so that decoding looks up 2**15 entries at most
+MAX_LENGTH = kernels.MAX_LENGTH  # of a code word: look-up tables have 2**15 entries at most
 MAX_SYMBOLS = 2**16  # codes are uint16 at most
 
 
@@ -44,10 +40,18 @@ class Node:
 def code_lengths(counts: NDArray[np.integer], limit: int = MAX_LENGTH) -> NDArray[np.uint8]:
     """Optimal code lengths of at most ``limit`` bits.
 
-    counts: integers, shape (k,), at most 2**limit of them positive. Returns uint8 (k,).
-    Method: package-merge (Larmore and Hirschberg, J. ACM 37(3), 1990); without a binding
-    limit its total equals Huffman's.
-    Raises CodeTableError if so many symbols cannot have words that short.
+    Package-merge (Larmore and Hirschberg, J. ACM 37(3), 1990). Its total equals Huffman's unless
+    the limit binds.
+
+    Args:
+        counts: Integers, shape (k,), at most 2**limit of them positive.
+        limit: Bits.
+
+    Returns:
+        uint8 (k,).
+
+    Raises:
+        CodeTableError: So many symbols cannot have words that short.
     """
     counts = np.asarray(counts, np.int64)
     lengths = np.zeros(counts.size, np.uint8)
@@ -112,10 +116,10 @@ def packed_words(lengths: NDArray[np.uint8]) -> NDArray[np.uint32]:
 
 
 def pack_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Code lengths as bits, uint8: what a record holds of a table.
+    """Code lengths as bits, uint8, as a record stores a table.
 
-    Neighbours are alike, so most are told by a step from the last one other than 0, which is 8
-    at first. Each item begins in the lowest bits that are free, first bit first:
+    Neighbours are similar, so most are stored as the difference from the last length other than 0,
+    which is 8 at first. Each item takes the lowest free bits, first bit first:
 
         1            the same
         010, 001     one more, one less
@@ -131,7 +135,7 @@ def pack_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def unpack_lengths(packed: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:
-    """The n lengths that `pack_lengths` packed. Raises CodeTableError for what is none of its."""
+    """The n lengths that `pack_lengths` packed. Raises CodeTableError."""
     lengths = np.zeros(n, np.uint8)
     if not kernels.unpack_lengths(packed, lengths):
         raise CodeTableError(f"{packed.size} bytes are no list of at most {n} code lengths")
@@ -141,7 +145,7 @@ def unpack_lengths(packed: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:
 def checked_lengths(lengths: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """The lengths, if they are a complete prefix code (Kraft sum exactly 1) or all 0.
 
-    Raises CodeTableError otherwise: an incomplete code wastes bits, so none of ours is one.
+    Raises CodeTableError otherwise: an incomplete code wastes bits, and the encoder writes none.
     """
     if not isinstance(lengths, np.ndarray):
         raise CodeTableError(f"code lengths are an array, not a {type(lengths).__name__}")

@@ -1,18 +1,17 @@
 """Every compiled loop of the codec, in one file.
 
-numba caches a compiled function by the file it stands in and does not notice an edited
-callee elsewhere, so callers and callees stay together. The kernels release the GIL, allocate
-next to nothing, and never raise: a decoder reports what it met as a status, which the calling
-module turns into a named error.
+numba caches a compiled function by its file and does not notice an edited callee elsewhere, so
+callers and callees stay together. The kernels release the GIL, allocate almost nothing, and never
+raise: a decoder returns a status, which the calling module turns into a named error.
 
 Values are handled as their IEEE 754 bits. A float32 is sign (1) | exponent field (8) |
 mantissa (23), so ``bits >> 23`` is at once the exponent bucket and its sign (below: its
 *bin*), and magnitudes compare as integers.
 
-A delta spans several tensors: elements are numbered through all of them (their *position*),
-``starts`` (int64, s + 1) says at which position each tensor begins and where the last one
-ends, and ``sources`` and ``tracks`` (uint64, s) are the addresses of their float32 data: u,
-what is saved, and the track it is compared with. Callers keep the arrays alive.
+A delta spans several tensors: elements are numbered through all of them (their *position*).
+``starts`` (int64, s + 1) holds the first position of each tensor and the end of the last one.
+``sources`` and ``tracks`` (uint64, s) are the addresses of their float32 data: u, what is saved,
+and the track it is compared with. Callers keep the arrays alive.
 
 Work is cut into units of UNIT positions. A unit's *survivors*, the elements that may have a
 code other than 0, are marked in ``marks`` (uint64, one bit a position, lowest first), and
@@ -36,17 +35,17 @@ NON_FINITE_FIELD = 255
 MAGNITUDE = np.uint32(0x7FFFFFFF)
 
 WORD = 64  # positions in one element of marks
-BLOCK = 2**8  # positions whose delta is computed at a time
-PROBES = 4  # blocks of a tensor, at least, that are looked at first
+BLOCK = 2**8  # positions whose delta is computed at once
+PROBES = 4  # blocks of a tensor, at least, that are probed first
 UNIT = 2**16
 
 MAX_LENGTH = 15  # bits of a code word
-FIRST_LENGTH = 8  # what the first one is compared with
+FIRST_LENGTH = 8  # the first length is stored as a difference from this one
 MAX_CLASSES = 84  # of runs: all below MAX_STREAM
 MAX_STREAM = 2**21  # elements
 BATCH = 2**11  # symbols decoded before they are applied: their lists stay in the cache
 STREAMED = 256  # bytes
-SPARSE = 64  # elements for each that changes: a copy of so many is better not cached
+SPARSE = 64  # elements for each changed one: from here on a copy bypasses the caches
 LANES = 4  # streams decoded in turn
 ROW = BATCH + WORD  # room in the list of each
 FAST = 11  # bits that are looked up at once
@@ -68,7 +67,7 @@ ROW1, ROW2, ROW3 = np.uint64(ROW), np.uint64(2 * ROW), np.uint64(3 * ROW)
 
 
 def _compiled(function: Callable[..., Any]) -> Any:
-    """njit that releases the GIL and caches, or does without a cache on a read-only install."""
+    """njit that releases the GIL and caches, or works without a cache on a read-only install."""
     try:
         return njit(cache=True, nogil=True)(function)
     except RuntimeError:  # numba: "cannot cache function ...: no locator available"
@@ -97,7 +96,7 @@ def _difference(_context, _u, _track, _out, _limit):
 
     Writes u - track to out, all three given as addresses. Bit i of the result: the i-th u has
     other bits than its track, and the magnitude of their difference, as an integer, is at least
-    the limit. Where both are the same infinity or NaN nothing has changed, though their
+    the limit. The same infinity or NaN in both counts as unchanged, though the
     difference is NaN. LLVM's vectors are the same on every processor; with AVX-512 this takes 4
     subtractions and 8 comparisons.
     """
@@ -141,7 +140,7 @@ def _copy(_context, _target, _source, _nbytes):
 
 @_compiled
 def copy_all(targets, sources, sizes):
-    """Copy so many bytes from each address to the other one: all int64 (n,)."""
+    """Copy sizes[i] bytes from sources[i] to targets[i]: addresses, all int64 (n,)."""
     for i in range(sizes.size):
         _copy(np.uint64(targets[i]), np.uint64(sources[i]), sizes[i])
 
@@ -169,7 +168,7 @@ def _stream(_context, _target, _source):
 
 @intrinsic
 def _fence(_context):
-    """All that was streamed is in memory, for every thread, before what follows."""
+    """Make all streamed bytes visible to every thread before going on."""
 
     def generate(context, builder, _signature, _arguments):
         builder.fence("seq_cst")
@@ -180,10 +179,10 @@ def _fence(_context):
 
 @intrinsic
 def _prefetch(_context, _address):
-    """Ask for the cache line at an address; any address will do.
+    """Prefetch the cache line at any address.
 
-    Into the second cache: a batch asks for more than the first one holds, which is needed for
-    look-up tables. That was a quarter faster than to ask for it to be written.
+    Into the second cache: a batch takes more than the first one holds, and look-up tables need that
+    one. This was a quarter faster than a prefetch for writing.
     """
 
     def generate(context, builder, _signature, arguments):
@@ -279,9 +278,9 @@ def bucket_energies(values, code_of_bin, levels, codes, energy, residual):
 
 @_inlined
 def _threshold_for(count, keep, least):
-    """The lowest magnitude of the exponents that hold the ``keep`` largest bins met so far.
+    """The lowest magnitude of the exponents that hold the ``keep`` largest bins found so far.
 
-    No bin below it can be among the ``keep`` largest ones of all, whatever is still to come.
+    No bin below it can be among the ``keep`` largest of all, whatever follows.
     """
     found = 0
     for field in range(NON_FINITE_FIELD, 0, -1):
@@ -295,8 +294,8 @@ def _threshold_for(count, keep, least):
 def probe(sources, tracks, starts, keep, delta, count):
     """A threshold for `collect` from a few blocks of every tensor; arguments as there.
 
-    The largest values are often those of the last tensor, so without it much would be noted
-    down in vain. count: int64 (512,), zeros, changed.
+    The largest values are often in the last tensor; without a probe many survivors would be noted
+    for nothing. count: int64 (512,), zeros, changed.
     """
     words = delta[0].view(np.uint32)
     here = np.uint64(delta.ctypes.data)
@@ -335,10 +334,10 @@ def collect(
     low,
     high,
 ):
-    """Find what the ``keep`` largest bins of u - track hold in the units first..last.
+    """Find the elements of the ``keep`` largest bins of u - track in the units first..last.
 
-    threshold: uint32, at least 1: smaller magnitudes cannot be among them. It rises as more
-    is seen, so smaller bins are met in part only. code_of_bin: uint16 (512,), the code to
+    threshold: uint32, at least 1: smaller magnitudes cannot be among them. It rises during
+    the pass, so smaller bins are incomplete. code_of_bin: uint16 (512,), the code to
     note down. delta: float32 (2, BLOCK), scratch. marks, codes, numbers: filled for these
     units. count, low, high: as for `bucket_statistics`, of the elements met; right for every
     bin that can be among the ``keep`` largest. Returns the last threshold.
@@ -373,7 +372,7 @@ def collect(
                     codes[at] = code_of_bin[b]
                     at += ONE
                     count[b] += 1
-                    if magnitude < low[b]:  # rare, and so cheaper than min and max
+                    if magnitude < low[b]:  # rare, so cheaper than min and max
                         low[b] = magnitude
                     if magnitude > high[b]:
                         high[b] = magnitude
@@ -429,7 +428,7 @@ def pack_codes(given, first, last, marks, codes, numbers):
 
 @_compiled
 def settle(first, last, final, marks, codes, numbers):
-    """Replace every code of the units first..last by its final one; of code 0 are none left.
+    """Replace every code of the units first..last by its final one; those of code 0 are removed.
 
     final: uint16, by noted code.
     """
@@ -455,7 +454,7 @@ def settle(first, last, final, marks, codes, numbers):
 
 @_inlined
 def _class_of(run):
-    """The class of a run, and how many bits of the run it leaves open: see runlength."""
+    """The class of a run, and the number of its extra bits: see runlength."""
     if run < np.uint64(16):
         return run, np.uint64(0)
     power = np.uint64(_highest(run))
@@ -468,7 +467,7 @@ def settle_tokens(first, last, units, final, marks, codes, numbers, counts):
     """`settle` the streams first..last, and count their tokens.
 
     units: of a stream. counts: int32 (k, NEAR + MAX_CLASSES); counts[symbol, run before it]
-    goes up, or for long runs counts[symbol, NEAR + class]; counts[0] holds nothing of use.
+    goes up, or for long runs counts[symbol, NEAR + class]; counts[0] is unused.
     """
     for stream in range(first, last):
         next_position = np.uint64(stream * units * UNIT)
@@ -492,7 +491,7 @@ def settle_tokens(first, last, units, final, marks, codes, numbers, counts):
                         run, _ = _class_of(run)
                         run += NEAR
                     counts[code, run] += 1
-                    codes[write] = code  # no branch: the next one takes its place if it is 0
+                    codes[write] = code  # no branch: if it is 0, the next one overwrites it
                     kept = np.uint64(code != 0)
                     write += kept
                     left |= bit * kept
@@ -519,7 +518,7 @@ def sum_tokens(counts, tokens):
 
 @_compiled
 def near_words(words, near):
-    """Code words together with the open bits of the run, for runs below NEAR.
+    """Code words with the extra bits of the run, for runs below NEAR.
 
     words: uint32 (k * MAX_CLASSES,), see `write`. near: uint32 (k * NEAR,), filled: at code *
     NEAR + run the bits | how many << 27, or 0 where the escape is needed.
@@ -557,7 +556,7 @@ def write(
     positions,
     scratch,
 ):
-    """Code the streams first..last, and advance the track by what they say.
+    """Code the streams first..last, and advance the track by them.
 
     units: of a stream. n: elements. words: uint32 (k,) for a plain code of the codes, or
     (k * MAX_CLASSES,) with a word for every symbol and class of runs: the bit-reversed code
@@ -685,7 +684,7 @@ def _zeros(run, words, out, buffer, filled, at):
     """Append the word of code 0 ``run`` times."""
     length = np.uint64(words[0] >> np.uint32(16))
     word = np.uint64(words[0] & np.uint32(0xFFFF))
-    if word == 0:  # nothing but bits to skip
+    if word == 0:  # only bits to skip
         filled += run * length
         while filled >= np.uint64(32):
             out[at] = np.uint32(buffer & LOW32)
@@ -728,7 +727,7 @@ def digest(values, first):
 
 @_inlined
 def _add_columns(track, offset, positions, found, begin, end, levels, columns, mode, old, new):
-    """What `_advance` does between begin and end, with several levels a code: each of them is
+    """`_advance` between begin and end, with several levels for each code: each of them is
     added in turn, and 0.0 leaves the element alone."""
     for i in range(np.uint64(begin), np.uint64(end)):
         at = offset + np.uint64(positions[i])
@@ -914,7 +913,7 @@ def pack_lengths(lengths, out):
 def unpack_lengths(packed, lengths):
     """What `pack_lengths` wrote. packed: uint8. lengths: uint8 (k,), zeros, filled.
 
-    What is not mentioned stays 0. Returns False for what is no list of at most k lengths.
+    Other lengths stay 0. Returns False if it is not a list of at most k lengths.
     """
     i, at, end = 0, 0, 8 * packed.size
     last = FIRST_LENGTH
@@ -950,16 +949,16 @@ def unpack_lengths(packed, lengths):
 
 @_compiled
 def lookup(words, classes, open_bits, first_run, width, one, many):
-    """What the next bits begin with.
+    """Look-up tables for the next bits of a stream.
 
     words: uint32, as `canonical` fills it, for every token. classes: 1 for a plain code, else
     how many classes of runs have tokens. one: uint64 (2**width,), by as many bits as the
     longest word has; many: uint64 (2**FAST,), small enough for a processor's first cache; both
-    filled. An entry of one is a single token: bits in all, the run's open ones included (0-7) |
-    bits of the code word (8-15) | elements it tells of, but for the open bits (16-47) | symbol
+    filled. An entry of one is a single token: bits in all, the run's extra ones included (0-7) |
+    bits of the code word (8-15) | elements it covers, without the extra bits (16-47) | symbol
     (48-57) | is an escape (63). An entry of many is the same, or covers, for a plain code, all
-    zeros up to the first other symbol or the last bit. Where the word is longer than FAST, it is
-    marked as an escape is.
+    zeros up to the first other symbol or the last bit. A word longer than FAST is marked
+    like an escape.
     """
     for token in range(words.size):
         length = np.int64(words[token] >> np.uint32(16))
@@ -995,10 +994,10 @@ def lookup(words, classes, open_bits, first_run, width, one, many):
 
 @_compiled
 def lookup_two(one, two):
-    """What the next FAST bits hold as a whole: two tokens, or one.
+    """A look-up table for the tokens that lie within the next FAST bits: two, or one.
 
-    one: see `lookup`, of tokens. two: uint64 (2**FAST,), filled: bits in all (0-7) | elements the
-    first tells of (8-19), the second (20-31, 0 without one) | is there a second (32) | its symbol
+    one: see `lookup`, of tokens. two: uint64 (2**FAST,), filled: bits in all (0-7) | elements that
+    the first covers (8-19), the second (20-31, 0 without one) | is there a second (32) | its symbol
     (33-47) | the first's (48-62) | is too long for that, or an escape (63). Returns how many hold
     two, 0 if too many hold none.
     """
@@ -1047,7 +1046,7 @@ def _view(at):
 
 @_inlined
 def _split(entry, window):
-    """An entry of `lookup`: its bits in all, and the elements it tells of."""
+    """An entry of `lookup`: its bits in all, and the elements it covers."""
     used = entry & np.uint64(255)
     low = (window & ((ONE << used) - ONE)) >> (entry >> np.uint64(8) & np.uint64(255))
     return used, (entry >> np.uint64(16) & LOW32) + low
@@ -1055,7 +1054,7 @@ def _split(entry, window):
 
 @_inlined
 def _escaped(window, symbol_bits, first_run, open_bits):
-    """What follows an escape: its bits, the elements it tells of, its symbol.
+    """The token after an escape: its bits, the elements it covers, its symbol.
 
     A class that does not exist leads beyond every stream.
     """
@@ -1072,7 +1071,7 @@ def _escaped(window, symbol_bits, first_run, open_bits):
 
 @_inlined
 def _next(lane, states, entry, symbol_bits, first_run, open_bits, listed):
-    """Take one entry of one lane, whatever it is. states, listed: see `_fill`."""
+    """Take one entry of one lane, of any kind. states, listed: see `_fill`."""
     at = np.uint64(states[lane, 0])
     used, elements = _split(entry, _view(at))
     symbol = entry >> CODE
@@ -1088,7 +1087,7 @@ def _next(lane, states, entry, symbol_bits, first_run, open_bits, listed):
 
 @_inlined
 def _fill_one(lane, states, one, many, listed):
-    """Read one lane up to an escape, while that needs no look at its end."""
+    """Read one lane up to an escape, as long as its end is far enough."""
     few, more = np.uint64(one.size - 1), np.uint64(many.size - 1)
     at, told = np.uint64(states[lane, 0]), np.uint64(states[lane, 2])
     m = np.uint64(lane * ROW + states[lane, 3])
@@ -1112,7 +1111,7 @@ def _fill_one(lane, states, one, many, listed):
 
 @_inlined
 def _told(entry):
-    """Of an entry of `lookup_two`: what the first token tells of, and what the second does."""
+    """Of an entry of `lookup_two`: elements that the first token covers, and the second."""
     first = entry >> np.uint64(8) & np.uint64(2**12 - 1)
     return first, entry >> np.uint64(20) & np.uint64(2**12 - 1)
 
@@ -1189,13 +1188,13 @@ def _fill_by_two(states, reach, one, two, symbol_bits, first_run, open_bits, lis
 def _fill(states, reach, one, many, two, symbol_bits, first_run, open_bits, listed):
     """Read every lane until its list is full, its stream ends, or another lane is free.
 
-    states: int64 (LANES, 7), of each lane: next bit, end, elements told of, entries in its
+    states: int64 (LANES, 7), of each lane: next bit, end, elements covered, entries in its
     list, stream (-1: the lane is free), address of what is soon needed just before the stream (of
     the track, or of the sources that it is first to become a copy of), and how far it is one.
     reach: uint64, which bits of an element's number lead from there to what is to be prefetched:
     none without a track. two: of `lookup_two`, or empty. listed: uint64 (LANES * ROW,): elements
-    told of, the symbol being the last of them | symbol << 48. Four lanes are read in turn while all
-    of them can, for a processor waits for a stream's next bit, but not for another stream.
+    covered, the symbol being the last of them | symbol << 48. Four lanes are read in turn while all
+    of them can be: a processor waits for the next bit of one stream, but not for another stream.
     """
     few, more = np.uint64(one.size - 1), np.uint64(many.size - 1)
     busy = states[0, 4] >= 0
@@ -1264,13 +1263,13 @@ def _fill(states, reach, one, many, two, symbol_bits, first_run, open_bits, list
                 _fill_one(k, states, one, many, listed)
                 if states[k, 3] >= BATCH or states[k, 0] >= states[k, 1]:
                     break
-            entry = one[_view(np.uint64(states[k, 0])) & few]  # no word of another stream
+            entry = one[_view(np.uint64(states[k, 0])) & few]  # never a word of another stream
             _next(k, states, entry, symbol_bits, first_run, open_bits, listed)
 
 
 @_inlined
 def _stream_all(target, source, nbytes):
-    """Copy past the caches: faster by the reading of what is overwritten."""
+    """Copy past the caches: this saves reading what is overwritten."""
     head = min(nbytes, np.int64(-target & np.uint64(63)))
     _copy(target, source, head)
     target, source, nbytes = target + np.uint64(head), source + np.uint64(head), nbytes - head
@@ -1283,7 +1282,7 @@ def _stream_all(target, source, nbytes):
 
 @_inlined
 def _become(sources, tracks, starts, begin, end, changes):
-    """tracks = sources at the positions begin..end, of which so many will change at once."""
+    """tracks = sources at the positions begin..end; ``changes`` of them change next."""
     segment = _segment_of(starts, begin)
     sparse = changes * SPARSE < end - begin
     while begin < end:
@@ -1334,12 +1333,12 @@ def read(
     sizes: int64, their bits. elements: of every stream but the last. n: of all. plain:
     zeros are coded too. one, many: see `lookup`. two: see `lookup_two`, or empty. states, listed:
     see `_fill`; positions: uint32 and found: uint16, both (ROW,); all scratch. codes: uint8 or
-    uint16 (n,), zeros, filled if mode is 0. sources: what the track is first to become a copy of,
+    uint16 (n,), zeros, filled if mode is 0. sources: what the track first becomes a copy of,
     or empty. tracks ... scratch: see `_advance`. Returns a STREAM_* status; never reads or writes
     out of bounds.
 
-    A lane whose stream is at its end takes the next one: streams differ in length, and a lane
-    that idles would leave the others waiting for memory.
+    A lane at the end of its stream takes the next one: streams differ in length, and an idle lane
+    would leave the others waiting for memory.
     """
     following, free = first, LANES
     reach = np.uint64(0) if mode == 0 else LOW32
@@ -1365,7 +1364,7 @@ def read(
         for k in range(LANES):
             if states[k, 4] < 0:
                 continue
-            before = states[k, 4] * elements - 1  # position 0 is told of as the first
+            before = states[k, 4] * elements - 1  # position 0 is covered first
             limit = min(elements, n - before - 1)
             if states[k, 0] > states[k, 1]:
                 return STREAM_ENDS_EARLY
@@ -1375,7 +1374,7 @@ def read(
             m = own.size
             if plain:
                 m = 0
-                for i in range(own.size):  # leave out what tells of nothing but zeros
+                for i in range(own.size):  # drop entries of zeros only
                     own[m] = own[i]
                     m += own[i] >> CODE != 0
             largest = np.uint16(0)

@@ -1,23 +1,23 @@
-"""Memory in small pages, for what is filled in part only, or not for long.
+"""Memory in small pages, for arrays that are filled only in part, or needed only briefly.
 
-Large pages are faster to get, but where a few bytes of one are written all of it is taken. Linux
-alone can be told; elsewhere it is memory like any other.
-
-Not done here: keeping memory to be used again (survivors, workers).
+Large pages are faster to get, but one written byte takes a whole one. Only Linux lets a program
+choose; elsewhere this is ordinary memory.
 """
 
 from __future__ import annotations
 
 import mmap
+import threading
 from contextlib import suppress
 
 import numpy as np
+from numpy.typing import NDArray
 
-LARGE = 2**22  # bytes: from so many on numpy asks for large pages
+LARGE = 2**22  # bytes: from this size on numpy asks for large pages
 
 
 class Pages:
-    """So many bytes, which take no memory before they are written.
+    """Bytes that take no memory before they are written.
 
     content: uint8 (nbytes,), zeros at first. Raises MemoryError.
     """
@@ -31,14 +31,42 @@ class Pages:
             self._map = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         except OSError as exc:
             raise MemoryError(f"no memory for {nbytes} bytes") from exc
-        with suppress(OSError):  # a kernel that knows no others
+        with suppress(OSError):  # a kernel without large pages
             self._map.madvise(mmap.MADV_NOHUGEPAGE)
         self.content = np.frombuffer(self._map, np.uint8)
 
     def give_back(self, begin: int, end: int) -> None:
-        """The bytes begin..end are not needed any more; on Linux they read as 0 from now on.
+        """Free the bytes begin..end; on Linux they read as 0 from now on.
 
-        begin: at the begin of a page.
+        begin: the first byte of a page.
         """
         if self._map is not None:
             self._map.madvise(mmap.MADV_DONTNEED, begin, end - begin)
+
+
+class Joined:
+    """Parts that arrive in any order, joined in order without a second copy of all of them.
+
+    most: words of all parts. sparing: take memory bit by bit, while other memory is given back.
+    """
+
+    def __init__(self, most: int, sparing: bool) -> None:
+        self._joined = np.empty(0 if sparing else most, np.uint32)
+        if sparing:
+            self._joined = Pages(4 * most).content.view(np.uint32)
+        self._used = self._next = 0
+        self._waiting: dict[int, NDArray[np.uint32]] = {}
+        self._lock = threading.Lock()
+
+    def put(self, i: int, part: NDArray[np.uint32]) -> None:
+        """Part i; it is copied."""
+        with self._lock:
+            self._waiting[i] = part if i == self._next else part.copy()
+            while (ready := self._waiting.pop(self._next, None)) is not None:
+                self._joined[self._used : self._used + ready.size] = ready
+                self._used += ready.size
+                self._next += 1
+
+    def whole(self) -> NDArray[np.uint32]:
+        """All parts, joined."""
+        return self._joined[: self._used]

@@ -1,11 +1,8 @@
 """Stage one and two of LC-Checkpoint: exponent buckets (E) and priority promotion (P).
 
 A value v = (-1)^s * m * 2^e belongs to the bucket (e, s) and is represented by that bucket's
-(min + max) / 2. Of all buckets the 2^x - 1 of largest magnitude are promoted; every other
-value becomes 0. (Chen, Liu, Ren, Jin: "On Efficient Constructions of Checkpoints", ICML
-2020, section 3.)
-
-Not done here: turning codes into bits (huffman), remembering the track (track).
+(min + max) / 2. The 2^x - 1 buckets of largest magnitude are promoted; every other value becomes 0.
+(Chen, Liu, Ren, Jin: "On Efficient Constructions of Checkpoints", ICML 2020, section 3.)
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ Codes = NDArray[np.unsignedinteger[Any]]  # uint8, or uint16 beyond 256 levels
 
 MAX_BITS = 8
 EXPONENT_BIAS = 127
-NO_MAGNITUDE = 0xFFFFFFFF  # larger than all
+NO_MAGNITUDE = 0xFFFFFFFF  # larger than any
 NON_FINITE = 255  # the exponent field of NaN and infinity
 FIELDS = np.arange(kernels.N_BINS) & 0xFF
 EXACT_BINS = np.arange(kernels.N_BINS, dtype=np.uint16)
@@ -72,14 +69,7 @@ class Buckets:
         return self.exponent.size
 
     def __getitem__(self, i: int) -> Bucket:
-        return Bucket(
-            int(self.exponent[i]),
-            int(self.sign[i]),
-            float(self.min[i]),
-            float(self.max[i]),
-            int(self.count[i]),
-            int(self.level[i]),
-        )
+        return Bucket(*(column[i].item() for column in vars(self).values()))
 
     def __iter__(self) -> Iterator[Bucket]:
         return (self[i] for i in range(len(self)))
@@ -128,14 +118,7 @@ class Buckets:
 
     def first(self, n: int) -> Buckets:
         """The n largest buckets alone."""
-        return Buckets(
-            self.exponent[:n],
-            self.sign[:n],
-            self.min[:n],
-            self.max[:n],
-            self.count[:n],
-            self.level[:n],
-        )
+        return Buckets(*(column[:n] for column in vars(self).values()))
 
     @property
     def levels(self) -> NDArray[np.float32]:
@@ -146,8 +129,8 @@ class Buckets:
     def cautious_levels(self) -> NDArray[np.float32]:
         """`levels`, but of a negative bucket the member closest to zero.
 
-        A track that is not below the values it follows, or not by much, then never falls below
-        0 while they do not: track + level >= track + delta, and rounding keeps the order.
+        The track then stays at or above 0 while the values do: track + level >= track + delta, and
+        rounding keeps the order.
         """
         levels = np.where(self.sign > 0, self.max, self.representative)
         return np.concatenate((np.zeros(1, np.float32), levels[self.level > 0]))
@@ -213,7 +196,7 @@ class Histogram:
 
 
 class Tallies:
-    """Room for the histograms of n pieces of work, side by side."""
+    """The histograms of n pieces of work."""
 
     def __init__(self, n: int) -> None:
         self._count = np.zeros((n, kernels.N_BINS), np.int64)
@@ -234,12 +217,12 @@ class Tallies:
 class Quantized:
     """A quantized delta.
 
-    codes: uint8 (uint16 beyond 256 levels), shape (n,), indices into levels.
-    levels: float32, shape (k,), levels[0] == 0.0, then by falling magnitude.
-    shape: that of the delta; n is its product.
-    bits: the x of priority promotion, None for the exponent stage alone.
-    buckets: every bucket, dropped ones too; None on what `decode` returns, since a payload
-    keeps only the promoted ones.
+    Attributes:
+        codes: uint8 (uint16 beyond 256 levels), shape (n,), indices into levels.
+        levels: float32, shape (k,), levels[0] == 0.0, then by falling magnitude.
+        shape: That of the delta; n is its product.
+        bits: The x of priority promotion, None for the exponent stage alone.
+        buckets: Every bucket, dropped ones too; None if `decode` made this.
     """
 
     codes: Codes
@@ -286,14 +269,17 @@ def check_bits(bits: int | None) -> int | None:
 def quantize(delta: NDArray[np.floating], bits: int | None = None) -> Quantized:
     """Exponent-based quantization, then priority promotion with ``bits`` bits.
 
-    delta: float16, float32 or float64 of any shape, taken as float32. bits: 1 to 8 keeps at
-    most 2^bits - 1 buckets; None keeps all of them (the exponent stage alone).
+    Levels are ordered by falling exponent, then by falling |(min + max) / 2|; on a tie the positive
+    bucket comes first.
 
-    Order of levels: larger exponent first, then larger |(min + max) / 2|, on an exact tie
-    the positive bucket first; buckets of different exponents never overlap in magnitude.
+    Args:
+        delta: float16, float32 or float64 of any shape, taken as float32.
+        bits: 1 to 8 keeps at most 2^bits - 1 buckets; None keeps all (the exponent stage alone).
 
-    Raises DTypeError for other dtypes, NonFiniteError for NaN, infinities and float64
-    values beyond float32's range, SettingsError for bits out of range.
+    Raises:
+        DTypeError: The delta has another dtype.
+        NonFiniteError: It holds NaN, infinity or a float64 beyond float32's range.
+        SettingsError: bits is out of range.
     """
     bits = check_bits(bits)
     delta = np.asarray(delta)

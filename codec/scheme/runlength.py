@@ -1,24 +1,22 @@
-"""Run lengths: what our coder writes where the paper writes one code word a value.
+"""Run lengths: one code word for a run of zeros and a value, instead of one for each value.
 
-Most values of a quantized delta are 0, and a prefix code spends a whole bit on each. Here a
-*token* is a run of zeros together with the symbol (a code > 0) that ends it; zeros after the
-last symbol of a stream go without saying. Runs fall into classes, as lengths do in RFC 1951:
+Most values of a quantized delta are 0, and a prefix code spends at least one bit on each. Here a
+*token* is a run of zeros and the symbol (a code > 0) that ends it; zeros after the last symbol of a
+stream are not written. Runs belong to classes, like the lengths in RFC 1951:
 
     run      0  1 ... 15 | 16-19 20-23 24-27 28-31 | 32-39 ... | 64-79 ...
     class    0  1 ... 15 |  16    17    18    19   |  20   ... |  24   ...
-    open     0 bits      |  2 bits                 |  3 bits   |  4 bits
+    extra    0 bits      |  2 bits                 |  3 bits   |  4 bits
 
-so a class from 16 on fixes the leading one of the run and the 2 bits after it, and the rest of
-the run, `OPEN_BITS` of it, follows the code word as it is. One Huffman code serves all tokens:
+From 16 on the class holds the leading one of the run and the 2 bits after it; the other bits of
+the run, `OPEN_BITS` of them, follow the code word. One Huffman code serves all tokens:
 
     token 0                                  escape
     token 1 + (symbol - 1) * classes + class     that symbol after a run of that class
 
-What has no code word is written as the escape's, 7 bits of class, the bits of symbol - 1 (as
-many as the largest symbol needs), and the run's open bits. So a table made for one checkpoint
-can serve the next one, whatever turns up in it.
-
-Not done here: choosing a table (tables), the streams (coding).
+A token without a code word is written as the escape's word, 7 bits of class, the bits of symbol - 1
+(as many as the largest symbol needs), and the extra bits. So a table made for one checkpoint can
+serve the next one, whatever it holds.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from numpy.typing import NDArray
 from .kernels import MAX_CLASSES
 
 CLASS_BITS = 7  # of a class after an escape
-MAX_TOKENS = 4096  # so that a table has 4 KiB at most, and is read in no time
+MAX_TOKENS = 4096  # a table takes 4 KiB at most
 
 _POWER = np.maximum(np.arange(MAX_CLASSES) // 4, 4)
 OPEN_BITS: NDArray[np.uint8] = np.where(np.arange(MAX_CLASSES) < 16, 0, _POWER - 2).astype(np.uint8)
@@ -41,7 +39,7 @@ FIRST_RUN: NDArray[np.int64] = np.where(
 
 
 def n_classes(n_symbols: int) -> int:
-    """How many classes have tokens at most: with many symbols the long runs must escape."""
+    """The most classes with tokens: with many symbols long runs are escaped."""
     return min(MAX_CLASSES, (MAX_TOKENS - 1) // n_symbols)
 
 

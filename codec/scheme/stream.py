@@ -1,14 +1,13 @@
-"""Quantized values to bytes and back: the lossless stage, whichever coder is chosen.
+"""Quantized values to bytes and back: the lossless stage, for every coder.
 
-The elements of an alphabet are cut into streams of equal size, each coded on its own with the
-one code table, so that threads can write and read them side by side. On disk an alphabet takes
-its payload, four bytes a stream, its table (nothing if the last one is used again), and four
-bytes for each level but the first, which is 0.
+The elements of an alphabet are cut into streams of equal size. All use one code table, and each is
+coded on its own: threads write and read them in parallel. On disk an alphabet takes its payload,
+four bytes for each stream, its table (nothing if the last one is reused), and four bytes for each
+level but the first, which is 0.
 """
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,19 +19,19 @@ from codec.errors import CodeTableError, StreamError
 from . import huffman, kernels, runlength, tables, workers
 from .coders import coder_of, least_streams
 from .kernels import MAX_STREAM, UNIT
-from .memory import LARGE, Pages
+from .memory import LARGE, Joined
 from .quantize import Codes, Quantized, empty_codes
 from .survivors import Segments, Survivors, packed
-from .tables import CodeTable, Counts
+from .tables import Choice, CodeTable, Counts
 
 MAX_LEVELS = 511  # zero, and one level for each exponent field and sign
-BITS_A_PIECE = 2**20  # about, at most: they are written elsewhere before they get their place
+BITS_A_PIECE = 2**20  # about, at most: a piece is written to scratch memory, then copied
 
-PAIRED = 2**12  # words of a payload, from which on tokens are looked up by two,
-TWICE = 0.8  # if that finds two so often: each of them may lie elsewhere in memory
-SPARE = 4  # words behind a stream that a decoder may look at
+PAIRED = 2**12  # words: from this payload on tokens are looked up in pairs,
+TWICE = 0.8  # if this share of look-ups finds two: the second table costs cache misses
+SPARE = 4  # words behind a stream that a decoder may read, but not use
 
-LOOK, CHANGE = 1, 2  # modes of the kernels: compute new digests only, or move the track too
+LOOK, CHANGE = 1, 2  # modes of the kernels: compute new digests only, or also change the track
 
 Sums = NDArray[np.uint64]
 
@@ -41,12 +40,18 @@ Sums = NDArray[np.uint64]
 class Encoded:
     """A quantized delta as bytes.
 
-    payload: uint32 words; every stream begins with one, its first bit lowest. streams: uint32,
-    bits of each. stream_elements: elements of every stream but the last. table: its code, None
-    if all elements have the code k - 1. cached: the table is the one sent last. saved_bits:
-    what sending a new one would have cost more. levels: float32 (k,), levels[0] == 0.0; or (k, m)
-    of m merged deltas, whose levels are added one after the other. shape: that of the delta.
-    bits: x of priority promotion or None. coder: its name.
+    Attributes:
+        payload: uint32 words. Each stream begins a new word; the first bit is the lowest.
+        streams: uint32, bits of each stream.
+        stream_elements: Elements of every stream but the last.
+        table: The code; None if all elements have the code k - 1.
+        cached: Whether the table is the last one, reused.
+        saved_bits: How many more bits a new table would have cost.
+        levels: float32 (k,), levels[0] == 0.0; or (k, m) for m merged deltas, whose levels are
+            added one after the other.
+        shape: That of the delta.
+        bits: x of priority promotion, or None.
+        coder: Its name.
     """
 
     payload: NDArray[np.uint32]
@@ -82,7 +87,7 @@ class Encoded:
 
     @property
     def table_nbytes(self) -> int:
-        """Bytes of the table on disk: 0 if it is the one sent last."""
+        """Bytes of the table on disk: 0 if the last one is reused."""
         return self.table.packed.size if self.table and not self.cached else 0
 
     @property
@@ -94,11 +99,16 @@ class Encoded:
 
 
 def encode(q: Quantized, coder: str = "huffman") -> Encoded:
-    """Code the codes of ``q`` without loss.
+    """Encode the codes of ``q`` without loss.
 
-    coder: "huffman", the paper's code of single values, or "runlength", which also codes runs
-    of zeros and is never larger. Raises SettingsError for an unknown coder; for a ``q`` put
-    together by hand, StreamError if its codes, levels and buckets contradict each other.
+    Args:
+        q: A quantized delta.
+        coder: "huffman", the paper's code of single values, or "runlength", which also codes runs
+            of zeros and is never larger.
+
+    Raises:
+        SettingsError: There is no such coder.
+        StreamError: Codes, levels and buckets of ``q`` contradict each other.
     """
     settle = coder_of(coder).settle
     counts, k = q.counts, q.levels.size
@@ -116,10 +126,13 @@ def encode(q: Quantized, coder: str = "huffman") -> Encoded:
 
 
 def decode(e: Encoded) -> Quantized:
-    """The same codes and levels that were encoded; buckets are None.
+    """The codes and levels that were encoded; buckets are None.
 
-    Raises SettingsError for an unknown coder, CodeTableError or StreamError for a damaged
-    encoding; never reads or writes out of bounds, whatever the fields hold.
+    Never reads or writes out of bounds, whatever the fields hold.
+
+    Raises:
+        SettingsError: There is no such coder.
+        CodeTableError, StreamError: The encoding is damaged.
     """
     coder_of(e.coder)
     try:
@@ -139,9 +152,9 @@ def decode(e: Encoded) -> Quantized:
 
 @dataclass(frozen=True)
 class Message:
-    """An alphabet ready to be coded: survivors whose codes are the levels.
+    """An alphabet ready to be coded: its survivors have their final codes.
 
-    units: of a stream. counts: of codes and tokens. The others as in `Encoded`.
+    units: those of a stream. counts: of codes and tokens. The others are as in `Encoded`.
     """
 
     survivors: Survivors
@@ -164,10 +177,17 @@ def code(
     segments: Segments | None = None,
     mode: int = 0,
 ) -> tuple[Encoded, Sums]:
-    """Code a message, and look at or move the track it came from.
+    """Encode a message, and preview or change the track it came from.
 
-    previous: the table sent last. Returns the encoding and by how much the digest of each
-    tensor changes, uint64.
+    Args:
+        m: What to encode.
+        coder: Its name, for the encoding.
+        previous: The last code table.
+        segments: The track and what is saved; None to leave the track alone.
+        mode: LOOK, CHANGE, or 0.
+
+    Returns:
+        The encoding, and by how much the digest of each tensor changes (uint64).
     """
     if needs_no_bits(m.counts.codes):
         nothing = np.empty(0, np.uint32)
@@ -175,29 +195,26 @@ def code(
         return e, advance(e, segments and segments.tracks_only(), mode)
     choice = tables.choose(m.counts, previous, -(-m.survivors.units // m.units))
     payload, streams, sums = _write(m, choice, segments, mode)
-    e = Encoded(
-        payload,
-        streams,
-        m.units * UNIT,
-        choice.table,
-        choice.cached,
-        choice.saved_bits,
-        m.levels,
-        m.shape,
-        m.bits,
-        coder,
-    )
+    table = (choice.table, choice.cached, choice.saved_bits)
+    e = Encoded(payload, streams, m.units * UNIT, *table, m.levels, m.shape, m.bits, coder)
     if e.payload_bits != choice.bits:
         raise StreamError(f"{m.survivors.n} codes made {e.payload_bits} bits, not {choice.bits}")
     return e, sums
 
 
 def advance(e: Encoded, segments: Segments | None, mode: int) -> Sums:
-    """Decode onto the track: change it, or only look at what would change.
+    """Decode onto the track.
 
-    With sources, the track first becomes a copy of them. Returns by how much the digest of
-    each tensor changes, uint64. Raises CodeTableError or StreamError for a damaged encoding;
-    the track may then have changed in part.
+    Args:
+        e: What to decode.
+        segments: The track. If they have sources, the track first becomes a copy of them.
+        mode: CHANGE to change the track, LOOK to compute digests only.
+
+    Returns:
+        By how much the digest of each tensor changes, uint64.
+
+    Raises:
+        CodeTableError, StreamError: The encoding is damaged. The track may have changed in part.
     """
     if segments is None or mode == 0:
         return np.zeros(0, np.uint64)
@@ -210,7 +227,7 @@ def advance(e: Encoded, segments: Segments | None, mode: int) -> Sums:
     if e.k == 2:  # every element has code 1
         for i, track in enumerate(segments.arrays[0]):
             moved = track
-            with np.errstate(all="ignore"):  # a track beyond float32's range heals
+            with np.errstate(all="ignore"):  # the next delta repairs a track beyond float32's range
                 for level in e.levels[1:].ravel():
                     moved = moved + level if level or not e.columns else moved
             sums[i] = (digest(moved) - digest(track)) % 2**64
@@ -222,8 +239,8 @@ def advance(e: Encoded, segments: Segments | None, mode: int) -> Sums:
 def digest(array: NDArray[np.float32]) -> int:
     """The sum over all elements of a 64-bit digest of index and value: see FORMAT.md.
 
-    It changes by a difference where an element changes, so a delta's digest costs no more
-    than its delta.
+    When elements change, it changes by a sum over those elements, so updating it costs no more than
+    the delta.
     """
     flat = array.reshape(-1)
     pieces = workers.pieces(flat.size, least=UNIT)
@@ -273,25 +290,25 @@ def check(e: Encoded, n: int) -> None:
 
 
 def _write(
-    m: Message, choice: tables.Choice, segments: Segments | None, mode: int
+    m: Message, choice: Choice, segments: Segments | None, mode: int
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], Sums]:
-    s, units, table, levels = m.survivors, m.units, choice.table, m.levels
+    s, units, table, k = m.survivors, m.units, choice.table, len(m.levels)
     n_streams = -(-s.units // units)
     most = max(BITS_A_PIECE * n_streams // max(choice.bits, 1), 1)
     pieces = workers.pieces(n_streams, least=least_streams(s, units), most=most)
-    k = len(levels)
     words, escape = table.full_words(k - 1)
     near = np.empty(k * int(kernels.NEAR) if table.classes > 1 else 0, np.uint32)
     kernels.near_words(words, near)
     symbol_bits = runlength.symbol_bits(k - 1)
     sizes = np.zeros(n_streams, np.int64)
-    payload = _InOrder(choice.bits // 32 + n_streams + 1, s.dense and choice.bits >= 8 * LARGE)
+    payload = Joined(choice.bits // 32 + n_streams + 1, s.dense and choice.bits >= 8 * LARGE)
     tracks, starts, n_tensors = _track_of(segments)
     sums = np.zeros((len(pieces), n_tensors), np.uint64)
-    all_levels = _padded(levels)
     longest = huffman.MAX_LENGTH
-    if table.classes > 1:  # a word and the open bits, or an escape and all that follows it
+    if table.classes > 1:  # a word and the extra bits, or an escape and all that follows it
         longest += runlength.CLASS_BITS + symbol_bits + int(runlength.OPEN_BITS[-1])
+    given = (units, s.n, s.marks, s.codes, words, near, escape, symbol_bits)
+    track = (tracks, starts, _padded(m.levels), mode)
 
     def work(i: int, scratch: workers.Scratch) -> None:
         first, last = pieces[i]
@@ -299,27 +316,8 @@ def _write(
         if table.classes == 1:
             coded = (last - first) * units * UNIT
         out = scratch.room(int(coded) * longest // 32 + 2 * (last - first) + 2)
-        used = kernels.write(
-            first,
-            last,
-            units,
-            s.n,
-            s.marks,
-            s.codes,
-            words,
-            near,
-            escape,
-            symbol_bits,
-            out,
-            sizes,
-            tracks,
-            starts,
-            all_levels,
-            mode,
-            sums[i],
-            scratch.positions,
-            scratch.moved,
-        )
+        own = (sums[i], scratch.positions, scratch.moved)
+        used = kernels.write(first, last, *given, out, sizes, *track, *own)
         payload.put(i, out[:used])
         s.leave(first * units, last * units)
 
@@ -333,9 +331,8 @@ def _read(
     k, plain = e.k, table.classes == 1
     width = max(int(table.lengths.max()), kernels.FAST)
     one, many = np.zeros(2**width, np.uint64), np.empty(2**kernels.FAST, np.uint64)
-    kernels.lookup(
-        table.words, table.classes, runlength.OPEN_BITS, runlength.FIRST_RUN, width, one, many
-    )
+    runs = (runlength.OPEN_BITS, runlength.FIRST_RUN)
+    kernels.lookup(table.words, table.classes, *runs, width, one, many)
     two = np.empty(2**kernels.FAST if not plain and e.payload.size >= PAIRED else 0, np.uint64)
     if two.size > 0 and kernels.lookup_two(one, two) < TWICE * two.size:
         two = two[:0]
@@ -346,55 +343,32 @@ def _read(
     sources = tracks[:0] if segments is None else segments.sources
     sums = np.zeros((len(pieces), n_tensors), np.uint64)
     status = np.zeros(len(pieces), np.int64)
-    levels, symbol_bits = _padded(e.levels), runlength.symbol_bits(k - 1)
+    given = (e.stream_elements, n, k, plain, one, many, two, runlength.symbol_bits(k - 1))
+    track = (codes, sources, tracks, starts, _padded(e.levels), e.columns, mode)
 
     def work(i: int, scratch: workers.Scratch) -> None:
+        lists = (scratch.states, scratch.listed, scratch.positions, scratch.found)
         status[i] = kernels.read(
-            begins,
-            sizes,
-            *pieces[i],
-            e.stream_elements,
-            n,
-            k,
-            plain,
-            one,
-            many,
-            two,
-            symbol_bits,
-            runlength.FIRST_RUN,
-            runlength.OPEN_BITS,
-            scratch.states,
-            scratch.listed,
-            scratch.positions,
-            scratch.found,
-            codes,
-            sources,
-            tracks,
-            starts,
-            levels,
-            e.columns,
-            mode,
-            sums[i],
-            scratch.moved,
+            begins, sizes, *pieces[i], *given, *runs[::-1], *lists, *track, sums[i], scratch.moved
         )
 
     workers.spread(work, len(pieces))
     if status.any():
-        what = {
+        problem = {
             kernels.STREAM_ENDS_EARLY: f"bits that end before {n} elements are told",
             kernels.STREAM_GOES_ON: f"bits that go on after {n} elements",
             kernels.STREAM_LEAVES: f"a symbol beyond the last of {k} levels",
         }[int(status[status > 0][0])]
-        raise StreamError(what)
+        raise StreamError(problem)
     return sums.sum(axis=0, dtype=np.uint64)
 
 
 def _begins(
     payload: NDArray[np.uint32], sizes: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], tuple[NDArray[np.uint32], ...]]:
-    """8 x the address of each stream, and what has to be kept alive meanwhile.
+    """8 x the address of each stream, and the arrays to keep alive meanwhile.
 
-    Some bytes behind a stream are read too, though not used: the last ones are copied.
+    A decoder also reads some bytes behind a stream: the last streams are copied to have them.
     """
     words = (sizes + 31) >> 5
     ends = np.cumsum(words)
@@ -408,41 +382,6 @@ def _begins(
     return begins, (payload, tail)
 
 
-class _InOrder:
-    """Parts that come in any order, joined in theirs without being kept twice.
-
-    most: words of all. sparing: while they come, memory is given back elsewhere, bit by bit; so
-    it is taken bit by bit.
-    """
-
-    def __init__(self, most: int, sparing: bool) -> None:
-        self._joined = np.empty(0 if sparing else most, np.uint32)
-        if sparing:
-            self._joined = Pages(4 * most).content.view(np.uint32)
-        self._used = self._next = 0
-        self._waiting: dict[int, NDArray[np.uint32]] = {}
-        self._lock = threading.Lock()
-
-    def put(self, i: int, part: NDArray[np.uint32]) -> None:
-        """Part i; it is copied."""
-        with self._lock:
-            if i != self._next:
-                self._waiting[i] = part.copy()
-                return
-            self._place(part)
-            while (waiting := self._waiting.pop(self._next, None)) is not None:
-                self._place(waiting)
-
-    def whole(self) -> NDArray[np.uint32]:
-        """All parts, joined."""
-        return self._joined[: self._used]
-
-    def _place(self, part: NDArray[np.uint32]) -> None:
-        self._joined[self._used : self._used + part.size] = part
-        self._used += part.size
-        self._next += 1
-
-
 def _track_of(segments: Segments | None) -> tuple[NDArray[np.uint64], NDArray[np.int64], int]:
     if segments is None:
         return np.zeros(1, np.uint64), np.zeros(2, np.int64), 0
@@ -450,7 +389,7 @@ def _track_of(segments: Segments | None) -> tuple[NDArray[np.uint64], NDArray[np
 
 
 def _padded(levels: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Levels for every symbol that a look-up entry can name."""
+    """Levels for every symbol that an entry of the look-up table can hold."""
     padded = np.zeros(1024 * (levels.size // len(levels)), np.float32)
     padded[: levels.size] = levels.ravel()
     return padded

@@ -1,11 +1,9 @@
 """The elements of a delta that are not zero once it is quantized.
 
-One pass over u - track finds them: nothing as large as the delta is ever written. While the
-pass goes on, a threshold rises to the exponents that can still be promoted; whatever lies
-below it is skipped 64 elements at a time. The survivors are kept as one bit a position and
-one byte a survivor, at most 1.125 bytes an element.
-
-Not done here: which survivors become which level (quantize), how they are written (coding).
+One pass over u - track finds them; no array as large as the delta is ever written. During the pass
+a threshold rises to the exponents that can still be promoted, and whatever lies below is skipped
+64 elements at a time. Survivors take one bit a position and one byte a survivor, at most 1.125
+bytes an element.
 """
 
 from __future__ import annotations
@@ -22,22 +20,23 @@ from .kernels import N_BINS, UNIT
 from .memory import Pages
 from .quantize import EXACT_BINS, Codes, Histogram, Tallies
 
-PROBED = 4  # units: with fewer it is soon seen what is large
+PROBED = 4  # units: with fewer the threshold rises soon enough without a probe
 FOLDED_BINS = (EXACT_BINS & 127 | EXACT_BINS >> 1 & 128).astype(np.uint16)  # sign, 7 bits
 
 
 class Segments:
     """Neighbouring tensors, addressed as one long array of n elements.
 
-    tracks: what is compared and moved. sources: what is to be saved, or (for decoding) what
-    the track was before; none where only the track matters. Both are float32 and C-contiguous,
-    of the same sizes in pairs.
+    Args:
+        tracks: What is compared and changed; float32, C-contiguous.
+        sources: What is saved, or (for decoding) the track before; of the same sizes as tracks.
+            None of them where only the track matters.
     """
 
     def __init__(
         self, tracks: Sequence[NDArray[np.float32]], sources: Sequence[NDArray[np.float32]] = ()
     ) -> None:
-        self.arrays = (tuple(tracks), tuple(sources))  # kept alive: the kernels have addresses
+        self.arrays = (tuple(tracks), tuple(sources))  # kept alive: kernels use addresses
         self.tracks = _addresses(tracks)
         self.sources = _addresses(sources)
         self.starts = np.cumsum([0, *(t.size for t in tracks)], dtype=np.int64)
@@ -60,10 +59,10 @@ class Segments:
 
 
 class _Room:
-    """Memory for the survivors of so many units.
+    """Memory for the survivors of some units.
 
-    codes: in small pages, so that what is not reached takes none, and what is done with can be
-    given back: at most a third is used where most of a delta is zero.
+    codes: in small pages. Unused ones take no memory and used ones can be freed: where most of a
+    delta is zero, at most a third is used.
     """
 
     def __init__(self, units: int) -> None:
@@ -73,7 +72,7 @@ class _Room:
 
 @dataclass
 class Survivors:
-    """Marks and codes of n elements, as the kernels know them.
+    """Marks and codes of n elements, see `kernels`.
 
     marks: uint64 (units * 1024,). codes: uint8 or uint16 (units * 65536,). numbers: int32
     (units,): survivors of each unit.
@@ -96,9 +95,9 @@ class Survivors:
         return _most(self.numbers)
 
     def leave(self, first: int, last: int) -> None:
-        """Nobody will look at the codes of the units first..last again.
+        """Free the codes of the units first..last, where there are many.
 
-        Where there are few, they are left as they are: it is faster to write over them.
+        A few codes keep their memory: writing over it later is faster.
         """
         numbers, unit = self.numbers[first:last], UNIT * self.codes.itemsize
         if _most(numbers):
@@ -106,9 +105,9 @@ class Survivors:
 
 
 class _Rooms:
-    """Rooms, kept from one use to the next: fresh pages cost more than the work.
+    """Rooms kept for reuse: fresh pages cost more than the work.
 
-    No lock, which a fork could leave locked: a list's append and pop are atomic.
+    Without a lock, which a fork could leave locked: append and pop of a list are atomic.
     """
 
     def __init__(self) -> None:
@@ -128,8 +127,8 @@ class _Rooms:
         codes = codes if itemsize == 1 else codes.view(np.uint16)
         marks = room.marks[: units * (UNIT // kernels.WORD)]
         yield Survivors(n, marks, codes, np.empty(units, np.int32), room)
-        # not after an error: who knows who still writes there
-        if not self._idle:  # one is enough: states are seldom saved side by side
+        # not after an error: another thread may still write there
+        if not self._idle:  # one is enough: two states are seldom saved at the same time
             self._idle.append(room)
 
 
@@ -138,9 +137,9 @@ _rooms = _Rooms()
 
 @dataclass(frozen=True)
 class Collected:
-    """The survivors of a delta, and the histogram of the bins that matter.
+    """The survivors of a delta, and the histogram of the bins that can be promoted.
 
-    histogram: right for every bin in it. The survivors' codes are what its `noted` says.
+    histogram: complete for every bin in it; its `noted` explains the survivors' codes.
     """
 
     segments: Segments
@@ -148,8 +147,10 @@ class Collected:
     histogram: Histogram
 
     def at_least(self, magnitude: int, most: int | None = None) -> Collected:
-        """The elements of at least this magnitude, given as bits, and no others; of these the first
-        ``most``, if it is given. They take the place of these survivors, whose memory they use."""
+        """The elements of at least this magnitude (as bits), or the first ``most`` of them.
+
+        They replace these survivors, whose memory they use.
+        """
         s, noted = self.survivors, self.histogram.noted
         histogram, _ = _collect(self.segments, N_BINS, magnitude, noted, s)
         if most is not None:
@@ -159,11 +160,8 @@ class Collected:
 
 @contextmanager
 def collected(segments: Segments, keep: int | None) -> Iterator[Collected]:
-    """The survivors of sources - tracks, and the histogram of the bins that matter.
-
-    keep: how many of the largest buckets there will be, None for all. The histogram holds the
-    ``keep`` largest.
-    """
+    """The survivors of sources - tracks, and the histogram of their ``keep`` largest buckets (None:
+    all)."""
     most = N_BINS if keep is None else keep
     with _rooms.borrow(segments.n, 1) as survivors:
         least = 1 if keep is None or survivors.units < PROBED else _probe(segments, keep)
@@ -182,7 +180,7 @@ def collected(segments: Segments, keep: int | None) -> Iterator[Collected]:
 
 @contextmanager
 def packed(codes: Codes) -> Iterator[Survivors]:
-    """Codes, one an element, as survivors."""
+    """Codes, one for each element, as survivors."""
     with _rooms.borrow(codes.size, codes.itemsize) as survivors:
         s = survivors
 
@@ -207,7 +205,7 @@ def _probe(segments: Segments, keep: int) -> int:
 def _collect(
     segments: Segments, keep: int, least: int, noted: NDArray[np.uint16], s: Survivors
 ) -> tuple[Histogram, int]:
-    """Fill ``s``; returns what was met, and the magnitude from which on nothing is missing."""
+    """Fill ``s``. Returns the histogram, and the magnitude from which on it is complete."""
     pieces = workers.pieces(s.units, least=8)
     found = Tallies(len(pieces))
     threshold = np.uint32(least)
@@ -229,8 +227,8 @@ def _collect(
             s.numbers,
             *found.of(i),
         )
-        # Another piece may pass a lower one on: no matter, all of them are low enough. But what is
-        # below the highest one was met in part only.
+        # A lower threshold from another piece does no harm. But below the highest one the
+        # histogram is incomplete.
         threshold = max(threshold, reached[i])
 
     workers.spread(work, len(pieces))

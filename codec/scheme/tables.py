@@ -1,7 +1,7 @@
-"""Code tables: which one is cheapest, and whether the last one will do.
+"""Code tables: which one is cheapest, and whether to reuse the last one.
 
-A table is chosen from counts, before anything is coded, and its cost in bits is exact. The
-one sent last is used again while that costs no more than a new one and its own bytes.
+A table is chosen from counts, before anything is coded, and its cost in bits is exact. The last
+table is reused if a new one, its own bytes included, would cost more.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from .kernels import MAX_CLASSES
 
 @dataclass(frozen=True, eq=False)
 class CodeTable:
-    """A canonical code for codes or for tokens.
+    """A canonical prefix code for codes or for tokens.
 
-    lengths: uint8, of every code (classes == 1) or token. classes: 1 for the paper's code of
-    single values; more: runs of zeros in so many classes, as in runlength.
+    Attributes:
+        lengths: uint8, the length of each code word.
+        classes: 1 for the paper's code of single values, or the classes of runs, see `runlength`.
     """
 
     lengths: NDArray[np.uint8]
@@ -35,7 +36,7 @@ class CodeTable:
 
     @property
     def packed(self) -> NDArray[np.uint8]:
-        """What a record holds of it."""
+        """As a record stores it."""
         return huffman.pack_lengths(self.lengths)
 
     @property
@@ -45,7 +46,7 @@ class CodeTable:
 
     @classmethod
     def unpacked(cls, packed: NDArray[np.uint8], n_symbols: int, classes: int) -> CodeTable:
-        """The table that was `packed`. Raises CodeTableError for what is none of ours."""
+        """The table that was `packed`. Raises CodeTableError."""
         if not 1 <= classes <= (1 if n_symbols < 1 else runlength.n_classes(n_symbols)):
             raise CodeTableError(f"{classes} classes of runs with {n_symbols} symbols")
         n = runlength.n_tokens(n_symbols, classes)
@@ -54,7 +55,7 @@ class CodeTable:
         return table
 
     def check(self) -> None:
-        """Raise CodeTableError if messages cannot be read with it."""
+        """Raise CodeTableError if no message can be read with it."""
         if not huffman.checked_lengths(self.lengths).any():
             raise CodeTableError("a table without code words")
         classes, most = self.classes, 1
@@ -84,7 +85,7 @@ class CodeTable:
         return int((tokens * bits).sum())
 
     def full_words(self, n_symbols: int) -> tuple[NDArray[np.uint32], np.uint32]:
-        """For `kernels.write`: the word of every token, 0 where it is escaped, and the escape's."""
+        """For `kernels.write`: the word of each token, 0 if it is escaped, and the escape's."""
         if self.classes == 1:
             return self.words, np.uint32(0)
         words, full = self.words, np.zeros((n_symbols + 1, MAX_CLASSES), np.uint32)
@@ -101,10 +102,10 @@ class CodeTable:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """How often everything occurs that may get a code word.
+    """How often each code and token occurs.
 
-    codes: int64 (k,). tokens: int64 (k - 1, MAX_CLASSES), occurrences of each symbol after a
-    run of each class, or None if they were not counted.
+    codes: int64 (k,). tokens: int64 (k - 1, MAX_CLASSES), each symbol after a run of each class;
+    None if they were not counted.
     """
 
     codes: NDArray[np.int64]
@@ -113,8 +114,8 @@ class Counts:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """A table for a message: its cost in bits, whether it is the one sent last, and the bits
-    that saves (0 for a new one)."""
+    """The table for a message, its cost in bits, whether it is the last one reused, and the bits
+    that reuse saves (0 for a new table)."""
 
     table: CodeTable
     bits: int
@@ -123,11 +124,13 @@ class Choice:
 
 
 def choose(counts: Counts, previous: CodeTable | None, streams: int = 1) -> Choice:
-    """The cheapest table, its own bytes counted: new or the previous one.
+    """The cheapest table, its own bytes included: a new one or the previous one.
 
-    Without counted tokens only the paper's code is considered; with them it is taken where
-    runs do not pay. ``counts`` must have more than one kind of code. streams: how many there
-    are; each may end with up to 31 unused bits.
+    Args:
+        counts: Of at least two kinds of code. Without counted tokens only the paper's code is
+            considered; with them it is used where it is cheaper than runs.
+        previous: The last table.
+        streams: How many there are; each may end with up to 31 unused bits.
     """
     table, bits = _cheapest(counts, streams)
     if previous is not None:
@@ -144,7 +147,7 @@ def _cheapest(counts: Counts, streams: int) -> tuple[CodeTable, int]:
         runs = _of_tokens(counts.tokens)
         bits = runs._cost_of(counts.tokens)
         most = 32 * (-(-bits // 32) + streams - 1) + 8 * runs.packed.size
-        if most < counts.codes.sum():  # a word has a bit at least
+        if most < counts.codes.sum():  # each word has at least one bit
             return runs, bits
     plain = CodeTable(huffman.code_lengths(counts.codes), 1)
     plain_bits = huffman.n_bits(counts.codes, plain.lengths)
@@ -156,10 +159,10 @@ def _cheapest(counts: Counts, streams: int) -> tuple[CodeTable, int]:
 def _of_tokens(tokens: NDArray[np.int64]) -> CodeTable:
     n_symbols = tokens.shape[0]
     used = np.flatnonzero(tokens.any(axis=0))
-    # at least 2 classes, or it would be taken for a plain code
+    # at least 2 classes: 1 would mean a plain code
     classes = min(max(int(used[-1]) + 1, 2), runlength.n_classes(n_symbols))
     with_word = tokens[:, :classes].flatten()
-    if not with_word.any():  # all escape, and a code of one word has none
+    if not with_word.any():  # all are escaped, but a code needs two words
         with_word[0] = 1
     escaped = int(tokens[:, classes:].sum())
     counts = np.concatenate(([max(escaped, 1)], with_word))

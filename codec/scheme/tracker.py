@@ -1,4 +1,4 @@
-"""Turns a sequence of states into deltas, and keeps the track that a decoder will have."""
+"""Encodes a sequence of states as deltas, and keeps the track that a decoder will have."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Tracker:
         self.coding = Coding(bits, scope, coder, budget)
         layout = layout_of(state)
         self.track = Track.of(layout, copy_arrays(to_arrays(state, layout)))
-        self._moving = False  # True while the track is between two steps
+        self._moving = False  # whether the track is half changed
 
     @classmethod
     def resume(cls, track: Track, coding: Coding) -> Tracker:
@@ -79,7 +79,7 @@ class Tracker:
 
         Raises what `prepare` does; the track then stays where it is.
         """
-        if self.coding.budget is not None:  # which may turn out too small when half is encoded
+        if self.coding.budget is not None:  # it may prove too small half-way
             delta = self.prepare(state)
             self.commit(delta)
             return delta
@@ -87,7 +87,9 @@ class Tracker:
         self._moving = True
         for name, array in delta.exact.items():
             self.track.arrays[name][...] = array
-        self._advanced(delta)
+        self.track.sums = dict(delta.sums or {})
+        self.track.tables |= delta.tables
+        self._moving = False
         return delta
 
     def prepare(self, state: Mapping[str, Any]) -> Delta:
@@ -114,8 +116,8 @@ class Tracker:
         """Advance the track by the delta that `prepare` returned last.
 
         Raises:
-            TrackDigestError: The track has become another one than was encoded. Nobody could
-                follow what is encoded from there, so it is of no more use.
+            TrackDigestError: The track is not the encoded one. No reader could follow further
+                deltas, so it is of no more use.
         """
         track = self.track
         check_fits(delta, track.arrays, track.arrays)
@@ -127,11 +129,6 @@ class Tracker:
                 raise TrackDigestError("the track in memory", expected, f"{found:016x}")
         self._moving = False
 
-    def _advanced(self, delta: Delta) -> None:
-        self.track.sums = dict(delta.sums or {})
-        self.track.tables |= delta.tables
-        self._moving = False
-
     def _arrays(self, state: Mapping[str, Any]) -> Arrays:
         check_same_layout(self.track.layout, layout_of(state))
         return to_arrays(state, self.track.layout)
@@ -139,8 +136,8 @@ class Tracker:
     def _encode(self, arrays: Arrays, mode: int, header: Header = lambda _: 0) -> Delta:
         if self._moving:
             raise StateMismatchError(
-                "the step before this one was interrupted and has left the track half-way; begin "
-                "anew with another tracker"
+                "the last step was interrupted and left the track half changed; start again with a "
+                "new tracker"
             )
         track, coding = self.track, self.coding
         stored = {
@@ -179,7 +176,7 @@ class Tracker:
         budget: Budget | None,
         sums: dict[str, int],
     ) -> tuple[Group | None, set[str]]:
-        """One alphabet, and the names of its tensors that must be stored whole.
+        """One alphabet, and the names of its tensors that must be stored exactly.
 
         sums: advanced by the digests' changes.
         """

@@ -1,4 +1,4 @@
-"""Compiling the kernels before they are needed."""
+"""Compiles the kernels before they are needed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from .tracker import Tracker
 def warm_up() -> None:
     """Compile the kernels, or load them from numba's cache.
 
-    The first call in a process would otherwise carry those seconds in its own time. Only what
-    more than 256 levels or 128 exponents in one delta would need is left out. Harmless to call
-    twice, and from several threads.
+    Otherwise the first save of a process takes those seconds. Only kernels for more than 256 levels
+    or 128 exponents in one delta are left out. It may be called twice, and from several threads.
     """
     values = np.linspace(-1, 1, PROBED * UNIT, dtype=np.float32)
     start = {"w": np.zeros_like(values)}

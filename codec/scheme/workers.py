@@ -1,7 +1,7 @@
 """Threads over pieces of work, and the memory they reuse.
 
-The kernels release the GIL, so plain threads use every core. Which thread does what never
-shows in a result: pieces are independent, and sums over them do not depend on their order.
+The kernels release the GIL, so plain threads use every core. Results do not depend on the threads:
+pieces are independent, and so are sums over them of the order.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from . import kernels
 from .memory import Pages
 
 SUBNORMAL, ONE = np.float32(2.0**-130), np.float32(1)
-PIECES = 8  # of work for each thread, so that a slow one does not keep the others waiting
+PIECES = 8  # of work for each thread: nobody waits long for a slow one
 
 
 class Scratch:
-    """What one thread writes over and over: small arrays that stay in its cache."""
+    """Small arrays that one thread reuses; they stay in its cache."""
 
     def __init__(self) -> None:
         self.delta = np.empty((2, kernels.BLOCK), np.float32)
@@ -39,14 +39,14 @@ class Scratch:
         self.words = np.empty(0, np.uint32)
 
     def room(self, n: int) -> NDArray[np.uint32]:
-        """At least n uint32, of any content; little of it is filled, mostly."""
+        """At least n uint32, of any content."""
         if self.words.size < n:
             self.words = Pages(4 * (n + n // 4)).content.view(np.uint32)
         return self.words
 
 
 class _Crew:
-    """The threads in use. A forked child starts with none of its parent's."""
+    """The threads in use. A forked child starts without its parent's."""
 
     def __init__(self) -> None:
         self.n = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
@@ -60,25 +60,25 @@ class _Crew:
 
     def resize(self, n: int) -> None:
         with self.lock:
-            self.n, self.pool = n, None  # the old one ends with its work
+            self.n, self.pool = n, None  # the old pool ends when its work is done
 
     def ask(self, n: int, help_out: Callable[[], None]) -> None:
-        """Let up to n other threads call ``help_out``, some time."""
+        """Let up to n other threads call ``help_out`` soon."""
         with self.lock:
             if self.pool is None:
                 self.pool = ThreadPoolExecutor(max(self.n - 1, 1), thread_name_prefix="codec")
             for _ in range(n):
                 try:
                     self.pool.submit(help_out)
-                except RuntimeError:  # no thread can be started, or the interpreter is ending
+                except RuntimeError:  # no thread can start, or the interpreter ends
                     return
 
 
 class _Job:
-    """work(0) ... work(n - 1), taken one after another by whoever takes part.
+    """work(0) ... work(n - 1), taken in this order by all threads that take part.
 
-    No lock: an interrupt (Ctrl-C) may hit the calling thread anywhere, and must not make it
-    leave while others still work on its arrays. Appending to a list is atomic.
+    Without a lock: an interrupt (Ctrl-C) may hit the calling thread anywhere, and it must not leave
+    while others still work on its arrays. Appending to a list is atomic.
     """
 
     def __init__(self, work: Callable[[int, Scratch], None], n: int) -> None:
@@ -91,7 +91,7 @@ class _Job:
         self._failure: BaseException | None = None
 
     def run(self, helpers: int) -> None:
-        """In this thread, and in up to so many others that are asked to help."""
+        """Run in this thread, and ask so many others to help."""
         begun, failure = False, None
         while True:
             try:
@@ -100,12 +100,12 @@ class _Job:
                     if helpers > 0:
                         _crew.ask(helpers, self.help_out)
                     self._take()
-                if failure:  # only then: a number may be taken, and not looked at yet
+                if failure:  # only then: another thread may hold a number it has not compared yet
                     self._n = 0
                 self._over = True
                 while len(self._ended) < len(self._begun):
                     with suppress(Empty):
-                        self._bell.get(timeout=0.1)  # one that an interrupt swallowed is no loss
+                        self._bell.get(timeout=0.1)  # an interrupt may have swallowed a ring
                 break
             except BaseException as exc:
                 failure = failure or exc
@@ -113,7 +113,7 @@ class _Job:
             raise failure or self._failure  # type: ignore[misc]
 
     def help_out(self) -> None:
-        """Nothing if it comes too late: nobody waits for a thread that has not begun."""
+        """Take part, unless the work is over: nobody waits for a thread that comes late."""
         self._begun.append(1)
         try:
             if not self._over:
@@ -132,12 +132,12 @@ class _Job:
 
 
 def check_arithmetic() -> None:
-    """Raise SettingsError in a thread that does not compute as every reader will."""
+    """Raise SettingsError in a thread whose arithmetic differs from that of readers."""
     if SUBNORMAL * ONE == 0:
-        _crew.resize(_crew.n)  # the next threads are of the kind that starts them
+        _crew.resize(_crew.n)  # new threads inherit the setting of the thread that starts them
         raise SettingsError(
-            "this thread rounds subnormal numbers to 0, so what it saves would not be what others "
-            "restore; call torch.set_flush_denormal(False) before"
+            "this thread rounds subnormal numbers to 0, so others would not restore what it saves; "
+            "call torch.set_flush_denormal(False) first"
         )
 
 
@@ -147,9 +147,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def set_threads(n: int) -> None:
-    """Use n threads from now on; the default is one for each processor of this process.
+    """Use n threads from now on. The default is one for each processor of this process.
 
-    The bytes written do not depend on it. Raises SettingsError unless n is at least 1.
+    The bytes written do not depend on n. Raises SettingsError unless n is at least 1.
     """
     if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
         raise SettingsError(f"the number of threads is an integer from 1 on; got {n!r}")
@@ -157,26 +157,25 @@ def set_threads(n: int) -> None:
 
 
 def threads() -> int:
-    """How many threads a large piece of work is spread over."""
+    """How many threads share a large piece of work."""
     return _crew.n
 
 
 def pieces(
     n: int, *, least: int = 1, most: int | None = None, step: int | None = None
 ) -> list[tuple[int, int]]:
-    """0..n cut into ranges for `spread`: a few for each thread, of at least ``least``.
+    """0..n cut into ranges for `spread`, a few for each thread.
 
-    most: and no more than so many, unless least is more. step: or of exactly so many, but for the
-    last.
+    least, most: lengths of a range (least wins). step: the exact length of all but the last.
     """
     step = step or max(least, min(-(-n // (PIECES * _crew.n)), most or n), 1)
     return [(i, min(i + step, n)) for i in range(0, n, step)]
 
 
 def spread(work: Callable[[int, Scratch], None], n: int) -> None:
-    """work(i, scratch) for i = 0..n-1, begun in this order, by all threads; wait for the end.
+    """Call work(i, scratch) for i = 0..n-1, begun in this order, in all threads, and wait.
 
-    The calling thread takes part. The first exception is raised once all threads have stopped.
+    The calling thread takes part. The first exception is raised when all threads have stopped.
     """
     _Job(work, n).run(min(n, _crew.n) - 1)
 

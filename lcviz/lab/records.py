@@ -319,7 +319,7 @@ def _alphabets(
         delta = delta_of(record, Track(layout, {}, {}, (), dict(sent)))
         return [g.encoded for g in delta.groups], {**sent, **delta.tables}
     merged = merged_of(record, layout)
-    return [g.encoded for layer in merged.layers for g in layer.groups], merged.sent
+    return [g.encoded for layer in merged.layers for g in layer.groups], merged.tables
 
 
 def _counted(facts: RecordFacts, encoded: Sequence[Encoded]) -> RecordFacts:

@@ -32,82 +32,27 @@ import torch
 from common import resealed
 
 import codec
-from codec.chain.replay import whole as whole_state
 from codec.record import container
 from codec.record import record as records
 from codec.record.header import OWN, written
-from codec.scheme.kernels import UNIT
+from codec.record.values import read_values
+from codec.scheme.coding import Coding
 from codec.scheme.tables import CodeTable
+from codec.scheme.track import Track
+from codec.scheme.tracker import Tracker
 from codec.state import edits, tree
-from codec.state.tensors import Arrays, layout_of, to_arrays
+from codec.state.tensors import layout_of, to_arrays
 
 STUCK = 60.0  # seconds for one input
 GUARD = 4096  # float32 on each side of a track
 # Of 100 inputs, so many are of this target; the slow ones are fewer.
-SHARES = {
-    "anywhere": 10,
-    "parts": 10,
-    "decode": 25,
-    "table": 25,
-    "values": 15,
-    "structure": 10,
-    "edit": 5,
-}
-INTERESTING = [
-    0,
-    1,
-    2,
-    3,
-    31,
-    32,
-    33,
-    84,
-    85,
-    127,
-    128,
-    255,
-    256,
-    511,
-    512,
-    4095,
-    4096,
-    UNIT - 1,
-    UNIT,
-    UNIT + 1,
-    2**21,
-    2**21 + 1,
-    2**31 - 1,
-    2**31,
-    2**32 - 1,
-    2**32,
-    2**63,
-    2**64 - 1,
-]
-WORDS: list[Any] = [
-    "w",
-    "n",
-    "model/w",
-    "F32",
-    "F16",
-    "I64",
-    "base",
-    "delta",
-    "model",
-    "tensor",
-    "huffman",
-    "runlength",
-    "",
-    None,
-    True,
-    -1,
-    1.5,
-    float("nan"),
-    10**30,
-    [],
-    {},
-    "0" * 64,
-    "0" * 32,
-]
+SHARES = {"anywhere": 10, "parts": 10, "decode": 25, "table": 25, "values": 15}
+SHARES |= {"structure": 10, "edit": 5}
+POWERS = (5, 7, 8, 9, 12, 16, 21, 31, 32, 63, 64)
+INTERESTING = [*range(4), 84, 85, *(2**n + d for n in POWERS for d in (-1, 0, 1))]
+NAMES = "w n model/w F32 F16 I64 base delta model tensor huffman runlength"
+WORDS: list[Any] = [*NAMES.split(), "", None, True, -1, 1.5, float("nan"), 10**30, [], {}]
+WORDS += ["0" * 64, "0" * 32]
 
 Target = Callable[[random.Random], None]
 
@@ -201,17 +146,15 @@ def inputs(
 class Guarded:
     """A copy of a track, each array between two guards."""
 
-    def __init__(self, state: Arrays) -> None:
-        self.arrays: Arrays = {}
+    def __init__(self, track: Track) -> None:
+        self.track = track.copy()
         self._whole: list[np.ndarray] = []
-        for name, array in state.items():
-            if array.dtype != np.float32:
-                self.arrays[name] = array.copy()
-                continue
-            whole = np.full(array.size + 2 * GUARD, 7, np.float32)
-            whole[GUARD : GUARD + array.size] = array.reshape(-1)
-            self.arrays[name] = whole[GUARD : GUARD + array.size].reshape(array.shape)
-            self._whole.append(whole)
+        for name, array in track.arrays.items():
+            if array.dtype == np.float32:
+                whole = np.full(array.size + 2 * GUARD, 7, np.float32)
+                whole[GUARD : GUARD + array.size] = array.reshape(-1)
+                self.track.arrays[name] = whole[GUARD : GUARD + array.size].reshape(array.shape)
+                self._whole.append(whole)
 
     def check(self) -> None:
         """Raise if anything was written outside."""
@@ -225,7 +168,7 @@ class Samples:
 
     def __init__(self) -> None:
         rng = np.random.default_rng(0)
-        self.records: list[tuple[bytes, Any]] = []  # a record, and the base it is applied to
+        self.records: list[tuple[bytes, Track | None]] = []  # a record, the track before it
         self.encoded: list[codec.Encoded] = []
         self.structures: list[tree.Parts] = []
         self.texts = ['0 1.5\n1 "x"\n2 {"l":[{"i":"99999999999999999"}]}\n']
@@ -252,11 +195,9 @@ class Samples:
         }
         parts = tree.take_apart(layout_state, lambda name: False)
         layout = dataclasses.replace(layout_of(parts.tensors), structure=parts.structure)
-        tracker = codec.Tracker(parts.tensors, 3, scope, coder)
-        tracker.track.layout = layout
-        place = records.Place(0)
-        base = records.dump_base(place, layout, tracker.state, tracker.track.sums, parts.values)
-        loaded = records.base_of(records.load(base, "base"))
+        track = Track.of(layout, to_arrays(parts.tensors, layout), parts.values).copy()
+        tracker = Tracker.resume(track, Coding(3, scope, coder))
+        base = records.dump_base(records.Place(0), track)
         self.records.append((base, None))
         self.structures.append(parts)
         digest = records.load(base, "base").digest
@@ -268,19 +209,10 @@ class Samples:
             changes = {0: "0.2", 1: edits.change_of(parts.values[1], longer)}
             assert edits.is_edit(changes[1])
             delta = dataclasses.replace(delta, values=changes)
-            texts = records.after_changes(parts.values, changes)
-            track = records.track_digest(
-                layout, tracker.state | delta.exact, delta.sums or {}, texts
-            )
-            data = records.dump_delta(records.Place(step, digest[:16], digest), track, delta)
-            before = (
-                layout,
-                {k: a.copy() for k, a in tracker.state.items()},
-                dict(tracker.track.sums),
-                dict(tracker.track.tables),
-                loaded[3],
-            )
-            self.records.append((data, before))
+            place = records.Place(step, digest[:16], digest)
+            after = dataclasses.replace(track, values=parts.values).digest_after(delta)
+            before = dataclasses.replace(track.copy(), values=parts.values)
+            self.records.append((records.dump_delta(place, after, delta), before))
             self.encoded += [group.encoded for group in delta.groups]
             tracker.commit(delta)
 
@@ -346,17 +278,17 @@ class Samples:
         metadata.pop("digest", None)
         self._read(container.seal(metadata, arrays), before)
 
-    def _read(self, data: bytes, before: Any) -> None:
+    def _read(self, data: bytes, before: Track | None) -> None:
         record = records.load(data, "record")
         if record.kind == "base":
-            layout, state, _, values = records.base_of(record)
-            whole_state(layout, state, values)
+            records.base_of(record).restore()
             return
-        layout, state, sums, tables, values = before or self.records[1][1]
-        delta = records.delta_of(record, layout, tables)
-        guarded = Guarded(state)
+        before = before or self.records[1][1]
+        assert before is not None
+        guarded = Guarded(before)
+        delta = records.delta_of(record, guarded.track)
         try:
-            records.apply_checked(record, layout, delta, guarded.arrays, sums, values)
+            records.apply_checked(record, delta, guarded.track)
         finally:
             guarded.check()
 
@@ -421,7 +353,7 @@ class Samples:
     def values(self, rng: random.Random) -> None:
         """The text of values."""
         text = changed_text(rng.choice(self.texts).encode(), rng)
-        records.read_values(np.frombuffer(text, np.uint8))
+        read_values(np.frombuffer(text, np.uint8))
 
     def edit(self, rng: random.Random) -> None:
         """An edit, of the text that it is of or another; what is cut and put is never more than
@@ -500,41 +432,10 @@ def reshaped(array: np.ndarray, rng: random.Random) -> np.ndarray:
     return np.zeros(rng.randrange(100), rng.choice([np.uint32, np.uint64, np.float32, np.uint8]))
 
 
-PIECES = [
-    b'{"l":[',
-    b"]}",
-    b'{"d":[',
-    b'["a",',
-    b'{"t":0}',
-    b'{"v":0}',
-    b'{"i":"9"}',
-    b'{"f":"inf"}',
-    b'{"b":"AA=="}',
-    b"null",
-    b"-1",
-    b"1e999",
-    b"\n",
-    b" ",
-    b"0 ",
-    b"\\u0000",
-    b'"',
-    b"NaN",
-    b"=",
-    b" 0 ",
-    b"0 0 1 x",
-    b"=0 1 1 1",
-    b'{"s":["F32",',
-    b'"AAAAPw=="',
-    b'{"a":["I8","AA=="]}',
-    b"\xff",
-    b"9" * 30,
-    b'{"n":[]}',
-    b'{"o":[]}',
-    b'{"p":[]}',
-    b"[",
-    b"]",
-    b"true",
-]
+PIECES = rb"""{"l":[ ]} {"d":[ ["a", {"t":0} {"v":0} {"i":"9"} {"f":"inf"} {"b":"AA=="} null -1
+1e999 \u0000 " NaN = {"s":["F32", "AAAAPw==" {"a":["I8","AA=="]} {"n":[]} {"o":[]} {"p":[]}
+[ ] true"""
+PIECES = [*PIECES.split(), b"\n", b" ", b"0 ", b" 0 ", b"0 0 1 x", b"=0 1 1 1", b"\xff", b"9" * 30]
 
 
 def changed_text(text: bytes, rng: random.Random) -> bytes:

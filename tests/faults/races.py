@@ -42,11 +42,11 @@ import codec
 from codec.record import record as records
 from codec.record.record import Place
 from codec.scheme import memory as pages
-from codec.scheme import stream as coding
 from codec.scheme import survivors, workers
+from codec.scheme.coding import Coding
 from codec.scheme.delta import apply
 from codec.scheme.kernels import UNIT
-from codec.scheme.track import digest_sums
+from codec.scheme.track import Track, digest_sums
 from codec.scheme.tracker import Tracker
 from codec.scheme.workers import Scratch, _crew
 from codec.state.tensors import copy_arrays, layout_of, to_arrays
@@ -173,27 +173,26 @@ def moves(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
 def made(case: Case) -> list[str]:
     """Digests of all that two deltas and their readers make."""
     first, *others = states(case)
-    settings = {"bits": None, "scope": "model", "coder": "runlength"} | SETTINGS[case[2]]
+    coding = Coding(**{"bits": None} | SETTINGS[case[2]])
     layout = layout_of(first)
     with np.errstate(over="ignore", invalid="ignore"):
-        tracker = Tracker.resume(layout, copy_arrays(to_arrays(first, layout)), {}, **settings)
-        follower, sums, tables = copy_arrays(tracker.state), dict(tracker.track.sums), {}
-        out = [summary(tracker.track.sums)]
+        track = Track.of(layout, copy_arrays(to_arrays(first, layout)))
+        follower, tracker = track.copy(), Tracker.resume(track, coding)
+        out = [summary(track.sums)]
         for number, state in enumerate(others):
             step = tracker.prepare(state)
-            track = records.track_digest(layout, tracker.state | step.exact, step.sums or {})
-            data = records.dump_delta(Place(number, "0" * 16, "0" * 32), track, step)
+            place = Place(number, "0" * 16, "0" * 32)
+            data = records.dump_delta(place, track.digest_after(step), step)
             record = records.load(data, "a record")
-            read = records.delta_of(record, layout, tables)
-            tables |= read.tables
-            records.apply_checked(record, layout, read, follower, sums, change=False)
-            elsewhere = {k: np.empty_like(a) for k, a in follower.items()}
-            apply(read, follower, elsewhere)
-            sums, _ = records.apply_checked(record, layout, read, follower, sums)
+            read = records.delta_of(record, follower)
+            records.preview_checked(record, read, follower, step.sums or {})
+            elsewhere = {k: np.empty_like(a) for k, a in follower.arrays.items()}
+            apply(read, follower.arrays, elsewhere)
+            records.apply_checked(record, read, follower)
             tracker.commit(step)
-            assert summary(elsewhere) == summary(follower) == summary(tracker.state)
-            assert digest_sums(layout, follower) == sums == tracker.track.sums
-            out += [xxhash.xxh3_64(data).hexdigest(), summary(follower)]
+            assert summary(elsewhere) == summary(follower.arrays) == summary(track.arrays)
+            assert digest_sums(layout, follower.arrays) == follower.sums == track.sums
+            out += [xxhash.xxh3_64(data).hexdigest(), summary(follower.arrays)]
     return out
 
 
@@ -345,7 +344,7 @@ def garbage(seed: int) -> Iterator[None]:
             (workers, "scratch", scratch),
             (survivors, "Pages", Spoiled),
             (workers, "Pages", Spoiled),
-            (coding, "Pages", Spoiled),
+            (pages, "Pages", Spoiled),
             (survivors._Rooms, "borrow", borrow),
         ):
             stack.enter_context(mock.patch.object(owner, name, new))

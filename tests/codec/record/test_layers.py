@@ -16,10 +16,12 @@ from codec.errors import StreamError
 from codec.record import layers as merging
 from codec.record import merged
 from codec.record.merged import Layer, Merged, Moment
-from codec.record.record import Place, load, track_digest
+from codec.record.record import Place, load
+from codec.scheme.coding import Coding
+from codec.scheme.delta import Delta, Group
 from codec.scheme.quantize import Quantized
 from codec.scheme.stream import MAX_LEVELS, encode
-from codec.scheme.track import Group, Step, apply_with_digests, digest_sums
+from codec.scheme.track import Track
 from codec.state.tensors import Layout, layout_of
 
 Arrays = dict[str, np.ndarray]
@@ -38,12 +40,12 @@ def quantized(codes: np.ndarray, levels: Sequence[float], coder: str) -> codec.E
     return encode(Quantized(narrow, own, narrow.shape, None, None), coder)
 
 
-def delta(layout: Layout, encoded: codec.Encoded, scope: str = "model") -> Step:
+def delta(layout: Layout, encoded: codec.Encoded, scope: str = "model") -> Delta:
     tensors = tuple(t for t in layout.tensors if t.lossy)
-    return Step((Group(tensors, encoded, None),), {}, (), None, scope, encoded.coder)
+    return Delta((Group(tensors, encoded, None),), {}, (), Coding(None, scope, encoded.coder))
 
 
-def layers(layout: Layout, deltas: Sequence[Step]) -> tuple[Layer, ...]:
+def layers(layout: Layout, deltas: Sequence[Delta]) -> tuple[Layer, ...]:
     moments = [Moment(i, "0" * 32, step.exact, step.values) for i, step in enumerate(deltas)]
     return merging.layers_of(list(zip(moments, deltas)))
 
@@ -52,49 +54,45 @@ def columns(found: Sequence[Layer]) -> list[int]:
     return [len(layer.moments) for layer in found]
 
 
-def replayed(layout: Layout, state: Arrays, deltas: Sequence[Step]) -> list[tuple[Arrays, Any]]:
-    """Track and its digests after each of these steps."""
-    track = {name: array.copy() for name, array in state.items()}
-    sums = digest_sums(layout, track)
+def replayed(layout: Layout, state: Arrays, deltas: Sequence[Delta]) -> list[Track]:
+    """The track after each of these steps."""
+    track = Track.of(layout, {name: array.copy() for name, array in state.items()})
     found = []
     for step in deltas:
-        sums = apply_with_digests(step, track, sums)
-        found.append(({name: array.copy() for name, array in track.items()}, sums))
+        track.apply(replace(step, values={}))
+        found.append(track.copy())
     return found
 
 
-def check(state: Arrays, deltas: Sequence[Step]) -> tuple[Layer, ...]:
+def check_same(track: Track, other: Track) -> None:
+    for name, array in track.arrays.items():
+        assert array.tobytes() == other.arrays[name].tobytes()
+    assert track.sums == other.sums
+
+
+def check(state: Arrays, deltas: Sequence[Delta]) -> tuple[Layer, ...]:
     """Layers of these deltas lead to the same tracks, through a record's bytes and not; by parts
     and step by step."""
     layout = layout_of(state)
     expected = replayed(layout, state, deltas)
     moments = [
-        Moment(i, track_digest(layout, track, sums), step.exact, step.values)
-        for i, (step, (track, sums)) in enumerate(zip(deltas, expected))
+        Moment(i, track.digest, step.exact, step.values)
+        for i, (step, track) in enumerate(zip(deltas, expected))
     ]
     found = merging.layers_of(list(zip(moments, deltas)))
     assert sum(columns(found)) == len(deltas)
-    whole = Merged(found, replace(deltas[-1], groups=(), exact={}, non_finite=()), {})
+    whole = Merged(found, deltas[-1].coding, {})
     data = merged.dump(Place(len(deltas) - 1, "0" * 16, "0" * 32, "1" * 32), whole)
     for content in (whole, merged.merged_of(load(data, "r"), layout)):
         assert [m.step for m in content.moments] == list(range(len(deltas)))
         each = [step for _, step in content.every()]
-        for (track, sums), (other, others) in zip(
-            expected, replayed(layout, state, each), strict=True
-        ):
-            assert {k: bits_of(a) for k, a in track.items()} == {
-                k: bits_of(a) for k, a in other.items()
-            }
-            assert sums == others
-        for i, (track, sums) in enumerate(expected):
+        for track, other in zip(expected, replayed(layout, state, each), strict=True):
+            check_same(track, other)
+        for i, track in enumerate(expected):
             parts = content.parts(i)
             assert len(parts) <= len(found)
             assert parts[-1][0].step == i
-            last, others = replayed(layout, state, [step for _, step in parts])[-1]
-            assert {k: bits_of(a) for k, a in track.items()} == {
-                k: bits_of(a) for k, a in last.items()
-            }
-            assert sums == others
+            check_same(track, replayed(layout, state, [step for _, step in parts])[-1])
         ends = [layer.moments[-1].step for layer in found]
         assert [m.step for m, _ in content.parts()] == ends
     return found
@@ -132,7 +130,7 @@ def test_every_step_of_any_deltas(
     check(state, deltas)
 
 
-def same_elements(n: int, m: int, levels: Sequence[float], coder: str = "runlength") -> list[Step]:
+def same_elements(n: int, m: int, levels: Sequence[float], coder: str = "runlength") -> list[Delta]:
     """m deltas, each of which changes the same elements of n by one of these levels."""
     codes = np.where(np.arange(n) % 11 == 3, np.arange(n) // 11 % len(levels) + 1, 0)
     layout = layout_of({"w": np.zeros(n, np.float32)})
@@ -156,8 +154,8 @@ def test_levels_are_never_summed() -> None:
     state = {"w": np.full(4000, 2.0**24, np.float32)}
     check(state, deltas := same_elements(4000, 2, [1.0]))
     (layer,) = layers(layout_of(state), deltas)
-    (track, _) = replayed(layout_of(state), state, [layer.part(0, 2, deltas[0])])[0]
-    assert set(track["w"].tolist()) == {2.0**24}
+    track = replayed(layout_of(state), state, [layer.part(0, 2, deltas[0].coding)])[0]
+    assert set(track.arrays["w"].tolist()) == {2.0**24}
 
 
 def test_what_one_step_leaves_alone() -> None:
@@ -174,7 +172,7 @@ def test_what_one_step_leaves_alone() -> None:
     ]
     (layer,) = check(state, deltas)
     assert layer.groups[0].encoded.levels[:, 1].tolist() == [0.0, 0.0, 2.0]
-    early = replayed(layout, state, [layer.part(1, 2, deltas[0])])[0][0]["w"]
+    early = replayed(layout, state, [layer.part(1, 2, deltas[0].coding)])[0].arrays["w"]
     assert np.signbit(early).sum() == n - n // 40  # all but those that the second step changes
 
 
@@ -202,8 +200,8 @@ def test_zeros_where_all_elements_have_one_code() -> None:
     for levels, expected in (([0.0, -0.0], -0.0), ([1e-45, 0.0, -1e-45], 0.0)):
         matrix = np.array([[0.0] * len(levels), levels], np.float32)
         step = delta(layout, replace(encoded, levels=matrix))
-        track, _ = replayed(layout, state, [step])[-1]
-        assert bits_of(track["w"]) == bits_of(np.full(400, expected))
+        track = replayed(layout, state, [step])[-1]
+        assert bits_of(track.arrays["w"]) == bits_of(np.full(400, expected))
 
 
 def test_nothing_changes() -> None:
@@ -256,9 +254,9 @@ def test_a_layer_ends_where_it_does_not_pay() -> None:
     assert columns(both) == [2, 2]
 
 
-def nbytes(found: Sequence[Layer], settings: Step) -> int:
+def nbytes(found: Sequence[Layer], settings: Delta) -> int:
     """Of a record of these layers, header and all."""
-    whole = Merged(tuple(found), replace(settings, groups=(), exact={}, non_finite=()), {})
+    whole = Merged(tuple(found), settings.coding, {})
     return len(merged.dump(Place(99, "0" * 16, "0" * 32, "1" * 32), whole))
 
 
@@ -287,7 +285,7 @@ def test_what_a_layer_costs_counts(scope: str, monkeypatch: pytest.MonkeyPatch) 
             codes = np.zeros(sum(t.size for t in own), int)
             codes[at::91], codes[at + i + 5 :: 91] = 1, 2
             groups.append(Group(own, quantized(codes, [0.5, -1.0], "runlength"), None))
-        deltas.append(Step(tuple(groups), {}, (), None, scope, "runlength"))
+        deltas.append(Delta(tuple(groups), {}, (), Coding(None, scope)))
     (joint,) = (found := check(state, deltas))
     own = sum(g.encoded.nbytes for g in joint.groups)
     assert own > sum(g.encoded.nbytes for step in deltas for g in step.groups)
@@ -312,7 +310,7 @@ def test_one_alphabet_that_does_not_join_keeps_all_apart() -> None:
     for k in (30, 31):
         many = quantized(np.arange(n) % k + 1, np.arange(1, k + 1), "runlength")
         groups = tuple(Group((t,), e, None) for t, e in zip(layout.tensors, (alike, many)))
-        steps.append(Step(groups, {}, (), None, "tensor", "runlength"))
+        steps.append(Delta(groups, {}, (), Coding(None, "tensor")))
     assert columns(check(state, steps)) == [1, 1]
     assert columns(check(state, [steps[0]] * 2)) == [2]
 
@@ -337,9 +335,8 @@ def test_more_than_a_block_of_elements(monkeypatch: pytest.MonkeyPatch) -> None:
     assert columns([layer]) == [2]
     assert layer.groups[0].encoded.stream_elements > 65_536
     expected = replayed(layout, state, deltas)[-1]
-    found = replayed(layout, state, [layer.part(0, 2, deltas[0])])[-1]
-    assert found[1] == expected[1]
-    assert np.array_equal(found[0]["w"], expected[0]["w"])
+    found = replayed(layout, state, [layer.part(0, 2, deltas[0].coding)])[-1]
+    check_same(found, expected)
     small = same_elements(5000, 2, [0.5, -0.25, 2.0])
     layout = layout_of({"w": np.zeros(5000, np.float32)})
     (one,) = layers(layout, small)
@@ -393,9 +390,9 @@ def test_exact_tensors_and_values_of_the_last_step_count() -> None:
         {},
         {"n": np.array(2)},
     ]
-    part = layer.part(0, 3, deltas[0])
+    part = layer.part(0, 3, deltas[0].coding)
     assert (part.exact, part.values) == ({"n": np.array(1)}, {0: '"2"', 1: '"1"'})
-    assert layer.part(2, 3, deltas[0]).exact == {}
+    assert layer.part(2, 3, deltas[0].coding).exact == {}
 
 
 def test_a_delta_that_does_not_decode() -> None:

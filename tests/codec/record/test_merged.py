@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import codec
-from codec.chain.replay import Walk
+from codec.chain.replay import Replay
 from codec.record import merged
 from codec.record import record as records
 from codec.state.tensors import Layout
@@ -66,10 +66,10 @@ def attempt(path: Path, forge: Callable[[Any, Arrays], bytes]) -> Try:
         data = forge(metadata, arrays)
         for every in (False, True):
             record = records.load(data, "r")
-            walk = Walk()
-            list(walk.advance(base, first))
-            list(walk.advance(entry, record, every=every))
-            assert walk.step == 5
+            replay = Replay()
+            list(replay.advance(base, first))
+            list(replay.advance(entry, record, every=every))
+            assert replay.step == 5
 
     return read
 
@@ -111,9 +111,9 @@ def test_what_it_holds(
     assert merged.steps_of(record) == (1, 2, 3, 4, 5)
     assert record.identity == record.replaces != record.digest
     assert (record.parent, record.run) == (chain.read(chain.entries[0]).digest, record.parent[:16])
-    content = merged.merged_of(record, chain.at(0).layout)
+    content = merged.merged_of(record, chain.at(0).track.layout)
     assert [g.encoded.columns for layer in content.layers for g in layer.groups] == [2, 1, 1, 1]
-    assert list(content.sent) == [name for name, *_ in metadata["sent"]] == [""]
+    assert list(content.tables) == [name for name, *_ in metadata["sent"]] == [""]
 
 
 LAYERS: list[Any] = [
@@ -172,48 +172,24 @@ def test_layers_that_are_none(entries: dict[str, Any], good: Parts, forge: Any) 
             look(record)
 
 
-METADATA: list[Any] = [
-    steps((1, 5)),
-    steps((1, 2, 3, 4, 5)),
-    steps((1,), (2,), (3,), (4,), (5,)),
-    {"layers": None},
-    {"sent": None},
-    {"sent": {}},
-    {"sent": 1},
-    {"sent": "ab"},
-    {"sent": [[]]},
-    {"sent": [1]},
-    {"sent": []},
-    {"sent": [["", 1, 2]]},
-    {"sent": [[0, 1, 2, 3]]},
-    {"sent": [["", 1, 2, 3, 4]]},
-    {"sent": {"abcd": 1}},
-    {"sent": ["abcd"]},
-    {"sent": [None]},
-    {"replaces": 1},
-    {"replaces": "x"},
-    {"replaces": "0" * 31},
-    {"replaces": "A" * 32},
-    {"replaces": "-"},
-    {"parent": None},
-    {"run": None},
-    {"step": 4},
-    {"step": 6},
-    {"kind": "delta"},
-    {"bits": 9},
-    {"bits": True},
-    {"bits": []},
-    {"bits": 0},
-    {"scope": None},
-    {"scope": []},
-    {"coder": "zip"},
-    {"coder": {}},
-    {"budget": 2.0},
-    {"budget": float("nan")},
-    {"budget": "05"},
-    {"budget": 10**300},
-    {"scope": "tensor"},
-    {"track": "0" * 32},
+ENTRIES = ["", 1, 2], [0, 1, 2, 3], ["", 1, 2, 3, 4]
+FIELDS: dict[str, list[Any]] = {
+    "layers": [None],
+    "sent": [None, {}, 1, "ab", {"abcd": 1}, [], *([x] for x in ([], 1, "abcd", None, *ENTRIES))],
+    "replaces": [1, "x", "0" * 31, "A" * 32, "-"],
+    "parent": [None],
+    "run": [None],
+    "step": [4, 6],
+    "kind": ["delta"],
+    "bits": [9, True, [], 0],
+    "scope": [None, [], "tensor"],
+    "coder": ["zip", {}],
+    "budget": [2.0, float("nan"), "05", 10**300],
+    "track": ["0" * 32],
+}
+METADATA = [
+    *(steps((1, 5)), steps((1, 2, 3, 4, 5)), steps((1,), (2,), (3,), (4,), (5,))),
+    *({name: value} for name, values in FIELDS.items() for value in values),
 ]
 
 
@@ -239,25 +215,10 @@ def test_without_replaces_its_own_digest_is_its_identity(good: Parts, forge: Any
     assert (record.replaces, record.identity) == (None, record.digest)
 
 
-SENT = [
-    ["", 0, 2, 3],
-    ["", 511, 2, 3],
-    ["", -1, 2, 3],
-    ["", 1.0, 2, 3],
-    ["", True, 2, 3],
-    ["", 1, 0, 3],
-    ["", 1, -2, 3],
-    ["", 1, 85, 3],
-    ["", 1, 2.0, 3],
-    ["", 1, 10**30, 3],
-    ["", 1, 2, -1],
-    ["", 1, 2, 0],
-    ["", 1, 2, 10**30],
-    ["", 1, 2, 1.5],
-    ["", None, 2, 1],
-    ["", 10**400, 2, 1],
-    ["", 1, 2, None],
-]
+SENT = [["", n, 2, 3] for n in (0, 511, -1, 1.0, True)]
+SENT += [["", 1, classes, 3] for classes in (0, -2, 85, 2.0, 10**30)]
+SENT += [["", 1, 2, nbytes] for nbytes in (-1, 0, 10**30, 1.5, None)]
+SENT += [["", n, 2, 1] for n in (None, 10**400)]
 
 
 @pytest.mark.parametrize("told", SENT, ids=lambda t: json.dumps(t)[:30])
@@ -290,46 +251,21 @@ def test_tables_sent_last_twice_or_too_few(good: Parts, attempt: Try) -> None:
 
 
 U8 = np.zeros(0, np.uint8)
+NINES = "9" * 5000
+NO_TENSORS = ["5/n", "9/n", "10000/n", "n", "/n", "-1/n", "x/n", "00/n", "01/n", "٣/n", "1/x", "1/"]
+NO_TENSORS += ["1", f"{NINES}/n"]
+NO_VALUES = ["", "/", "/5", "/01", "/-1", "/x", "/1/n", "/٣", f"/{NINES}", "/1 "]
 ARRAYS: list[Any] = [
-    {"t/5/n": np.array(1)},
-    {"t/9/n": np.array(1)},
-    {"t/10000/n": np.array(1)},
-    {"t/n": np.array(1)},
-    {"t//n": np.array(1)},
-    {"t/-1/n": np.array(1)},
-    {"t/x/n": np.array(1)},
-    {"t/00/n": np.array(1)},
-    {"t/01/n": np.array(1)},
-    {"t/٣/n": np.array(1)},
-    {"t/1/x": np.array(1)},
-    {"t/1/": np.array(1)},
-    {"t/1": np.array(1)},
-    {"t/" + "9" * 5000 + "/n": np.array(1)},
-    {"t/1/n": np.array([1])},
-    {"t/1/n": np.array(1, np.int32)},
-    {"t/1/n": np.array(1.0)},
+    *({f"t/{name}": np.array(1)} for name in NO_TENSORS),
+    *({"t/1/n": other} for other in (np.array([1]), np.array(1, np.int32), np.array(1.0))),
     {"t/0/model/v": np.zeros(40, np.float32)},
     {"t/1/model/w": np.zeros(600, np.float32)},
     {"t/2/model/v": np.zeros(41, np.float32)},
     {"t/2/model/v": np.zeros(40, np.float16)},
-    {"values": U8},
-    {"values/": U8},
-    {"values/5": U8},
-    {"values/01": U8},
-    {"values/-1": U8},
-    {"values/x": U8},
-    {"values/1/n": U8},
-    {"values/٣": U8},
-    {"values/" + "9" * 5000: U8},
-    {"values/1 ": U8},
-    {"values/1": np.zeros(3, np.uint8)},
-    {"values/1": np.zeros(3, np.uint16)},
-    {"values/1": np.frombuffer(b"1 2\n0 1\n", np.uint8)},
-    {"values/1": np.frombuffer(b"0 x\n", np.uint8)},
-    {"values/1": np.frombuffer(b"9 1\n", np.uint8)},
-    {"structure": U8},
-    {"x": U8},
-    {"": U8},
+    *({f"values{name}": U8} for name in NO_VALUES),
+    *({"values/1": np.zeros(3, dtype)} for dtype in (np.uint8, np.uint16)),
+    *({"values/1": np.frombuffer(text, np.uint8)} for text in (b"1 2\n0 1\n", b"0 x\n", b"9 1\n")),
+    *({name: U8} for name in ("structure", "x", "")),
 ]
 
 
@@ -405,7 +341,7 @@ def test_words_that_lie(change: Callable[[Any], Any], good: Parts, attempt: Try)
 
 @pytest.mark.parametrize("at", range(4))
 @pytest.mark.parametrize("column", range(4))
-@pytest.mark.parametrize("value", [0, 1, 3, 32, 33, 84, 85, 255, 511, 512, 65_535])
+@pytest.mark.parametrize("value", [0, 1, 3, 33, 85, 255, 512, 65_535])
 def test_numbers_that_lie(
     column: int,
     value: int,
@@ -564,7 +500,7 @@ def test_any_change(good: Parts, attempt: Try, data: st.DataObject) -> None:
 
 def test_any_flipped_bit(path: Path) -> None:
     data = bytearray((path / "00000001-00000005.merged.safetensors").read_bytes())
-    for position in range(0, 8 * len(data), 37):
+    for position in range(0, 8 * len(data), 101):
         data[position // 8] ^= 1 << position % 8
         with pytest.raises(codec.RecordError):
             records.load(bytes(data), "r")

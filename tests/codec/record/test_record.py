@@ -25,14 +25,18 @@ from codec.record import container
 from codec.record import record as records
 from codec.record.record import Place
 from codec.scheme import huffman
+from codec.scheme.coding import Coding
+from codec.scheme.delta import Delta
 from codec.scheme.tables import CodeTable
-from codec.scheme.track import Tracker, digest_sums
+from codec.scheme.track import Track, digest_sums
+from codec.scheme.tracker import Tracker
 from codec.state.tensors import layout_of, to_arrays
 
 Arrays = dict[str, np.ndarray]
 Forge = Callable[[Any, Arrays], bytes]
 Parts = Callable[[bytes], tuple[dict[str, Any], Arrays]]
 Recode = Callable[..., Arrays]
+Changed = Callable[..., bytes]
 
 
 @pytest.fixture(scope="session")
@@ -45,20 +49,33 @@ def delta(golden: Path) -> bytes:
     return (golden / "run.lcc" / "00000001.delta.safetensors").read_bytes()
 
 
+@pytest.fixture
+def track(base: bytes) -> Track:
+    """That of the base, fresh."""
+    return records.base_of(records.load(base, "base"))
+
+
+@pytest.fixture(scope="session")
+def changed(delta: bytes, forge: Forge, parts_of: Parts, recoded: Recode) -> Changed:
+    """The delta with other arrays, pieces of its alphabet or metadata; its digest is right."""
+    metadata, good = parts_of(delta)
+    return lambda arrays, **entries: forge(metadata | entries, recoded(good, arrays))
+
+
 def read(data: bytes, base: bytes) -> records.Record:
     """Everything a reader does with a record, given its base."""
     record = records.load(data, "r")
     if record.kind == "base":
         records.base_of(record)
     else:
-        layout, state, sums, _ = records.base_of(records.load(base, "base"))
-        step = records.delta_of(record, layout, {})
-        records.apply_checked(record, layout, step, state, sums, change=False)
-        records.apply_checked(record, layout, step, state, sums)
+        track = records.base_of(records.load(base, "base"))
+        step = records.delta_of(record, track)
+        records.preview_checked(record, step, track, {})
+        records.apply_checked(record, step, track)
     return record
 
 
-def codes_of(step: codec.Step) -> list[int]:
+def codes_of(step: codec.Delta) -> list[int]:
     """The codes of a step's only alphabet."""
     return codec.decode(step.groups[0].encoded).codes.tolist()
 
@@ -66,11 +83,11 @@ def codes_of(step: codec.Step) -> list[int]:
 def test_exact_bytes(base: bytes, delta: bytes, paper: np.ndarray) -> None:
     state = {"w": np.zeros(10, np.float32), "n": np.array(7)}
     tracker = Tracker(state, bits=2, coder="huffman")
-    assert records.dump_base(Place(0), tracker.layout, tracker.state, tracker.sums) == base
+    assert records.dump_base(Place(0), tracker.track) == base
     step = tracker.step({"w": paper, "n": np.array(8)})
-    track = records.track_digest(tracker.layout, tracker.state, tracker.sums)
     first = records.load(base, "b").digest
-    assert records.dump_delta(Place(1, first[:16], first), track, step) == delta
+    place = Place(1, first[:16], first)
+    assert records.dump_delta(place, tracker.track.digest, step) == delta
 
 
 @pytest.mark.parametrize("name", ["run", "tokens", "edits"])
@@ -90,43 +107,44 @@ def test_load(base: bytes, delta: bytes) -> None:
     assert second.parent == first.digest
     assert second.run == first.run == first.digest[:16]
     assert (first.nbytes, second.nbytes) == (len(base), len(delta))
-    layout, state, sums, _ = records.base_of(first)
-    assert [(t.name, t.dtype, t.shape, t.lossy) for t in layout.tensors] == [
+    track = records.base_of(first)
+    assert [(t.name, t.dtype, t.shape, t.lossy) for t in track.layout.tensors] == [
         ("w", "F32", (10,), True),
         ("n", "I64", (), False),
     ]
-    assert sums == digest_sums(layout, state)
-    step = records.delta_of(second, layout, {})
-    assert (step.bits, step.budget, step.scope, step.coder) == (2, None, "model", "huffman")
+    assert track.sums == digest_sums(track.layout, track.arrays)
+    step = records.delta_of(second, track)
+    assert step.coding == Coding(2, "model", "huffman")
     assert (step.non_finite, step.sums) == ((), None)
     assert codes_of(step) == [1, 2, 0, 0, 0, 3, 0, 3, 1, 0]
     (group,) = step.groups
     assert (group.n, group.buckets, group.encoded.cached) == (10, None, False)
     assert group.encoded.code_lengths.tolist() == [1, 2, 3, 3]
     assert group.encoded.nbytes == 4 + 4 + 2 + 12  # word, bits of the stream, table, levels
-    after, values = records.apply_checked(second, layout, step, state, sums)
-    assert after == digest_sums(layout, state)
-    assert values == ()
-    records.check_track("d", second.track, layout, state, after, ())
-    assert state["n"] == 8
+    records.apply_checked(second, step, track)
+    assert track.sums == digest_sums(track.layout, track.arrays)
+    assert track.values == ()
+    records.check_track("d", second.track, track)
+    assert track.arrays["n"] == 8
 
 
-def test_looking_changes_nothing(base: bytes, delta: bytes) -> None:
-    layout, state, sums, _ = records.base_of(records.load(base, "b"))
+def test_a_preview_changes_nothing(base: bytes, delta: bytes) -> None:
+    track = records.base_of(records.load(base, "b"))
     record = records.load(delta, "d")
-    step = records.delta_of(record, layout, {})
-    looked = records.apply_checked(record, layout, step, state, sums, change=False)
-    assert (state["w"].any(), state["n"]) == (False, 7)
-    assert looked[0] != sums
-    assert records.apply_checked(record, layout, step, state, sums) == looked
-    assert (state["w"].any(), state["n"]) == (True, 8)
+    step = records.delta_of(record, track)
+    before, digest, after = dict(track.sums), track.digest, track.preview(step)
+    assert (track.arrays["w"].any(), track.arrays["n"]) == (False, 7)
+    assert (track.sums, track.digest) == (before, digest)
+    assert after.sums != before
+    records.apply_checked(record, step, track)
+    assert (track.sums, track.digest) == (after.sums, after.digest)
+    assert (track.arrays["w"].any(), track.arrays["n"]) == (True, 8)
 
 
 def test_state_of_a_base_is_fresh(base: bytes) -> None:
     record = records.load(base, "b")
-    _, state, *_ = records.base_of(record)
-    state["w"] += 1
-    assert not records.base_of(record)[1]["w"].any()
+    records.base_of(record).arrays["w"][...] += 1
+    assert not records.base_of(record).arrays["w"].any()
 
 
 GOLDEN = ["run.lcc/00000000.base", "run.lcc/00000001.delta"]
@@ -340,108 +358,53 @@ def entry(*given: Any) -> list[Any]:
 
 I64 = entry("n", "I64", [], False)
 
+W = entry("w", "F32", [10], True)
+HEX = "0" * 32
+NO_BUDGETS = [
+    "05",
+    "00.5",
+    "0.50",
+    ".5",
+    "1.",
+    "1e-1",
+    "1e-5",
+    "1E-05",
+    "+0.5",
+    "0_0.5",
+    "e",
+    "-0.0",
+]
+NO_BUDGETS += ["0.5.5", "0." + "1" * 30]
+DELTA: dict[str, list[Any]] = {
+    "step": [None, True, 1.0, 2**63, 10**20, "01", "+1", "", "1\n"],
+    "kind": [["delta"], "Delta", "-", "base", "diff"],
+    "track": [5, "x" * 32, None, "A" * 32],
+    "parent": ["x", None, HEX * 2, HEX[1:]],
+    "run": [None, "ab" * 16, "AB" * 8],
+    "bits": [2.0, True, "All", 1, 0, 9, "02", "+2", -2, "9" * 500, "", "-"],
+    "scope": ["layer", {}, None],
+    "coder": ["zip", None, "runlength\t"],
+    "budget": [0, 0.0, -0.5, 1.01, 1.5, True, -0.0, np.nan, np.inf, 10**300, *NO_BUDGETS],
+    "non_finite": [None, "w", ["w"], "", {}, ["n"], ["x"], [["w"]], {"w": 1}],
+}
+BASE: dict[str, list[Any]] = {
+    "run": ["", 1],
+    "parent": ["x" * 32],
+    "replaces": [HEX * 2, 1, "-"],
+    "kind": ["delta"],
+    "layout": [None, 1, [[]], {"abcd": 1}, ["abcdef"], [W, W]]
+    + [[entry("w", "F32", shape, True), I64] for shape in ([10.0], [-2, -5], [2**70], [2, 5])]
+    + [[entry("w", dtype, [10], lossy), I64] for dtype, lossy in (("F32", 1), ("BF16", True))]
+    + [[entry("w", "F99", [10], False), I64], [I64, entry("w", "F32", [10], False, "numpy", "m")]]
+    + [[entry("w", "F32", [10], True, *last), I64] for last in (("jax", ""), ("numpy", 0))]
+    + [[W, entry(*n)] for n in (("n", "U64", [], False), ("n", "I64", [], True))]
+    + [[W, entry("\ud800", "I64", [], False)]],
+}
 METADATA = [
-    ("delta", {"step": None}),
-    ("delta", {"step": True}),
-    ("delta", {"step": 1.0}),
-    ("delta", {"step": 2**63}),
-    ("delta", {"step": 10**20}),
-    ("delta", {"step": "01"}),
-    ("delta", {"step": "+1"}),
-    ("delta", {"step": ""}),
-    ("delta", {"step": "1\n"}),
-    ("delta", {"kind": ["delta"]}),
-    ("delta", {"kind": "Delta"}),
-    ("delta", {"kind": "-"}),
-    ("delta", {"track": 5}),
-    ("delta", {"track": "x" * 32}),
-    ("delta", {"track": None}),
-    ("delta", {"track": "A" * 32}),
-    ("delta", {"parent": "x"}),
-    ("delta", {"parent": None}),
-    ("delta", {"parent": "0" * 64}),
-    ("delta", {"parent": "0" * 31}),
-    ("delta", {"bits": 2.0}),
-    ("delta", {"bits": True}),
-    ("delta", {"bits": "All"}),
-    ("delta", {"bits": 1}),
-    ("delta", {"bits": 0}),
-    ("delta", {"bits": 9}),
-    ("delta", {"bits": "02"}),
-    ("delta", {"bits": "+2"}),
-    ("delta", {"bits": -2}),
-    ("delta", {"bits": "9" * 500}),
-    ("delta", {"bits": ""}),
-    ("delta", {"bits": "-"}),
-    ("delta", {"scope": "layer"}),
-    ("delta", {"scope": {}}),
-    ("delta", {"scope": None}),
-    ("delta", {"coder": "zip"}),
-    ("delta", {"coder": None}),
-    ("delta", {"coder": "runlength\t"}),
-    ("delta", {"budget": 0}),
-    ("delta", {"budget": 0.0}),
-    ("delta", {"budget": -0.5}),
-    ("delta", {"budget": 1.01}),
-    ("delta", {"budget": 1.5}),
-    ("delta", {"budget": True}),
-    ("delta", {"budget": "05"}),
-    ("delta", {"budget": "00.5"}),
-    ("delta", {"budget": "0.50"}),
-    ("delta", {"budget": ".5"}),
-    ("delta", {"budget": "1."}),
-    ("delta", {"budget": "1e-1"}),
-    ("delta", {"budget": "1e-5"}),
-    ("delta", {"budget": "1E-05"}),
-    ("delta", {"budget": "+0.5"}),
-    ("delta", {"budget": "0_0.5"}),
-    ("delta", {"budget": "e"}),
-    ("delta", {"budget": "0.5.5"}),
-    ("delta", {"budget": "0." + "1" * 30}),
-    ("delta", {"budget": "-0.0"}),
-    ("delta", {"budget": float("nan")}),
-    ("delta", {"budget": float("inf")}),
-    ("delta", {"budget": 10**300}),
-    ("delta", {"non_finite": None}),
-    ("delta", {"non_finite": "w"}),
-    ("delta", {"non_finite": ["w"]}),
-    ("delta", {"non_finite": ""}),
-    ("delta", {"non_finite": {}}),
-    ("delta", {"non_finite": ["n"]}),
-    ("delta", {"non_finite": ["x"]}),
-    ("delta", {"non_finite": [["w"]]}),
-    ("delta", {"non_finite": {"w": 1}}),
-    ("base", {"layout": None}),
-    ("base", {"layout": 1}),
-    ("base", {"layout": [[]]}),
-    ("base", {"layout": {"abcd": 1}}),
-    ("base", {"layout": ["abcdef"]}),
-    ("base", {"run": ""}),
-    ("base", {"run": 1}),
-    ("base", {"parent": "x" * 32}),
-    ("delta", {"run": None}),
-    ("delta", {"run": "ab" * 16}),
-    ("delta", {"run": "AB" * 8}),
-    ("base", {"replaces": "0" * 64}),
-    ("base", {"replaces": 1}),
-    ("base", {"replaces": "-"}),
-    ("base", {"kind": "delta"}),
-    ("delta", {"kind": "base"}),
-    ("delta", {"kind": "diff"}),
-    ("base", {"layout": [entry("w", "F32", [10], True), entry("w", "F32", [10], True)]}),
-    ("base", {"layout": [entry("w", "F32", [10], 1), I64]}),
-    ("base", {"layout": [entry("w", "F32", [10.0], True), I64]}),
-    ("base", {"layout": [entry("w", "F32", [-2, -5], True), I64]}),
-    ("base", {"layout": [entry("w", "F32", [2**70], True), I64]}),
-    ("base", {"layout": [entry("w", "F32", [2, 5], True), I64]}),
-    ("base", {"layout": [entry("w", "F32", [10], True), entry("n", "U64", [], False)]}),
-    ("base", {"layout": [entry("w", "F32", [10], True), entry("n", "I64", [], True)]}),
-    ("base", {"layout": [entry("w", "F32", [10], True, "jax", ""), I64]}),
-    ("base", {"layout": [entry("w", "F32", [10], True, "numpy", 0), I64]}),
-    ("base", {"layout": [I64, entry("w", "F32", [10], False, "numpy", "m")]}),
-    ("base", {"layout": [entry("w", "BF16", [10], True), I64]}),
-    ("base", {"layout": [entry("w", "F99", [10], False), I64]}),
-    ("base", {"layout": [entry("w", "F32", [10], True), entry("\ud800", "I64", [], False)]}),
+    (kind, {name: value})
+    for kind, fields in (("delta", DELTA), ("base", BASE))
+    for name, values in fields.items()
+    for value in values
 ]
 
 
@@ -543,7 +506,7 @@ def test_how_much_is_kept_is_one_word(word: str, expected: Any, forge: Forge) ->
     metadata = records.load(forge(LINE.replace(" 2 ", f" {word} "), {}), "r").metadata
     assert (metadata["bits"], metadata["budget"]) == expected
     assert {type(metadata[k]) for k in ("bits", "budget")} == {type(x) for x in expected}
-    delta = codec.Step((), {}, (), expected[0], "tensor", "huffman", expected[1])
+    delta = Delta((), {}, (), Coding(expected[0], "tensor", "huffman", expected[1]))
     place = Place(1, "a" * 16, "b" * 32)
     assert f" {word} tensor huffman ".encode() in records.dump_delta(place, "c" * 32, delta)
 
@@ -585,6 +548,8 @@ def test_metadata_comes_first(delta: bytes, forge: Forge) -> None:
         records.load(forge("1 x", {f'{{"__metadata__":{{"lcc":"{LINE}"}}': np.zeros(1)}), "r")
 
 
+IN_LINE = ("format", "kind", "step", "run", "parent", "track", "digest")
+IN_LINE += ("bits", "budget", "scope", "coder")
 MORE = [
     (b"", "'more' in JSON, found Expecting value"),
     (b"{}", "ASCII in 'more', found nothing"),
@@ -603,7 +568,7 @@ MORE = [
     (b'{"a":' + HUGE.encode() + b"0}", "'more' in JSON"),
     *(
         (f'{{"{name}":1}}'.encode(), f"nothing in 'more' that the line tells, found {name}")
-        for name in (
+        for name in [
             "format",
             "kind",
             "step",
@@ -616,7 +581,7 @@ MORE = [
             "scope",
             "coder",
             "digest",
-        )
+        ]
     ),
 ]
 
@@ -685,8 +650,8 @@ def test_nothing_is_said_twice_or_in_vain(base: bytes, delta: bytes) -> None:
     assert b'"coded"' in delta
     place = Place(1, "a" * 16, "b" * 32)
     for delta_step, arrays in (
-        (codec.Step((), {"n": np.array(1)}, (), 2, "model", "huffman"), {"t/n"}),
-        (codec.Step((), {"w": np.zeros(9)}, ("w",), 2, "model", "huffman"), {"t/w"}),
+        (Delta((), {"n": np.array(1)}, (), Coding()), {"t/n"}),
+        (Delta((), {"w": np.zeros(9)}, ("w",), Coding()), {"t/w"}),
     ):
         record = records.load(records.dump_delta(place, "0" * 32, delta_step), "r")
         assert set(record.arrays) == arrays
@@ -789,19 +754,10 @@ WRONG_PARTS = [
 
 
 @pytest.mark.parametrize(("arrays", "message"), WRONG_ROWS + WRONG_PARTS)
-def test_hostile_arrays(
-    arrays: Arrays,
-    message: str,
-    base: bytes,
-    delta: bytes,
-    forge: Forge,
-    parts_of: Parts,
-    recoded: Recode,
-) -> None:
-    metadata, good = parts_of(delta)
-    assert read(forge(metadata, recoded(good, {})), base).kind == "delta"
+def test_hostile_arrays(arrays: Arrays, message: str, base: bytes, changed: Changed) -> None:
+    assert read(changed({}), base).kind == "delta"
     with pytest.raises(codec.MalformedRecordError, match=message) as caught:
-        read(forge(metadata, recoded(good, arrays)), base)
+        read(changed(arrays), base)
     assert str(caught.value).startswith("r: expected ")
 
 
@@ -823,11 +779,11 @@ def test_missing_alphabets(base: bytes, delta: bytes, forge: Forge, parts_of: Pa
 def test_an_empty_array_where_there_are_no_alphabets(forge: Forge, parts_of: Parts) -> None:
     """There is one way to say nothing."""
     tracker = Tracker({"n": np.array(1)})
-    data = records.dump_base(Place(0), tracker.layout, tracker.state, tracker.sums)
+    data = records.dump_base(Place(0), tracker.track)
     first = records.load(data, "b").digest
     step = tracker.step({"n": np.array(2)})
-    track = records.track_digest(tracker.layout, tracker.state, tracker.sums)
-    metadata, arrays = parts_of(records.dump_delta(Place(1, first[:16], first), track, step))
+    place = Place(1, first[:16], first)
+    metadata, arrays = parts_of(records.dump_delta(place, tracker.track.digest, step))
     assert set(arrays) == {"t/n"}
     assert read(forge(metadata, arrays), data).kind == "delta"
     for words, message in (
@@ -883,20 +839,10 @@ def class_of(kind: int) -> str:
         (f"escape {class_of(9)} 01", [0] * 9 + [3]),
     ],
 )
-def test_tokens(
-    stream: str,
-    codes: list[int],
-    base: bytes,
-    delta: bytes,
-    forge: Forge,
-    parts_of: Parts,
-    recoded: Recode,
-) -> None:
+def test_tokens(stream: str, codes: list[int], track: Track, changed: Changed) -> None:
     """What the hostile ones below are made of."""
-    metadata, good = parts_of(delta)
-    record = records.load(forge(metadata, recoded(good, tokens(stream))), "r")
-    step = records.delta_of(record, records.base_of(records.load(base, "b"))[0], {})
-    assert codes_of(step) == codes + [0] * (10 - len(codes))
+    record = records.load(changed(tokens(stream)), "r")
+    assert codes_of(records.delta_of(record, track)) == codes + [0] * (10 - len(codes))
 
 
 @pytest.mark.parametrize(
@@ -926,18 +872,9 @@ def test_tokens(
         (tokens("A") | row(4, 85, 3), "85 classes of runs with 3 symbols"),
     ],
 )
-def test_hostile_tokens(
-    arrays: Arrays,
-    message: str,
-    base: bytes,
-    delta: bytes,
-    forge: Forge,
-    parts_of: Parts,
-    recoded: Recode,
-) -> None:
-    metadata, good = parts_of(delta)
+def test_hostile_tokens(arrays: Arrays, message: str, base: bytes, changed: Changed) -> None:
     with pytest.raises(codec.MalformedRecordError, match=rf"^r: expected streams .*{message}"):
-        read(forge(metadata, recoded(good, arrays)), base)
+        read(changed(arrays), base)
 
 
 @pytest.mark.parametrize(
@@ -951,47 +888,30 @@ def test_hostile_tokens(
         ("0" * 9 + "1" * 14 + "0" * 2, codec.MalformedRecordError),
     ],
 )
-def test_words_of_15_bits(
-    stream: str,
-    error: type,
-    base: bytes,
-    delta: bytes,
-    forge: Forge,
-    parts_of: Parts,
-    recoded: Recode,
-) -> None:
-    metadata, good = parts_of(delta)
+def test_words_of_15_bits(stream: str, error: type, base: bytes, changed: Changed) -> None:
     packed = huffman.pack_lengths(np.array([*range(1, 16), 15], U8))
     arrays = tokens(stream) | {"table": packed, "levels": np.ones(15, F32)}
     arrays |= row(16, 1, packed.size)
     with pytest.raises(error):
-        read(forge(metadata | {"bits": None}, recoded(good, arrays)), base)
+        read(changed(arrays, bits=None), base)
 
 
-def test_one_symbol(
-    base: bytes, delta: bytes, forge: Forge, parts_of: Parts, recoded: Recode
-) -> None:
+def test_one_symbol(base: bytes, track: Track, changed: Changed) -> None:
     """No table and no stream: all elements have the code k - 1; nothing may be left over."""
-    metadata, good = parts_of(delta)
     nothing = {"streams": np.zeros(0, U32), "payload": np.zeros(0, U32)} | NONE
-    layout, *_ = records.base_of(records.load(base, "b"))
     for k in (1, 2):
         own = nothing | row(k, 0, 0) | {"levels": np.full(k - 1, 0.5, F32)}
-        record = records.load(forge(metadata, recoded(good, own)), "r")
-        assert codes_of(records.delta_of(record, layout, {})) == [k - 1] * 10
+        record = records.load(changed(own), "r")
+        assert codes_of(records.delta_of(record, track)) == [k - 1] * 10
         for name in ("streams", "payload", "levels"):
             left = own | {name: np.concatenate((own[name], np.zeros(1, own[name].dtype)))}
             with pytest.raises(codec.MalformedRecordError, match="the end, but 1 words of 'coded'"):
-                read(forge(metadata, recoded(good, left)), base)
+                read(changed(left), base)
 
 
-def test_overflow_is_no_warning(
-    base: bytes, delta: bytes, forge: Forge, parts_of: Parts, recoded: Recode
-) -> None:
+def test_overflow_is_no_warning(base: bytes, changed: Changed) -> None:
     """A forged level may lead beyond float32: the track is then infinite, nothing else."""
-    metadata, good = parts_of(delta)
     huge = np.finfo(F32).max
-    layout, state, sums, _ = records.base_of(records.load(base, "b"))
     for arrays in (
         {"streams": np.zeros(0, U32), "payload": np.zeros(0, U32)}
         | NONE
@@ -999,62 +919,64 @@ def test_overflow_is_no_warning(
         | {"levels": np.array([huge], F32)},
         {"levels": np.array([huge, huge, huge], F32)},
     ):
-        record = records.load(forge(metadata, recoded(good, arrays)), "r")
-        step = records.delta_of(record, layout, {})
-        for change in (False, True):
-            state["w"][...] = huge
-            with pytest.raises(codec.TrackDigestError):
-                records.apply_checked(record, layout, step, state, sums, change=change)
+        record = records.load(changed(arrays), "r")
+        track = records.base_of(records.load(base, "b"))
+        track.arrays["w"][...] = huge
+        step = records.delta_of(record, track)
+        with pytest.raises(codec.TrackDigestError):
+            records.preview_checked(record, step, track, {})
+        with pytest.raises(codec.TrackDigestError):
+            records.apply_checked(record, step, track)
 
 
 def test_cached_tables(golden: Path, forge: Forge, parts_of: Parts, recoded: Recode) -> None:
     """A record that uses the table sent last is nothing without it, or with another one."""
     paths = sorted((golden / "tokens.lcc").iterdir())
     base, first, second, *_ = (records.load(p.read_bytes(), p.name) for p in paths)
-    layout, state, sums, _ = records.base_of(base)
-    sent = records.delta_of(first, layout, {})
+    track = records.base_of(base)
+    sent = records.delta_of(first, track)
+
+    def with_tables(record: records.Record, tables: dict[str, CodeTable]) -> Delta:
+        return records.delta_of(record, replace(track, tables=tables))
+
     assert list(sent.tables) == ["w"]  # v has one symbol, and no table
     table = sent.tables["w"]
     assert [g.encoded.cached for g in sent.groups] == [False, False]
-    again = records.delta_of(second, layout, sent.tables)
+    again = with_tables(second, sent.tables)
     assert [g.encoded.cached for g in again.groups] == [True]
     assert again.groups[0].encoded.table is table
     assert again.groups[0].encoded.table_nbytes == 0
     assert again.tables == {"w": table}
     for others in ({}, {"": table}, {"v": table}, {"w": CodeTable(LENGTHS, 2)}):
         with pytest.raises(codec.MalformedRecordError, match="sent last for 'w', but none was"):
-            records.delta_of(second, layout, others)
-    sums, _ = records.apply_checked(first, layout, sent, state, sums)
+            with_tables(second, others)
+    records.apply_checked(first, sent, track)
     lengths = table.lengths.copy()  # the same classes, other words
     at = np.flatnonzero(lengths)[[0, 1]]
     lengths[at] = lengths[at[::-1]]
-    other = records.delta_of(second, layout, {"w": CodeTable(lengths, table.classes)})
+    other = with_tables(second, {"w": CodeTable(lengths, table.classes)})
     with pytest.raises(codec.RecordError, match=r"^00000002.delta.safetensors: expected "):
-        records.apply_checked(second, layout, other, state, sums, change=False)
-    records.apply_checked(second, layout, again, state, sums)
+        records.preview_checked(second, other, track, {})
+    records.apply_checked(second, again, track)
     metadata, arrays = parts_of(paths[2].read_bytes())
     forged = records.load(forge(metadata, recoded(arrays, row(4, 18, 0))), "f")
     with pytest.raises(codec.MalformedRecordError, match="sent last for 'w', but none was"):
-        records.delta_of(forged, layout, sent.tables)
+        with_tables(forged, sent.tables)
 
 
-def test_a_plain_table_serves_as_many_codes(
-    base: bytes, delta: bytes, forge: Forge, parts_of: Parts, recoded: Recode
-) -> None:
-    metadata, good = parts_of(delta)
-    layout, *_ = records.base_of(records.load(base, "b"))
-    record = records.load(forge(metadata, recoded(good, NONE | row(4, 1, 0))), "r")
+def test_a_plain_table_serves_as_many_codes(track: Track, changed: Changed) -> None:
+    record = records.load(changed(NONE | row(4, 1, 0)), "r")
     for lengths, message in (
         ([1, 2, 3, 3], ""),
         ([1, 2, 2], "3 code lengths for 4 levels"),
         ([2, 2, 2, 3, 3], "5 code lengths for 4 levels"),
     ):
-        sent = {"": CodeTable(np.array(lengths, U8), 1)}
+        track.tables = {"": CodeTable(np.array(lengths, U8), 1)}
         if message:
             with pytest.raises(codec.MalformedRecordError, match=message):
-                records.delta_of(record, layout, sent)
+                records.delta_of(record, track)
         else:
-            assert codes_of(records.delta_of(record, layout, sent))[:3] == [1, 2, 0]
+            assert codes_of(records.delta_of(record, track))[:3] == [1, 2, 0]
 
 
 @pytest.mark.parametrize(
@@ -1071,20 +993,11 @@ def test_a_plain_table_serves_as_many_codes(
     ],
 )
 def test_a_table_of_tokens_serves_any_number_of_levels(
-    k: int,
-    stream: str,
-    codes: Any,
-    base: bytes,
-    delta: bytes,
-    forge: Forge,
-    parts_of: Parts,
-    recoded: Recode,
+    k: int, stream: str, codes: Any, track: Track, changed: Changed
 ) -> None:
     """Made for three symbols in two classes, of which the tokens (1, 0), (2, 0), (3, 0) and the
     escape have words: 110, 111, 10 and 0. After an escape there are as many bits as k needs."""
-    metadata, good = parts_of(delta)
-    layout, *_ = records.base_of(records.load(base, "b"))
-    sent = {"": CodeTable(np.array([1, 3, 0, 3, 0, 2, 0], U8), 2)}
+    track.tables = {"": CodeTable(np.array([1, 3, 0, 3, 0, 2, 0], U8), 2)}
     bits = stream.replace(" ", "")
     arrays = (
         NONE
@@ -1095,8 +1008,8 @@ def test_a_table_of_tokens_serves_any_number_of_levels(
             "payload": np.array([int(bits[::-1], 2)], U32),
         }
     )
-    record = records.load(forge(metadata | {"bits": None}, recoded(good, arrays)), "r")
-    step = records.delta_of(record, layout, sent)
+    record = records.load(changed(arrays, bits=None), "r")
+    step = records.delta_of(record, track)
     if isinstance(codes, str):
         with pytest.raises(codec.StreamError, match=codes):
             codes_of(step)
@@ -1104,16 +1017,12 @@ def test_a_table_of_tokens_serves_any_number_of_levels(
         assert codes_of(step) == codes + [0] * (10 - len(codes))
 
 
-def test_levels_without_words(
-    base: bytes, delta: bytes, forge: Forge, parts_of: Parts, recoded: Recode
-) -> None:
+def test_levels_without_words(track: Track, changed: Changed) -> None:
     """A level that does not occur has length 0; such a record is read."""
-    metadata, good = parts_of(delta)
     arrays = {"table": huffman.pack_lengths(np.array([1, 0, 0, 1], U8))} | row(4, 1, 2)
     arrays |= {"streams": np.array([10], U32), "payload": np.array([0b11], U32)}
-    record = records.load(forge(metadata, recoded(good, arrays)), "r")
-    layout, *_ = records.base_of(records.load(base, "b"))
-    assert codes_of(records.delta_of(record, layout, {})) == [3, 3, 0, 0, 0, 0, 0, 0, 0, 0]
+    record = records.load(changed(arrays), "r")
+    assert codes_of(records.delta_of(record, track)) == [3, 3, 0, 0, 0, 0, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -1205,25 +1114,9 @@ def test_any_file(data: bytes) -> None:
         records.load(data, "r")
 
 
-NAMES = [
-    "__metadata__",
-    "",
-    "\0",
-    "../x",
-    "/etc/passwd",
-    "x" * 300,
-    "é漢🙂",
-    "t/w",
-    "coded",
-    "more",
-    '"\\',
-]
-NAMES += [
-    f"1 base 0 - - {'0' * 32} {'0' * 32}",
-    f'{{"__metadata__":{{"lcc":"{LINE}"}}',
-    "a\nb",
-    "\ufeff",
-]
+NAMES = ["__metadata__", "", "\0", "../x", "/etc/passwd", "x" * 300, "é漢🙂", "t/w", "coded"]
+NAMES += ["more", '"\\', f"1 base 0 - - {HEX} {HEX}", f'{{"__metadata__":{{"lcc":"{LINE}"}}']
+NAMES += ["a\nb", "\ufeff"]
 
 
 def test_any_names(tmp_path: Path) -> None:
@@ -1263,12 +1156,11 @@ def test_track_digest_by_hand() -> None:
     total = sum(mixed(i << 32 | word) for i, word in enumerate(words)) % 2**64
     assert digest_sums(layout, arrays) == {"é": total}
     text = b'["\\u00e9", "BF16", [2, 5]]' + total.to_bytes(8, "little") + b'["n", "BOOL", []]\x01'
-    digest = records.track_digest(layout, arrays, {"é": total})
-    assert digest == xxhash.xxh3_128_hexdigest(text + bytes(8))
-    layout = replace(layout, structure="{}")
-    digest = records.track_digest(layout, arrays, {"é": total}, ("1", '"xyz"'))
+    track = Track(layout, arrays, {"é": total})
+    assert track.digest == xxhash.xxh3_128_hexdigest(text + bytes(8))
+    track = replace(track, layout=replace(layout, structure="{}"), values=("1", '"xyz"'))
     text += b"\x02" + bytes(7) + b"{}" + b"\x01" + bytes(7) + b"1" + b"\x05" + bytes(7) + b'"xyz"'
-    assert digest == xxhash.xxh3_128_hexdigest(text)
+    assert track.digest == xxhash.xxh3_128_hexdigest(text)
 
 
 def test_sums_are_those_of_splitmix() -> None:
@@ -1284,22 +1176,23 @@ def test_sums_follow_every_change(random_states: Callable[..., list[Arrays]]) ->
     tracker = Tracker(first, bits=3)
     for state in others:
         tracker.step(state)
-        assert tracker.sums == digest_sums(tracker.layout, tracker.state)
-        records.check_whole("r", tracker.layout, tracker.state, tracker.sums)
+        track = tracker.track
+        assert track.sums == digest_sums(track.layout, track.arrays)
+        records.check_whole("r", track)
     for name in ("w", "h", "b"):
         flat = tracker.state[name].reshape(-1)
         for i in range(flat.size):
             before = flat[i].copy()
             flat[i] = -before if before == 0 else np.nextafter(before, F32(2))
             with pytest.raises(codec.TrackDigestError, match=rf"^r: expected '{name}' with digest"):
-                records.check_whole("r", tracker.layout, tracker.state, tracker.sums)
+                records.check_whole("r", track)
             flat[i] = before
         flat[:2] = flat[1::-1].copy()  # two elements change places
         assert (flat[0] == flat[1]) == (
-            digest_sums(tracker.layout, tracker.state)[name] == tracker.sums[name]
+            digest_sums(track.layout, track.arrays)[name] == track.sums[name]
         )
         flat[:2] = flat[1::-1].copy()
-    records.check_whole("r", tracker.layout, tracker.state, tracker.sums)
+    records.check_whole("r", track)
 
 
 @pytest.mark.parametrize("coder", ["runlength", "huffman"])
@@ -1313,7 +1206,7 @@ def test_more_bits_than_one_alphabet(
     tracker = Tracker(first, scope="tensor", coder=coder, **settings)
     step = tracker.prepare(second)
     data = records.dump_delta(Place(5, "0" * 16, "0" * 32), "0" * 32, step)
-    again = records.delta_of(records.load(data, "r"), tracker.layout, {})
+    again = records.delta_of(records.load(data, "r"), tracker.track)
     assert [[t.name for t in g.tensors] for g in again.groups] == [["w"], ["b"]]
     for a, b in zip(again.groups, step.groups):
         one, two = codec.decode(a.encoded), codec.decode(b.encoded)
@@ -1322,6 +1215,6 @@ def test_more_bits_than_one_alphabet(
         assert a.encoded.nbytes == b.encoded.nbytes
     assert again.non_finite == ("h",)
     assert again.exact.keys() == step.exact.keys()
-    assert (again.bits, again.budget) == (settings.get("bits"), settings.get("budget"))
-    assert (again.scope, again.coder) == ("tensor", coder)
+    assert again.coding == step.coding
+    assert again.coding == Coding(**{"bits": None, "scope": "tensor", "coder": coder} | settings)
     assert again.nbytes == step.nbytes

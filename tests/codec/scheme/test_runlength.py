@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import codec
-from codec.scheme import huffman, runlength, tables
-from codec.scheme import stream as coding
+from codec.scheme import coders, huffman, runlength, tables
 from codec.scheme.tables import CodeTable
 
 UNIT = 2**16
@@ -275,7 +274,7 @@ def test_streams_of_several_units(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("units", [1, 2, 4, 32])
 def test_units_of_a_stream(units: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coding, "stream_units", lambda n, n_symbols: units)
+    monkeypatch.setattr(coders, "stream_units", lambda n, n_symbols: units)
     rng = np.random.default_rng(units)
     for density in (2e-5, 0.01, 0.7):
         n = 9 * UNIT + 1
@@ -288,7 +287,7 @@ def test_units_of_a_stream(units: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_class(monkeypatch: pytest.MonkeyPatch) -> None:
     """First and last run of all 84 classes, each in its own word and after an escape."""
-    monkeypatch.setattr(coding, "stream_units", lambda n, n_symbols: 32)
+    monkeypatch.setattr(coders, "stream_units", lambda n, n_symbols: 32)
     own = CodeTable(huffman.code_lengths(np.ones(85, np.int64)), 84)
     escaped = CodeTable(np.array([1, 1, 0], np.uint8), 2)
     for first, open_bits in CLASSES:
@@ -311,7 +310,7 @@ def test_every_class(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_longest_token_at_every_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     """15 bits of word and 18 open ones, written from bit 31 of a word on, make 64 bits."""
-    monkeypatch.setattr(coding, "stream_units", lambda n, n_symbols: 32)
+    monkeypatch.setattr(coders, "stream_units", lambda n, n_symbols: 32)
     lengths = np.zeros(85, np.uint8)
     lengths[1] = 1  # no zeros: one bit
     lengths[[0, *range(2, 14)]] = range(2, 15)

@@ -92,16 +92,8 @@ def check(u: Tensors, track: Tensors, keep: int | None) -> None:
             cells = int(kernels.NEAR) + kernels.MAX_CLASSES
             counts = np.zeros((max(n, int(buckets.level.max(initial=0))) + 1, cells), np.int32)
             streams = -(-s.units // units)
-            kernels.settle_tokens(
-                0,
-                streams,
-                units,
-                histogram.final(buckets),
-                copied.marks,
-                copied.codes,
-                copied.numbers,
-                counts,
-            )
+            arrays = (histogram.final(buckets), copied.marks, copied.codes, copied.numbers, counts)
+            kernels.settle_tokens(0, streams, units, *arrays)
             assert spread_codes(copied).tolist() == expected.tolist()
             assert counts[1:].sum(axis=1).tolist() == every.count[:n].tolist()
     assert [a.tobytes() for a in (*u, *track)] == before
@@ -142,7 +134,7 @@ keeps = [None, 1, 2, 3, 7, 15, 63, 255]
 SIZES = [1, 62, 1, 64, 127, 1, 256, 255, 257, 3, UNIT - 1030, 1, UNIT, 12, 255, 1]
 
 
-@pytest.mark.parametrize("keep", keeps)
+@pytest.mark.parametrize("keep", [None, 1, 7, 255])
 @pytest.mark.parametrize("kind", ["normal", "sparse", "rising", "falling", "heavy"])
 def test_tensors_of_any_size(kind: str, keep: int | None) -> None:
     """Borders of tensors fall between those of blocks, groups and units, or on them."""
@@ -266,12 +258,12 @@ def test_little_is_noted_in_vain() -> None:
     u[-2000:] *= 300
     sizes = [10 * UNIT, 200, 10 * UNIT - 2200]
     with collected(Segments(cut(np.zeros_like(u), sizes), cut(u, sizes)), 7) as found:
-        s = found.survivors
-        assert s.numbers.sum() < 20_000
+        assert found.survivors.numbers.sum() < 20_000
     check(cut(u, sizes), cut(np.zeros_like(u), sizes), 7)
     with collected(Segments([np.zeros_like(u)], [u]), 7) as found:
-        s = found.survivors
-        assert s.numbers.sum() > 0.4 * u.size  # one tensor: those few are not among its blocks
+        assert (
+            found.survivors.numbers.sum() > 0.4 * u.size
+        )  # one tensor: those few are not among its blocks
 
 
 def test_a_probe_that_sees_more_than_all_the_rest() -> None:
@@ -279,11 +271,10 @@ def test_a_probe_that_sees_more_than_all_the_rest() -> None:
     u = np.random.default_rng(0).normal(size=9 * UNIT).astype(F32)
     place = (UNIT - kernels.BLOCK) // 2  # the first block of a large tensor that is looked at
     for at in (place - 1, place, place + 255, place + 256, 8 * UNIT + place):
-        for size in (1, 50):
-            changed = u.copy()
-            changed[at : at + size] *= np.float32(1e6)
-            for keep in (1, 3, 15):
-                check([changed], [np.zeros_like(u)], keep)
+        changed = u.copy()
+        changed[at : at + 50] *= np.float32(1e6)
+        for keep in (1, 15):
+            check([changed], [np.zeros_like(u)], keep)
 
 
 def test_non_finite_is_counted() -> None:
@@ -291,11 +282,9 @@ def test_non_finite_is_counted() -> None:
     u[[5, UNIT, 2 * UNIT + 70]] = np.nan, np.inf, -np.inf
     for keep in (None, 1, 255):
         with collected(Segments([np.zeros_like(u)], [u]), keep) as found:
-            histogram = found.histogram
-            assert histogram.n_non_finite == 3
+            assert found.histogram.n_non_finite == 3
     with collected(Segments([u], [np.zeros_like(u)]), 1) as found:
-        histogram = found.histogram
-        assert histogram.n_non_finite == 3
+        assert found.histogram.n_non_finite == 3
     with (
         np.errstate(over="ignore"),
         collected(Segments([np.full(9, -3e38, F32)], [np.full(9, 3e38, F32)]), 1) as found,
@@ -303,7 +292,7 @@ def test_non_finite_is_counted() -> None:
         assert found.histogram.n_non_finite == 9
 
 
-@pytest.mark.parametrize("n_threads", [1, 2, 5])
+@pytest.mark.parametrize("n_threads", [1, 5])
 def test_threads_see_the_same(n_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces begin with other thresholds, and what they skip is never what counts."""
     monkeypatch.setattr(workers._crew, "n", n_threads)
@@ -386,12 +375,8 @@ def test_dense_units_are_given_back() -> None:
         s.leave(1, 2)
         s.leave(3, 7)  # the last one ends before
         found = s.codes.reshape(4, UNIT)
-        assert [bool(unit[: s.numbers[i]].any()) for i, unit in enumerate(found)] == [
-            False,
-            True,
-            True,
-            False,
-        ]
+        left = [bool(unit[: s.numbers[i]].any()) for i, unit in enumerate(found)]
+        assert left == [False, True, True, False]
     with packed(codes) as again:
         assert spread_codes(again).tolist() == codes.tolist()
 

@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 import codec
 from codec.scheme import huffman
 from codec.scheme import stream as coding
+from codec.scheme.delta import alphabets
 from codec.scheme.stream import digest
-from codec.scheme.track import alphabets, apply_with_digests, check_same_layout, digest_sums, look
+from codec.scheme.track import Track, digest_sums
+from codec.scheme.tracker import check_same_layout
 
 Arrays = dict[str, np.ndarray]
 all_bits = st.sampled_from([None, 1, 2, 3, 4, 5, 6, 7, 8])
@@ -119,7 +121,7 @@ def slow_step(
     return new, alphabets, bad
 
 
-def check_step(step: codec.Step, slow: list[Slow], bad: tuple[str, ...]) -> None:
+def check_step(step: codec.Delta, slow: list[Slow], bad: tuple[str, ...]) -> None:
     assert step.non_finite == bad
     assert len(step.groups) == len(slow)
     for group, expected in zip(step.groups, slow):
@@ -133,7 +135,7 @@ def check_step(step: codec.Step, slow: list[Slow], bad: tuple[str, ...]) -> None
         assert group.buckets.level.tolist() == list(range(1, len(expected.counts) + 1))
 
 
-def same_bytes(a: codec.Step, b: codec.Step) -> None:
+def same_bytes(a: codec.Delta, b: codec.Delta) -> None:
     assert a.nbytes == b.nbytes
     assert a.sums == b.sums
     assert same(a.exact, b.exact)
@@ -155,18 +157,18 @@ def same_bytes(a: codec.Step, b: codec.Step) -> None:
 
 def follow(
     states: list[Arrays], bits: int | None, scope: str, coder: str
-) -> tuple[list[codec.Step], Arrays]:
+) -> tuple[list[codec.Delta], Arrays]:
     """All ways through these states, side by side and beside the slow one."""
     stepping, careful = (codec.Tracker(states[0], bits, scope, coder) for _ in range(2))
-    applied, digested, slow_track = (copied(stepping.state) for _ in range(3))
+    followed, slow_track = stepping.track.copy(), copied(stepping.state)
+    applied = copied(stepping.state)
     into: Arrays = {k: np.full_like(a, 7) for k, a in applied.items()}
-    sums = digest_sums(stepping.layout, applied)
     steps = []
     for state in states[1:]:
         before = copied(careful.state)
         prepared = careful.prepare(state)
         assert same(careful.state, before)
-        assert careful.sums == digest_sums(careful.layout, before)
+        assert careful.track.sums == digest_sums(careful.track.layout, before)
         step = stepping.step(state)
         same_bytes(step, prepared)
         slow_track, slow, bad = slow_step(slow_track, state, bits, scope)
@@ -177,16 +179,18 @@ def follow(
                 best = huffman.code_lengths(counts)
                 assert group.encoded.payload_bits == huffman.n_bits(counts, best)
         careful.commit(prepared)
-        assert look(step, applied, sums) == step.sums
-        assert same(applied, before)
+        assert followed.preview(step).sums == step.sums
+        assert same(followed.arrays, before)
         codec.apply(step, applied, into)
         assert same(applied, before)
         codec.apply(step, applied)
-        sums = apply_with_digests(step, digested, sums)
-        for track in (stepping.state, careful.state, applied, into, digested):
+        followed.apply(step)
+        for track in (stepping.state, careful.state, applied, into, followed.arrays):
             assert same(track, slow_track)
-        expected_sums = digest_sums(stepping.layout, slow_track)
-        assert sums == step.sums == stepping.sums == careful.sums == expected_sums
+        expected = digest_sums(stepping.track.layout, slow_track)
+        assert step.sums == expected
+        for one in (followed, stepping.track, careful.track):
+            assert one.sums == expected
         steps.append(step)
     return steps, slow_track
 
@@ -227,7 +231,7 @@ def walk(kind: str, n_steps: int = 4, sizes: list[int] = SIZES) -> list[Arrays]:
 
 @pytest.mark.parametrize("coder", ["runlength", "huffman"])
 @pytest.mark.parametrize("scope", ["model", "tensor"])
-@pytest.mark.parametrize("bits", [None, 1, 2, 3, 4, 5, 6, 7, 8])
+@pytest.mark.parametrize("bits", [None, 1, 2, 3, 8])
 def test_every_setting_against_slow_steps(bits: int | None, scope: str, coder: str) -> None:
     follow(walk("normal", 2), bits, scope, coder)
 
@@ -369,14 +373,6 @@ def test_delta_is_taken_to_the_track(paper: np.ndarray) -> None:
     np.testing.assert_allclose(tracker.state["w"], paper, rtol=1e-5)
 
 
-def test_prepare_leaves_the_track_alone(random_states: Callable[..., list[Arrays]]) -> None:
-    first, second = random_states(2)
-    tracker = codec.Tracker(first, 2)
-    before = copied(tracker.state)
-    tracker.prepare(second)
-    assert same(before, tracker.state)
-
-
 def test_the_track_is_a_copy() -> None:
     w = np.zeros(8, np.float32)
     n = np.array(1)
@@ -409,29 +405,11 @@ def test_non_finite_is_exact_and_heals(scope: str, value: float) -> None:
     assert step.tensors["a"] == "lossy"
 
 
-def test_distance_beyond_float32_is_exact() -> None:
-    """Both ends are finite, their difference is not."""
-    tracker = codec.Tracker({"w": np.full(8, -3e38, np.float32)})
-    top = np.full(8, 3e38, np.float32)
-    assert tracker.step({"w": top}).non_finite == ("w",)
-    assert tracker.state["w"].tobytes() == top.tobytes()
-
-
 @pytest.mark.parametrize("scope", ["model", "tensor"])
 def test_all_tensors_non_finite(scope: str) -> None:
     tracker = codec.Tracker({"a": np.zeros(8, np.float32)}, scope=scope)
     step = tracker.step({"a": np.full(8, np.nan, np.float32)})
     assert (step.groups, step.non_finite) == ((), ("a",))
-
-
-def test_minus_zero_is_kept() -> None:
-    """Code 0 leaves an element alone; adding 0.0 would lose the sign."""
-    state = np.full(9, -0.0, np.float32)
-    tracker = codec.Tracker({"w": state}, bits=1)
-    changed = state.copy()
-    changed[0] = 1
-    tracker.step({"w": changed})
-    assert tracker.state["w"].tobytes() == changed.tobytes()
 
 
 @pytest.mark.parametrize(
@@ -459,7 +437,7 @@ def test_another_layout(state: dict[str, Any], message: str) -> None:
     tracker = codec.Tracker(dict.fromkeys("ab", np.zeros(8, np.float32)))
     with pytest.raises(codec.StateMismatchError, match=message):
         tracker.step(state)
-    check_same_layout(tracker.layout, tracker.layout)
+    check_same_layout(tracker.track.layout, tracker.track.layout)
 
 
 def test_apply_refuses_a_state_before_it_changes_it() -> None:
@@ -529,16 +507,13 @@ def test_settings(settings: dict[str, Any], message: str) -> None:
 def test_scopes_differ() -> None:
     """Whole-model buckets drop a tensor of small values; its own alphabet keeps it."""
     zero = {"big": np.zeros(8, np.float32), "small": np.zeros(8, np.float32)}
-    moved = {
-        "big": np.array([8, -8, 4, -4] * 2, np.float32),
-        "small": np.full(8, 0.01, np.float32),
-    }
+    moved = {"big": np.array([8, -8, 4, -4] * 2, np.float32), "small": np.full(8, 0.01, np.float32)}
     model, tensor = codec.Tracker(zero, 1, "model"), codec.Tracker(zero, 1, "tensor")
     model.step(moved)
     tensor.step(moved)
     assert not model.state["small"].any()
     assert tensor.state["small"].all()
-    layout = model.layout
+    layout = model.track.layout
     assert [[t.name for t in a] for a in alphabets(layout, "model")] == [["big", "small"]]
     assert [[t.name for t in a] for a in alphabets(layout, "tensor", ["big"])] == [["small"]]
     assert list(alphabets(layout, "model", ["big", "small"])) == []
@@ -575,8 +550,8 @@ def test_fp8_is_exact() -> None:
 def test_bits_of_numpy_are_python_integers() -> None:
     """A record holds them as JSON, which knows no np.int64."""
     tracker = codec.Tracker({}, np.int64(3))  # type: ignore[arg-type]
-    assert type(tracker.bits) is int
-    assert type(tracker.step({}).bits) is int
+    assert type(tracker.coding.bits) is int
+    assert type(tracker.step({}).coding.bits) is int
 
 
 def test_an_interrupted_step_is_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -634,7 +609,7 @@ def test_what_went_wrong_is_told(
     second = {name: a + rng.normal(size=1500).astype(np.float32) for name, a in first.items()}
     real, n_calls = codec.Tracker.prepare_arrays, 0
 
-    def prepare(tracker: codec.Tracker, *args: Any) -> codec.Step:
+    def prepare(tracker: codec.Tracker, *args: Any) -> codec.Delta:
         nonlocal n_calls
         n_calls += 1
         step = real(tracker, *args)
@@ -653,8 +628,8 @@ def test_what_went_wrong_is_told(
         checkpoints.save(0, first)
         monkeypatch.setattr(codec.Tracker, "prepare_arrays", prepare)
         if fault == "always":
-            monkeypatch.setattr(codec.record.record, "look", lambda _step, _state, sums: sums)
-            monkeypatch.setattr(codec.record.diagnosis, "look", fail)
+            previews = iter([lambda track: track, fail])
+            monkeypatch.setattr(Track, "preview", lambda track, _delta: next(previews)(track))
         with pytest.raises(codec.TrackDigestError, match=f"{re.escape(told)}$"):
             checkpoints.save(1, second)
         monkeypatch.undo()

@@ -52,14 +52,13 @@ def run(arguments: list[str], *, root: Path = ROOT, **env: str) -> subprocess.Co
 def walk(n_steps: int, seed: int = 0) -> list[Arrays]:
     """A tensor of many units, others of a few elements, and one between."""
     rng = np.random.default_rng(seed)
-    sizes = {"a": 9, "w": 40 * 2**16 + 77, "b": 300, "v": 2**17 - 5}
+    sizes = {"a": 9, "w": 20 * 2**16 + 77, "b": 300, "v": 2**17 - 5}
     states = [{k: rng.normal(size=n).astype(F32) for k, n in sizes.items()}]
     for i in range(n_steps):
         new = {}
         for k, a in states[-1].items():
-            delta = rng.standard_normal(a.size, F32) * (
-                rng.random(a.size, F32) < [0.003, 0.4][i % 2]
-            )
+            survives = rng.random(a.size, F32) < [0.003, 0.4][i % 2]
+            delta = rng.standard_normal(a.size, F32) * survives
             delta[: a.size // 2] /= 4096  # thresholds differ from piece to piece
             new[k] = a + delta
         states.append(new)
@@ -79,7 +78,7 @@ def everything(tracker: codec.Tracker, states: list[Arrays]) -> list[bytes]:
             out.append(f"{e.cached} {e.saved_bits} {e.stream_elements}".encode())
         out += [a.tobytes() for a in tracker.state.values()]
         out.append(repr(step.sums).encode())
-        assert step.sums == codec.scheme.track.digest_sums(tracker.layout, tracker.state)
+        assert step.sums == codec.scheme.track.digest_sums(tracker.track.layout, tracker.state)
     return out
 
 
@@ -122,7 +121,7 @@ def test_quantize_and_decode_in_any_number_of_threads() -> None:
 
 def test_trackers_side_by_side() -> None:
     """Each thread has its own tracker; they share the pool and its memory."""
-    walks = [walk(2, seed) for seed in range(3)]
+    walks = [walk(2, seed) for seed in range(2)]
     jobs = [(states, s) for states in walks for s in (SETTINGS[0], SETTINGS[3])]
     codec.set_threads(1)
     expected = [everything(codec.Tracker(s[0], **kw), s[1:]) for s, kw in jobs]
@@ -407,7 +406,7 @@ def test_an_error_leaves_the_codec_usable(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("n", [0, -1, 1.0, "2", None, True, np.float64(2)])
 def test_numbers_of_threads_that_are_none(n: Any) -> None:
     before = codec.threads()
-    with pytest.raises(codec.SettingsError, match="the number of threads is an integer from 1 on"):
+    with pytest.raises(codec.SettingsError, match="the number of threads"):
         codec.set_threads(n)
     assert codec.threads() == before
 
@@ -463,10 +462,10 @@ def test_first_use_raced_by_eight_threads(tmp_path: Path) -> None:
     """Into an empty cache, with every array access checked.
 
     And in these kernels, which numba compiles anew in every process that checks indices, the tests
-    of test_coding on damage once more: it never reaches out of bounds.
+    of test_stream on damage once more: it never reaches out of bounds.
     """
     which = "(damage_of_every or damage_by_random) and not wide and not dense or table and escapes"
-    tests = ["-p", "no:cacheprovider", "tests/codec/test_coding.py", "-k", which]
+    tests = ["-p", "no:cacheprovider", "tests/codec/scheme/test_stream.py", "-k", which]
     cache = {"NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_BOUNDSCHECK": "1"}
     done = run(["-W", "ignore", "-c", RACE, *tests], **cache)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
@@ -478,7 +477,6 @@ FORK = """
 import os, sys, threading
 import numpy as np
 import codec
-from codec import workers
 
 codec.set_threads(3)
 values = np.linspace(-1, 1, 900_000, dtype=np.float32) ** 9
@@ -571,7 +569,7 @@ def test_a_system_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 READ_ONLY = """
 import numpy as np
 import codec
-from codec import kernels
+from codec.scheme import kernels
 
 print(codec.__file__)
 print(codec.dequantize(codec.quantize(np.arange(-5, 5.0), 2)).tolist())
@@ -586,12 +584,13 @@ def test_read_only_install(tmp_path: Path) -> None:
     """
     without = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "codec", tmp_path / "codec", ignore=without)
-    (tmp_path / "codec" / "__pycache__").write_text("no folder")
-    nowhere = str(tmp_path / "codec" / "__pycache__" / "below")
+    cache = tmp_path / "codec" / "scheme" / "__pycache__"
+    cache.write_text("no folder")
+    nowhere = str(cache / "below")
     places = dict.fromkeys(("NUMBA_CACHE_DIR", "HOME", "XDG_CACHE_HOME"), nowhere)
     done = run(["-c", READ_ONLY], root=tmp_path, **places)
     assert done.returncode == 0, done.stderr
-    place, values, cache = done.stdout.splitlines()
+    place, values, kind = done.stdout.splitlines()
     assert Path(place).parent == tmp_path / "codec"
     assert values == "[-4.5, -4.5, 0.0, 0.0, 0.0, 0.0, 0.0, 2.5, 2.5, 4.0]"
-    assert cache == "NullCache"
+    assert kind == "NullCache"

@@ -1,0 +1,93 @@
+"""What is no tensor, as a record holds it: lines of number, blank, and JSON or an edit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codec.caps import short
+from codec.errors import MalformedRecordError, PayloadError
+from codec.scheme.track import MAX_TEXT
+from codec.state import edits, tree
+from codec.state.tensors import Arrays
+
+from .alphabets import checked
+from .header import FORMAT, NEWEST
+
+VALUES = "values"
+_LINE = re.compile("[^\n]*\n|[^\n]+")
+_EDIT = re.compile(rb"^[0-9]+ =", re.MULTILINE)
+_SINGLE = (b'{"s":', b'{"a":', b'{"t":')  # how a single number of numpy or torch begins
+_NUMBER = re.compile("0|[1-9][0-9]{0,8}")
+
+
+def format_of(arrays: Arrays) -> int:
+    """The oldest format that a record with these arrays can have."""
+    texts = (a.tobytes() for name, a in arrays.items() if f"{name}/".startswith(f"{VALUES}/"))
+    for text in texts:
+        if any(single in text for single in _SINGLE) or (b" =" in text and _EDIT.search(text)):
+            return NEWEST
+    return FORMAT
+
+
+def text_array(text: str) -> NDArray[np.uint8]:
+    """An ASCII text as an array of a record."""
+    return np.frombuffer(text.encode(), np.uint8)
+
+
+def text_of(array: NDArray[Any] | None) -> str:
+    """The text in an array, "" without one. Raises PayloadError."""
+    if array is None:
+        return ""
+    data = checked(array, np.uint8, "texts").tobytes()
+    if len(data) > MAX_TEXT or not data.isascii():
+        raise PayloadError(f"a text of {len(data)} bytes, not of at most {MAX_TEXT} of ASCII")
+    return data.decode()
+
+
+def values_array(values: Mapping[int, str], name: str = VALUES) -> Arrays:
+    """name -> uint8, as `read_values` reads it; nothing where there are no values."""
+    lines = "".join(f"{number} {text}\n" for number, text in values.items())
+    return {name: text_array(lines)} if lines else {}
+
+
+def read_values(array: NDArray[Any] | None) -> dict[int, str]:
+    """Number -> change of each value: JSON, or an edit (see `codec.state.edits`).
+
+    Args:
+        array: uint8, lines by rising number; None if the record has no values.
+
+    Raises:
+        PayloadError: A line is malformed.
+    """
+    found: dict[int, str] = {}
+    last = -1
+    for line in _LINE.finditer(text_of(array)):  # splitting 64 MiB would take far more memory
+        number, _, text = line[0].rstrip("\n").partition(" ")
+        if not _NUMBER.fullmatch(number) or int(number) <= last:
+            raise PayloadError(f"value {short(number)} after {last}")
+        check = edits.check_edit if edits.is_edit(text) else tree.check_value
+        try:
+            check(text)
+        except (PayloadError, tree.StructureError) as exc:
+            raise PayloadError(f"value {number}: {exc}") from exc
+        last = int(number)
+        found[last] = text
+    return found
+
+
+def check_values(where: str, values: Iterable[str]) -> None:
+    """Raise MalformedRecordError unless these are values.
+
+    What edits lead to is checked only where a state is wanted: a check after each edit would take
+    far longer than the edits.
+    """
+    try:
+        for text in values:
+            tree.check_value(text)
+    except tree.StructureError as exc:
+        raise MalformedRecordError(where, "values after their edits", short(exc)) from exc
