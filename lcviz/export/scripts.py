@@ -221,7 +221,7 @@ import sys
 from pathlib import Path
 
 import codec
-from codec.state.tensor_files import write_state
+from codec.files import write_state
 
 ARCHIVE = @ARCHIVE@
 LAST = @LAST@

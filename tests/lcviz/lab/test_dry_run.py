@@ -38,7 +38,7 @@ def states(n: int) -> Iterator[dict[str, Any]]:
         w = w + rng.normal(size=w.shape) * 2.0 ** rng.integers(-9, 1, size=w.shape)
 
 
-@pytest.mark.parametrize("choice", CHOICES, ids=lambda v: v.text)
+@pytest.mark.parametrize("choice", CHOICES, ids=lambda v: v.describe())
 def test_byte_for_byte_and_bit_for_bit(choice: Coding, tmp_path: Path) -> None:
     v, front, own = choice, Front(Policy()), None
     with codec.Checkpointer(

@@ -73,7 +73,7 @@ def test_statistics_are_those_of_the_restored_state(chain: codec.Chain) -> None:
 def test_changed_values_are_those_that_differ(chain: codec.Chain) -> None:
     before, after = rebuild_step(chain, 4), rebuild_step(chain, 5)
     for t in after.tensors:
-        a, b = before.state[t.name], after.state[t.name]
+        a, b = before.track.arrays[t.name], after.track.arrays[t.name]
         if t.stored == "codes":
             assert t.changed == np.count_nonzero(a != b)
             if t.changed:
@@ -130,7 +130,7 @@ def test_merged_records(tmp_path: Path, state: dict[str, np.ndarray], scope: str
             assert (a.changed, a.largest, a.stored) == (b.changed, b.largest, b.stored)
             assert (a.low, a.high, a.mean, a.std) == (b.low, b.high, b.mean, b.std)
     (entry,) = (e for e in chain.entries if e.kind == "merged")
-    layers = merged_of(chain.read(entry), chain.at(0).layout).layers
+    layers = merged_of(chain.read(entry), chain.at(0).track.layout).layers
     assert len(layers) > 1  # so that steps of the record are not those of the words
     for layer in layers:
         shares = 0.0

@@ -211,7 +211,7 @@ def test_codes_that_are_no_longer_held(live: Live, create: Create) -> None:
 def test_a_step_in_which_nothing_changed(live: Live, create: Create) -> None:
     """A model that has come to rest: a delta of zeros is told, not a crash of the page."""
     run = create(stop_after=2)
-    run._training._optimizer.step = lambda *_: None  # type: ignore[method-assign, assignment]
+    run._live.training._optimizer.step = lambda *_: None  # type: ignore[method-assign, assignment]
     run.play()
     run.wait(60)
     page = live(run=run.id)

@@ -19,8 +19,7 @@ import torch
 
 import codec
 import demo_models
-from codec.record.record import track_digest
-from codec.scheme.track import digest_sums
+from codec.scheme.track import Track
 from lcviz.lab.recovery.kill import fingerprint
 from lcviz.run import run as run_module
 from lcviz.run.run import Run, RunError, RunSettings, Snapshot
@@ -222,8 +221,7 @@ def test_it_goes_on_as_a_new_process_would(
     assert codec.verify(run.path).ok
     every = zip(after.checkpoints, codec.Chain(run.path).replay(), strict=True)
     for c, position in every:
-        sums = digest_sums(position.track.layout, position.track.arrays)
-        assert c.track == track_digest(position.track.layout, position.track.arrays, sums)
+        assert c.track == Track.of(position.track.layout, position.track.arrays).digest
         assert c.restored_loss == run.task.probe_loss(codec.restore(run.path, c.step))
     start, states = codec.restore(run.path, 0), run.states()
     assert states is not None

@@ -24,7 +24,7 @@ import demo_models
 from codec.record.record import header_nbytes
 from codec.state.tensors import copy_arrays
 from demo_models import FOLDER_VARIABLE
-from lcviz.lab.anatomy import choices
+from lcviz.lab.anatomy import promotions
 from lcviz.lab.sizes import huffman_nbytes, runlength_nbytes
 from lcviz.run import run as run_module
 from lcviz.run.run import Run, RunError, RunSettings, Snapshot
@@ -596,7 +596,7 @@ def test_accepted_sizes(make_run: MakeRun, data: str, coder: str) -> None:
     assert len(deltas) == 100
     share = sum(c.nbytes for c in deltas) / sum(c.full_nbytes for c in deltas)
     header = sum(c.nbytes - c.stream_nbytes for c in deltas) / sum(c.full_nbytes for c in deltas)
-    every = [choices(c.alphabets)[-1].sizes for c in deltas]
+    every = [promotions(c.alphabets)[-1].sizes for c in deltas]
     alone = sum(sizes.share(sizes.huffman) for sizes in every) / 100
     assert share <= (0.042 if coder == "huffman" else 0.0105)
     assert alone + header <= 0.15

@@ -48,7 +48,7 @@ def test_every_point_is_picked_as_what_it_shows(check_option: Check) -> None:
     styles = [(s["symbol"], s["lineStyle"]["type"]) for s in option["series"]]
     assert len(set(styles)) == 4  # told apart without colour
     assert "1.00 kB (1.00 % of float32), with 1 bit" in panel.sentence
-    assert f"15.00 % of the distance trained, with {LAST.text}" in panel.sentence
+    assert f"15.00 % of the distance trained, with {LAST.describe()}" in panel.sentence
     assert len(panel.table) == 36
     assert panel.table.iloc[8].tolist() == ["all", "one", "run-length", 1080, 1.08, 42.0, 2]
 

@@ -52,7 +52,7 @@ def test_a_decoder_follows_to_the_bit(make: Callable[[Any], Any]) -> None:
 def test_full_is_the_state_itself() -> None:
     tracker = Full(state(0))
     step = tracker.step(new := state(1))
-    assert step.nbytes == tracker.track.layout.nbytes
+    assert step.nbytes == tracker.layout.nbytes
     for name, array in new.items():
         assert np.array_equal(tracker.state[name], array)
     new["rows"][:] = 0
@@ -65,7 +65,7 @@ def test_full_is_the_state_itself() -> None:
 def test_never_more_than_the_fraction(cls: Any, fraction: float, seed: int) -> None:
     tracker = cls(state(0), fraction=fraction)
     step = tracker.step(state(seed))
-    room = max(fraction * tracker.track.layout.nbytes, 8)  # the exact tensor is stored anyway
+    room = max(fraction * tracker.layout.nbytes, 8)  # the exact tensor is stored anyway
     assert step.nbytes <= room
     assert step.nbytes == sum(array.nbytes for array in step.arrays.values())
     least = 8 + 4 + 2  # an element and its number
