@@ -737,7 +737,7 @@ def test_what_is_no_place_for_a_chain(monkeypatch: pytest.MonkeyPatch, tmp_path:
         ("simplecache::s3://bucket/run.lcc", "one URL"),
         ("s3:/bucket/run.lcc", "give a URL as text"),
         (Path("s3://bucket/run.lcc"), "a Path drops one of its slashes"),
-        ("file://elsewhere/run.lcc", "a another machine"),
+        ("file://elsewhere/run.lcc", "another machine"),
     ):
         with pytest.raises(codec.SettingsError, match=match):
             codec.Checkpointer(url)
