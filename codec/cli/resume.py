@@ -17,7 +17,7 @@ from codec.state.file_steps import Series
 from codec.state.policy import Policy
 from codec.state.tensor_files import naming, read_state
 from codec.state.tensors import Layout, same_bits, spec_of, to_arrays
-from codec.state.tree import Parts, take_apart, value_names
+from codec.state.tree import Parts, flatten, value_names
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def _difference(path: Path, position: Position, policy: Policy) -> str:
     there is none."""
     state = read_state(path)
     with naming(path):
-        parts = take_apart(state, policy.is_skipped)
+        parts = flatten(state, policy.is_skipped)
         layout = _layout(parts, position.track.layout)
     if layout != position.track.layout:
         return difference(position.track.layout, layout)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from lcviz.session import Run
 from torch import Tensor, nn
 
 from demo_models import DATASETS, MODELS, Model, ModelCard
 from lcviz.lab.workload import workload
+from lcviz.session import Run
 
 
 class Tiny(Model):

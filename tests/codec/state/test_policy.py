@@ -26,7 +26,7 @@ def lossy(path: Path, state: Any, policy: dict[str, str] | None = None) -> set[s
     with codec.Checkpointer(path, policy=policy) as checkpoints:
         checkpoints.save(0, state)
         assert checkpoints.tracker is not None
-        return {t.name for t in checkpoints.tracker.layout.tensors if t.lossy}
+        return {t.name for t in checkpoints.tracker.track.layout.tensors if t.lossy}
 
 
 def full(*shape: int) -> np.ndarray:
@@ -342,7 +342,7 @@ def test_lossy_moments_of_adam(tmp_path: Path, scope: str, bits: int | None) -> 
         for step, state in enumerate(states):
             saved = checkpoints.save(step, state)
             assert checkpoints.tracker is not None
-            for name, track in checkpoints.tracker.state.items():
+            for name, track in checkpoints.tracker.track.arrays.items():
                 if not name.endswith("exp_avg_sq"):
                     continue
                 *_, number, _ = name.split("/")
