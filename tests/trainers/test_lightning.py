@@ -186,7 +186,7 @@ def test_files_that_are_no_pointers(lib: Any, tmp_path: Path) -> None:
     other.save_checkpoint(made, tmp_path / "b.ckpt")
     assert pointer.read(tmp_path / "a.ckpt").step == 4
     assert same(io.load_checkpoint(tmp_path / "a.ckpt", map_location="cpu"), made)
-    with pytest.raises(codec.StepNotFoundError, match=r"step 3 of a other\.lcc that is not"):
+    with pytest.raises(codec.StepNotFoundError, match=r"step 3 of other\.lcc, but"):
         io.load_checkpoint(tmp_path / "b.ckpt")
     newer = (tmp_path / "a.ckpt").read_text().replace(": 1,", ": 2,", 1)
     for text, error in (("", codec.TruncatedRecordError), (newer, codec.VersionError)):
@@ -202,7 +202,7 @@ def test_files_that_are_no_pointers(lib: Any, tmp_path: Path) -> None:
     with pytest.raises(codec.SettingsError, match="storage_options"):
         io.save_checkpoint(made, tmp_path / "c.ckpt", storage_options={})
     for url in ("memory://ck/c.ckpt", f"file://{tmp_path}/c.ckpt", tmp_path / "file:/c.ckpt"):
-        with pytest.raises(codec.SettingsError, match="to a local directory; give the trainer's"):
+        with pytest.raises(codec.SettingsError, match="to a local directory; give"):
             io.save_checkpoint(made, url)
     with pytest.raises(codec.DTypeError, match=r"policy=\{'paths/0': 'skip'\}$"):
         io.save_checkpoint(made | {"paths": [tmp_path]}, tmp_path / "c.ckpt")

@@ -16,7 +16,7 @@ import pytest
 import codec
 from benchmarks import peers, speed
 from codec.bench import cases, command, markdown, samples, scaling, tasks
-from codec.bench.tasks import ACTIONS, COPY, COPY_1, Copier, RoundTripError, Task
+from codec.bench.tasks import ACTIONS, COPY, COPY_1, Copier, RoundTripError, TimedTask
 from codec.cli.main import main
 from codec.scheme import huffman
 
@@ -173,12 +173,12 @@ def test_a_wrong_result_ends_the_command(
 def test_rounds_are_taken_in_turn() -> None:
     order: list[str] = []
 
-    def task(name: str) -> Task:
+    def task(name: str) -> TimedTask:
         def note(what: str) -> str:
             order.append(name + what)
             return name
 
-        return Task(
+        return TimedTask(
             name,
             "copy",
             lambda: note("run"),

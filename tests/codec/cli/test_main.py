@@ -175,11 +175,11 @@ def test_a_stream_that_does_not_decode(
     path.write_bytes(forge(metadata, recoded(arrays, {"payload": ~payload})))
     assert main(["verify", str(run)]) == 1
     text = capsys.readouterr().out
-    assert text.startswith("problem: 00000030.delta.safetensors: expected streams that decode, ")
+    assert text.startswith("problem: 00000030.delta.safetensors: expected a delta that decodes, ")
     assert "DAMAGED: 3 of 4 steps restore" in text
     out = tmp_path / "out.safetensors"
     assert main(["restore", str(run), "-o", str(out), "--step", "30"]) == 1
-    assert capsys.readouterr().err.startswith("error: 00000030.delta.safetensors: expected streams")
+    assert capsys.readouterr().err.startswith("error: 00000030.delta.safetensors: expected a delta")
     assert not out.exists()
     assert main(["restore", str(run), "-o", str(out)]) == 0
     assert "restored step 20 instead of 30: 00000030.delta" in capsys.readouterr().err
@@ -538,7 +538,7 @@ def test_a_place_in_the_names_that_fits_the_chain(
     run, files = tmp_path / "run.lcc", saved_as(tmp_path, *names)
     assert main(["compress", *files[:2], "-o", str(run), "--steps", "1000,2000"]) == 0
     assert main(["compress", *files, "-o", str(run), "--resume"]) == 0
-    assert "another" in capsys.readouterr().err
+    assert "other numbers" in capsys.readouterr().err
     assert names_by_step(run) == {1000: names[0], 2000: names[1], 3000: names[2]}
 
 
