@@ -26,8 +26,7 @@ from codec.storage.location import path_text
 from . import pointer
 from .pointer import TOKEN, Pointer
 from .run import ChainRun, check_every
-from .small import as_tensors, as_values
-from .states import refuse_parts, refuse_shards, sharded, state_of
+from .states import as_tensors, as_values, refuse_parts, refuse_shards, sharded, state_of
 
 try:
     # If both are installed, take the one that the training has imported: its Trainer refuses
