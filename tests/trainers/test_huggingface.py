@@ -15,6 +15,9 @@ from safetensors.torch import load_file
 
 import codec
 
+Capture = pytest.CaptureFixture[str]
+Patch = pytest.MonkeyPatch
+
 EXACT = {"policy": {"*": "exact"}}
 Make = Callable[..., Any]
 
@@ -44,7 +47,7 @@ def hf() -> SimpleNamespace:
 
 
 @pytest.fixture
-def make(hf: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+def make(hf: SimpleNamespace, tmp_path: Path, monkeypatch: Patch) -> Make:
     """A Trainer of 10 steps that saves every 4, in its own folder, "out"."""
     monkeypatch.chdir(tmp_path)
     t = hf.library
@@ -273,7 +276,7 @@ def test_refused(make: Make, hf: Any, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("examples")
 def test_example_and_snippets(
-    make: Make, snippets: Callable[[str], list[str]], capsys: pytest.CaptureFixture[str]
+    make: Make, snippets: Callable[[str], list[str]], capsys: Capture
 ) -> None:
     import huggingface
 

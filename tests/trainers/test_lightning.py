@@ -18,6 +18,9 @@ from torch.utils.data import DataLoader, TensorDataset
 import codec
 from codec.trainers import pointer
 
+Capture = pytest.CaptureFixture[str]
+Patch = pytest.MonkeyPatch
+
 EXACT = {"policy": {"*": "exact"}}
 Fit = Callable[..., Any]
 # Said by Lightning 2.6.6 and torch 2.13 about each other.
@@ -82,7 +85,7 @@ def lib() -> SimpleNamespace:
 
 
 @pytest.fixture
-def fit(lib: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fit:
+def fit(lib: SimpleNamespace, tmp_path: Path, monkeypatch: Patch) -> Fit:
     """Fits 10 epochs of 4 steps, and returns the trainer and the model."""
     monkeypatch.chdir(tmp_path)
 
@@ -309,7 +312,7 @@ def test_refused(fit: Fit, lib: Any, tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore::UserWarning")  # what Lightning recommends
 @pytest.mark.usefixtures("examples")
 def test_example_and_snippets(
-    fit: Fit, lib: Any, snippets: Callable[[str], list[str]], capsys: pytest.CaptureFixture[str]
+    fit: Fit, lib: Any, snippets: Callable[[str], list[str]], capsys: Capture
 ) -> None:
     import lightning_module
 
@@ -336,7 +339,7 @@ def test_example_and_snippets(
 
 
 @pytest.mark.usefixtures("lib")  # first: its modules are put back afterwards
-def test_the_other_package(fit: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_other_package(fit: Fit, monkeypatch: Patch) -> None:
     """With pytorch_lightning imported and lightning not, the classes are pytorch_lightning's."""
     monkeypatch.setattr(codec.trainers, "lightning", None)  # to be put back, as those below
     monkeypatch.delitem(sys.modules, "codec.trainers.lightning")

@@ -22,6 +22,8 @@ from codec.trainers import pointer, states
 from codec.trainers.pointer import Pointer
 from codec.trainers.run import ChainRun, check_every
 
+Patch = pytest.MonkeyPatch
+
 
 def state(step: int) -> dict[str, Any]:
     return {"model": {"w": torch.full((9,), float(step))}}
@@ -273,9 +275,7 @@ def test_small_tensors_become_values() -> None:
         ("accelerate", ["accelerate"]),
     ],
 )
-def test_a_missing_library_is_named(
-    monkeypatch: pytest.MonkeyPatch, module: str, libraries: list[str]
-) -> None:
+def test_a_missing_library_is_named(monkeypatch: Patch, module: str, libraries: list[str]) -> None:
     monkeypatch.delitem(sys.modules, f"codec.trainers.{module}", raising=False)
     for library in libraries:
         monkeypatch.setitem(sys.modules, library, None)
@@ -294,7 +294,7 @@ def test_the_extras_are_what_is_pinned() -> None:
 
 
 @pytest.mark.parametrize("path", [None, 3, b"x", "", "a\0b", Path("a\ud800")], ids=repr)
-def test_what_is_no_path(path: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_path(path: Any, tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.chdir(tmp_path)
     for asked in (
         lambda: ChainRun(path, False, {}),

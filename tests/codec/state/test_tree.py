@@ -139,19 +139,7 @@ def changed(state: Any, random: Any) -> Any:
     """Something else at a random place."""
     if random.random() < 0.15:
         return random.choice(
-            [
-                1,
-                True,
-                1.0,
-                "x",
-                None,
-                np.ones(2),
-                [],
-                {},
-                (np.ones(1),),
-                np.array(2),
-                np.float32(3),
-            ]
+            [1, True, 1.0, "x", None, np.ones(2), [], {}, (np.ones(1),), np.array(2), np.float32(3)]
         )
     if isinstance(state, dict):
         keys = list(state)
@@ -234,31 +222,20 @@ def test_shared_memory_is_one_tensor() -> None:
         "view": w[:],
         "half": w[:3],
         "again": w[:3],
-        "other shape": w.reshape(2, 3),
+        "other_shape": w.reshape(2, 3),
         "bits": w.view(np.int64),
         "copy": w.copy(),
         "empty": w[:0],
-        "empty too": w[:0],
+        "empty_too": w[:0],
         "t": t,
         "tied": t.view(6),
         "turned": t.reshape(2, 3).T,
         "conj": torch.tensor([1j]),
     }
-    state["conj too"] = state["conj"].conj()
+    state["conj_too"] = state["conj"].conj()
     parts = flatten(state, never)
-    assert list(parts.tensors) == [
-        "a",
-        "half",
-        "other shape",
-        "bits",
-        "copy",
-        "empty",
-        "empty too",
-        "t",
-        "turned",
-        "conj",
-        "conj too",
-    ]
+    names = "a half other_shape bits copy empty empty_too t turned conj conj_too"
+    assert list(parts.tensors) == names.split()
     back = unflatten(parts)
     assert back["a"] is back["b"] is back["view"]
     assert back["half"] is back["again"]
@@ -334,81 +311,33 @@ def test_depth() -> None:
         flatten(endless, never)
 
 
-@pytest.mark.parametrize(
-    "structure",
-    [
-        "x",
-        "[]",
-        "3",
-        "{}",
-        '{"d":[],"o":[]}',
-        '{"t":0}',
-        '{"v":0}',
-        '{"l":[]}',
-        '{"d":3}',
-        '{"d":[1]}',
-        '{"d":[["a"]]}',
-        '{"d":[["a",{"t":2}]]}',
-        '{"d":[["a",{"t":-1}]]}',
-        '{"d":[["a",{"t":true}]]}',
-        '{"d":[["a",{"t":0.0}]]}',
-        '{"d":[["a",{"v":1}]]}',
-        '{"d":[["a",{"x":1}]]}',
-        '{"d":[["a",{"t":0}],["a",{"t":0}]]}',
-        '{"d":[[[1],{"t":0}]]}',
-        '{"d":[[{"l":[]},{"t":0}]]}',
-        '{"d":[[{"p":[]},{"t":0}]]}',
-        '{"z":[]}',
-        "[" * 5000,
-        '{"l":[' * 200 + "]}" * 200,
-        '{"d":[["a",{"l":{}}]]}',
-        '{"n":[["a",{"q":0}]]}',
-        '{"d":[["a",{"v":0}],["b",{"v":0}]]}',
-    ],
-)
+HOSTILE = r"""
+x [] 3 {} {"d":[],"o":[]} {"t":0} {"v":0} {"l":[]} {"d":3} {"d":[1]} {"d":[["a"]]} {"z":[]}
+{"d":[["a",{"t":2}]]} {"d":[["a",{"t":-1}]]} {"d":[["a",{"t":true}]]} {"d":[["a",{"t":0.0}]]}
+{"d":[["a",{"v":1}]]} {"d":[["a",{"x":1}]]} {"d":[["a",{"t":0}],["a",{"t":0}]]}
+{"d":[[[1],{"t":0}]]} {"d":[[{"l":[]},{"t":0}]]} {"d":[[{"p":[]},{"t":0}]]}
+{"d":[["a",{"l":{}}]]} {"n":[["a",{"q":0}]]} {"d":[["a",{"v":0}],["b",{"v":0}]]}
+"""
+
+
+@pytest.mark.parametrize("structure", [*HOSTILE.split(), "[" * 5000, '{"l":[' * 200 + "]}" * 200])
 def test_hostile_structures(structure: str) -> None:
     with pytest.raises(StructureError):
         unflatten(Parts(structure, {"a": 1, "b": 2}, ("1",)))
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        "",
-        "nan",
-        "[1]",
-        "{}",
-        '{"i":"x"}',
-        '{"i":[]}',
-        '{"f":"one"}',
-        '{"f":1}',
-        '{"f":[]}',
-        '{"s":["F32","AAAAPw=="],"d":[]}',
-        '{"s":["F32","AAAA"]}',
-        '{"s":["BF16","gD8="]}',
-        '{"s":["F33","AAAAPw=="]}',
-        '{"s":"F32"}',
-        '{"a":["F8_E4M3","AA=="]}',
-        '{"t":["F32","?"]}',
-        '{"t":["F32",5]}',
-        '{"t":[[],"AA=="]}',
-        '{"t":["BOOL","AA==",1]}',
-        '{"t":["BOOL",["AA=="]]}',
-        '{"s":{"BOOL":0,"AA==":1}}',
-        '{"d":[[{"s":["BOOL","AA=="]},1]]}',
-        '{"d":[[{"t":["BOOL","AA=="]},1]]}',
-        '{"b":"?"}',
-        '{"b":3}',
-        '{"d":[1]}',
-        '{"l":3}',
-        '{"t":0}',
-        '{"l":[{"v":0}]}',
-        "[" * 5000,
-        '{"l":[' * 200 + "1" + "]}" * 200,
-        '{"d":[[{"d":[]},1]]}',
-        '{"d":[' + ",".join(f"[{i * (2**61 - 1)},0]" for i in range(104)) + "]}",
-    ],
-)
+HOSTILE_VALUES = r"""
+nan [1] {} {"i":"x"} {"i":[]} {"f":"one"} {"f":1} {"f":[]} {"s":["F32","AAAAPw=="],"d":[]}
+{"s":["F32","AAAA"]} {"s":["BF16","gD8="]} {"s":["F33","AAAAPw=="]} {"s":"F32"} {"b":"?"} {"b":3}
+{"a":["F8_E4M3","AA=="]} {"t":["F32","?"]} {"t":["F32",5]} {"t":[[],"AA=="]} {"l":[{"v":0}]}
+{"t":["BOOL","AA==",1]} {"t":["BOOL",["AA=="]]} {"s":{"BOOL":0,"AA==":1}} {"d":[1]} {"l":3} {"t":0}
+{"d":[[{"s":["BOOL","AA=="]},1]]} {"d":[[{"t":["BOOL","AA=="]},1]]} {"d":[[{"d":[]},1]]}
+"""
+ALIKE = '{"d":[' + ",".join(f"[{i * (2**61 - 1)},0]" for i in range(104)) + "]}"
+DEEP = '{"l":[' * 200 + "1" + "]}" * 200
+
+
+@pytest.mark.parametrize("value", ["", *HOSTILE_VALUES.split(), "[" * 5000, DEEP, ALIKE])
 def test_hostile_values(value: str) -> None:
     with pytest.raises(StructureError):
         check_value(value)

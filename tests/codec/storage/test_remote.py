@@ -33,6 +33,9 @@ from codec.storage import remote
 from codec.storage.lease import WRITER
 from codec.storage.location import Location
 
+Capture = pytest.CaptureFixture[str]
+Patch = pytest.MonkeyPatch
+
 Arrays = dict[str, np.ndarray]
 URL = "memory://bucket/run.lcc"
 FLAKY = "flaky://bucket/run.lcc"
@@ -142,7 +145,7 @@ for each in KINDS:
 
 
 @pytest.fixture(autouse=True)
-def store(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def store(monkeypatch: Patch) -> dict[str, Any]:
     """What memory:// holds, and the others; nothing at first."""
     monkeypatch.setattr(MemoryFileSystem, "store", {})
     for kind in KINDS:
@@ -152,7 +155,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 @pytest.fixture
-def on(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def on(monkeypatch: Patch) -> Callable[..., None]:
     """Do something before or after a call whose path ends so; once, or from then on."""
 
     def set_up(
@@ -343,7 +346,7 @@ def test_what_the_writer_before_was_still_putting(on: Callable[..., None]) -> No
 
 @pytest.mark.parametrize("keep_bases", [None, 2])
 def test_a_base_of_the_writer_before_comes_late(
-    keep_bases: int | None, store: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    keep_bases: int | None, store: dict[str, Any], monkeypatch: Patch
 ) -> None:
     """Its parent is the one that the next writer went on from as well: two chains of one. What the
     writer that lives has saved is what remains, and none of it is removed as too old."""
@@ -494,9 +497,7 @@ def test_a_put_that_is_cut_short_or_comes_late(
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_any_request_may_fail(
-    when: str, store: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_any_request_may_fail(when: str, store: dict[str, Any], monkeypatch: Patch) -> None:
     """Each of those that opening, saving, resuming, setting aside and closing take, once: an error
     of ours or none, and whatever was reported as saved restores."""
     calls, failing = 0, -1
@@ -548,7 +549,7 @@ def test_any_request_may_fail(
     assert errors > 4
 
 
-def test_downloads_cut_short(store: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_downloads_cut_short(store: dict[str, Any], monkeypatch: Patch) -> None:
     """Not taken for damage: nothing is set aside, and what has to be is copied as a whole."""
     training, whole = Training(), MemoryFileSystem.cat_file
     with codec.Checkpointer(URL) as checkpoints:
@@ -656,7 +657,7 @@ def test_where_nothing_can_be_deleted(
 
 
 def test_listings_of_several_pages(
-    monkeypatch: pytest.MonkeyPatch, on: Callable[..., None], store: dict[str, Any]
+    monkeypatch: Patch, on: Callable[..., None], store: dict[str, Any]
 ) -> None:
     """They are of no one moment: repeated until nothing changes."""
     training = Training()
@@ -673,7 +674,7 @@ def test_listings_of_several_pages(
     assert codec.Chain(FLAKY).steps == (0, 1, 2)
 
 
-def test_records_are_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_are_read_ahead(monkeypatch: Patch) -> None:
     """So many at a time, and no more; what fails, fails where it is read."""
     together, begun = threading.Barrier(ahead.THREADS), []
     first = [str(i) for i in range(ahead.THREADS)]
@@ -727,7 +728,7 @@ def test_opening_and_removing_that_fail(on: Callable[..., None], store: dict[str
         codec.restore(FLAKY, 1)
 
 
-def test_what_is_no_place_for_a_chain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_is_no_place_for_a_chain(monkeypatch: Patch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     for url, match in (
         ("nowhere://bucket/run.lcc", r"^nowhere://bucket/run\.lcc: cannot be opened: .*not known"),
@@ -786,7 +787,7 @@ def test_secrets_are_not_told(on: Callable[..., None]) -> None:
         assert "geheim" not in str(refused.value)
 
 
-def test_a_signature_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signature_is_not_told(monkeypatch: Patch) -> None:
     """Also where the libraries quote it anew."""
     error = RuntimeError("403, url='https://host/run.lcc?sig=SECRET/SIGN%3D'")
     monkeypatch.setattr("fsspec.core.url_to_fs", lambda *_, **__: (_ for _ in ()).throw(error))
@@ -820,7 +821,7 @@ def server(run: Path) -> Iterator[str]:
         thread.join()
 
 
-def test_over_http(run: Path, server: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_over_http(run: Path, server: str, capsys: Capture) -> None:
     """Directories whose server lists them, and archives; only to be read."""
     codec.Chain(run).pack(run.parent / "run.lcc.zip")
     expected = codec.verify(run)
@@ -1041,12 +1042,7 @@ def test_s3_cut_in_the_middle(way: Way, moto_port: int) -> None:
 
 
 def test_s3_asynchronously_and_in_commands(
-    way: Way,
-    moto_port: int,
-    forks: None,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    way: Way, moto_port: int, forks: None, monkeypatch: Patch, tmp_path: Path, capsys: Capture
 ) -> None:
     """The process that saves finds its way there, and says what fails; commands find theirs in
     the environment."""
