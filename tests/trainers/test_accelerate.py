@@ -125,7 +125,7 @@ def test_a_folder_of_another_training(loop: Loop, tmp_path: Path) -> None:
 
     saved("tuned.lcc", "t0", "t1", load="a1")  # a new chain, which begins at 0
     assert codec.Chain("tuned.lcc").steps == (0, 1)
-    with pytest.raises(codec.StepNotFoundError, match=r"the directory it was saved in, another"):
+    with pytest.raises(codec.StepNotFoundError, match=r"the directory it was saved in, a new"):
         saved("tuned.lcc", "u0", load="a1")
     assert not Path("u0").exists()
 

@@ -236,8 +236,8 @@ def test_text(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_growth() -> None:
-    rows = scaling.growth([2**16, 2**17], rounds=1)
-    assert [row["n"] for row in rows] == [2**16, 2**17]
+    rows = scaling.growth([2**16], rounds=1)
+    assert [row["n"] for row in rows] == [2**16]
     for row in rows:
         assert set(row["ns"]) == set(row["to_copy"]) == {"copy", "encode", "decode in place"}
         assert row["to_copy"]["copy"] == 1
@@ -302,35 +302,18 @@ def test_goals(tmp_path: Path, monkeypatch: Patch) -> None:
         return json.loads(json.dumps(getattr(scaling, what)(*arguments)))
 
     monkeypatch.setattr(scaling, "_child", here)
-    monkeypatch.setattr(
-        scaling,
-        "cold_start",
-        lambda _: [{"cache": "warm", "what": "warm_up", "import": 0.5, "seconds": 0.25}],
-    )
-    monkeypatch.setattr(
-        peers,
-        "lc_checkpoint",
-        lambda: {
-            "n": 10,
-            "theirs": None,
-            "problem": "x is not installed",
-            "ours": {"bits": 1, "encode": 1, "decode": 1, "error": 0.5},
-        },
-    )
+    start = {"cache": "warm", "what": "warm_up", "import": 0.5, "seconds": 0.25}
+    monkeypatch.setattr(scaling, "cold_start", lambda _: [start])
+    ours = {"bits": 1, "encode": 1, "decode": 1, "error": 0.5}
+    found = {"n": 10, "theirs": None, "problem": "x is not installed", "ours": ours}
+    monkeypatch.setattr(peers, "lc_checkpoint", lambda: found)
     monkeypatch.setattr(speed, "LARGE", 2**16)
     arguments = ["--sizes", "64k", "--data", "lap:3", "--rounds", "1", "--growth", "64k,65k,66k"]
     assert speed.main([*arguments, "-o", str(tmp_path / "RESULTS.md")]) == 0
     text = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
     assert "python benchmarks/speed.py --sizes 64k" in text
-    for part in (
-        "## Goals: ",
-        "~94 % zeros",
-        "extra bytes",
-        "off a fixed time",
-        "As straight lines: copy ",
-        "lc_checkpoint gave no result: x is not installed",
-    ):
-        assert part in text
+    parts = "## Goals: |~94 % zeros|extra bytes|off a fixed time|As straight lines: copy "
+    assert all(part in text for part in [*parts.split("|"), "no result: x is not installed"])
     assert re.search(r"\| warm +\| warm_up +\| 0.50 +\| 0.25 +\| 0.75 +\|", text)
 
 

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 import codec
 from codec.scheme.quantize import quantize
-from codec.state.policy import Policy, family
 
 F32 = np.float32
 
@@ -285,13 +284,6 @@ def test_no_false_alarms(state: Any, tmp_path: Path, caplog: pytest.LogCaptureFi
     assert messages(caplog) == []
 
 
-def test_families() -> None:
-    assert family("w") == family("model/w") == family("state_dict/x/exp_avg") == ""
-    assert family("optimizer/state/0/exp_avg") == "exp_avg"
-    assert Policy().is_lossy("w")
-    assert not Policy().is_lossy("optimizer/state/0/exp_avg")
-
-
 def adam(steps: int, seed: int = 0) -> list[dict[str, Any]]:
     """States of a training with Adam, from before its first step on."""
     torch.manual_seed(seed)
@@ -313,8 +305,7 @@ def adam(steps: int, seed: int = 0) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("scope", ["model", "tensor"])
-@pytest.mark.parametrize("bits", [1, 2, None])
+@pytest.mark.parametrize(("scope", "bits"), [("model", 1), ("tensor", 2), ("model", None)])
 def test_lossy_moments_of_adam(tmp_path: Path, scope: str, bits: int | None) -> None:
     """Never negative, 0 only where they are, and near enough for updates of the usual size."""
     path, states = tmp_path / "run.lcc", adam(40)

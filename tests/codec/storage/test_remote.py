@@ -41,51 +41,34 @@ URL = "memory://bucket/run.lcc"
 FLAKY = "flaky://bucket/run.lcc"
 
 
+def around(call: str, name: str) -> Callable[..., Any]:
+    """A method of the memory filesystem, between Flaky's hooks."""
+    original = getattr(MemoryFileSystem, name)
+
+    def method(self: Any, path: str, *args: Any, **kwargs: Any) -> Any:
+        type(self).before(call, path)
+        found = original(self, path, *args, **kwargs)
+        type(self).after(call, path)
+        return found
+
+    return method
+
+
 class Flaky(MemoryFileSystem):
-    """One that calls ``before`` and ``after`` around what is asked of it, with its name and path:
-    they may raise, or do something else meanwhile."""
+    """Calls ``before`` and ``after`` around each request, with its name and path: they may raise,
+    or do something else meanwhile."""
 
     protocol = "flaky"
     store: dict[str, Any] = {}  # noqa: RUF012
     pseudo_dirs = [""]  # noqa: RUF012
     before: Callable[[str, str], None] = staticmethod(lambda _call, _path: None)
     after: Callable[[str, str], None] = staticmethod(lambda _call, _path: None)
+    pipe_file, cat_file = around("put", "pipe_file"), around("get", "cat_file")
+    info, ls, rm_file = around("info", "info"), around("ls", "ls"), around("rm", "rm_file")
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
-        """As there, for this protocol and without a user."""
         return super()._strip_protocol(re.sub(rf"^{cls.protocol}://([^/]*@)?", "memory://", path))
-
-    @contextlib.contextmanager
-    def _around(self, call: str, path: str) -> Iterator[None]:
-        type(self).before(call, path)
-        yield
-        type(self).after(call, path)
-
-    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
-        """As there."""
-        with self._around("put", path):
-            super().pipe_file(path, value, mode, **kwargs)
-
-    def cat_file(self, path: str, *args: Any, **kwargs: Any) -> bytes:
-        """As there."""
-        with self._around("get", path):
-            return super().cat_file(path, *args, **kwargs)
-
-    def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
-        """As there."""
-        with self._around("info", path):
-            return super().info(path, **kwargs)
-
-    def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
-        """As there."""
-        with self._around("ls", path):
-            return list(super().ls(path, detail, **kwargs))
-
-    def rm_file(self, path: str) -> None:
-        """As there."""
-        with self._around("rm", path):
-            super().rm_file(path)
 
 
 class Careless(Flaky):
@@ -94,7 +77,6 @@ class Careless(Flaky):
     protocol = "careless"
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
-        """As there, but for the mode."""
         super().pipe_file(path, value, **kwargs)
 
 
@@ -104,13 +86,11 @@ class Plain(Flaky):
     protocol = "plain"
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
-        """As there, without a mode."""
         if mode != "overwrite":
             raise NotImplementedError("Exclusive write")
         super().pipe_file(path, value)
 
     def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
-        """As there, without a size."""
         return super().info(path, **kwargs) | {"size": None}
 
 
@@ -120,7 +100,6 @@ class Terse(Flaky):
     protocol = "terse"
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
-        """As there."""
         try:
             super().pipe_file(path, value, mode, **kwargs)
         except FileExistsError as exc:
@@ -133,7 +112,6 @@ class Unable(Flaky):
     protocol = "unable"
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
-        """As there."""
         if mode != "overwrite":
             raise OSError(errno.ENOSYS, "A header you provided implies functionality that is not")
         super().pipe_file(path, value, **kwargs)
@@ -314,19 +292,10 @@ def test_what_the_writer_before_was_still_putting(on: Callable[..., None]) -> No
     with codec.Checkpointer(FLAKY) as first:
         training.save(first, 0)
         taken: list[codec.Checkpointer] = []
-        on(
-            "before",
-            "put",
-            "/00000005.delta.safetensors",
-            lambda: taken.append(codec.Checkpointer(FLAKY, resume=True)),
-        )
+        take = lambda: taken.append(codec.Checkpointer(FLAKY, resume=True))  # noqa: E731
+        on("before", "put", "/00000005.delta.safetensors", take)
         other.save(first, 5)
-        on(
-            "before",
-            "put",
-            "/00000009.delta.safetensors",
-            lambda: taken.append(codec.Checkpointer(FLAKY, resume=True)),
-        )
+        on("before", "put", "/00000009.delta.safetensors", take)
         second = taken[0]
         assert second.step == 0
         assert training.save(second, 6).kind == "base"
