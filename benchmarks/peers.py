@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from codec import threads
 from codec.bench import cases, samples
 from codec.bench.samples import Floats, Sample
-from codec.bench.tasks import DECODE, ENCODE, Task, Tools, same
+from codec.bench.tasks import DECODE, ENCODE, TimedTask, Tools, same
 from codec.scheme.quantize import Quantized, dequantize, quantize
 
 PACKAGES = ("torch", "safetensors", "zstandard", "zipnn", "lc_checkpoint")
@@ -89,8 +89,8 @@ class _Peer:
         """Two tasks, and the size."""
         reset = self._reset or (lambda: None)
         tools.tasks += [
-            Task(self.name, ENCODE, self._encode, self._keep, reset),
-            Task(self.name, DECODE, lambda: self._decode(self._data), self._check),
+            TimedTask(self.name, ENCODE, self._encode, self._keep, reset),
+            TimedTask(self.name, DECODE, lambda: self._decode(self._data), self._check),
         ]
         tools.bits[self.name] = lambda: 8 * self.size(self._data) / self.n
 

@@ -1,8 +1,4 @@
-"""What may come from anybody: JSON parsed with care, values of exact types, found things told at
-a length fit for a message.
-
-Every cap stands with its reason. Not done here: what the values mean (container, metadata, record).
-"""
+"""Limits on untrusted input, each with its reason; and its values at a length fit for a message."""
 
 from __future__ import annotations
 
@@ -14,15 +10,15 @@ from .errors import ForeignRecordError, RecordError
 
 MAX_JSON = 16 * 2**20  # bytes; a JSON parser needs about 20 times as much memory
 MAX_TENSORS = 100_000  # a header of this many entries still parses within a second
-# About twice what so many tensors need; each costs a JSON parser time and memory.
+# About twice what this many tensors need; each costs a JSON parser time and memory.
 MAX_MARKS = {"{": 2 * MAX_TENSORS, "[": 6 * MAX_TENSORS, ",": 25 * MAX_TENSORS}
 
 
 def parsed(text: bytes, where: str, what: str, error: type[RecordError]) -> dict[str, Any]:
-    """The JSON object in a text; ``what`` it is, for messages.
+    """The JSON object in a text.
 
-    Raises ForeignRecordError for one that is longer or has more brackets or commas than this
-    reader takes, ``error`` for what is no object or has a key twice.
+    where, what: the file and the text in messages. Raises ForeignRecordError if the text is too
+    long or has too many brackets or commas, ``error`` if it is no object or has a key twice.
     """
     if len(text) > MAX_JSON:
         raise ForeignRecordError(where, f"{what} of at most {MAX_JSON} bytes", f"{len(text)}")
@@ -39,8 +35,8 @@ def parsed(text: bytes, where: str, what: str, error: type[RecordError]) -> dict
 
 
 def typed(value: Any, kind: type) -> Any:
-    """A value from a file; raises TypeError unless it is exactly of this type."""
-    if type(value) is not kind:  # not isinstance: True is an int to Python, but no step
+    """A value from a file. Raises TypeError unless it is exactly of this type."""
+    if type(value) is not kind:  # not isinstance: in Python, True is an int
         raise TypeError(f"{short(value)} is no {kind.__name__}")
     return value
 
@@ -58,12 +54,12 @@ def short(value: object) -> str:
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        raise ValueError("a key stands twice")
+        raise ValueError("a key is there twice")
     return result
 
 
 def names_of(names: Iterable[str], most: int = 3) -> str:
-    """The first few names, at a length fit for a message, and how many more there are."""
-    every = list(dict.fromkeys(names))
-    shown = ", ".join(f"{name[:80]!r}" for name in every[:most])
-    return shown + (f" and {len(every) - most:,} more" if len(every) > most else "")
+    """The first few names, and how many more there are, at a length fit for a message."""
+    unique = list(dict.fromkeys(names))
+    shown = ", ".join(f"{name[:80]!r}" for name in unique[:most])
+    return shown + (f" and {len(unique) - most:,} more" if len(unique) > most else "")

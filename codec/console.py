@@ -1,8 +1,8 @@
-"""What the command lines `python -m codec` and `python -m lcviz` have in common.
+"""What the command lines `python -m codec` and `python -m lcviz` share.
 
-The answer of a command goes to standard output as a whole, when the command is done; an error is a
-line on standard error. With --json there is one JSON object on standard output in every case: the
-answer, or {"error": {"class": …, "message": …, "exit_code": …}}.
+A command's answer is written to standard output as a whole when the command is done; an error is
+one line on standard error. With --json, standard output always gets one JSON object: the answer, or
+{"error": {"class": …, "message": …, "exit_code": …}}.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OK, BAD_DATA, WRONG_USE, INTERRUPTED = 0, 1, 2, 130  # exit codes
 
 
 class UsageError(Exception):
-    """The arguments are wrong. usage: how the command is used, in one or more lines."""
+    """The arguments are wrong. usage: how to use the command, in one or more lines."""
 
     def __init__(self, message: str, usage: str) -> None:
         super().__init__(message)
@@ -41,12 +41,19 @@ def run(
     arguments: Sequence[str] | None,
     exit_codes: Mapping[type[Exception], int],
 ) -> int:
-    """Run a command, and report its answer or its error; returns the exit code.
+    """Run a command and report its answer or its error.
 
-    command: prints its answer to standard output, and returns an exit code. arguments: those of
-    the command line, None for sys.argv. exit_codes: of the errors that are reported in one line;
-    of several classes that match, the first counts. Other errors are raised. An error's notes are
-    part of its message. Raises SystemExit for wrong arguments, as argparse does.
+    Args:
+        command: Prints its answer to standard output and returns an exit code.
+        arguments: Those of the command line, None for sys.argv.
+        exit_codes: The errors that are reported in one line, with their notes; the first class
+            that matches counts. Other errors are raised.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        SystemExit: The arguments are wrong, or help was asked for.
     """
     wants_json = _wants_json(sys.argv[1:] if arguments is None else arguments)
     ends_process = False
@@ -63,8 +70,8 @@ def run(
                 _report(exc, f"error: {exc}", code, wants_json)
             except KeyboardInterrupt as exc:
                 code = INTERRUPTED
-                said = ("interrupted; what was written until now stands", str(exc), *_notes(exc))
-                _report(exc, "; ".join(filter(None, said)), code, wants_json)
+                parts = ("interrupted; what was written so far stands", str(exc), *_notes(exc))
+                _report(exc, "; ".join(filter(None, parts)), code, wants_json)
             except tuple(exit_codes) as exc:
                 code = next(own for kind, own in exit_codes.items() if isinstance(exc, kind))
                 _report(exc, f"error: {'; '.join((str(exc), *_notes(exc)))}", code, wants_json)
@@ -75,13 +82,13 @@ def run(
 
 
 def say(text: str) -> None:
-    """A line on standard error. Does nothing if that is full or closed: there is nobody to tell."""
+    """Write a line to standard error, if that can be written to."""
     with contextlib.suppress(OSError):
         print(text, file=sys.stderr, flush=True)
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
-    """Whether --json is asked for; argparse takes --js for it too."""
+    """Whether --json is given; argparse takes --js for it too."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return any(len(a) > 2 and "--json".startswith(a) for a in options)
 
@@ -91,20 +98,20 @@ def _notes(exc: BaseException) -> list[str]:
 
 
 def _report(exc: BaseException, line: str, code: int, wants_json: bool) -> None:
-    """Say an error; with --json, the object that tells of it is the whole answer."""
+    """Write an error's line; with --json, the error's object is the whole answer."""
     say(line)
     if wants_json:
         sys.stdout.seek(0)
         sys.stdout.truncate()
         message = line.removeprefix("error: ")
-        told = {"class": type(exc).__name__, "message": message, "exit_code": code}
-        print(json.dumps({"error": told}))
+        error = {"class": type(exc).__name__, "message": message, "exit_code": code}
+        print(json.dumps({"error": error}))
 
 
 def _write(text: str, code: int) -> int:
     """Write an answer to standard output; returns the exit code, which is not 0 if that fails.
 
-    What the output's encoding does not have is written as an escape: "→" as \\u2192 in ASCII.
+    Characters that the output's encoding lacks are escaped: "→" is \\u2192 in ASCII.
     """
     if not text:
         return code
@@ -115,7 +122,7 @@ def _write(text: str, code: int) -> int:
         encoding = stream.encoding or "utf-8"
         stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         stream.flush()
-    except BrokenPipeError:  # the reader, say `head`, has seen enough
+    except BrokenPipeError:  # the reader, `head` for example, has closed the pipe
         _abandon(stream)
     except OSError as exc:
         _abandon(stream)
@@ -125,7 +132,7 @@ def _write(text: str, code: int) -> int:
 
 
 def _abandon(stream: IO[str] | None) -> None:
-    """Let Python write what it still holds of this stream to nowhere when it ends."""
+    """Send what Python still buffers of this stream to nowhere when it exits."""
     if stream is None:
         return
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -137,7 +144,7 @@ def _abandon(stream: IO[str] | None) -> None:
 
 @contextlib.contextmanager
 def _standard_error() -> Iterator[None]:
-    """Python has none if it was started with a closed one: nothing is said then."""
+    """Provide a standard error if Python was started with a closed one."""
     if sys.stderr is not None:
         yield
         return
@@ -146,8 +153,8 @@ def _standard_error() -> Iterator[None]:
 
 
 def _reserve_descriptor() -> None:
-    """If standard output is closed, no file that is opened now may get its descriptor, to which
-    libraries print."""
+    """Occupy the descriptor of a closed standard output, so that nothing printed by libraries ends
+    up in a file that is opened later."""
     try:
         os.fstat(1)
     except OSError:

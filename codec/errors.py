@@ -1,33 +1,34 @@
-"""Every fault the codec can name, one class each.
+"""Every error of the codec, one class each. A message says where, what was expected, what was found
+and what to do.
 
 LccError
-|- InputError (also ValueError)      what the caller passed in
-|  |- SettingsError                  bits, scope or coder outside their range
-|  |  `- BudgetError                 a budget that holds nothing of what has changed
-|  |- DTypeError                     a dtype this function does not take
-|  |- NonFiniteError                 NaN or infinity where a number is needed
+|- InputError (also ValueError)      the caller passed something wrong
+|  |- SettingsError                  a setting (bits, scope, coder, step) is out of range
+|  |  `- BudgetError                 the budget is too small for any change
+|  |- DTypeError                     an array has a dtype that this function does not take
+|  |- NonFiniteError                 a value is NaN or infinite where a number is needed
 |  |- StateMismatchError             names, shapes or dtypes differ from the track's
-|  |- ShardedError                   a model of which this process holds only a part
-|  `- SourceError                    somebody else's file that cannot be read
-|- PayloadError                      an encoded stream that cannot be decoded
-|  |- CodeTableError                 the code lengths are no prefix code
-|  `- StreamError                    the bits and the counts do not agree
-|- RecordError                       one file of a chain; says which, expected, found
-|  |- ForeignRecordError             not a record of ours at all
-|  |- TruncatedRecordError           shorter or longer than its own header says
-|  |- VersionError                   written by a newer format
-|  |- DigestError                    the bytes are not the ones that were written
+|  |- ShardedError                   this process holds only a part of the model
+|  `- SourceError                    a file to compress cannot be read
+|- PayloadError                      an encoded stream cannot be decoded
+|  |- CodeTableError                 the code lengths form no complete prefix code
+|  `- StreamError                    bits, element count and code table do not agree
+|- RecordError                       one record is unusable: where, expected, found
+|  |- ForeignRecordError             the file is no record of this format
+|  |- TruncatedRecordError           the length differs from what the header says
+|  |- VersionError                   a newer format
+|  |- DigestError                    the bytes are not those that were written
 |  |- MalformedRecordError           intact, but against the format
-|  `- TrackDigestError               decodes, but not to the state that was saved
-`- ChainError                        the directory or archive as a whole
-   |- ChainNotFoundError             nothing there, or no record in it
-   |- ParentError                    a delta whose predecessor is missing
-   |- StepNotFoundError              no record of that step
-   |- VanishedError                  a record was merged or removed while it was to be read
-   |- StepOrderError                 a step at or before the newest one
-   |- ArchiveError                   a .lcc.zip that is no archive of records
-   |- LockedError                    another process writes to it
-   `- WriteError                     the disk refused; nothing was changed
+|  `- TrackDigestError               decodes to another state than the one saved
+`- ChainError                        the chain as a whole is unusable
+   |- ChainNotFoundError             there is no chain at this place
+   |- ParentError                    the record before a delta is missing
+   |- StepNotFoundError              there is no record of this step
+   |- VanishedError                  a record was merged or removed before it could be read
+   |- StepOrderError                 the step is not after the newest one
+   |- ArchiveError                   the .lcc.zip is damaged or holds other files
+   |- LockedError                    another writer has the chain
+   `- WriteError                     the disk or store refused; saved records are unchanged
 """
 
 from __future__ import annotations
@@ -38,19 +39,19 @@ import warnings
 
 
 class LccError(Exception):
-    """Base of every error the codec raises on purpose."""
+    """Base of every error that the codec raises on purpose."""
 
 
 class InputError(LccError, ValueError):
-    """The caller passed something the codec cannot take."""
+    """The caller passed something that the codec cannot take."""
 
 
 class SettingsError(InputError):
-    """A setting (bits, scope, coder, step) is outside its range."""
+    """A setting (bits, scope, coder, step) is out of range."""
 
 
 class BudgetError(SettingsError):
-    """A budget is too small to hold anything of lossy tensors that have changed."""
+    """The budget is too small for any change of the lossy tensors."""
 
 
 class DTypeError(InputError):
@@ -70,7 +71,7 @@ class ShardedError(InputError):
 
 
 class SourceError(InputError):
-    """A file that is to be compressed cannot be read."""
+    """A file to compress cannot be read."""
 
 
 class PayloadError(LccError):
@@ -78,7 +79,7 @@ class PayloadError(LccError):
 
 
 class CodeTableError(PayloadError):
-    """The code lengths do not describe a complete prefix code."""
+    """The code lengths form no complete prefix code."""
 
 
 class StreamError(PayloadError):
@@ -88,7 +89,7 @@ class StreamError(PayloadError):
 class RecordError(LccError):
     """One record of a chain is unusable.
 
-    Attributes: ``where`` (file or member name), ``expected`` and ``found`` (sentences).
+    Attributes: ``where`` (name of the file or member), ``expected`` and ``found``.
     """
 
     def __init__(self, where: str, expected: str, found: str) -> None:
@@ -97,20 +98,20 @@ class RecordError(LccError):
         self.where, self.expected, self.found = where, expected, found
 
     def __reduce__(self) -> tuple[type[RecordError], tuple[str, str, str]]:
-        """For another process, which makes it of its three parts again."""
+        """Pickle it by its three parts, for another process."""
         return type(self), (self.where, self.expected, self.found)
 
 
 class ForeignRecordError(RecordError):
-    """The file is not an LC-Checkpoint record."""
+    """The file is no LC-Checkpoint record."""
 
 
 class TruncatedRecordError(RecordError):
-    """The file's length is not the one its header announces."""
+    """The file's length differs from what its header says."""
 
 
 class VersionError(RecordError):
-    """The record was written in a format this version does not read."""
+    """The record has a newer format than this version reads."""
 
 
 class DigestError(RecordError):
@@ -122,31 +123,31 @@ class MalformedRecordError(RecordError):
 
 
 class TrackDigestError(RecordError):
-    """The record decodes, but not to the state that was saved."""
+    """The record decodes, but to another state than the one saved."""
 
 
 class ChainError(LccError):
-    """The chain as a whole cannot be used."""
+    """The chain as a whole is unusable."""
 
 
 class ChainNotFoundError(ChainError):
-    """There is no chain at that path."""
+    """There is no chain at this place."""
 
 
 class ParentError(ChainError):
-    """A delta record's predecessor is missing from the chain."""
+    """The record before a delta is missing from the chain."""
 
 
 class StepNotFoundError(ChainError):
-    """The chain holds no record of the step asked for."""
+    """The chain has no record of this step."""
 
 
 class VanishedError(ChainError):
-    """A record went away between listing and reading: somebody merges or compacts."""
+    """A record was merged or removed by another process before it could be read."""
 
 
 class StepOrderError(ChainError):
-    """A step must be larger than the newest step of the chain."""
+    """A step must come after the newest step of the chain."""
 
 
 class ArchiveError(ChainError):
@@ -158,22 +159,22 @@ class LockedError(ChainError):
 
 
 class WriteError(ChainError):
-    """Writing failed (disk full, no permission); nothing already saved was changed."""
+    """Writing failed (disk full, no permission); records saved before are unchanged."""
 
 
 class SkippedRecordWarning(UserWarning):
-    """A newer record was damaged, so an older step was restored in its place."""
+    """A newer record was damaged, so an older step was restored instead."""
 
 
 class RewoundWarning(UserWarning):
-    """A training went back to an earlier step: the records after it were put aside."""
+    """A training went back to an earlier step; the records after it were set aside."""
 
 
 _PACKAGE = os.path.dirname(__file__) + os.sep
 
 
 def warn(text: str, kind: type[Warning] = SkippedRecordWarning) -> None:
-    """A warning that points to the nearest line outside of this package."""
+    """Warn, pointing to the nearest line outside this package."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back

@@ -1,6 +1,10 @@
-"""Measuring the codec on this machine: python -m codec bench.
+"""Measures the codec on this machine: python -m codec bench. Peers are in benchmarks/.
 
-What is timed: tasks; how: cases; on which data: samples; growth, memory and a cold start:
-scaling; the answer as Markdown: markdown; the command itself: command. Peers are in the
-repository's benchmarks/, no part of this package.
+Read in this order:
+    samples   the data
+    tasks     what is timed: encode, decode, and copying the same memory
+    cases     how it is timed, one case for each size and kind of data
+    scaling   growth with the size, peak memory, a cold start
+    markdown  the answer as tables
+    command   the command
 """

@@ -1,10 +1,9 @@
-"""How it is timed: every method in turn, round after round.
+"""How tasks are timed: each in turn, round after round.
 
-A ratio is taken within a round, and what is told is the median over the rounds. GB/s are of
-float32 input: 4 n bytes over seconds. All buffers exist and have been written to beforehand;
-whatever a method changes is put back outside the timed part, and then other memory is written,
-so that none finds its data in a cache. What each method gives back is checked in the first
-round, which is not counted, and in the last.
+A ratio compares two tasks of one round; the median over the rounds is reported. GB/s count float32
+input: 4 n bytes per second. All buffers exist and have been written to before. Everything a task
+changes is restored outside the timed part, and then other memory is written, so that no task finds
+its data in a cache. Results are checked in the first round, which is not counted, and in the last.
 """
 
 from __future__ import annotations
@@ -25,26 +24,26 @@ from codec.scheme.stream import encode
 
 from . import samples
 from .samples import Floats, Sample
-from .tasks import Copier, Task, Tools, copies, ours
+from .tasks import Copier, TimedTask, Tools, copies, ours
 
 ROUNDS = 7
-SMALL, MORE = 2**22, 3  # below so many parameters, so many times more rounds: they are short
-LARGE = 2**25  # beyond so many only two thirds of the rounds, and no symbols in random order
-ELSEWHERE = 2**24  # float32 written between two timings: more than a cache holds
+SMALL, MORE = 2**22, 3  # below SMALL parameters MORE times as many rounds, which are short
+LARGE = 2**25  # above it two thirds of the rounds, and no symbols in random order
+ELSEWHERE = 2**24  # float32 values written between two timings: more than a cache holds
 
 Peers = Callable[[Sample, Quantized], Tools]
 
 
 def expected_track(sample: Sample, q: Quantized) -> Floats:
-    """The track after a step, from its quantized delta: no coder, no kernel of the tracker."""
+    """The track after a step, computed from its quantized delta without coder and tracker."""
     moved = sample.track.copy()
     promoted = np.flatnonzero(q.codes)
     moved[promoted] += q.levels[q.codes[promoted]]
     return moved
 
 
-def measure(tasks: Sequence[Task], rounds: int) -> list[list[float]]:
-    """Seconds of each task in each round. Raises RoundTripError."""
+def measure(tasks: Sequence[TimedTask], rounds: int) -> list[list[float]]:
+    """The seconds of each task in each round. Raises RoundTripError."""
     elsewhere = np.zeros(ELSEWHERE, np.float32)
     seconds: list[list[float]] = [[] for _ in tasks]
     collecting = gc.isenabled()
@@ -69,14 +68,14 @@ def measure(tasks: Sequence[Task], rounds: int) -> list[list[float]]:
 
 
 def median_ratio(above: Sequence[float], below: Sequence[float]) -> float:
-    """The median of the ratios within the rounds."""
+    """The median over the rounds of the ratio in a round."""
     return statistics.median(a / b for a, b in zip(above, below))
 
 
 def case(
     sample: Sample, bits: int, rounds: int = ROUNDS, peers: Peers | None = None
 ) -> dict[str, Any]:
-    """Everything about one sample, as `run` yields it."""
+    """Measure one sample, see `run`."""
     q = quantize(sample.state - sample.track, bits)
     counts, n = q.counts, sample.n
     shuffled = None
@@ -119,14 +118,18 @@ def run(
     data: Sequence[tuple[str, int]],
     rounds: int = ROUNDS,
     peers: Peers | None = None,
-    tell: Callable[[str], None] = lambda _: None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> Iterator[dict[str, Any]]:
-    """Measure every kind of data at every size. tell: gets a line about each case.
+    """Measure every kind of data at every size. report: gets a line about each case.
 
-    Yields dicts: data, n, rounds; zeros, a share; levels; entropy, of single values, and
-    shuffled, the size a coder makes of the same symbols in random order (None for large n), in
-    bits a parameter; tools: name -> bits, and for each action the seconds of every round, gbs
-    and to_copy, the speed beside a copy with all threads; notes. Raises RoundTripError.
+    Yields:
+        A dict of data, n, rounds, zeros (a share), levels, notes; in bits per parameter, entropy
+        (of single values) and shuffled (what each coder needs for the symbols in random order, None
+        for large n); and tools: name -> bits, and for each action the seconds of every round, gbs,
+        and to_copy, the speed relative to a copy with all threads.
+
+    Raises:
+        RoundTripError: A task did not give back what it was given.
     """
     for n in sizes:
         sample = None
@@ -137,4 +140,4 @@ def run(
                 sample = samples.make(name, n)
             yield case(sample, bits, rounds, peers)
             seconds = time.perf_counter() - begin
-            tell(f"{samples.size_name(n)} parameters of {name}:{bits} in {seconds:.0f} s")
+            report(f"{samples.size_name(n)} parameters of {name}:{bits} in {seconds:.0f} s")

@@ -1,4 +1,4 @@
-"""The command line of the benchmark, and all of its parts in one run."""
+"""The command `bench`, and a run of all its parts."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from .cases import ROUNDS
 from .samples import parse_data, parse_sizes
 
 SIZES, DATA = "1M,16M,64M", "mlp:3,mlp:4,lap:3,gauss:3,gauss:4"
-MEMORY = 2**24  # parameters: peak memory of every kind of data is measured at this size
+MEMORY = 2**24  # parameters at which peak memory is measured
 PACKAGES = ("numpy", "numba", "llvmlite", "xxhash")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the command's arguments to a parser."""
     parser.add_argument(
         "--sizes",
         type=checked(parse_sizes),
@@ -48,16 +48,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=checked(parse_data),
         default=DATA,
         metavar="NAME:BITS,…",
-        help=f"mlp, lap or gauss, and how many bits (default: {DATA})",
+        help=f"mlp, lap or gauss, and the number of bits (default: {DATA})",
     )
     parser.add_argument(
-        "--threads", type=_positive, metavar="N", help="default: one for each processor"
+        "--threads", type=_positive, metavar="N", help="threads (default: one per processor)"
     )
     parser.add_argument(
-        "--rounds", type=_positive, default=ROUNDS, metavar="N", help=f"default: {ROUNDS}"
+        "--rounds",
+        type=_positive,
+        default=ROUNDS,
+        metavar="N",
+        help=f"timed rounds (default: {ROUNDS})",
     )
     parser.add_argument(
-        "--peers", action="store_true", help="beside other packages; only in the repository"
+        "--peers", action="store_true", help="measure other packages too; only in the repository"
     )
     parser.add_argument(
         "--growth",
@@ -65,16 +69,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         metavar="N,N,…",
         const=parse_sizes(scaling.SIZES),
-        help=f"also growth (at {scaling.SIZES}), peak memory and a cold start",
+        help=f"measure growth (at {scaling.SIZES}), peak memory and a cold start too",
     )
     parser.add_argument("--json", action="store_true", help="answer as one JSON object")
     parser.add_argument(
-        "-o", "--output", type=checked(local_path), metavar="FILE", help="write the answer there"
+        "-o",
+        "--output",
+        type=checked(local_path),
+        metavar="FILE",
+        help="the file to write the answer to",
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Encode and decode side by side with copying memory, and say what it took."""
+    """Time encoding and decoding against copying the same memory."""
     if options.output and not options.output.resolve().parent.is_dir():
         raise SettingsError(f"{options.output}: there is no such directory")
     peers = None
@@ -108,14 +116,26 @@ def collect(
     peers: Any = None,
     growth: Sequence[int] | None = None,
     command: str = "",
-    tell: Callable[[str], None] = lambda _: None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Measure everything; the answer can be written as JSON.
 
-    peers: the module benchmarks.peers, or None. growth: sizes for `scaling`, None to leave
-    it out. tell: gets a line now and then. Returns date, command, threads, rounds, machine;
-    cases (see `cases.run`); lc_checkpoint (None without peers); and growth, memory,
-    cold_start (empty without growth). Raises RoundTripError, ChildError.
+    Args:
+        sizes: Numbers of parameters.
+        data: Kinds of data and bits.
+        rounds: Timed rounds.
+        peers: The module benchmarks.peers, or None.
+        growth: Sizes for `scaling`, None to leave it out.
+        command: The command line, for the answer.
+        report: Gets a line about each part.
+
+    Returns:
+        date, command, threads, rounds, machine; cases (see `cases.run`); lc_checkpoint (None
+        without peers); and growth, memory, cold_start (empty without growth).
+
+    Raises:
+        RoundTripError: A task did not give back what it was given.
+        ChildError: A measuring process failed.
     """
     warm_up()
     packages = PACKAGES + (peers.PACKAGES if peers else ())
@@ -126,20 +146,20 @@ def collect(
         "rounds": rounds,
         "machine": machine(packages),
         "lc_checkpoint": peers.lc_checkpoint() if peers else None,
-        "cases": list(cases.run(sizes, data, rounds, peers.tools if peers else None, tell)),
+        "cases": list(cases.run(sizes, data, rounds, peers.tools if peers else None, report)),
         "growth": [],
         "memory": [],
         "cold_start": [],
     }
     if growth:
-        result["growth"] = scaling.growth(growth, rounds, tell)
-        result["memory"] = list(_memory(data, min(MEMORY, max(growth)), tell))
-        result["cold_start"] = scaling.cold_start(tell)
+        result["growth"] = scaling.growth(growth, rounds, report)
+        result["memory"] = list(_memory(data, min(MEMORY, max(growth)), report))
+        result["cold_start"] = scaling.cold_start(report)
     return result
 
 
 def machine(packages: Iterable[str] = PACKAGES) -> dict[str, Any]:
-    """What this runs on: cpu, cores, memory (bytes, None if unknown), system, versions."""
+    """This machine: cpu, cores, memory (bytes, None if unknown), system, versions."""
     cpu = platform.processor() or platform.machine()
     with suppress(OSError):
         named = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
@@ -163,7 +183,7 @@ def machine(packages: Iterable[str] = PACKAGES) -> dict[str, Any]:
 
 @contextmanager
 def using(n: int) -> Iterator[None]:
-    """Let the codec use n threads for a while."""
+    """Let the codec use n threads inside a with statement."""
     usual = threads()
     set_threads(n)
     try:
@@ -173,17 +193,17 @@ def using(n: int) -> Iterator[None]:
 
 
 def _memory(
-    data: Iterable[tuple[str, int]], n: int, tell: Callable[[str], None]
+    data: Iterable[tuple[str, int]], n: int, report: Callable[[str], None]
 ) -> Iterator[dict[str, Any]]:
     for name, bits in data:
         for coder in CODERS:
             extra = scaling.memory(n, name, bits, coder)
             yield {"data": f"{name}:{bits}", "n": n, "coder": coder, "extra": extra}
-        tell(f"memory for {name}:{bits}")
+        report(f"memory for {name}:{bits}")
 
 
 def checked(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    """For argparse, which shows the text of no other error than its own."""
+    """A type for argparse, which shows the texts only of its own errors."""
 
     def parsed(text: str) -> Any:
         try:
@@ -196,5 +216,5 @@ def checked(parse: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"a number from 1 on, not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a number of at least 1, not {text!r}")
     return int(text)

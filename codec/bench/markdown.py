@@ -70,7 +70,7 @@ def case(found: Mapping[str, Any]) -> str:
 
 
 def lc_checkpoint(found: Mapping[str, Any]) -> str:
-    """The package of that name beside ours, on few elements."""
+    """The package lc_checkpoint compared with ours, on few elements."""
     text = f"## The package lc_checkpoint, {found['n']:,} elements of lap:3\n\n"
     rows = [
         [
@@ -89,7 +89,7 @@ def lc_checkpoint(found: Mapping[str, Any]) -> str:
 
 
 def growth(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Time and memory against the number of parameters."""
+    """Time and memory by the number of parameters."""
     actions = list(rows[0]["ns"])
     head = ["parameters", *(f"{a}, ns a parameter" for a in actions)]
     head += [*(f"{a} ÷ copy" for a in actions if a != "copy"), "extra bytes a parameter"]
@@ -106,11 +106,11 @@ def growth(rows: Sequence[Mapping[str, Any]]) -> str:
     if len(rows) < 3:
         return text
     fits = {a: line([r["n"] for r in rows], [r["ns"][a] for r in rows]) for a in actions}
-    told = [
+    lines = [
         f"{a} {fixed:.2f} ms and {ns:.3f} ns a parameter (off by {off:.0%} at most)"
         for a, (fixed, ns, off) in fits.items()
     ]
-    return f"{text}\nAs straight lines: {'; '.join(told)}.\n"
+    return f"{text}\nAs straight lines: {'; '.join(lines)}.\n"
 
 
 def memory(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -143,17 +143,17 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def speed(value: float) -> str:
-    """Two decimals, or two digits where that is less than 0.1."""
+    """Two decimals, or two digits below 0.1."""
     return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
 
 
 def bits(value: float) -> str:
-    """Bits a parameter: three decimals, or three digits of what is small."""
+    """Bits per parameter: three decimals, or three digits below 0.1."""
     return f"{value:.3f}" if value >= 0.1 else f"{value:.3g}"
 
 
 def extra(value: float | None) -> str:
-    """Bytes a parameter, if they could be measured."""
+    """Bytes per parameter, if they could be measured."""
     return "not measured" if value is None else f"{value:.2f}"
 
 

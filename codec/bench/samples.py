@@ -5,10 +5,9 @@
     lap     Laplace's distribution with a log-normal scale: about 94 % with 3 bits
     gauss   the normal distribution: about 62 % with 3 bits, 5 % with 4
 
-How many zeros there are hangs on where the largest value lies between two powers of two.
-For lap and gauss it is put in the same place at every size, by planting two values. The
-perceptron is trained here, so its shares differ a little from size to size; whoever measures
-says what they are.
+The share of zeros depends on where the largest value lies between two powers of two. For lap and
+gauss two planted values keep it in the same place at every size. The perceptron is really trained,
+so its shares differ a little from size to size.
 """
 
 from __future__ import annotations
@@ -23,26 +22,23 @@ from codec.scheme.quantize import MAX_BITS
 
 NAMES = ("mlp", "lap", "gauss")
 UNITS = {"k": 2**10, "M": 2**20}
-LEAST = 1024  # parameters: a perceptron with fewer has no hidden unit
+LEAST = 1024  # parameters: a smaller perceptron has no hidden unit
 
 Floats = NDArray[np.float32]
 
 CHUNK = 2**22  # elements drawn at a time
 WEIGHT = 0.02  # standard deviation of the weights of lap and gauss
-SMALLEST = 2.0**-12  # what three exponents (six of seven buckets) reach down to
-BELOW = {"lap": 4.8, "gauss": 1.22}  # how far that is from 0, in scales of the distribution
+SMALLEST = 2.0**-12  # the least magnitude in three exponents (six of seven buckets)
+BELOW = {"lap": 4.8, "gauss": 1.22}  # the same in scales of the distribution
 PLANTED, LARGEST = 6.0, 7.75  # in units of SMALLEST; the topmost exponent goes from 4 to 8
 
-INPUTS, CLASSES, HIDDEN = 784, 10, 3700  # beyond HIDDEN units a perceptron grows in depth
+INPUTS, CLASSES, HIDDEN = 784, 10, 3700  # above HIDDEN units a perceptron grows in depth
 BATCH, RATE, ITERATIONS = 32, np.float32(0.05), 6
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A track and the state to be saved after it.
-
-    track, state: float32 (n,). shapes: of the tensors that these are, one after another.
-    """
+    """A track and the next state to save, float32 (n,). shapes: of their tensors, in order."""
 
     name: str
     track: Floats
@@ -51,11 +47,11 @@ class Sample:
 
     @property
     def n(self) -> int:
-        """Parameters."""
+        """Number of parameters."""
         return self.track.size
 
     def tensors(self, flat: Floats) -> dict[str, Floats]:
-        """Views of an array of n elements, one a tensor."""
+        """Views of an array of n elements, one per tensor."""
         ends = np.cumsum([math.prod(shape) for shape in self.shapes]).tolist()
         begins = [0, *ends[:-1]]
         return {
@@ -71,7 +67,7 @@ def parse_sizes(text: str) -> list[int]:
         unit = UNITS.get(word[-1:], 1)
         digits = word[:-1] if unit > 1 else word
         if not digits.isdecimal() or int(digits) * unit < LEAST:
-            raise ValueError(f"a size is a number from {LEAST} on like 100k or 16M, not {word!r}")
+            raise ValueError(f"a size is a number like 100k or 16M, at least {LEAST}, not {word!r}")
         sizes.append(int(digits) * unit)
     return sizes
 
@@ -89,14 +85,14 @@ def parse_data(text: str) -> list[tuple[str, int]]:
 
 
 def size_name(n: int) -> str:
-    """1048576 -> '1M', and so for what is near it."""
+    """1048576, or a number near it -> '1M'."""
     unit = "M" if n >= 0.9 * UNITS["M"] else "k"
     number = n / UNITS[unit]
     return f"{number:.0f}{unit}" if number >= 10 else f"{number:.2g}{unit}"
 
 
 def make(name: str, n: int, seed: int = 0) -> Sample:
-    """A sample of n parameters, or about n for mlp."""
+    """A sample of n parameters (mlp: about n)."""
     rng = np.random.default_rng(seed)
     if name == "mlp":
         return _mlp(n, rng)
@@ -143,7 +139,7 @@ def _mlp(n: int, rng: np.random.Generator) -> Sample:
 
 
 def _layers(n: int) -> tuple[tuple[int, ...], ...]:
-    """Shapes of the weights of a perceptron with about n of them."""
+    """Shapes of the weights of a perceptron with about n weights."""
     ends = INPUTS + CLASSES
     depth = max(1, round((n - HIDDEN * ends) / HIDDEN**2))
     # depth * width**2 + ends * width == n

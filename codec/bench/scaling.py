@@ -1,7 +1,6 @@
-"""How the codec's cost grows: time and memory from a million parameters on, and a cold start.
+"""How time and memory grow with the number of parameters, and a cold start.
 
-Each figure comes from a process of its own, so that no memory or compiled kernel of another
-one is at hand.
+Each figure comes from its own process, without memory or compiled kernels of an earlier one.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from .cases import measure, median_ratio
 from .tasks import COPY, ENCODE, IN_PLACE, Copier, copies, ours
 
 SIZES = "1M,4M,16M,64M,256M"
-DATA = ("lap", 3)  # whose share of zeros is the same at every size
+DATA = ("lap", 3)  # its share of zeros is the same at every size
 ROOT = Path(__file__).parents[2]
 START = """
 import json, time
@@ -51,14 +50,14 @@ START_N = 2**20  # parameters of the first step
 
 
 class ChildError(RuntimeError):
-    """A process that was to measure something failed; the message is what it said."""
+    """A measuring process failed; the message is its output."""
 
 
 def growth(
-    sizes: Sequence[int], rounds: int, tell: Callable[[str], None] = lambda _: None
+    sizes: Sequence[int], rounds: int, report: Callable[[str], None] = lambda _: None
 ) -> list[dict[str, Any]]:
-    """One row a size: n, ns (median nanoseconds a parameter: copy, encode, decode in place),
-    to_copy (speed beside the copy of the same round), and extra (see `memory`).
+    """One row per size: n, ns (median nanoseconds per parameter: copy, encode, decode in place),
+    to_copy (speed relative to the copy of the same round), and extra (see `memory`).
 
     Raises ChildError.
     """
@@ -69,15 +68,15 @@ def growth(
         row["extra"] = memory(n, *DATA, RUNLENGTH.name)
         rows.append(row)
         name, seconds = samples.size_name(n), time.perf_counter() - begin
-        tell(f"growth: {name} parameters in {seconds:.0f} s")
+        report(f"growth: {name} parameters in {seconds:.0f} s")
     return rows
 
 
 def line(sizes: Sequence[int], ns: Sequence[float]) -> tuple[float, float, float]:
-    """The line closest to these times, each deviation seen relative to its time.
+    """Fit a line to times, by relative deviations.
 
-    sizes: parameters. ns: nanoseconds a parameter. Returns the fixed cost (ms), the cost of each
-    further parameter (ns), and the largest deviation, 0.1 for 10 %.
+    sizes: parameters. ns: nanoseconds per parameter. Returns the fixed cost (ms), the cost of each
+    parameter (ns), and the largest deviation, 0.1 for 10 %.
     """
     n, times = np.array(sizes, float), np.array(sizes, float) * np.array(ns, float)
     rows = np.stack((1 / times, n / times), axis=1)
@@ -86,17 +85,17 @@ def line(sizes: Sequence[int], ns: Sequence[float]) -> tuple[float, float, float
 
 
 def memory(n: int, name: str, bits: int, coder: str) -> float | None:
-    """Peak bytes a parameter while encoding, beyond the state and its track.
+    """Peak bytes per parameter while encoding, beyond the state and its track.
 
-    What the first step leaves behind is counted in: payload, and memory kept to be used again.
-    None where the system does not tell (it is Linux that does). Raises ChildError.
+    Includes what the first step leaves behind: its payload, and memory kept for reuse. None if the
+    system does not say (only Linux does). Raises ChildError.
     """
     found = _child("peak", n, name, bits, coder, threads())["extra"]
     return None if found is None else float(found)
 
 
-def cold_start(tell: Callable[[str], None] = lambda _: None) -> list[dict[str, Any]]:
-    """Seconds of a new process: import, and then the first step or warm_up alone.
+def cold_start(report: Callable[[str], None] = lambda _: None) -> list[dict[str, Any]]:
+    """Seconds of a new process: the import, then the first step or warm_up alone.
 
     Rows: cache ("empty" or "warm", that of numba), what ("first step" or "warm_up"), import,
     seconds. Raises ChildError.
@@ -111,14 +110,14 @@ def cold_start(tell: Callable[[str], None] = lambda _: None) -> list[dict[str, A
         ):
             imported, seconds = start(what, folder)
             rows.append({"cache": cache, "what": what, "import": imported, "seconds": seconds})
-            tell(f"cold start: {what}, {cache} cache, in {imported + seconds:.1f} s")
+            report(f"cold start: {what}, {cache} cache, in {imported + seconds:.1f} s")
     return rows
 
 
 def start(what: str, cache: str | None = None) -> tuple[float, float]:
     """Seconds to import codec, and of the first step or of warm_up, in a new process.
 
-    cache: folder for numba's compiled kernels, None for the usual one. Raises ChildError.
+    cache: folder for numba's compiled kernels, None for the default one. Raises ChildError.
     """
     code = START.format(warm_up=what == "warm_up", n=START_N)
     imported, seconds = json.loads(_python(code, cache))
@@ -126,7 +125,7 @@ def start(what: str, cache: str | None = None) -> tuple[float, float]:
 
 
 def timing(n: int, name: str, bits: int, rounds: int, n_threads: int) -> dict[str, Any]:
-    """A row of `growth`; run in a process of its own."""
+    """A row of `growth`, measured in this process."""
     set_threads(n_threads)
     warm_up()
     sample = samples.make(name, n)
@@ -146,16 +145,16 @@ def timing(n: int, name: str, bits: int, rounds: int, n_threads: int) -> dict[st
 
 
 def peak(n: int, name: str, bits: int, coder: str, n_threads: int) -> dict[str, Any]:
-    """Extra memory of the first step; run in a process of its own."""
+    """Extra memory of the first step, measured in this process."""
     set_threads(n_threads)
     warm_up()
     sample = samples.make(name, n)
     tracker = Tracker(sample.tensors(sample.track), bits, coder=coder)
     state = sample.tensors(sample.state)
-    with suppress(OSError, AttributeError):  # what was freed must not pass for memory in use
+    with suppress(OSError, AttributeError):  # freed memory must not count as memory in use
         ctypes.CDLL(None).malloc_trim(0)
     try:
-        Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     except OSError:
         return {"extra": None}
     before = _status("VmRSS")
@@ -166,7 +165,7 @@ def peak(n: int, name: str, bits: int, coder: str, n_threads: int) -> dict[str, 
 
 
 def child(what: str, arguments: Sequence[Any]) -> None:
-    """What `_child` runs: print the answer of one of the functions above."""
+    """Print the answer of one of the functions above; `_child` runs this in a new process."""
     functions: dict[str, Callable[..., dict[str, Any]]] = {"timing": timing, "peak": peak}
     print(json.dumps(functions[what](*arguments)))
 

@@ -1,8 +1,8 @@
 """What is timed: the codec's own steps, and copying the same memory.
 
-encode           Tracker.step: subtract, quantize, code, move the track with its digests;
-                 and the BLAKE3 digest of what a record would hold
-decode           that BLAKE3 digest checked, a fresh copy of the track moved, its digests checked
+encode           Tracker.step (subtract, quantize, code, move the track with its digests), and the
+                 BLAKE3 digest of the record's contents
+decode           check that BLAKE3 digest, move a new copy of the track, check its digests
 decode in place  the same without the copy
 """
 
@@ -31,7 +31,7 @@ ENCODE, DECODE, IN_PLACE = ACTIONS = ("encode", "decode", "decode in place")
 
 
 class RoundTripError(AssertionError):
-    """A method did not give back what it was given: its speed means nothing."""
+    """A task did not give back what it was given, so its speed means nothing."""
 
 
 def _nothing() -> None:
@@ -39,11 +39,11 @@ def _nothing() -> None:
 
 
 @dataclass(frozen=True)
-class Task:
-    """One thing to be timed.
+class TimedTask:
+    """Something to time.
 
-    tool: a coder, a peer or a copy. action: one of ACTIONS, or "copy". check: called with what
-    a run returned; raises RoundTripError. reset: called before each run.
+    tool: a coder, a peer or a copy. action: one of ACTIONS, or "copy". check: called with the
+    result of a run; raises RoundTripError. reset: called before each run.
     """
 
     tool: str
@@ -55,13 +55,13 @@ class Task:
 
 @dataclass
 class Tools:
-    """Tasks to be timed side by side.
+    """Tasks to time in turn.
 
-    bits: tool -> a function that tells the bits a parameter it takes, once its tasks have run.
-    notes: what has to be said about them.
+    bits: tool -> a function that returns its bits per parameter once its tasks have run. notes:
+    sentences for the report.
     """
 
-    tasks: list[Task] = field(default_factory=list)
+    tasks: list[TimedTask] = field(default_factory=list)
     bits: dict[str, Callable[[], float]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -73,9 +73,9 @@ def same(found: NDArray[Any], expected: NDArray[Any], what: str) -> None:
 
 
 class Copier:
-    """np.copyto by as many threads as the codec uses. Use it in a with statement."""
+    """np.copyto with as many threads as the codec uses. Use it in a with statement."""
 
-    PIECE = 2**16  # elements: no other size was faster, and a slow thread keeps none waiting
+    PIECE = 2**16  # elements: no other size was faster, and no thread waits long for a slow one
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(max(1, threads() - 1))
@@ -102,11 +102,11 @@ class Copier:
 
 
 def copies(sample: Sample, out: Floats, copy: Copier) -> Tools:
-    """The limit: one pass over memory, read and written."""
+    """The limit: read and write the memory once."""
     kinds = ((COPY, copy), (COPY_1, np.copyto))
     return Tools(
         [
-            Task(
+            TimedTask(
                 name,
                 "copy",
                 partial(move, out, sample.state),
@@ -122,15 +122,15 @@ def ours(
 ) -> Tools:
     """Encode and decode with one of our coders.
 
-    out: room for a track. expected: the track after the step, found in another way, or None
-    not to compare.
+    out: memory for a track. expected: the track after the step, computed in another way; None
+    skips the comparison.
     """
     state, track = sample.tensors(sample.state), sample.tensors(sample.track)
     outs = sample.tensors(out)
     tracker = Tracker(track, bits, coder=coder)
     moved = tracker.track
     before = dict(moved.sums)
-    delta = tracker.step(state)  # what the decoder gets; every other run must make the same
+    delta = tracker.step(state)  # for the decoder; every other run must make the same
     after, record = dict(moved.sums), fingerprint(delta)
 
     def restart() -> None:
@@ -170,15 +170,15 @@ def ours(
 
     inside = dict(tracker.state)
     tasks = [
-        Task(coder, ENCODE, run_encode, check_encode, restart),
-        Task(coder, DECODE, run_decode, lambda _: check(outs), lambda: out.fill(0)),
-        Task(coder, IN_PLACE, run_in_place, lambda _: check(inside), restart),
+        TimedTask(coder, ENCODE, run_encode, check_encode, restart),
+        TimedTask(coder, DECODE, run_decode, lambda _: check(outs), lambda: out.fill(0)),
+        TimedTask(coder, IN_PLACE, run_in_place, lambda _: check(inside), restart),
     ]
     return Tools(tasks, {coder: lambda: 8 * delta.nbytes / sample.n})
 
 
 def fingerprint(delta: Delta) -> bytes:
-    """BLAKE3 of the bytes that a record has of a delta."""
+    """BLAKE3 of a delta's bytes in a record."""
     h = blake3()
     parts = list(delta.exact.values())
     for group in delta.groups:

@@ -1,7 +1,7 @@
-"""What the commands of `python -m codec` do. Each returns an exit code, see __main__.
+"""The commands of `python -m codec`; each returns an exit code. Their docstrings are their help.
 
-Answers go to standard output, as text or with --json as one JSON object; progress and warnings to
-standard error.
+Answers go to standard output, as text or with --json as one JSON object; progress and warnings go
+to standard error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from tqdm import tqdm
 from codec.caps import names_of
 from codec.chain import upkeep
 from codec.chain.chain import Chain
-from codec.chain.upkeep import Change
 from codec.console import BAD_DATA, OK, say
 from codec.errors import ChainError, RecordError, SettingsError, StepOrderError, WriteError
 from codec.record.record import PREFIX
@@ -34,15 +33,17 @@ from codec.storage.source import Entry
 
 from .resume import Plan, mapping_of, plan
 
+Command = Callable[[argparse.Namespace], int]
+
 
 class Progress:
-    """A bar on standard error, where that is a terminal; called with done and total."""
+    """A bar on standard error if that is a terminal; called with done and total."""
 
-    def __init__(self, what: str, unit: str = "record") -> None:
-        self._bar = tqdm(desc=what, unit=unit, leave=False, disable=None)
+    def __init__(self, label: str, unit: str = "record") -> None:
+        self._bar = tqdm(desc=label, unit=unit, leave=False, disable=None)
 
     def __call__(self, done: int, total: int) -> None:
-        """So many are done."""
+        """Show how many are done."""
         self._bar.total = total
         self._bar.update(done - self._bar.n)
         if done >= total:
@@ -50,7 +51,7 @@ class Progress:
 
 
 def info(options: argparse.Namespace) -> int:
-    """What is in the chain, record by record."""
+    """List the records of a chain."""
     chain = Chain(options.run)
     rows = [
         {"step": e.step, "first": e.first, "kind": e.kind, "bytes": e.nbytes, "file": e.name}
@@ -58,25 +59,21 @@ def info(options: argparse.Namespace) -> int:
     ]
     newest = next((e for e in reversed(chain.entries) if e.kind != "base"), None)
     exact, sentence = _exact_part(chain, newest) if newest else ({}, "")
-    if options.json:
-        answer = {"run": chain.where, "bytes": chain.nbytes, "records": rows, "newest_delta": exact}
-        return _tell(options, answer)
-    print(f"{'step':>17}  {'kind':<6}  {'bytes':>12}  file")
+    answer = {"run": chain.where, "bytes": chain.nbytes, "records": rows, "newest_delta": exact}
+    lines = [f"{'step':>17}  {'kind':<6}  {'bytes':>12}  file"]
     for e in chain.entries:
         steps = str(e.step) if e.first == e.step else f"{e.first}-{e.step}"
-        print(f"{steps:>17}  {e.kind:<6}  {e.nbytes:>12,}  {e.name}")
-    print(f"{len(rows)} records, {chain.nbytes:,} bytes")
-    if sentence:
-        print(sentence)
-    return OK
+        lines.append(f"{steps:>17}  {e.kind:<6}  {e.nbytes:>12,}  {e.name}")
+    return _answer(
+        options, answer, *lines, f"{len(rows)} records, {chain.nbytes:,} bytes", sentence
+    )
 
 
 def _exact_part(chain: Chain, entry: Entry) -> tuple[dict[str, Any], str]:
-    """What of a delta is stored exactly, which no setting makes smaller: for machines, and as a
-    sentence."""
+    """The exact part of a delta, which no setting makes smaller: as JSON and as a sentence."""
     try:
         record = chain.read(entry)
-    except (RecordError, ChainError) as exc:  # to say what is wrong is for verify
+    except (RecordError, ChainError) as exc:  # verify says what is wrong
         return {"step": entry.step, "problem": str(exc)}, f"The newest delta: {exc}"
     tensors = {
         name.removeprefix(PREFIX): array.nbytes
@@ -89,12 +86,11 @@ def _exact_part(chain: Chain, entry: Entry) -> tuple[dict[str, Any], str]:
         "exact_bytes": record.exact_nbytes,
         "exact_tensors": tensors,
     }
-    largest = sorted(tensors, key=lambda name: -tensors[name])
-    names = f": {names_of(largest)}" if tensors else ""
+    names = names_of(sorted(tensors, key=lambda name: -tensors[name]))
     share = 100 * record.exact_nbytes / record.nbytes
     return answer, (
-        f"of the newest delta, {record.exact_nbytes:,} bytes ({share:.0f} %) are stored exactly, "
-        f"outside any budget{names}"
+        f"{record.exact_nbytes:,} bytes ({share:.0f} %) of the newest delta are stored exactly, "
+        f"outside any budget{f': {names}' if names else ''}"
     )
 
 
@@ -102,55 +98,56 @@ def verify(options: argparse.Namespace) -> int:
     """Read and replay every record."""
     chain = Chain(options.run)
     report = chain.verify(Progress("checking"))
-    if options.json:
-        answer = {
-            "ok": report.ok,
-            "bytes": report.nbytes,
-            "steps": report.steps,
-            "problems": report.problems,
-        }
-        print(json.dumps(answer))
-    else:
-        for problem in report.problems:
-            print(f"problem: {problem}")
-        steps = f"{len(report.steps)} of {len(chain.steps)} steps restore"
-        print(f"{'ok' if report.ok else 'DAMAGED'}: {steps}, {report.nbytes:,} bytes checked")
+    answer = {name: getattr(report, name) for name in ("ok", "steps", "problems")}
+    steps = f"{len(report.steps)} of {len(chain.steps)} steps restore"
+    _answer(
+        options,
+        answer | {"bytes": report.nbytes},
+        *(f"problem: {problem}" for problem in report.problems),
+        f"{'ok' if report.ok else 'DAMAGED'}: {steps}, {report.nbytes:,} bytes checked",
+    )
     return OK if report.ok else BAD_DATA
 
 
 def restore(options: argparse.Namespace) -> int:
-    """Write the state of one step as .safetensors, which holds its tensors, or torch's .pt."""
-    return _write(options)
+    """Write the state of one step to a .safetensors file (tensors only) or a .pt file."""
+    path = options.output
+    kind = kind_of(path)
+    tensors, left_out = write_state(path, Chain(options.run).restore(options.step), kind)
+    nbytes = path.stat().st_size
+    answer = {"output": str(path), "bytes": nbytes, "tensors": tensors, "left_out": left_out}
+    line = f"{path}: {tensors} tensors, {nbytes:,} bytes"
+    return _answer(options, answer, line, _describe_left_out(left_out))
 
 
 def export(options: argparse.Namespace) -> int:
-    """Write the state of one step as .safetensors or torch's .pt, or all steps into a folder."""
+    """Write the state of one step, or of all steps, to .safetensors or .pt files."""
     if options.all is None:
-        return _write(options)
+        return restore(options)
     if options.step is not None:
-        raise SettingsError("--all and --step contradict each other")
+        raise SettingsError("--all and --step exclude each other; give one of them")
     chain, folder = Chain(options.run), options.output
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
         raise WriteError(f"{folder}: is no folder and cannot become one: {exc}") from exc
-    left_out, done, told = 0, 0, Progress("exporting", "step")
+    left_out, done, progress = 0, 0, Progress("exporting", "step")
     for done, position in enumerate(chain.every_step(), 1):
         path = folder / f"{position.step:08d}.{options.all}"
         left_out += write_state(path, position.whole(), options.all)[1]
-        told(done, len(chain.steps))
+        progress(done, len(chain.steps))
     answer = {"output": str(folder), "files": done, "left_out": left_out}
-    return _tell(options, answer, f"{folder}: {done} files", _left_out(left_out))
+    return _answer(options, answer, f"{folder}: {done} files", _describe_left_out(left_out))
 
 
 def compress(options: argparse.Namespace) -> int:
-    """Make a chain of a series of .safetensors or .pt files: one step each.
+    """Make a chain from a series of .safetensors or .pt files, one step per file.
 
-    With --resume, a file is skipped if the chain has its step and the file is what the chain has
-    there: files at a base are compared bit by bit, the newest skipped one in all that is stored
-    exactly; others are not read. Every other file must come after the chain's newest step; only
-    those before the oldest one are skipped too, if history was compacted away. Before anything is
-    written, a file that differs is an error, and so is one that the chain has under another step.
+    With --resume, the chain is continued. Files of steps that it has are compared with it and
+    skipped: bit by bit at a base; the newest of them in everything that is stored exactly. All
+    other files must come after the newest step, except those from before the oldest step of a
+    compacted chain, which are skipped. A file that differs, or that the chain has under another
+    step, is an error; then nothing is written.
     """
     settings = {"bits": options.bits, "scope": options.scope, "coder": options.coder}
     if options.budget is not None:
@@ -162,24 +159,17 @@ def compress(options: argparse.Namespace) -> int:
     with _unused_removed(place.path), _opened(options, policy, settings) as chain:
         there = Chain(chain.path) if chain.step is not None else None
         series = _series(mappings, there)
-        _show(series, guessed=options.steps is None)
+        _say_series(series, guessed=options.steps is None)
         planned = plan(series, there, Policy(policy)) if there else Plan([], [], series)
-        _show_skipped(planned, where)
+        _say_skipped(planned, where)
         new, progress = planned.new, Progress("compressing", "file")
         try:
             for step, path in new:
                 state = read_state(path)
                 with naming(path):
                     saved = chain.save(step, state)
-                rows.append(
-                    {
-                        "step": step,
-                        "source": str(path),
-                        "kind": saved.kind,
-                        "bytes": saved.nbytes,
-                        "full_bytes": saved.full_nbytes,
-                    }
-                )
+                sizes = {"bytes": saved.nbytes, "full_bytes": saved.full_nbytes}
+                rows.append({"step": step, "source": str(path), "kind": saved.kind} | sizes)
                 progress(len(rows), len(new))
         except BaseException as exc:
             if chain.step is not None:
@@ -197,41 +187,38 @@ def compress(options: argparse.Namespace) -> int:
         f"{row['full_bytes'] / row['bytes']:>7.1f} x smaller  {row['source']}"
         for row in rows
     ]
-    if not rows:
-        lines = [f"nothing to do: {where} is at step {newest} and has every file"]
-    return _tell(options, answer, *lines)
+    nothing = f"nothing to do: {where} is at step {newest} and has every file"
+    return _answer(options, answer, *(lines or [nothing]))
 
 
 def merge(options: argparse.Namespace) -> int:
-    """Put one record in the place of every few consecutive deltas; every step still restores."""
-    return _told(options, upkeep.merge(options.run, options.steps, Progress("merging")))
+    """Merge every few consecutive deltas into one record; every step still restores."""
+    return _answer_change(options, upkeep.merge(options.run, options.steps, Progress("merging")))
 
 
 def compact(options: argparse.Namespace) -> int:
-    """Write a base of the newest step, and remove what lies before the bases that are kept."""
-    return _told(options, upkeep.compact(options.run, options.keep, Progress("checking")))
+    """Write a base of the newest step, and remove all records before the bases that are kept."""
+    return _answer_change(options, upkeep.compact(options.run, options.keep, Progress("checking")))
 
 
 def pack(options: argparse.Namespace) -> int:
-    """Write all records of a directory into one .lcc.zip."""
+    """Write all records of a directory to one .lcc.zip."""
     nbytes = Chain(options.run).pack(options.output)
     answer = {"output": str(options.output), "bytes": nbytes}
-    return _tell(options, answer, f"{options.output}: {nbytes:,} bytes")
+    return _answer(options, answer, f"{options.output}: {nbytes:,} bytes")
 
 
 def unpack(options: argparse.Namespace) -> int:
-    """Write the records of a .lcc.zip into a new directory, each of them checked."""
+    """Write the records of a .lcc.zip to a new directory, and check each of them."""
     chain = upkeep.unpack(options.run, options.output, Progress("unpacking"))
     n, nbytes = len(chain.entries), chain.nbytes
     answer = {"output": chain.where, "records": n, "bytes": nbytes}
-    return _tell(options, answer, f"{chain.where}: {n} records, {nbytes:,} bytes")
+    return _answer(options, answer, f"{chain.where}: {n} records, {nbytes:,} bytes")
 
 
 def _mappings(options: argparse.Namespace) -> list[Series]:
-    """The files to compress by rising step: every way to number them, the usual one first.
-
-    Raises SettingsError.
-    """
+    """The files by rising step: every way to number them, the usual one first. Raises
+    SettingsError."""
     for path in options.files:
         if path.is_dir():
             raise SettingsError(f"{path}: is a directory; name its files")
@@ -243,8 +230,8 @@ def _mappings(options: argparse.Namespace) -> list[Series]:
             found = mappings(options.files)
         except SettingsError as exc:
             exc.add_note(
-                "give the steps of the files in their order: --steps 0,10,20 or, for "
-                "0, 1, 2…, --steps order"
+                "give the steps in the order of the files: --steps 0,10,20 or, for 0, 1, 2…, "
+                "--steps order"
             )
             raise
     for step, _ in found[0]:
@@ -257,15 +244,15 @@ def _series(mappings: Sequence[Series], chain: Chain | None) -> Series:
     series = mapping_of(mappings, chain.steps if chain else ())
     if chain and series is not mappings[0]:
         say(
-            f"the last whole number of the names does not fit the steps of {chain.where}: another "
-            "one does, and is taken for the step"
+            f"the last whole numbers of the names do not fit the steps of {chain.where}; other "
+            "numbers of the names do, and are used as the steps"
         )
     for step, _ in series:
         check_step(step, None)
     return series
 
 
-def _show(series: Series, guessed: bool) -> None:
+def _say_series(series: Series, guessed: bool) -> None:
     """Say which file is which step; of many files the first few and the last."""
     shown = series if len(series) <= 6 else [*series[:4], series[-1]]
     for i, (step, path) in enumerate(shown):
@@ -276,24 +263,20 @@ def _show(series: Series, guessed: bool) -> None:
     if guessed and len(series) == 1:
         step, path = series[0]
         numbers = whole_numbers(path.stem)
-        if not numbers:
-            say(f"its name has no whole number: it is step {step}; --steps gives another one")
-        elif len(numbers) > 1:
-            say(
-                f"its name has {len(numbers)} whole numbers: {step} is taken for the step; --steps "
-                "gives another one"
-            )
+        if len(numbers) != 1:
+            count = f"{len(numbers)} whole numbers" if numbers else "no whole number"
+            say(f"its name has {count}: step {step} is used; --steps gives another step")
 
 
-def _show_skipped(planned: Plan, where: str) -> None:
+def _say_skipped(planned: Plan, where: str) -> None:
     n = sum(map(len, (planned.stored, planned.removed, planned.new)))
     if planned.stored:
         say(f"{len(planned.stored)} of {n} files skipped: {where} has them")
     if planned.removed:
         step, path = planned.removed[-1]
         say(
-            f"{len(planned.removed)} of {n} files skipped: {where} has no history before its "
-            f"oldest step any more: up to {path} (step {step})"
+            f"{len(planned.removed)} of {n} files skipped, up to {path} (step {step}): {where} "
+            "keeps no history before its oldest step"
         )
 
 
@@ -309,8 +292,8 @@ def _opened(
 
 @contextmanager
 def _unused_removed(path: str | Path) -> Iterator[None]:
-    """Remove a directory that was made for a chain, if what makes it fails before its first
-    record. One that was there before stays, and so does one that holds anything."""
+    """Remove a new directory if the command fails before its first record. A directory that
+    existed before, or that holds anything, stays."""
     places = (path, *path.parents) if isinstance(path, Path) else ()
     made = [place for place in places if not os.path.exists(place)]
     try:
@@ -320,46 +303,26 @@ def _unused_removed(path: str | Path) -> Iterator[None]:
         raise
 
 
-def _write(options: argparse.Namespace) -> int:
-    path = options.output
-    kind = kind_of(path)
-    tensors, left_out = write_state(path, Chain(options.run).restore(options.step), kind)
-    nbytes = path.stat().st_size
-    answer = {"output": str(path), "bytes": nbytes, "tensors": tensors, "left_out": left_out}
-    return _tell(
-        options, answer, f"{path}: {tensors} tensors, {nbytes:,} bytes", _left_out(left_out)
-    )
-
-
-def _left_out(n: int) -> str:
+def _describe_left_out(n: int) -> str:
     return f"left out, for a .safetensors file holds tensors only: {n} values" if n else ""
 
 
-def _told(options: argparse.Namespace, change: Change) -> int:
-    answer = {
-        key: {"before": before, "after": after}
-        for key, (before, after) in (
-            ("records", change.records),
-            ("bytes", change.nbytes),
-            ("restore_seconds", change.restore_seconds),
-        )
-    }
-    was, now = ([f"{n:,}" for n in pair] for pair in zip(change.records, change.nbytes))
-    seconds = [f"{1000 * s:.1f} ms" for s in change.restore_seconds]
-    return _tell(
-        options,
-        answer,
-        f"before: {was[0]} records, {was[1]} bytes, newest step restored in {seconds[0]}",
-        f"after:  {now[0]} records, {now[1]} bytes, newest step restored in {seconds[1]}",
-    )
+def _answer_change(options: argparse.Namespace, change: upkeep.Change) -> int:
+    names = {"records": "records", "bytes": "nbytes", "restore_seconds": "restore_seconds"}
+    pairs = {key: getattr(change, name) for key, name in names.items()}
+    answer = {key: {"before": before, "after": after} for key, (before, after) in pairs.items()}
+    lines = [
+        f"{when} {records:,} records, {nbytes:,} bytes, newest step restored in "
+        f"{1000 * seconds:.1f} ms"
+        for when, records, nbytes, seconds in zip(("before:", "after: "), *pairs.values())
+    ]
+    return _answer(options, answer, *lines)
 
 
-def _tell(options: argparse.Namespace, answer: dict[str, Any], *lines: str) -> int:
+def _answer(options: argparse.Namespace, answer: dict[str, Any], *lines: str) -> int:
+    """Print an answer as JSON or as lines; returns OK."""
     if options.json:
         print(json.dumps(answer))
     else:
         print(*filter(None, lines), sep="\n")
     return OK
-
-
-Command = Callable[[argparse.Namespace], int]

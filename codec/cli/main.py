@@ -1,9 +1,9 @@
 """Command line: python -m codec COMMAND …; python -m codec COMMAND --help says more.
 
-RUN is a run.lcc directory or a .lcc.zip, or the URL of one, whose filesystem finds what it needs to
-know in the environment. Exit code 0: all is well; 1: the data is not, or could not
-be written; 2: wrong use; 130: interrupted. With --json there is one JSON object on standard
-output: the answer, or {"error": …}.
+RUN is a run.lcc directory, a .lcc.zip or the URL of one; the URL's filesystem takes its credentials
+from the environment. Exit codes: 0 all is well; 1 data is damaged or could not be written; 2 wrong
+use; 130 interrupted. With --json, standard output gets one JSON object: the answer, or
+{"error": …}.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from codec.storage.location import local_path
 from . import commands
 from .commands import Command
 
-_file = bench.checked(local_path)  # to write
-EXIT_CODES = {
+EXIT_CODES: dict[type[Exception], int] = {
     SettingsError: WRONG_USE,
     StepNotFoundError: WRONG_USE,
     StepOrderError: WRONG_USE,
@@ -53,34 +52,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> Parser:
     parser = Parser(
-        prog="python -m codec", description="Look into, check, make and keep LC-Checkpoint chains."
+        prog="python -m codec",
+        description="Inspect, check, make and maintain LC-Checkpoint chains.",
+        epilog="python -m codec COMMAND --help explains a command.",
     )
     sub = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in (commands.info, commands.verify):
         _with_run(sub, command)
-
     own = _with_run(sub, commands.restore)
     _step_and_output(own, "the .safetensors or .pt file to write")
-
     own = _with_run(sub, commands.export)
     _step_and_output(own, "the .safetensors or .pt file to write; with --all a folder")
-    own.add_argument(
-        "--all", choices=("safetensors", "pt"), help="every step, as files of this kind"
-    )
-
+    own.add_argument("--all", choices=("safetensors", "pt"), help="write every step, as such files")
     own = _with_run(sub, commands.merge)
-    own.add_argument("--steps", type=int, default=8, help="deltas of one record (default: 8)")
+    own.add_argument("--steps", type=int, default=8, help="deltas per record (default: 8)")
     own = _with_run(sub, commands.compact)
     own.add_argument("--keep", type=int, default=2, help="bases to keep (default: 2)")
-
     own = _with_run(sub, commands.pack)
-    own.add_argument("-o", "--output", type=_file, required=True, help="the .lcc.zip to write")
+    _output(own, "the .lcc.zip to write")
     own = _with_run(sub, commands.unpack)
     own.add_argument("-o", "--output", required=True, help="a directory without records")
-
     _compress(_command(sub, commands.compress))
-    own = _command(sub, bench.run)
-    bench.add_arguments(own)
+    bench.add_arguments(_command(sub, bench.run))
     return parser
 
 
@@ -90,37 +83,44 @@ def _compress(own: Parser) -> None:
         type=Path,
         nargs="+",
         metavar="FILE",
-        help="a .safetensors or .pt (read with weights_only) each; its step is the last whole "
+        help="a .safetensors or .pt file (read with weights_only); its step is the last whole "
         "number that all names have in the same place",
     )
     own.add_argument(
         "--steps",
         type=_steps,
         metavar="N,N,…",
-        help="the steps of the files, in their order, instead; or order, for 0, 1, 2…",
+        help="the steps, in the order of the files; 'order' for 0, 1, 2…",
     )
-    own.add_argument("-o", "--output", required=True, metavar="RUN", help="run.lcc")
+    own.add_argument("-o", "--output", required=True, metavar="RUN", help="the run.lcc to write")
     own.add_argument("--json", action="store_true", help="answer as one JSON object")
     own.add_argument("--bits", type=_bits, default=2, help="1 to 8, or all (default: 2)")
     own.add_argument(
         "--budget",
         type=float,
-        help="instead of bits: the largest delta, as a share of the lossy tensors' float32 size",
+        help="instead of --bits: the largest delta, as a share of the lossy tensors' float32 size",
     )
-    own.add_argument("--scope", choices=SCOPES, default="model", help="of one alphabet")
-    own.add_argument("--coder", choices=CODERS, default="runlength")
+    own.add_argument(
+        "--scope",
+        choices=SCOPES,
+        default="model",
+        help="one alphabet for the whole model or for each tensor (default: model)",
+    )
+    own.add_argument(
+        "--coder", choices=CODERS, default="runlength", help="lossless code (default: runlength)"
+    )
     own.add_argument(
         "--policy",
         action="append",
         default=[],
-        metavar="PATTERN=HOW",
-        help="lossy, exact or skip for names like this; may be repeated",
+        metavar="PATTERN=KIND",
+        help="lossy, exact or skip for the names that match; may be repeated",
     )
     own.add_argument(
         "--resume",
         action="store_true",
-        help="continue the chain that is there; files that it has at their steps are skipped, "
-        "others must come after its newest step",
+        help="continue an existing chain; files that it has are skipped, others must come after "
+        "its newest step",
     )
 
 
@@ -134,14 +134,19 @@ def _command(sub: argparse._SubParsersAction[Parser], command: Command) -> Parse
 
 def _with_run(sub: argparse._SubParsersAction[Parser], command: Command) -> Parser:
     own = _command(sub, command)
-    own.add_argument("run", metavar="RUN", help="run.lcc directory or .lcc.zip, or its URL")
+    own.add_argument("run", metavar="RUN", help="a run.lcc directory, a .lcc.zip, or its URL")
     own.add_argument("--json", action="store_true", help="answer as one JSON object")
     return own
 
 
-def _step_and_output(own: Parser, what: str) -> None:
+def _step_and_output(own: Parser, file: str) -> None:
     own.add_argument("--step", type=int, help="the step (default: the newest)")
-    own.add_argument("-o", "--output", type=_file, required=True, help=what)
+    _output(own, file)
+
+
+def _output(own: Parser, file: str) -> None:
+    kind = bench.checked(local_path)
+    own.add_argument("-o", "--output", type=kind, required=True, help=file)
 
 
 def _steps(text: str) -> list[int] | str:
@@ -149,7 +154,7 @@ def _steps(text: str) -> list[int] | str:
         return text if text == "order" else [int(step) for step in text.split(",")]
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"steps are whole numbers with commas between them, or order; got {text!r}"
+            f"steps are whole numbers with commas between them, or 'order'; got {text!r}"
         ) from None
 
 

@@ -1,7 +1,4 @@
-"""Which files of a series a chain has already: where `compress --resume` goes on.
-
-Not done here: reading steps from files' names (steps), writing (checkpointer).
-"""
+"""Which files of a series a chain has already, for `compress --resume`."""
 
 from __future__ import annotations
 
@@ -17,16 +14,13 @@ from codec.state.file_steps import Series
 from codec.state.policy import Policy
 from codec.state.tensor_files import naming, read_state
 from codec.state.tensors import Layout, same_bits, spec_of, to_arrays
-from codec.state.tree import Parts, take_apart, value_names
+from codec.state.tree import Parts, flatten, value_names
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What becomes of the files of a series.
-
-    stored: the chain has them. removed: before the chain's oldest step, whose history was
-    compacted away. new: to be appended.
-    """
+    """The files of a series: those that the chain has, those whose steps were compacted away before
+    its oldest step, and those to append."""
 
     stored: Series
     removed: Series
@@ -34,8 +28,8 @@ class Plan:
 
 
 def mapping_of(mappings: Sequence[Series], there: Sequence[int]) -> Series:
-    """The first mapping unless it contradicts the steps that are there, and another one has some
-    of them and contradicts none."""
+    """The first mapping; another one if that contradicts the steps that are there, and the other
+    has some of them and contradicts none."""
     usual, *others = mappings
     if not there or _fits(usual, there):
         return usual
@@ -45,15 +39,21 @@ def mapping_of(mappings: Sequence[Series], there: Sequence[int]) -> Series:
 
 
 def plan(series: Series, chain: Chain, policy: Policy) -> Plan:
-    """Which files the chain has, and which come after it. Nothing is written.
+    """Sort out which files the chain has and which to append. Nothing is written.
 
-    Files whose steps the chain has are compared with it: those at a base bit by bit; the newest of
-    them in all that the chain stores exactly, which are names, shapes, dtypes, exact tensors and
-    values. policy: says which parts of the files are left out.
+    Files of steps that the chain has are compared with it: bit by bit at a base; the newest of them
+    in everything that is stored exactly (names, shapes, dtypes, exact tensors and values).
 
-    Raises SettingsError, which names file and step, for a file that differs, and for one that the
-    chain has as its oldest base, under another step; StepOrderError for one that the chain neither
-    has nor can append; SourceError; RecordError or ChainError if the chain cannot be read.
+    Args:
+        series: The files by rising step.
+        chain: The chain to continue.
+        policy: Says which parts of the files are skipped.
+
+    Raises:
+        SettingsError: A file differs, or the chain's oldest base is that file under another step.
+        StepOrderError: The chain neither has a file nor can append it.
+        SourceError: A file cannot be read.
+        RecordError, ChainError: The chain cannot be read.
     """
     steps, newest = set(chain.steps), chain.steps[-1]
     stored = [(step, path) for step, path in series if step in steps]
@@ -68,9 +68,9 @@ def plan(series: Series, chain: Chain, policy: Policy) -> Plan:
     for step, path in lacking:
         if not (compacted and stored and step < oldest.step):
             raise StepOrderError(
-                f"{path}: is step {step}, which {chain.where} lacks, and lies before its newest "
-                f"step, {newest}; a chain only grows: leave such files out ({len(lacking)} here), "
-                "give their steps with --steps, or choose another output"
+                f"{path}: is step {step}, which {chain.where} lacks and cannot add before its "
+                f"newest step, {newest}; leave such files out ({len(lacking)} here), give their "
+                "steps with --steps, or choose another output"
             )
     if oldest.step not in dict(stored) and _is_original(oldest):
         for step, path in new:
@@ -88,44 +88,43 @@ def _fits(series: Series, there: Sequence[int]) -> bool:
 
 
 def _check_same(step: int, path: Path, chain: Chain, policy: Policy) -> None:
-    """Raise SettingsError if a file is not what the chain has as this step."""
+    """Raise SettingsError if a file differs from this step of the chain."""
     if found := _difference(path, chain.at(step), policy):
         raise SettingsError(
-            f"{path}: is not what {chain.where} has as step {step}: {found}; if the file is "
-            "another step, give it with --steps; if it is of another series, choose another "
-            "output; --policy has to leave out the same names as before"
+            f"{path}: differs from step {step} of {chain.where}: {found}; if the file is another "
+            "step, give it with --steps; if it belongs to another series, choose another output; "
+            "--policy has to skip the same names as before"
         )
 
 
 def _is_original(position: Position) -> bool:
-    """Whether the chain has the state as it was given: not where a base was made of deltas."""
+    """Whether this is a base of the state as it was given, not one made from deltas."""
     return position.record.kind == "base" and position.record.replaces is None
 
 
 def _difference(path: Path, position: Position, policy: Policy) -> str:
-    """The first thing in which a file differs from what the chain stores exactly of a step; "" if
-    there is none."""
+    """The first difference between a file and what the chain stores exactly of a step, or ""."""
     state = read_state(path)
     with naming(path):
-        parts = take_apart(state, policy.is_skipped)
+        parts = flatten(state, policy.is_skipped)
         layout = _layout(parts, position.track.layout)
     if layout != position.track.layout:
         return difference(position.track.layout, layout)
     names = value_names(layout.structure)
     for name, before, now in zip(names, position.track.values, parts.values, strict=True):
         if before != now:
-            return f"value {name!r} is another one"
+            return f"value {name!r} differs"
     for spec in layout.tensors:
         if not spec.lossy or _is_original(position):
             array = to_arrays(parts.tensors, Layout((spec,)))[spec.name]
             if not same_bits(array, position.track.arrays[spec.name]):
-                return f"tensor {spec.name!r} has other numbers"
+                return f"tensor {spec.name!r} differs"
     return ""
 
 
 def _layout(parts: Parts, known: Layout) -> Layout:
-    """The layout of a state. What its files do not say is as in a known layout: which tensors are
-    lossy, and from which library they came."""
+    """The layout of a file's state. A known layout says what files do not: which tensors are lossy,
+    and their library."""
     there = {spec.name: spec for spec in known.tensors}
     specs = []
     for name, tensor in parts.tensors.items():

@@ -18,7 +18,14 @@ from torch.distributed.tensor import DTensor
 
 from codec.errors import SettingsError, StateMismatchError
 from codec.state.policy import EXACT, LOSSY, MODELS, MOMENTS, SKIP, STATISTICS, Policy
-from codec.state.tensors import LOSSY_DTYPES, TensorSpec, is_unicode, look, shares, spec_of
+from codec.state.tensors import (
+    LOSSY_DTYPES,
+    TensorSpec,
+    can_share,
+    fingerprint,
+    is_unicode,
+    spec_of,
+)
 
 BYTES = "bytes"  # in the place of offsets, of what is no tensor
 MAX_NBYTES = 2**28  # of the track of one record: a reader rebuilds one at a time
@@ -126,8 +133,8 @@ def with_ties(chunks: Sequence[Chunk], rules: Rules, planner: SavePlanner) -> li
 
     def memory(chunk: Chunk) -> Hashable:
         value = planner.resolve_data(chunk.item)
-        seen = look(value) if isinstance(value, torch.Tensor) else ()
-        return seen if seen and shares(seen) else None
+        seen = fingerprint(value) if isinstance(value, torch.Tensor) else ()
+        return seen if seen and can_share(seen) else None
 
     def kind(chunk: Chunk) -> Hashable:
         return chunk.spec and (chunk.spec.dtype, chunk.spec.shape)
@@ -156,9 +163,9 @@ def tied_as(state: Any, copied: Any, firsts: dict[Hashable, Any]) -> Any:
     """
     if isinstance(state, torch.Tensor):
         local = state.to_local() if isinstance(state, DTensor) else state
-        seen = look(local)
+        seen = fingerprint(local)
         spread = getattr(state, "placements", None)
-        return firsts.setdefault((seen, state.shape, spread), copied) if shares(seen) else copied
+        return firsts.setdefault((seen, state.shape, spread), copied) if can_share(seen) else copied
     if isinstance(state, Mapping):
         return {key: tied_as(value, copied[key], firsts) for key, value in state.items()}
     if isinstance(state, list | tuple) and type(copied) in (list, tuple):

@@ -314,7 +314,7 @@ def _told(path: Location) -> list[Any]:
     """For the other process. Raises SettingsError if it would not find the same place."""
     if path.remote is not None and path.remote.protocol == "memory":
         raise SettingsError(f"{path}: is this process's own; asynchronous saving needs another")
-    told = path.told()
+    told = path.arguments()
     try:
         if json.loads(json.dumps(told)) == told:
             return told

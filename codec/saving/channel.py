@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from codec.errors import WriteError
 from codec.scheme import kernels
-from codec.state.tensors import Arrays, Layout, Stage, is_plain
+from codec.state.tensors import Arrays, Layout, Stage, has_bytes_of
 from codec.state.tree import Parts
 
 ALIGNMENT = 64  # bytes: of every array in the shared memory
@@ -164,7 +164,7 @@ class Memory:
 
     def fill(self, parts: Parts) -> None:
         """Copy the layout's tensors; those that lie where they lay last time all at once."""
-        if parts.looks != self._looks:
+        if parts.fingerprints != self._looks:
             self._plan(parts)
         kernels.copy_all(*self._direct)
         for stage, name in self._others:
@@ -172,16 +172,16 @@ class Memory:
 
     def _plan(self, parts: Parts) -> None:
         self._looks = None
-        every = self._stages, parts.tensors.items(), parts.looks, self.arrays.values()
+        every = self._stages, parts.tensors.items(), parts.fingerprints, self.arrays.values()
         direct: list[tuple[int, int, int]] = []
         self._others = []
         for stage, (name, tensor), seen, array in zip(*every, strict=True):
-            if is_plain(tensor, array):
+            if has_bytes_of(tensor, array):
                 direct.append((array.__array_interface__["data"][0], seen[0], array.nbytes))
             else:
                 self._others.append((stage, name))
         self._direct = tuple(np.array(direct, np.int64).reshape(-1, 3).T.copy())
-        self._looks = parts.looks
+        self._looks = parts.fingerprints
 
     def close(self) -> None:
         """Let go of it; it is gone once nobody holds it, nor looks at an array."""

@@ -21,8 +21,8 @@ from codec.errors import ChainNotFoundError, LccError, SettingsError, WriteError
 from codec.scheme.coding import Coding
 from codec.scheme.tracker import Tracker
 from codec.state.policy import Policy, family
-from codec.state.tensors import Layout, look, signature, spec_of, to_arrays
-from codec.state.tree import Parts, Template, take_apart
+from codec.state.tensors import Layout, fingerprint, signature, spec_of, to_arrays
+from codec.state.tree import Parts, Template, flatten
 from codec.storage.location import Location
 
 from .background import Background
@@ -216,15 +216,15 @@ class Front:
         self._layout = Layout(())
 
     def look_at(self, state: Mapping[Any, Any]) -> tuple[Parts, Layout]:
-        """Raises what `take_apart` and `spec_of` do."""
-        parts = self._template.take_apart(state) if self._template else None
+        """Raises what `flatten` and `spec_of` do."""
+        parts = self._template.flatten(state) if self._template else None
         if parts is None:
             self._template = self._signatures = None
-            whole = take_apart(state, self._policy.is_skipped)
-            parts = replace(whole, looks=tuple(map(look, whole.tensors.values())))
+            whole = flatten(state, self._policy.is_skipped)
+            parts = replace(whole, fingerprints=tuple(map(fingerprint, whole.tensors.values())))
             self._template = Template(state, parts, self._policy.is_skipped)
-        if self._signatures is None or parts.looks != self._looks:
-            signatures = list(map(signature, parts.tensors.values(), parts.looks))
+        if self._signatures is None or parts.fingerprints != self._looks:
+            signatures = list(map(signature, parts.tensors.values(), parts.fingerprints))
             if signatures != self._signatures:
                 self._signatures = None
                 specs = (
@@ -237,5 +237,5 @@ class Front:
                     for name, tensor in parts.tensors.items()
                 )
                 self._layout = Layout(tuple(specs), parts.structure)
-            self._looks, self._signatures = parts.looks, signatures
+            self._looks, self._signatures = parts.fingerprints, signatures
         return parts, self._layout

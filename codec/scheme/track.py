@@ -19,7 +19,7 @@ import xxhash
 from codec.errors import PayloadError, TrackDigestError
 from codec.state import edits
 from codec.state.tensors import Arrays, Layout, copy_arrays, from_arrays
-from codec.state.tree import Parts, put_together
+from codec.state.tree import Parts, unflatten
 
 from .delta import Delta
 from .stream import CHANGE, LOOK, advance, digest
@@ -126,7 +126,7 @@ class Track:
             StructureError: Edits have led to a text that is no value.
         """
         tensors = from_arrays(self.arrays, self.layout)
-        return put_together(Parts(self.layout.structure, tensors, self.values))
+        return unflatten(Parts(self.layout.structure, tensors, self.values))
 
     def _after(self, delta: Delta, mode: int) -> Track:
         values = after_changes(self.values, delta.values)

@@ -1,9 +1,9 @@
-"""A nested state to arrays, and back.
+"""A nested state to arrays and texts, and back.
 
 Read in this order:
     tensors       names, dtypes and shapes; torch tensors to numpy arrays and back
-    tree          a nested state taken apart into tensors and other values
-    edits         changes of those other values from one step to the next
+    tree          a nested state to a structure, tensors and other values
+    edits         changes of these other values from one step to the next
     policy        which tensors are lossy, exact or skipped, by name
     tensor_files  .safetensors and .pt files
     file_steps    the step of a file, from its name

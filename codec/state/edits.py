@@ -1,12 +1,10 @@
-"""A value that changed a little, as an edit of its text before: a log costs what it grew by.
+"""Changes of a value as edits of its text: a log that grows costs only what was added.
 
     {"l":[0.5,0.25]}        the text before
     =14 0 6 ,0.125          an edit: skip 14 characters, drop none, insert 6
     {"l":[0.5,0.25,0.125]}  the text after
 
-A *change* of a value is an edit, or its whole new text where that is shorter. See FORMAT.md.
-
-Not done here: what a text means (tree), the lines of a record (record).
+A *change* of a value is an edit, or its whole new text if that is shorter. See FORMAT.md.
 """
 
 from __future__ import annotations
@@ -21,16 +19,16 @@ from codec.caps import short
 from codec.errors import PayloadError
 
 MARK = "="  # before every edit; no JSON begins with it
-MAX_SPLICES = 2**16  # of an edit: each takes a reader far longer than its few bytes
-MAX_COMPARED = 2**22  # characters that are compared in pieces, which takes a second or two
+MAX_SPLICES = 2**16  # in an edit: reading one takes far longer than its few bytes suggest
+MAX_COMPARED = 2**22  # characters that are compared token by token, in a second or two
 _SPLICE = re.compile(" ".join(["(0|[1-9][0-9]{0,8})"] * 3) + " ")
 _TOKEN = re.compile("[^,]*,|[^,]+")
 
-Splice = tuple[int, int, str]  # characters skipped since the one before, dropped, inserted
+Splice = tuple[int, int, str]  # characters skipped since the last splice, dropped, inserted
 
 
 def changes(old: Sequence[str], new: Sequence[str]) -> dict[int, str]:
-    """Number -> change, of every value whose text is another one."""
+    """Number -> change, for every value whose text changed."""
     pairs = enumerate(zip(old, new))
     return {i: change_of(before, after) for i, (before, after) in pairs if before != after}
 
@@ -43,7 +41,7 @@ def change_of(old: str, new: str) -> str:
 
 
 def composed(changes: Iterable[str]) -> str:
-    """Several changes of one value, in order, as `applied` takes them."""
+    """Several changes of one value, in order, as one change for `applied`."""
     found: list[str] = []
     for change in changes:
         if not is_edit(change):
@@ -55,7 +53,7 @@ def composed(changes: Iterable[str]) -> str:
 def applied(text: str, change: str, most: int) -> str:
     """The text after a change, or after several that were `composed`.
 
-    most: characters that it may have. Raises PayloadError for an edit of another text.
+    most: the characters it may have. Raises PayloadError for an edit that does not fit the text.
     """
     for one in change.split("\n"):
         text = _edited(text, one) if is_edit(one) else one
@@ -70,7 +68,7 @@ def is_edit(change: str) -> bool:
 
 
 def check_edit(edit: str) -> None:
-    """Raise PayloadError for what is no edit of any text."""
+    """Raise PayloadError unless this is an edit of some text."""
     for _ in _read(edit):
         pass
 
@@ -91,8 +89,7 @@ def _read(edit: str) -> Iterator[Splice]:
     while at < len(edit) or not n:
         found = _SPLICE.match(edit, at)
         if found is None:
-            found_text = short(edit[at : at + 40])
-            raise PayloadError(f"an edit with {found_text} where three numbers are due")
+            raise PayloadError(f"an edit with {short(edit[at : at + 40])} instead of three numbers")
         skip, drop, length = map(int, found.groups())
         at, n = found.end() + length, n + 1
         if at > len(edit) or n > MAX_SPLICES:
@@ -101,7 +98,7 @@ def _read(edit: str) -> Iterator[Splice]:
 
 
 def _splices(old: str, new: str) -> list[Splice]:
-    """What leads from one text to the other: patience diff over what stands between commas."""
+    """The splices from one text to the other: a patience diff of the tokens between commas."""
     begin = _common(old, 0, new, 0)
     end = _common(old[begin:][::-1], 0, new[begin:][::-1], 0)
     dropped, inserted = len(old) - begin - end, new[begin : len(new) - end]
@@ -113,7 +110,7 @@ def _splices(old: str, new: str) -> list[Splice]:
     skip = begin
     i = j = 0
     for match_i, match_j in (*_matches(a, b), (len(a), len(b))):
-        if match_i < i or match_j < j:  # within the match before
+        if match_i < i or match_j < j:  # inside the last match
             continue
         before, after = "".join(a[i:match_i]), "".join(b[j:match_j])
         if before != after:
@@ -131,13 +128,13 @@ def _splices(old: str, new: str) -> list[Splice]:
 
 
 def _matches(a: list[str], b: list[str]) -> list[tuple[int, int]]:
-    """Where the same two tokens follow each other once in each list: the longest sequence of them
-    that rises in both."""
+    """The longest sequence of positions, rising in both lists, of pairs of neighbouring tokens that
+    occur once in each list."""
     in_a, in_b = _single(a), _single(b)
     pairs = [(in_a[pair], j) for pair, j in in_b.items() if pair in in_a]
-    tails: list[int] = []  # the least position in a that a sequence of each length ends at...
-    ends: list[int] = []  # ...which of the pairs that is...
-    before: list[int] = []  # ...and of each pair, the one before it in its sequence
+    tails: list[int] = []  # for each length: the least position in a where a sequence ends,
+    ends: list[int] = []  # and the number of that pair
+    before: list[int] = []  # for each pair: the number of the pair before it in its sequence
     for n, (i, _) in enumerate(pairs):
         length = bisect_left(tails, i)
         tails[length : length + 1], ends[length : length + 1] = [i], [n]
@@ -150,7 +147,7 @@ def _matches(a: list[str], b: list[str]) -> list[tuple[int, int]]:
 
 
 def _single(tokens: list[str]) -> dict[tuple[str, str], int]:
-    """Position of each two tokens that follow each other just once; rising."""
+    """Position of each pair of neighbouring tokens that occurs once; rising."""
     found: dict[tuple[str, str], int] = {}
     for i, pair in enumerate(pairwise(tokens)):
         found[pair] = -1 if pair in found else i
@@ -158,7 +155,7 @@ def _single(tokens: list[str]) -> dict[tuple[str, str], int]:
 
 
 def _common(a: Any, i: int, b: Any, j: int) -> int:
-    """How many elements two sequences have in common from these positions on."""
+    """How many elements two sequences share from these positions on."""
     n, size, most = 0, 1, min(len(a) - i, len(b) - j)
     while n < most:
         size = min(size, most - n)

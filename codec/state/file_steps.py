@@ -1,6 +1,6 @@
-"""Which step each file of a series is, read from the files' names.
+"""The step of each file of a series, read from the files' names.
 
-The step is the last whole number that all names have in the same place, and no two the same:
+The step is the last whole number that all names have in the same place, different in each name:
 
     checkpoint-10.pt, checkpoint-9.pt                          10, 9
     epoch=1-step=200.ckpt, epoch=2-step=400.ckpt               200, 400
@@ -9,9 +9,9 @@ The step is the last whole number that all names have in the same place, and no 
     ckpt-5_fp16.pt, ckpt-10_fp16.pt                            5, 10; fp16 is a number format
     checkpoint-100/model.safetensors, checkpoint-200/model…    100, 200
 
-Two numbers are in the same place if the same word stands before them ("step" in all of these), or
-if they are, say, both the second number of their names. A number with letters directly after it
-(1k, 1e3, 16bit) is no whole number, and the numbers of parts (00001-of-00002) are no steps.
+Two numbers are in the same place if the same word stands before them (like "step"), or if both are,
+for example, the second number of their names. A number with letters directly after it (1k, 1e3,
+16bit) is no whole number, and the numbers of parts (00001-of-00002) are no steps.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from pathlib import Path
 
 from codec.errors import SettingsError
 
-_PART = re.compile("([0-9]+)-of-([0-9]+)", re.IGNORECASE)  # of a checkpoint in several files
-# Parts and e4m3 as a whole; then whole numbers, and others: 0.7, 1.2.3, 1.5e-3, 1e-05, 1e3.
+_PART = re.compile("([0-9]+)-of-([0-9]+)", re.IGNORECASE)  # a checkpoint in several files
+# First parts and e4m3 as a whole; then whole and other numbers: 0.7, 1.2.3, 1.5e-3, 1e-05, 1e3.
 _NUMBER = re.compile(
     rf"{_PART.pattern}|(?<![a-z])e[0-9]m[0-9]|[0-9]+(?:\.[0-9]+)*(?:e[+-]?[0-9]+)?", re.IGNORECASE
 )
@@ -34,28 +34,27 @@ _VERSION = "v"  # -v1, which Lightning adds to a name
 _SEPARATORS = " -_=.,+~()[]"
 
 Series = list[tuple[int, Path]]  # files and their steps, by rising step
-Places = dict[Hashable, int]  # where in a name -> which whole number is there, from left to right
+Places = dict[Hashable, int]  # place in a name -> the whole number there, from left to right
 
 
 def steps_of(paths: Sequence[Path]) -> Series:
-    """The step of each file, by rising step: the first of `mappings`, whose errors this raises."""
+    """The files by rising step: the first of `mappings`. Raises what that does."""
     return mappings(paths)[0] if paths else []
 
 
 def mappings(paths: Sequence[Path]) -> list[Series]:
     """Every way to read the files' steps from their names, the usual one first; at least one.
 
-    A file's extension does not count. Where all names are alike, their folders are compared, and
-    then the folders of those. A single file whose name has no whole number is step 0; what looks
-    like a version there is no step.
+    A file's extension does not count. If all names are alike, their folders are compared, then the
+    folders above. A single file whose name has no whole number is step 0.
 
     Raises SettingsError, which names the files, if the names share no whole number, if two files
-    have the same, or if several files look like parts of one checkpoint.
+    have the same one, or if several files look like parts of one checkpoint.
     """
     if parts := parts_of_one(paths):
         raise SettingsError(
-            f"{parts[0]} and {len(parts) - 1} more look like parts of one checkpoint, by their "
-            "names, not like steps: put the parts into one file first"
+            f"{parts[0]} and {len(parts) - 1} more: by their names they are parts of one "
+            "checkpoint, not steps; put the parts into one file first"
         )
     stems = [path.stem for path in paths]
     if len(paths) == 1:
@@ -74,9 +73,8 @@ def mappings(paths: Sequence[Path]) -> list[Series]:
 
 
 def parts_of_one(paths: Iterable[Path]) -> list[Path]:
-    """Files that look, by their names, like parts of one checkpoint: x-00001-of-00002 and
-    x-00002-of-00002 in one folder. Empty if there are none; of several checkpoints, those of the
-    first."""
+    """The files that are parts of one checkpoint by their names: x-00001-of-00002 and
+    x-00002-of-00002 in one folder. Empty if none are; those of the first of several checkpoints."""
     checkpoints: dict[Hashable, list[Path]] = {}
     for path in paths:
         if part := _PART.search(path.stem):
@@ -86,14 +84,14 @@ def parts_of_one(paths: Iterable[Path]) -> list[Path]:
 
 
 def whole_numbers(name: str) -> list[int]:
-    """The whole numbers of a name without its extension, from left to right; no versions."""
+    """The whole numbers of a name without extension, from left to right, without versions."""
     return [n for _, n, is_version in _numbers(name) if n is not None and not is_version]
 
 
 def numbered(paths: Sequence[Path], steps: Sequence[int] | None) -> Series:
-    """The same for steps that are given, in the order of the files; None: 0, 1, 2, and so on.
+    """The files by rising step, for given steps in the order of the files; None: 0, 1, 2, …
 
-    Raises SettingsError if these are more or fewer than the files, or two of them the same.
+    Raises SettingsError if there is not one step per file, or two files have the same step.
     """
     steps = range(len(paths)) if steps is None else steps
     if len(steps) != len(paths):
@@ -103,13 +101,13 @@ def numbered(paths: Sequence[Path], steps: Sequence[int] | None) -> Series:
 
 
 def by_numbers(name: str) -> tuple[list[str | int], str]:
-    """By which names are sorted as people count: 9 before 10."""
-    every = re.split("([0-9]+)", name)  # every other one is a number
-    return [int(part) if i % 2 else part for i, part in enumerate(every)], name
+    """A sorting key that puts 9 before 10."""
+    parts = re.split("([0-9]+)", name)  # every other part is a number
+    return [int(part) if i % 2 else part for i, part in enumerate(parts)], name
 
 
 def _without_twins(series: Series) -> Series:
-    """By rising step. Raises SettingsError for two files of the same step."""
+    """The files by rising step. Raises SettingsError for two files of the same step."""
     series = sorted(series)
     for (step, path), (other, twin) in pairwise(series):
         if step == other:
@@ -118,17 +116,14 @@ def _without_twins(series: Series) -> Series:
 
 
 def _differing(paths: Sequence[Path]) -> list[str]:
-    """The nearest parts of the paths that differ: the files' names, or those of their folders."""
+    """The names that differ: those of the files, else those of the nearest folders."""
     levels = [[path.stem for path in paths]]
     levels += map(list, zip(*([above.name for above in path.parents] for path in paths)))
     return next((names for names in levels if len({*names}) > 1), levels[0])
 
 
 def _places(name: str) -> Iterator[Places]:
-    """The whole numbers of a name: by the word before each, and by how many numbers are before it.
-
-    Versions are left out; see `_versions`.
-    """
+    """The whole numbers of a name without versions, by the word before each, and by their count."""
     by_word: Places = {}
     by_count: Places = {}
     words: list[str] = []
@@ -142,13 +137,13 @@ def _places(name: str) -> Iterator[Places]:
 
 
 def _versions(name: str) -> Iterator[Places]:
-    """The number after a lone v, which is the step only where names have no other."""
+    """The number after a single v: the step only if the names have no other number."""
     found = [n for _, n, is_version in _numbers(name) if is_version and n is not None]
     yield {"v": found[-1]} if found else {}
 
 
 def _numbers(name: str) -> Iterator[tuple[str, int | None, bool]]:
-    """For every number the word before it, the number if it is whole, and if it is a version."""
+    """For every number the word before it, the number if it is whole, whether it is a version."""
     end = 0
     for found in _NUMBER.finditer(name):
         before, end = name[end : found.start()], found.end()
@@ -159,12 +154,12 @@ def _numbers(name: str) -> Iterator[tuple[str, int | None, bool]]:
 
 
 def _shared(every: Sequence[Places]) -> list[Hashable]:
-    """The places that all names have a whole number in, the last one first."""
+    """The places where all names have a whole number, the last place first."""
     return [place for place in reversed(every[0]) if all(place in places for places in every)]
 
 
 def _nothing_shared(paths: Sequence[Path], names: Sequence[str]) -> str:
-    """Which files are to blame, in words."""
+    """The message about names without a common whole number."""
     without = [p for p, name in zip(paths, names) if all(n is None for _, n, _ in _numbers(name))]
     if without:
         others = f"; {len(without) - 1} more have none either" if without[1:] else ""

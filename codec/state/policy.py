@@ -1,4 +1,4 @@
-"""Which parts of a state are delta-coded, which are stored as they are, which are left out.
+"""Which parts of a state are lossy (delta-coded), exact (stored as they are) or skipped.
 
 Names are those of tree: "model/conv1.weight", "optimizer/state/0/exp_avg".
 """
@@ -16,38 +16,26 @@ from codec.errors import SettingsError
 from .tensors import LOSSY_DTYPES, TINY_ELEMENTS, TensorSpec
 
 LOSSY, EXACT, SKIP = KINDS = ("lossy", "exact", "skip")
-# Outermost keys under which training loops keep the weights.
+# Outermost keys that training loops use for the weights.
 MODELS = ("model", "model_state_dict", "state_dict", "module", "net", "network", "weights")
-# What must not become negative, and is small: a batch norm's statistics.
+# Statistics of a batch norm: small, and never negative.
 STATISTICS = ("running_mean", "running_var")
-# Names that optimizers give to what they keep of each parameter.
+# Names that optimizers give to their state of each parameter.
 MOMENTS = (
-    "exp_avg",
-    "exp_avg_sq",
-    "max_exp_avg_sq",
-    "exp_inf",
-    "momentum_buffer",
-    "square_avg",
-    "grad_avg",
-    "acc_delta",
-    "sum",
-    "prev",
-    "mu",
-    "nu",
-    "master_weight",
+    *("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "exp_inf", "momentum_buffer", "square_avg"),
+    *("grad_avg", "acc_delta", "sum", "prev", "mu", "nu", "master_weight"),
 )
-SUBSTANTIAL = 0.05  # of all floats that are not an optimizer's
-_WORD = re.compile("[A-Z]?[a-z]+|[A-Z]+")  # of optimizer_g, optG, OPT
+SUBSTANTIAL = 0.05  # share of all floats outside optimizers
+_WORD = re.compile("[A-Z]?[a-z]+|[A-Z]+")  # in optimizer_g, optG, OPT
 
 
 class Policy:
-    """Patterns (as in a shell; * matches / too) -> "lossy", "exact" or "skip"; the first match
-    counts. A tensor that stands in several places is exact if a pattern says so of any of its
-    names, and left out only where all of them are.
+    """Maps shell patterns (* matches / too) to "lossy", "exact" or "skip"; the first match counts.
 
-    Without one, floats of the model are lossy but for a batch norm's statistics: those below
-    one of MODELS, or all where no name has a slash. Everything else is exact. Raises
-    SettingsError for what is no such mapping.
+    A tensor with several names is exact if any of its names is, and skipped only if all are.
+    Without a matching pattern, the floats of the model are lossy, except a batch norm's statistics:
+    all floats below one of MODELS, or all floats if no name has a slash. Everything else is exact.
+    Raises SettingsError for another mapping.
     """
 
     def __init__(self, patterns: Mapping[str, str] | None = None) -> None:
@@ -61,8 +49,8 @@ class Policy:
                 raise SettingsError(f"{wanted}; got {pattern!r}: {kind!r}"[:300])
 
     def is_skipped(self, name: str) -> bool:
-        """Whether it is left out, with all below it: not if a pattern before says what of that
-        is kept, as "model/*" does of "model"."""
+        """Whether this and everything below it is skipped. It is not if an earlier pattern keeps
+        something below it, as "model/*" does for "model"."""
         for pattern, kind in self._patterns.items():
             if fnmatchcase(name, pattern):
                 return kind == SKIP
@@ -71,10 +59,8 @@ class Policy:
         return False
 
     def is_lossy(self, name: str, ties: Iterable[str] = ()) -> bool:
-        """Whether a tensor of this name is delta-coded if its dtype and size allow it.
-
-        ties: its other names, see `tree.Parts`.
-        """
+        """Whether a tensor is lossy if its dtype and size allow it. ties: its other names, see
+        `tree.Parts`."""
         if any(self.asked(tie) == EXACT for tie in ties):
             return False
         if asked := self.asked(name):
@@ -82,15 +68,15 @@ class Policy:
         return not family(name) and not name.endswith(STATISTICS)
 
     def asked(self, name: str) -> str | None:
-        """What a pattern says of it; None if none does."""
+        """The kind of the first pattern that matches; None if none does."""
         found = (kind for pattern, kind in self._patterns.items() if fnmatchcase(name, pattern))
         return next(found, None)
 
     def unknown_models(self, tensors: Sequence[TensorSpec]) -> list[str]:
-        """Patterns of what may be a model but is exact, for neither a pattern nor MODELS has its
-        name: ["generator/*", "discriminator/*"] of a GAN.
+        """Patterns of likely models that are exact because neither a pattern nor MODELS has their
+        names: ["generator/*", "discriminator/*"] for a GAN.
 
-        tensors: of a whole state. Small ones and those of an optimizer do not count.
+        tensors: of a whole state. Small tensors and those of an optimizer do not count.
         """
         floats = [t for t in tensors if t.dtype in LOSSY_DTYPES and t.size >= TINY_ELEMENTS]
         ours = [t for t in floats if not _is_of_optimizer(t.name)]
@@ -98,7 +84,7 @@ class Policy:
         sizes: Counter[str] = Counter()
         for t in ours:
             if family(t.name) and self.asked(t.name) is None:
-                # As near the outermost key as there is nothing of an optimizer below.
+                # The outermost key that has nothing of an optimizer below it.
                 own = (f"{_escaped(p)}/*" for p in _prefixes(t.name) if p not in above)
                 sizes[next(own, _escaped(t.name))] += t.size
         if sizes.total() < SUBSTANTIAL * sum(t.size for t in ours):
@@ -113,7 +99,7 @@ def _prefixes(name: str) -> list[str]:
 
 
 def _is_of_optimizer(name: str) -> bool:
-    """Whether a tensor seems to be an optimizer's: by a key above it, or by its own name."""
+    """Whether a tensor is an optimizer's, by a key above it or by its own name."""
     *keys, last = name.split("/")
     words = (word.lower() for key in keys for word in _WORD.findall(key))
     return (
@@ -129,17 +115,17 @@ def _escaped(name: str) -> str:
 
 
 def family(name: str) -> str:
-    """Which tensors share an alphabet with this one: "" for the model's, else the name's end.
+    """The family whose tensors share an alphabet: "" for the model, else the last part of the name.
 
-    An optimizer's moments are of other magnitudes than the weights: beside them, only the
-    weights would ever be promoted.
+    An optimizer's moments have other magnitudes than the weights: in one alphabet with them, only
+    the weights would ever be promoted.
     """
     outermost, slash, _ = name.partition("/")
     return "" if not slash or outermost in MODELS else name.rpartition("/")[2]
 
 
 def rules(texts: Iterable[str]) -> dict[str, str]:
-    """Patterns and kinds as a command line has them, "PATTERN=KIND". Raises SettingsError."""
+    """A policy from texts of the form "PATTERN=KIND". Raises SettingsError."""
     found = {}
     for text in texts:
         pattern, equals, kind = text.rpartition("=")

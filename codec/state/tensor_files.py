@@ -1,7 +1,4 @@
-"""States in other people's files: .safetensors and torch's .pt, read and written.
-
-Nothing here unpickles: a .pt is read with weights_only=True. Not done here: chains (chain).
-"""
+"""States in .safetensors and .pt files. A .pt is read with weights_only=True: no code can run."""
 
 from __future__ import annotations
 
@@ -22,16 +19,16 @@ from .tree import leaves
 
 TORCH = (".pt", ".pth", ".bin", ".ckpt")
 SUFFIXES = (".safetensors", *TORCH)
-HEAD = 65536  # bytes of a file that `check_torch_file` looks at
+HEAD = 65536  # bytes that `check_torch_file` needs
 _ZIP, _TAR = b"PK\3\4", b"ustar"
-_MAGIC = (0x1950A86A20F9469CFC6C).to_bytes(10, "little")  # what torch.save began with before 1.6
+_MAGIC = (0x1950A86A20F9469CFC6C).to_bytes(10, "little")  # how files of torch before 1.6 begin
 
 
 def read_state(path: Path) -> Mapping[Any, Any]:
-    """The state in a file; its suffix says of which kind. Tensors are on the CPU.
+    """The state in a file of the kind that its suffix says, with tensors on the CPU.
 
-    Raises SettingsError for other suffixes, SourceError for files that cannot be read as what they
-    are called, or hold no mapping.
+    Raises SettingsError for other suffixes, SourceError for a file that cannot be read or holds no
+    mapping.
     """
     kind_of(path)
     import torch
@@ -52,7 +49,7 @@ def read_state(path: Path) -> Mapping[Any, Any]:
         raise SourceError(f"{path}: is a directory; name its files") from exc
     except SourceError as exc:
         raise SourceError(f"{path}: {exc}") from exc
-    except Exception as exc:  # torch and pickle raise whatever a damaged file leads them to
+    except Exception as exc:  # torch and pickle raise anything for a damaged file
         raise SourceError(f"{path}: cannot be read as weights only: {_reason(exc)}") from exc
     if not isinstance(found, Mapping):
         raise SourceError(f"{path}: holds a {type(found).__name__}; a state is a mapping")
@@ -61,7 +58,7 @@ def read_state(path: Path) -> Mapping[Any, Any]:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Name a file in errors about its state: first in those of the state itself, else in a note."""
+    """Name a file in the errors of its state: at the start of an InputError, else in a note."""
     try:
         yield
     except InputError as exc:
@@ -73,9 +70,9 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def check_torch_file(head: bytes) -> None:
-    """Whether a file that begins with these bytes, HEAD of them or all, can be one of torch.save.
+    """Raise SourceError unless a file that begins with these HEAD bytes can be one of torch.save.
 
-    Raises SourceError if not; it does not name the file.
+    The error does not name the file.
     """
     if head.startswith(_ZIP) or _MAGIC in head[:64] or head[257:].startswith(_TAR):
         return
@@ -88,7 +85,7 @@ def check_torch_file(head: bytes) -> None:
 
 
 def _is_pickle(head: bytes) -> bool:
-    """Nothing of it is unpickled."""
+    """Whether this begins a pickle; nothing is unpickled."""
     if head[:1] == b"\x80" and head[1:2] <= b"\x05":
         return True
     try:  # protocols 0 and 1 have no mark
@@ -98,11 +95,20 @@ def _is_pickle(head: bytes) -> bool:
 
 
 def write_state(path: Path, state: Mapping[Any, Any], kind: str) -> tuple[int, int]:
-    """Write a state; returns how many tensors were written, and how many values left out.
+    """Write a state to a file.
 
-    kind: "safetensors" holds tensors only, under the names of their places ("model/0.weight");
-    "pt" holds all of it, numpy arrays as tensors. Raises DTypeError for what the format cannot
-    hold, WriteError.
+    Args:
+        path: The file; replaced if it exists.
+        state: The state.
+        kind: "safetensors" holds only tensors, by their names in the tree ("model/0.weight"). "pt"
+            holds the whole state, with numpy arrays as tensors.
+
+    Returns:
+        The numbers of tensors written and of values left out.
+
+    Raises:
+        DTypeError: The format cannot hold the state.
+        WriteError: The disk refused.
     """
     flat = all(is_tensor(value) for value in state.values())
     found = dict(state) if flat else dict(leaves(state))
@@ -121,10 +127,10 @@ def write_state(path: Path, state: Mapping[Any, Any], kind: str) -> tuple[int, i
 def to_safetensors(state: Mapping[str, Any]) -> bytes:
     """A flat state as the bytes of a plain .safetensors file.
 
-    state: name -> numpy array or torch tensor, of one library. Raises DTypeError for names,
-    dtypes or a mixture that the file format cannot hold.
+    state: name -> numpy array or torch tensor. Raises DTypeError for names or dtypes that the file
+    format cannot hold.
     """
-    if "__metadata__" in state:  # safetensors would write it, and not read it again
+    if "__metadata__" in state:  # safetensors would write it but not read it
         raise DTypeError("a .safetensors file cannot hold a tensor named '__metadata__'")
     libraries = {t.library for t in layout_of(state).tensors}
     try:
@@ -135,7 +141,7 @@ def to_safetensors(state: Mapping[str, Any]) -> bytes:
             tensors = {
                 k: v.clone() if is_torch(v) else torch.from_numpy(np.array(v))
                 for k, v in state.items()
-            }  # copies: that file format holds no tensor twice
+            }  # copies: the format holds no two tensors of the same memory
             return bytes(save_torch(tensors))
         from safetensors.numpy import save
 
@@ -145,20 +151,20 @@ def to_safetensors(state: Mapping[str, Any]) -> bytes:
 
 
 def kind_of(path: Path) -> str:
-    """What a file's suffix says it is, "safetensors" or "pt"; raises SettingsError for others."""
+    """The kind of a file by its suffix, "safetensors" or "pt". Raises SettingsError for others."""
     if path.suffix not in SUFFIXES:
         raise SettingsError(f"{path}: must end with one of {', '.join(SUFFIXES)}")
     return "safetensors" if path.suffix == ".safetensors" else "pt"
 
 
 def _reason(exc: Exception) -> str:
-    """What is wrong, in one line; torch adds how to load it all the same, and where to complain."""
+    """The problem in one line, without torch's advice to load it anyway or to file an issue."""
     found = re.search(r"WeightsUnpickler error:\s*(.+)", str(exc)) or re.search(r"\S.*", str(exc))
     return found[found.re.groups].strip() if found else type(exc).__name__
 
 
 def _as_torch(value: Any) -> Any:
-    """The same with numpy arrays as tensors, which alone weights_only reads again."""
+    """The same state with numpy arrays as tensors: weights_only reads no arrays."""
     import torch
 
     if isinstance(value, np.float64):

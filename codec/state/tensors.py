@@ -1,14 +1,12 @@
-"""Tensors as arrays that carry their bits, and back.
+"""Tensors to arrays that carry their bits, and back.
 
-The codec works on numpy arrays. This module and files alone know torch, and import it only
-when a state holds its tensors, so a numpy-only installation can read and write chains.
+The codec works on numpy arrays. Only this module and tensor_files know torch, and import it only
+when a state holds its tensors, so an installation without torch can read and write chains.
 
-A tensor is *lossy* (delta-coded) if it is a float16, bfloat16 or float32 of at least
-TINY_ELEMENTS elements, and its owner does not say otherwise; its track is kept in float32
-whatever its own dtype. Everything else is *exact*: integers, booleans, float64, float8,
-complex, 0-d, empty and tiny tensors.
-
-Not done here: where a tensor stands in a nested state (tree), which ones are lossy (policy).
+A tensor is *lossy* (delta-coded) if it is a float16, bfloat16 or float32 of at least TINY_ELEMENTS
+elements, and the policy does not make it exact; its track is float32 whatever its own dtype.
+Everything else is *exact*: integers, booleans, float64, float8, complex, 0-d, empty and tiny
+tensors.
 """
 
 from __future__ import annotations
@@ -28,61 +26,39 @@ TINY_ELEMENTS = 8  # below it, levels and table cost more than the raw values
 
 Arrays = dict[str, NDArray[Any]]
 
-# Name in a record -> dtype of the array that carries its bits.
-CARRIER = {
-    "F64": np.float64,
-    "F32": np.float32,
-    "F16": np.float16,
-    "BF16": np.uint16,
-    "F8_E4M3": np.uint8,
-    "F8_E5M2": np.uint8,
-    "F8_E4M3FNUZ": np.uint8,
-    "F8_E5M2FNUZ": np.uint8,
-    "F8_E8M0": np.uint8,
-    "C128": np.float64,
-    "C64": np.complex64,
-    "C32": np.uint32,
-    "BOOL": np.bool_,
-    "I64": np.int64,
-    "I32": np.int32,
-    "I16": np.int16,
-    "I8": np.int8,
-    "U64": np.uint64,
-    "U32": np.uint32,
-    "U16": np.uint16,
-    "U8": np.uint8,
+# Name in a record -> torch's name (numpy's too, where numpy has it), dtype that carries its bits.
+_DTYPES: dict[str, tuple[str, type[np.generic]]] = {
+    "F64": ("float64", np.float64),
+    "F32": ("float32", np.float32),
+    "F16": ("float16", np.float16),
+    "BF16": ("bfloat16", np.uint16),
+    "F8_E4M3": ("float8_e4m3fn", np.uint8),
+    "F8_E5M2": ("float8_e5m2", np.uint8),
+    "F8_E4M3FNUZ": ("float8_e4m3fnuz", np.uint8),
+    "F8_E5M2FNUZ": ("float8_e5m2fnuz", np.uint8),
+    "F8_E8M0": ("float8_e8m0fnu", np.uint8),
+    "C128": ("complex128", np.float64),
+    "C64": ("complex64", np.complex64),
+    "C32": ("complex32", np.uint32),
+    "BOOL": ("bool", np.bool_),
+    "I64": ("int64", np.int64),
+    "I32": ("int32", np.int32),
+    "I16": ("int16", np.int16),
+    "I8": ("int8", np.int8),
+    "U64": ("uint64", np.uint64),
+    "U32": ("uint32", np.uint32),
+    "U16": ("uint16", np.uint16),
+    "U8": ("uint8", np.uint8),
 }
-_BITS = {"BF16": "int16", "C32": "int32"}  # torch's dtype of as many bits, for numpy
+CARRIER = {name: carrier for name, (_, carrier) in _DTYPES.items()}
+_BITS = {"BF16": "int16", "C32": "int32"}  # torch dtypes of the same size that numpy has
 _BITS |= {name: "uint8" for name in CARRIER if name.startswith("F8")}
+_NAME_OF_TORCH = {own: name for name, (own, _) in _DTYPES.items()}
 _NAME_OF_NUMPY: dict[np.dtype[Any], str] = {
-    np.dtype(v): k for k, v in CARRIER.items() if k not in (*_BITS, "C128")
-} | {np.dtype(np.complex128): "C128"}
-_NAME_OF_TORCH = {
-    "float64": "F64",
-    "float32": "F32",
-    "float16": "F16",
-    "bfloat16": "BF16",
-    "float8_e4m3fn": "F8_E4M3",
-    "float8_e5m2": "F8_E5M2",
-    "float8_e4m3fnuz": "F8_E4M3FNUZ",
-    "float8_e5m2fnuz": "F8_E5M2FNUZ",
-    "float8_e8m0fnu": "F8_E8M0",
-    "complex128": "C128",
-    "complex64": "C64",
-    "complex32": "C32",
-    "bool": "BOOL",
-    "int64": "I64",
-    "int32": "I32",
-    "int16": "I16",
-    "int8": "I8",
-    "uint64": "U64",
-    "uint32": "U32",
-    "uint16": "U16",
-    "uint8": "U8",
+    np.dtype(own): name for name, (own, _) in _DTYPES.items() if name not in _BITS
 }
 _NAMES: dict[str, Mapping[Any, str]] = {"numpy": _NAME_OF_NUMPY, "torch": _NAME_OF_TORCH}
-# Of other subclasses (masked arrays, matrices) an array would lose what makes them special.
-_ARRAYS = (np.ndarray, np.memmap)
+_ARRAYS = (np.ndarray, np.memmap)  # other subclasses (masked arrays, matrices) are more than arrays
 _SCALARS = {dtype.type: name for dtype, name in _NAME_OF_NUMPY.items()}
 _PLAIN = {type(None), bool, int, float, str, bytes, dict, list, tuple}
 LOSSY_DTYPES = ("F32", "F16", "BF16")
@@ -92,8 +68,8 @@ LOSSY_DTYPES = ("F32", "F16", "BF16")
 class TensorSpec:
     """One tensor of a state.
 
-    dtype: safetensors' name of it. lossy: delta-coded. library: "numpy" or "torch", what it
-    came from. family: which lossy tensors it shares an alphabet with; "" are the model's.
+    dtype: safetensors' name of it. lossy: delta-coded. library: where it came from, "numpy" or
+    "torch". family: lossy tensors of one family share an alphabet; "" is the model's family.
     """
 
     name: str
@@ -126,10 +102,9 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Layout:
-    """What a state looks like.
+    """The tensors of a state, in order, and the structure of the state around them.
 
-    tensors: in order. structure: how they stand in a nested state (see tree), "" for a flat
-    mapping of their names.
+    structure: see `codec.state.tree`; "" for a flat mapping of their names.
     """
 
     tensors: tuple[TensorSpec, ...]
@@ -147,10 +122,9 @@ class Layout:
 
 
 def is_tensor(value: object) -> bool:
-    """Whether this is a numpy array (a memory map counts, other subclasses do not) or a torch
-    tensor."""
+    """Whether this is a torch tensor or a numpy array (of no subclass but a memory map)."""
     kind = type(value)
-    if kind in _PLAIN:  # most of what is asked
+    if kind in _PLAIN:  # the usual case, decided fast
         return False
     return kind in _ARRAYS or is_torch(value)
 
@@ -160,16 +134,16 @@ def is_number(value: object) -> bool:
     return type(value) in _SCALARS
 
 
-def look(value: Any) -> tuple[Any, ...]:
-    """Address, shape, strides, dtype…: all that matters of a tensor but its name and content, as
-    cheap as can be. Two that are alike are one tensor, see `shares`.
+def fingerprint(value: Any) -> tuple[Any, ...]:
+    """Address, shape, strides, dtype…: everything about a tensor but its name and content, found
+    cheaply. Two tensors of one fingerprint are the same tensor, see `can_share`.
 
-    The address is None for tensors that are not dense.
+    The address is None for a tensor that is not dense.
     """
     if isinstance(value, np.ndarray):
         address = value.__array_interface__["data"][0]
         return (address, value.shape, value.strides, value.dtype)
-    if (own := _plain(value)) is None:  # spec_of says why
+    if (own := _base_tensor(value)) is None:  # spec_of says why
         return (None, object())
     try:
         address, strides = own.data_ptr(), own.stride()
@@ -178,31 +152,31 @@ def look(value: Any) -> tuple[Any, ...]:
         return (None, object())
 
 
-def shares(seen: tuple[Any, ...]) -> bool:
-    """Whether a tensor of this look has memory that others may have as well."""
-    return bool(seen[0]) and 0 not in seen[1]
+def can_share(found: tuple[Any, ...]) -> bool:
+    """Whether a tensor of this fingerprint has memory that other tensors may share."""
+    return bool(found[0]) and 0 not in found[1]
 
 
-def signature(value: Any, seen: tuple[Any, ...]) -> Hashable:
-    """What `spec_of` depends on, but for the name: of a dense tensor shape, dtype, and whether it
-    has memory. seen: its `look`."""
-    return seen[1] if len(seen) == 2 else (seen[1], seen[3], _has_memory(value))
+def signature(value: Any, found: tuple[Any, ...]) -> Hashable:
+    """Everything that `spec_of` depends on but the name: for a dense tensor its shape, its dtype
+    and whether it has memory. found: its `fingerprint`."""
+    return found[1] if len(found) == 2 else (found[1], found[3], _has_memory(value))
 
 
 def spec_of(
     name: str, value: Any, lossy: bool = True, family: str = "", *, swapped: bool = False
 ) -> TensorSpec:
-    """Describe a tensor. lossy: if it can be, see above. swapped: numbers of the other byte order
-    are taken too, which a description does not tell.
+    """Describe a tensor.
 
-    Raises DTypeError for what is no tensor, for dtypes that are not supported, and for torch
-    tensors that are not one dense block of memory, see `refusal`.
+    lossy: if its dtype and size allow it. swapped: accept the other byte order too, which the
+    description does not keep. Raises DTypeError for other objects, unsupported dtypes, and torch
+    tensors that are not one dense block of memory (see `refusal`).
     """
     if is_torch(value):
         library = "torch"
         if reason := refusal(value):
             raise DTypeError(f"tensor {name!r} {reason}")
-        value = _plain(value)
+        value = _base_tensor(value)
         dtype = _NAME_OF_TORCH.get(str(value.dtype).removeprefix("torch."))
     elif is_tensor(value) or isinstance(value, np.generic):
         library = "numpy"
@@ -223,10 +197,10 @@ def spec_of(
 
 
 def layout_of(state: Mapping[str, Any]) -> Layout:
-    """Describe a flat mapping from names to numpy arrays, of any byte order, or torch tensors.
+    """Describe a flat mapping from names to torch tensors or numpy arrays of any byte order.
 
-    Raises what `spec_of` does; StateMismatchError for names that are no strings or not Unicode
-    (lone surrogates, which no file can hold).
+    Raises what `spec_of` does; StateMismatchError for names that are no Unicode strings (files
+    cannot hold lone surrogates).
     """
     for name in state:
         if not isinstance(name, str) or not is_unicode(name):
@@ -235,16 +209,15 @@ def layout_of(state: Mapping[str, Any]) -> Layout:
 
 
 def to_arrays(state: Mapping[str, Any], layout: Layout) -> Arrays:
-    """The state's values as C-contiguous arrays of their track dtypes.
+    """The tensors of a state as C-contiguous arrays of their track dtypes.
 
-    Values that need no conversion share memory with the state: copy before keeping them.
+    Arrays that need no conversion share memory with the state: copy them to keep them.
     """
     return {t.name: _to_array(state[t.name], t) for t in layout.tensors}
 
 
-def is_plain(value: Any, array: NDArray[Any]) -> bool:
-    """Whether the bytes of a tensor, one after the other in main memory, are those of the array
-    that it becomes."""
+def has_bytes_of(value: Any, array: NDArray[Any]) -> bool:
+    """Whether a tensor lies contiguously in main memory, with the same bytes as its track array."""
     if not is_torch(value):
         return isinstance(value, np.ndarray) and (
             value.dtype == array.dtype and value.flags.c_contiguous
@@ -254,14 +227,14 @@ def is_plain(value: Any, array: NDArray[Any]) -> bool:
         type(value) in (torch.Tensor, torch.nn.Parameter)
         and value.device.type == "cpu"
         and value.is_contiguous()
-        and value.numel() * value.element_size() == array.nbytes  # not where it is converted
+        and value.numel() * value.element_size() == array.nbytes  # else it is converted
         and not value.is_conj()
         and not value.is_neg()
     )
 
 
 class Stage:
-    """An array that tensors of one description are copied into, again and again."""
+    """An array that tensors of one description are copied into, step after step."""
 
     def __init__(self, spec: TensorSpec, array: NDArray[Any]) -> None:
         self._spec, self._array = spec, array
@@ -272,16 +245,16 @@ class Stage:
             self._tensor = torch.from_numpy(array)
 
     def fill(self, value: Any) -> None:
-        """Copy one, from any device and memory layout."""
+        """Copy a tensor of any device and memory layout."""
         if self._tensor is not None:
-            own = _plain(value)
+            own = _base_tensor(value)
             self._tensor.copy_(own.detach() if own.requires_grad else own)
         else:
             self._array[...] = _to_array(value, self._spec)
 
 
 def from_arrays(arrays: Arrays, layout: Layout) -> dict[str, Any]:
-    """Name -> tensor of its original library, dtype and shape; always freshly allocated.
+    """Tensors of their original library, dtype and shape, always newly allocated.
 
     Raises DTypeError if a tensor came from torch and torch is not installed.
     """
@@ -289,7 +262,7 @@ def from_arrays(arrays: Arrays, layout: Layout) -> dict[str, Any]:
 
 
 def number_of(name: str, value: Any) -> tuple[str, bytes]:
-    """dtype and bytes of a numpy scalar, or of a tensor of no dimensions from any device.
+    """dtype and bytes of a numpy scalar or of a 0-d tensor on any device.
 
     name: for messages. Raises what `spec_of` does.
     """
@@ -300,18 +273,18 @@ def number_of(name: str, value: Any) -> tuple[str, bytes]:
 
 
 def tensor_of(library: str, dtype: str, data: bytes) -> Any:
-    """The tensor of no dimensions that `number_of` took apart; from numpy an array.
+    """The 0-d tensor or array of which `number_of` gave dtype and bytes.
 
-    Raises what `check_number` does, DTypeError for torch tensors without torch.
+    Raises what `check_number` does, and DTypeError if torch is needed and not installed.
     """
     spec = check_number(library, dtype, data)
     return _from_array(np.frombuffer(data, spec.track_dtype).reshape(spec.track_shape), spec)
 
 
 def check_number(library: str, dtype: str, data: bytes) -> TensorSpec:
-    """What these describe, without making it: torch may not be installed.
+    """Describe a 0-d tensor without making it, since torch may not be installed.
 
-    Raises ValueError for what `number_of` does not return.
+    Raises ValueError for what `number_of` never returns.
     """
     spec = TensorSpec("", dtype, (), False, library)
     if not is_storable(spec) or len(data) != spec.track_nbytes:
@@ -332,31 +305,31 @@ def copy_arrays(arrays: Arrays) -> Arrays:
 
 
 def same_bits(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    """Whether two C-contiguous arrays of one shape and dtype hold the same bits: NaN is NaN."""
+    """Whether two C-contiguous arrays of one shape and dtype hold the same bits, NaN included."""
     return np.array_equal(a.reshape(-1).view(np.uint8), b.reshape(-1).view(np.uint8))
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a file can hold it: no lone surrogates."""
+    """Whether a file can hold a text: it has no lone surrogates."""
     return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
 
 
 def is_torch(value: object) -> bool:
     """Whether this is a torch tensor."""
-    torch = sys.modules.get("torch")  # a tensor exists only if its library was imported
+    torch = sys.modules.get("torch")  # if it was never imported, this is none of its tensors
     return torch is not None and isinstance(value, torch.Tensor)
 
 
 def refusal(value: Any) -> str:
-    """Why a torch tensor cannot be stored, and what can; "" where it can be.
+    """Why a torch tensor cannot be stored and what to store instead; "" if it can be stored.
 
     One dense block of memory can be stored. A subclass is stored as the tensor below it, unless it
-    implements its operations itself (__torch_dispatch__): its values are then elsewhere.
+    implements its operations itself (__torch_dispatch__): then its values are elsewhere.
     """
     torch, kind = sys.modules["torch"], type(value)
     if issubclass(kind, (torch.nn.UninitializedParameter, torch.nn.UninitializedBuffer)):
         return "is not initialized; run its lazy module once before you save it"
-    if (own := _plain(value)) is None:
+    if (own := _base_tensor(value)) is None:
         distributed = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", ())
         if issubclass(kind, distributed) or hasattr(kind, "local_shards"):
             return (
@@ -379,7 +352,7 @@ def refusal(value: Any) -> str:
             "or tensor.dequantize()"
         )
     if own.device.type not in ("cpu", "cuda"):
-        return ""  # others need not say where their memory is
+        return ""  # other devices need not say where their memory is
     try:
         has_memory = own.numel() == 0 or _has_memory(own)
     except RuntimeError:
@@ -388,14 +361,14 @@ def refusal(value: Any) -> str:
 
 
 def _has_memory(value: Any) -> bool:
-    """Whether it was not freed, as FSDP frees what it has gathered; numpy frees none."""
-    own = _plain(value) if is_torch(value) else None
+    """Whether it has not been freed, as FSDP frees gathered parameters; numpy never frees."""
+    own = _base_tensor(value) if is_torch(value) else None
     return own is None or bool(own.data_ptr() and own.untyped_storage().data_ptr())
 
 
-def _plain(value: Any) -> Any:
-    """A torch tensor without the subclass around it, whose __torch_function__ may do anything; None
-    if the subclass keeps its values elsewhere or has none yet."""
+def _base_tensor(value: Any) -> Any:
+    """A torch tensor without its subclass, whose __torch_function__ may do anything; None if the
+    subclass keeps its values elsewhere or has none yet."""
     torch, kind = sys.modules["torch"], type(value)
     if kind is torch.Tensor or kind is torch.nn.Parameter:
         return value
@@ -410,7 +383,7 @@ def _to_array(value: Any, spec: TensorSpec) -> NDArray[Any]:
     if is_torch(value):
         import torch
 
-        value = _plain(value).detach()
+        value = _base_tensor(value).detach()
         if spec.lossy:
             value = value.to(torch.float32)
         elif spec.dtype in _BITS:
@@ -436,7 +409,7 @@ def _from_array(array: NDArray[Any], spec: TensorSpec) -> Any:
         import torch
     except ImportError as exc:
         raise DTypeError("this state holds torch tensors; install torch to restore it") from exc
-    dtype = getattr(torch, next(k for k, v in _NAME_OF_TORCH.items() if v == spec.dtype))
+    dtype = getattr(torch, _DTYPES[spec.dtype][0])
     if spec.dtype == "C128":
         array = array.reshape(-1).view(np.complex128).reshape(spec.shape)
     tensor = torch.from_numpy(array.copy())

@@ -2,9 +2,9 @@
 
 Read in this order:
     source      the files of a chain, in a directory or an archive
-    directory   files that are written durably: temporary file, fsync, rename
-    location    a path or URL and what can be done there
-    remote      object stores behind fsspec
-    read_ahead  the next file is fetched while this one is decoded
-    lease       who may write to an object store
+    directory   durable files, and a directory that one process writes to
+    location    a path or URL, opened for reading or writing
+    remote      records behind a URL, through fsspec
+    read_ahead  fetches the next records while one is decoded
+    lease       one writer at a time in an object store
 """

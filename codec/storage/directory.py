@@ -1,11 +1,8 @@
-"""Files that are whole and durable or not there, and a directory that one process writes to.
+"""Durable files, and a directory of records that one process writes to.
 
-A file is written under a temporary name in the same directory, or without one where the system
-can do that, fsynced, linked to its final name (which never overwrites), and the directory is
-fsynced. What others write to in its place is a Store, too.
-
-Not done here: a Store that a URL leads to (fencing); what is written, and in which order
-(recorder, upkeep).
+A file is either whole and durable or not there. It is written under a temporary name in the same
+directory, or under no name where the system can do that, and fsynced. A link then gives it its
+final name, which never overwrites, and the directory is fsynced.
 """
 
 from __future__ import annotations
@@ -15,87 +12,98 @@ import itertools
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, NoReturn, Protocol
+from typing import IO, NoReturn, Self
 
 from filelock import FileLock, Timeout
 
 from codec.errors import LockedError, StepOrderError, WriteError
 
-TEMPORARY = ".lcc-"  # what names of temporary files begin with
+TEMPORARY = ".lcc-"  # how names of temporary files begin
 LOCK = ".lock"
 SET_ASIDE = ".unusable"
 REOPEN = "close this writer and make a new one with resume=True"
 
 
-class Store(Protocol):
-    """What records are written to, by this object alone.
+class Store(ABC):
+    """A place for records that only this object writes to.
 
-    Readers see each record whole or not at all, and none is ever overwritten. ChainErrors say
-    what went wrong; after one, all that was there before is still there.
+    Readers see each record whole or not at all, and no record is ever overwritten. Failures are
+    ChainErrors; after one, everything that was there before is still there.
     """
 
     @property
     def doubtful(self) -> bool:
-        """Whether the record that was published last may turn up though it was said to have
-        failed: it is to be removed."""
+        """Whether the last record may appear although its save failed: remove it."""
+        return False
 
     @property
     def unsettled(self) -> bool:
-        """Whether records may turn up that nobody knows of yet: what is published next must not
-        lean on what is there."""
+        """Whether unknown records may appear: the next record must not depend on one there."""
+        return False
 
     @property
     def contested(self) -> bool:
-        """Whether records of another writer may still turn up: no look at what is there is a
-        reason to remove anything."""
+        """Whether records of another writer may still appear: remove nothing for good."""
+        return False
 
+    @abstractmethod
     def publish(self, name: str, data: bytes) -> float:
-        """Add a record; when this returns it is durable. Returns since when its bytes are, by
-        `time.perf_counter`. Raises StepOrderError if there is one of that name, LockedError if
-        the store is another writer's by now, WriteError, also once this one is closed."""
+        """Add a record, which is durable on return. Returns when its bytes became durable, by
+        `time.perf_counter`.
 
+        Raises:
+            StepOrderError: There is a record of that name.
+            LockedError: Another writer has taken over.
+            WriteError: Writing failed, or this store is closed.
+        """
+
+    @abstractmethod
     def set_aside(self, name: str) -> None:
-        """Give a record a name that no reader takes for one; its bytes stay. Raises LockedError,
-        WriteError."""
+        """Rename a record so that no reader takes it for one. Raises LockedError, WriteError."""
 
+    @abstractmethod
     def remove(self, names: Iterable[str]) -> None:
-        """Delete records, one after the other in this order. Raises LockedError, WriteError."""
+        """Delete records one by one, in this order. Raises LockedError, WriteError."""
 
+    @abstractmethod
     def close(self) -> None:
         """Let others write."""
 
-    def __enter__(self) -> Store: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(self, *_error: object) -> None: ...
+    def __exit__(self, *_error: object) -> None:
+        self.close()
 
 
-class Directory:
-    """A directory of records that this object alone writes to, in any process.
+class Directory(Store):
+    """A directory of records that only this object writes to, in any process.
 
-    path: made if it is missing. The operating system drops the lock with the process that holds
-    it; what a killed one left half-written is removed. Every change checks first that the lock is
-    still held: by this object, in this process, on the file that has the lock's name. An object
-    that is collected before `close` lets go of it.
+    The operating system drops the lock when the process that holds it ends. Every change first
+    checks that this object still holds the lock, in this process, on the file of that name. An
+    object that is collected before `close` releases its lock.
 
-    Raises LockedError, WriteError.
+    path: made if missing. Half-written files of a killed writer are removed. Raises LockedError
+    if another writer holds the lock, WriteError.
     """
-
-    # What could not be taken back is, before anything else is published.
-    doubtful = unsettled = contested = False
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._left: list[Path] = []  # what a failed save could not take back
+        self._left: list[Path] = []  # files that a failed save could not remove
         self._nameless: int | None = None  # descriptor of the directory, see `publish`
         self._owner = os.getpid()
         self._locked: tuple[int, int] | None = None  # the lock file; None once this is closed
-        self._lock = FileLock(path / LOCK, thread_local=False, fallback_to_soft=False)
+        self._lock = _lock_of(path)
+        problem = "is no directory and cannot become one"
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)
             self._locked = _identity(path / LOCK)
+            problem = "cannot be listed"
+            leftovers = list(path.glob(f"{TEMPORARY}*"))
         except Timeout as exc:
             raise LockedError(
                 f"{path}: another writer is at work here; close it first (a Checkpointer in this "
@@ -105,27 +113,19 @@ class Directory:
             raise WriteError(f"{path}: files cannot be locked on this disk: {exc}") from exc
         except OSError as exc:
             self.close()
-            raise WriteError(f"{path}: is no directory and cannot become one: {exc}") from exc
-        try:
-            leftovers = list(path.glob(f"{TEMPORARY}*"))
-        except OSError as exc:
-            self.close()
-            raise WriteError(f"{path}: cannot be listed: {exc}") from exc
+            raise WriteError(f"{path}: {problem}: {exc}") from exc
         for leftover in leftovers:
             with contextlib.suppress(OSError):
                 leftover.unlink()
         self._nameless = _opened_for_nameless(path)
 
     def publish(self, name: str, data: bytes) -> float:
-        """Add a file, as `publish` does. Raises StepOrderError if it exists, LockedError,
-        WriteError."""
+        """Add a file, see `Store.publish`."""
         self._check()
-        try:
-            while self._left:
+        while self._left:
+            with write_errors(self._left[-1], "could not be removed"):
                 self._left[-1].unlink(missing_ok=True)
-                self._left.pop()
-        except OSError as exc:
-            raise WriteError(f"{self._left[-1]}: could not be removed: {exc}") from exc
+            self._left.pop()
         try:
             return publish(self.path / name, lambda file: file.write(data), nameless=self._nameless)
         except WriteError as exc:
@@ -134,52 +134,39 @@ class Directory:
             raise
 
     def set_aside(self, name: str) -> None:
-        """Give a record a name that no reader takes for one; its bytes stay. Raises LockedError,
-        WriteError."""
+        """Rename a record, see `Store.set_aside`."""
         self._check()
-        free = (f"{name}{SET_ASIDE}{'' if i == 1 else f'-{i}'}" for i in itertools.count(1))
-        try:
-            os.replace(self.path / name, next(p for f in free if not (p := self.path / f).exists()))
+        with write_errors(self.path / name, "could not be renamed"):
+            free = next(p for n in aside_names(name) if not (p := self.path / n).exists())
+            os.replace(self.path / name, free)
             _fsync_directory(self.path)
-        except OSError as exc:
-            raise WriteError(f"{self.path / name}: could not be renamed: {exc}") from exc
 
     def share(self, names: Iterable[str], other: Path) -> None:
-        """Give records a second name each, in a directory made for it; that takes no room, and
-        what is removed here stays there. Raises LockedError, WriteError."""
+        """Hard-link records into a new directory, which takes no room. What is removed here stays
+        there. Raises LockedError, WriteError."""
         self._check()
-        try:
+        with write_errors(other, "could not be made"):
             other.mkdir()
             for name in names:
                 os.link(self.path / name, other / name)
             _fsync_directory(other)
             _fsync_directory(other.parent)
-        except OSError as exc:
-            raise WriteError(f"{other}: could not be made: {exc}") from exc
 
     def remove(self, names: Iterable[str]) -> None:
-        """Delete records, one after the other in this order. Raises LockedError, WriteError."""
-        try:
+        """Delete records, see `Store.remove`."""
+        with write_errors(self.path, "could not be tidied up"):
             for name in names:
                 self._check()
                 os.unlink(self.path / name)
             _fsync_directory(self.path)
-        except OSError as exc:
-            raise WriteError(f"{self.path}: could not be tidied up: {exc}") from exc
-
-    def __enter__(self) -> Directory:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_owner", None) == os.getpid():  # a fork may have closed and reused it
+        if getattr(self, "_owner", None) == os.getpid():  # a fork may have reused the descriptor
             self.close()
 
     def _check(self) -> None:
-        """Raise unless the lock is still held. LockedError: it may be somebody else's. WriteError:
-        this writer is closed, or the directory is gone."""
+        """Raise LockedError if another writer may hold the lock, WriteError if this writer is
+        closed or the directory is gone."""
         if os.getpid() != self._owner:
             raise LockedError(
                 f"{self.path}: process {self._owner} holds the lock, and this one is a fork of it; "
@@ -187,21 +174,18 @@ class Directory:
             )
         if self._locked is None:
             raise WriteError(f"{self.path}: this writer is closed; open the directory anew")
-        try:
-            found = _identity(self.path / LOCK)
-        except (FileNotFoundError, NotADirectoryError):
-            found = None
-        except OSError as exc:
-            raise WriteError(
-                f"{self.path}: its lock cannot be checked, nothing was changed: {exc}"
-            ) from exc
+        with write_errors(self.path, "its lock cannot be checked, nothing was changed"):
+            try:
+                found = _identity(self.path / LOCK)
+            except (FileNotFoundError, NotADirectoryError):
+                found = None
         if found == self._locked:
             return
         if not os.path.isdir(self.path):
             raise WriteError(_gone(self.path))
-        what = "was deleted" if found is None else "is another file now"
+        problem = "was deleted" if found is None else "is another file now"
         raise LockedError(
-            f"{self.path}: its lock file {LOCK} {what}, so another writer may be at work there; "
+            f"{self.path}: its lock file {LOCK} {problem}, so another writer may be at work there; "
             f"nothing was changed; {REOPEN}"
         )
 
@@ -212,31 +196,24 @@ class Directory:
             with contextlib.suppress(OSError):
                 os.close(self._nameless)
             self._nameless = None
-        with contextlib.suppress(OSError):  # the operating system does it in the end
+        with contextlib.suppress(OSError):  # the operating system releases it in the end
             self._lock.release()
 
 
 def remove_unused(directories: Sequence[Path]) -> None:
-    """Remove a directory that was made for records and never got one.
+    """Remove a directory that was made for records and got none.
 
-    directories: that one, and those above it that were made with it, the innermost first. What
-    holds anything, or is another writer's by now, stays.
+    directories: that directory first, then those above it that were made with it. One that holds
+    anything, or that another writer has locked, stays.
     """
-    try:
+    with contextlib.suppress(OSError, Timeout):  # mostly: not empty
         if directories and directories[0].is_dir():
-            _remove_lock(directories[0])
+            with _lock_of(directories[0]).acquire(timeout=0):
+                if os.listdir(directories[0]) == [LOCK]:
+                    (directories[0] / LOCK).unlink()
         for path in directories:
             if path.is_dir():
                 path.rmdir()
-    except (OSError, Timeout):  # not empty, above all
-        return
-
-
-def _remove_lock(path: Path) -> None:
-    """Remove a directory's lock if it holds nothing else, and nobody has it. Raises Timeout."""
-    with FileLock(path / LOCK, thread_local=False, fallback_to_soft=False).acquire(timeout=0):
-        if os.listdir(path) == [LOCK]:
-            (path / LOCK).unlink()
 
 
 def publish(
@@ -248,13 +225,20 @@ def publish(
 ) -> float:
     """Write a file so that it is either whole and durable or not there.
 
-    Temporary file in the same directory, flush, fsync, then link (which fails if the name
-    exists) or, with overwrite, replace; then fsync of the directory. nameless: descriptor of the
-    directory, if files without a name can be made in it: fewer calls, and nothing that a kill
-    could leave behind. Returns when its bytes had been fsynced, by `time.perf_counter`: what
-    follows is only its name. Raises StepOrderError if the name exists, WriteError for whatever the
-    disk refuses; both leave no trace, but for a file already replaced when the directory's fsync
-    fails, or one that has its name then and cannot be unlinked either (the cause is a _LeftError).
+    Args:
+        path: Its final name.
+        write: Writes the contents.
+        overwrite: Replace a file of that name.
+        nameless: Descriptor of the directory if files without a name can be made in it. That takes
+            fewer calls, and a kill leaves nothing behind.
+
+    Returns:
+        When its bytes had been fsynced, by `time.perf_counter`. Only its name comes after that.
+
+    Raises:
+        StepOrderError: The name exists.
+        WriteError: The disk refused. No trace is left, unless a file was replaced before the fsync
+            of the directory failed, or a file cannot be unlinked (the cause is a _LeftError).
     """
     temporary = None
     linked = False
@@ -282,20 +266,19 @@ def publish(
         _fsync_directory(path.parent if nameless is None else nameless)
         return synced
     except BaseException as exc:
-        # A record that is there though its save failed would be the parent of nothing: the next
-        # save would name the record before it, and no reader could follow. So whatever happened
-        # (Ctrl-C too), it goes.
-        _refuse(path, exc, linked, nameless)
+        # A record whose save failed must not stay, whatever happened (Ctrl-C too): the next save
+        # would name the record before it as its parent, and no reader could follow.
+        _take_back(path, exc, linked, nameless)
     finally:
         if temporary is not None:
             with contextlib.suppress(OSError):  # leftovers are ignored
                 os.unlink(temporary)
 
 
-def _refuse(path: Path, exc: BaseException, linked: bool, nameless: int | None) -> NoReturn:
-    """Take back the name of a file, if it has it, and say what happened."""
+def _take_back(path: Path, exc: BaseException, linked: bool, nameless: int | None) -> NoReturn:
+    """Unlink a file that has its name already, and raise an error that says what happened."""
     is_there = _is_there(path.parent, nameless)
-    if linked and is_there:  # else that name is another directory's by now
+    if linked and is_there:  # else another directory has the path now
         try:
             os.unlink(path)
         except OSError as left:
@@ -303,45 +286,59 @@ def _refuse(path: Path, exc: BaseException, linked: bool, nameless: int | None) 
             raise WriteError(text) from _LeftError(*left.args)
     if isinstance(exc, FileExistsError):
         raise StepOrderError(f"{path}: exists already, and records are never overwritten") from exc
-    if isinstance(exc, OSError) and not is_there and nameless is None:
+    if not isinstance(exc, OSError):
+        raise exc
+    text = f"{path}: could not be written, nothing was changed: {exc}"
+    if not is_there and nameless is None:
         text = f"{path}: could not be written: there is no directory {path.parent}"
-        raise WriteError(text) from exc
-    if isinstance(exc, OSError) and not is_there:
-        raise WriteError(_gone(path.parent)) from exc
-    if isinstance(exc, OSError):
-        raise WriteError(f"{path}: could not be written, nothing was changed: {exc}") from exc
-    raise exc
+    elif not is_there:
+        text = _gone(path.parent)
+    raise WriteError(text) from exc
 
 
 class _LeftError(OSError):
     """A file has its name, is not durable, and could not be removed."""
 
 
+@contextlib.contextmanager
+def write_errors(where: object, problem: str) -> Iterator[None]:
+    """Raise each OSError as a WriteError that says where and what went wrong."""
+    try:
+        yield
+    except OSError as exc:
+        raise WriteError(f"{where}: {problem}: {exc}") from exc
+
+
+def aside_names(name: str) -> Iterator[str]:
+    """Names for a record that is set aside, in the order in which they are tried."""
+    return (f"{name}{SET_ASIDE}{'' if i == 1 else f'-{i}'}" for i in itertools.count(1))
+
+
+def _lock_of(path: Path) -> FileLock:
+    return FileLock(path / LOCK, thread_local=False, fallback_to_soft=False)
+
+
 def _opened_for_nameless(path: Path) -> int | None:
-    """Descriptor of a directory, if a file without a name can be made in it and named."""
-    if not hasattr(os, "O_TMPFILE"):
-        return None
+    """Descriptor of a directory if a file without a name can be made in it and then named."""
+    directory, name = None, f"{TEMPORARY}{os.getpid()}"
     try:
         directory = os.open(path, os.O_RDONLY)
-    except OSError:
-        return None
-    name = f"{TEMPORARY}{os.getpid()}"
-    try:
         descriptor = os.open(".", os.O_TMPFILE | os.O_WRONLY, 0o600, dir_fd=directory)
         try:
             _name(descriptor, name, directory)
         finally:
             os.close(descriptor)
         os.unlink(name, dir_fd=directory)
-    except OSError:  # not on every disk
-        with contextlib.suppress(OSError):
-            os.close(directory)
+    except (OSError, AttributeError):  # not on every disk; O_TMPFILE not on every system
+        if directory is not None:
+            with contextlib.suppress(OSError):
+                os.close(directory)
         return None
     return directory
 
 
 def _name(descriptor: int, name: str, directory: int) -> None:
-    """Give a file without a name one. Raises OSError; FileExistsError if others have it."""
+    """Name a file that has no name. Raises OSError; FileExistsError if the name is taken."""
     os.link(f"/proc/self/fd/{descriptor}", name, dst_dir_fd=directory, follow_symlinks=True)
 
 
@@ -352,12 +349,12 @@ def _identity(place: Path | int) -> tuple[int, int]:
 
 
 def _is_there(directory: Path, descriptor: int | None) -> bool:
-    """Whether a directory still has its path: the one of this descriptor, or any if None."""
+    """Whether a directory still has its path: that of the descriptor, or any if it is None."""
     try:
         return _identity(directory) == _identity(directory if descriptor is None else descriptor)
     except (FileNotFoundError, NotADirectoryError):
         return False
-    except OSError:  # nobody can tell
+    except OSError:  # unknown
         return True
 
 
@@ -369,12 +366,10 @@ def _gone(directory: Path) -> str:
 
 
 def _fsync_directory(place: Path | int) -> None:
-    """By its path, or by a descriptor that is open."""
-    if isinstance(place, int):
-        os.fsync(place)
-        return
-    descriptor = os.open(place, os.O_RDONLY)
+    """Fsync a directory, given by its path or by an open descriptor."""
+    descriptor = place if isinstance(place, int) else os.open(place, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
-        os.close(descriptor)
+        if not isinstance(place, int):
+            os.close(descriptor)

@@ -1,27 +1,23 @@
-"""One writer at a time where no operating system can say whether he lives: an object store.
+"""One writer at a time in an object store, where no operating system knows which one is alive.
 
-Who opens a chain writes a random token to the object WRITER, and looks at it before each change:
-once another one has taken the chain over it holds his, and nothing is written any more. A record
-is put under its final name by one request, on condition that the name is free, and its size is
-asked for afterwards: a store shows an object whole or not at all, so nothing is ever renamed. If an
-answer is lost, what is there is read and compared. Who closes a chain removes his token, unless
-something of his may still come: then it is as if he had been killed.
+A writer that opens a chain puts a random token into the object WRITER, and reads it before each
+change. A new writer that takes over puts its own token there, and the old one stops writing. One
+request puts a record under its final name, on condition that the name is free; a second one asks
+for its size. A store shows an object whole or not at all, so nothing is ever renamed. If an answer
+is lost, the object is read and compared. A writer that closes a chain removes its token, unless a
+request of it may still arrive: then the chain looks as if the writer had been killed.
 
-What remains possible, for a look and a put are two requests: a writer that was just taken over
-from may finish the put he is at; so may a request of one's own that was given up. So the record
-after a take-over, or after a save of which nobody knows, is to be a base (`unsettled`): what comes
-late before it is one step more. For LATE seconds after a take-over each save looks first for
-records after that base that nobody here has written and sets them aside, and none is removed for
-good (`contested`). Until that look, or if the new writer ends before it, a step of the one before
-may be what restores. A store that knows no conditions can lose the race of two puts of one name as
-well.
-
-Not done here: how files are read and put (remote).
+Reading the token and putting a record are two requests, so a writer may finish a put after another
+one has taken over, and a request that was given up may arrive late. Therefore the record after a
+take-over, or after a save with an unknown end, has to be a base (`unsettled`): a late record before
+it is one more step. For LATE seconds after a take-over, each save first sets aside unknown records
+after that base, and nothing is removed for good (`contested`). Until that save, or if the new
+writer ends before it, a restart may load a step of the old one. A store without conditions can also
+lose the race of two puts of one name.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import secrets
@@ -40,31 +36,31 @@ from codec.errors import (
     warn,
 )
 
-from .directory import SET_ASIDE
+from .directory import Store, aside_names, write_errors
 from .remote import Remote, UnsupportedError
 from .source import entry_of
 
 WRITER = ".writer"
-MOST_TOKEN = 4096  # bytes: it is a line
+MAX_TOKEN = 4096  # bytes: it is a line
 LATE = 900.0  # seconds: longer than stores and their libraries keep a request alive
 
 
-class Fenced:
-    """A Store in a directory of a filesystem of fsspec's, see above.
+class LeasedStore(Store):
+    """A Store in a directory of an fsspec filesystem, see above.
 
-    takes_over: also from a writer that has not closed the chain, which may have been killed;
-    without it that is a LockedError. Raises LockedError, WriteError.
+    takes_over: also from a writer that has not closed the chain and may have been killed; without
+    it that raises LockedError. Raises LockedError, WriteError.
     """
 
     def __init__(self, remote: Remote, *, takes_over: bool = False) -> None:
         self._remote = remote
-        self.doubtful = self._unsettled = False
+        self._doubtful = self._unsettled = False
         self._contested_until = 0.0
         self._known: set[str] = set()  # names that belong here, once something is published
-        self._first: int | None = None  # the first step that was
+        self._first: int | None = None  # the first step that was published
         self._closed = False
-        told = {"host": socket.gethostname(), "process": os.getpid()}
-        self._token = json.dumps({"token": secrets.token_hex(16)} | told).encode()
+        owner = {"host": socket.gethostname(), "process": os.getpid()}
+        self._token = json.dumps({"token": secrets.token_hex(16)} | owner).encode()
         try:
             remote.make()
             before = self._writer()
@@ -76,7 +72,7 @@ class Fenced:
                     "knowing what became of its newest save: close it first; if it is gone, "
                     f"resume=True takes over, or delete {WRITER} there"
                 )
-            if before is not None:  # whoever that was may be at work on one
+            if before is not None:  # that writer may still be saving
                 self._unsettled, self._contested_until = True, time.monotonic() + LATE
                 remote.put(WRITER, self._token)
             self._conditional = self._is_conditional()
@@ -85,25 +81,30 @@ class Fenced:
             raise WriteError(f"{remote.where}: cannot be written to: {exc}") from exc
 
     @property
-    def contested(self) -> bool:
+    def doubtful(self) -> bool:
         """See `Store`."""
-        return time.monotonic() < self._contested_until
+        return self._doubtful
 
     @property
     def unsettled(self) -> bool:
         """See `Store`."""
-        return self._unsettled or self.doubtful
+        return self._unsettled or self._doubtful
+
+    @property
+    def contested(self) -> bool:
+        """See `Store`."""
+        return time.monotonic() < self._contested_until
 
     def publish(self, name: str, data: bytes) -> float:
-        """Add a record, see `Store`."""
-        self._unsettled, self.doubtful = self.unsettled, False
+        """Add a record, see `Store.publish`."""
+        self._unsettled, self._doubtful = self.unsettled, False
         self._check()
         if self._first is None:
             entry = entry_of(name, len(data))
             assert entry is not None, "a record's name"
             self._first, self._known = entry.step, set(self._remote.listed)
         self._set_late_aside()
-        self.doubtful = True  # should this be interrupted
+        self._doubtful = True  # in case this is interrupted
         failure: OSError | None = None
         refused, arrived, synced = False, False, 0.0
         try:
@@ -118,42 +119,37 @@ class Fenced:
                 failure = exc
         if not arrived:
             self._compare(name, data, failure, refused)
-        self._unsettled = self.doubtful = False
+        self._unsettled = self._doubtful = False
         self._known.add(name)
         return synced or time.perf_counter()
 
     def set_aside(self, name: str) -> None:
-        """A copy of it under another name, then delete it. Raises LockedError, WriteError."""
+        """Copy a record to another name, then delete it, see `Store.set_aside`."""
         self._check()
-        try:
+        with write_errors(f"{self._remote.where}/{name}", "could not be set aside"):
             data = self._remote.read_whole(name)
-            for i in itertools.count(1):
-                free, there = f"{name}{SET_ASIDE}{'' if i == 1 else f'-{i}'}", False
+            for free in aside_names(name):
+                is_new = True
                 try:
                     self._remote.create(free, data, conditional=self._conditional)
                 except FileExistsError:
-                    there = True
-                if self._remote.read(free) == data:  # put now, or before this was interrupted
+                    is_new = False
+                if self._remote.read(free) == data:  # put now, or before an interruption
                     break
-                if not there:
-                    raise OSError("its copy reads otherwise")
+                if is_new:
+                    raise OSError("its copy differs")
             self._remote.remove(name)
-        except OSError as exc:
-            where = self._remote.where
-            raise WriteError(f"{where}/{name}: could not be set aside: {exc}") from exc
 
     def remove(self, names: Iterable[str]) -> None:
-        """Delete records, see `Store`."""
+        """Delete records, see `Store.remove`."""
         self._check()
-        try:
+        with write_errors(self._remote.where, "could not be tidied up"):
             for name in names:
                 self._remote.remove(name)
-        except OSError as exc:
-            raise WriteError(f"{self._remote.where}: could not be tidied up: {exc}") from exc
 
     def close(self) -> None:
-        """Let others write; where the token cannot be removed, or something of this writer or the
-        one before may still come, the next one has to take over."""
+        """Let others write. If the token cannot be removed, or a record may still arrive, the next
+        writer has to take over."""
         with suppress(OSError):
             if self._writer() == self._token:
                 with suppress(ChainError):
@@ -162,33 +158,26 @@ class Fenced:
                     self._remote.remove(WRITER)
         self._closed = True
 
-    def __enter__(self) -> Fenced:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
-
     def _writer(self) -> bytes | None:
-        """What tells who writes here; None if nobody does."""
+        """The token of the current writer; None if there is none."""
         try:
-            return self._remote.read(WRITER, MOST_TOKEN)
+            return self._remote.read(WRITER, MAX_TOKEN)
         except FileNotFoundError:
             return None
 
     def _claim(self) -> bytes | None:
-        """Put the token where there is none; returns that of another one who was faster."""
+        """Put the token where there is none; returns that of another writer that was faster."""
         try:
             self._remote.create(WRITER, self._token, conditional=True)
         except UnsupportedError:
             self._remote.put(WRITER, self._token)
         except FileExistsError:
-            found = self._writer() or b""  # he may have closed it by now
+            found = self._writer() or b""  # it may be closed by now
             return None if found == self._token else found
         return None
 
     def _is_conditional(self) -> bool:
-        """Whether the store refuses to put what is there already: tried, for some ignore what
-        they are asked."""
+        """Whether the store refuses to overwrite. This is tried: some stores ignore conditions."""
         try:
             self._remote.create(WRITER, self._token, conditional=True)
         except FileExistsError:
@@ -198,34 +187,32 @@ class Fenced:
         return False
 
     def _check(self) -> None:
-        """Raises LockedError if the chain is another's by now, WriteError if nobody says or this
+        """Raise LockedError if another writer has taken over, WriteError if that is unknown or this
         writer is closed."""
         where = self._remote.where
         if self._closed:
             raise WriteError(f"{where}: this writer is closed; open the place anew")
-        try:
+        with write_errors(where, "cannot be reached, nothing was changed"):
             found = self._writer()
-        except OSError as exc:
-            raise WriteError(f"{where}: cannot be reached, nothing was changed: {exc}") from exc
         if found is None:
             raise LockedError(
-                f"{where}: {WRITER}, which says who writes here, was deleted: another one may have "
-                "written and gone; what was saved stands, open the chain anew to go on"
+                f"{where}: {WRITER}, which names the current writer, was deleted: another one may "
+                "have written and gone; what was saved stands, open the chain anew to go on"
             )
         if found != self._token:
             raise LockedError(
-                f"{where}: {_who(found)} has taken over; what was saved stands, and nothing more "
-                "is written by this one"
+                f"{where}: {_who(found)} has taken over; what was saved stands, and this writer "
+                "writes nothing more"
             )
 
     def _set_late_aside(self) -> None:
-        """What the writer before finished after this one had looked. Raises LockedError,
-        WriteError."""
+        """Set aside what the writer before put after this one had listed the records. Raises
+        LockedError, WriteError."""
         if self._first is None or not self.contested:
             return
         try:
             late = sorted(set(self._remote.sizes()) - self._known)
-        except ChainNotFoundError:  # nothing is there, so nothing that came late
+        except ChainNotFoundError:  # nothing is there, so nothing came late
             return
         except ChainError as exc:
             raise WriteError(f"{exc}; nothing was changed") from exc
@@ -240,37 +227,38 @@ class Fenced:
             )
 
     def _compare(self, name: str, data: bytes, failure: OSError | None, refused: bool) -> None:
-        """Find out what became of a put. Raises StepOrderError, WriteError unless it is there.
+        """Find out how a put ended. Raises StepOrderError, WriteError unless the record is there.
 
-        refused: that is what was answered, so that nothing is on its way.
+        refused: the store refused it, so nothing is on its way.
         """
         where = f"{self._remote.where}/{name}"
+        found: bytes | None = None
         try:
-            found: bytes | None = self._remote.read(name)
+            found = self._remote.read(name)
         except FileNotFoundError:
-            found = None
-        except OSError:  # what was refused may have been tried before
-            found, refused = None, False
+            pass
+        except OSError:  # an earlier try of what was refused may have arrived
+            refused = False
         if found == data:  # only the answer was lost
             return
         if found is not None and not (len(found) < len(data) and data.startswith(found)):
-            self.doubtful = False
+            self._doubtful = False
             text = f"{where}: exists already, and records are never overwritten"
             raise StepOrderError(text) from failure
         if refused:
-            self.doubtful = False
+            self._doubtful = False
             text = f"{where}: could not be written, nothing was changed: {failure}"
             raise WriteError(text) from failure
         raise WriteError(
-            f"{where}: was not saved, or nobody could say so; the next save removes what there is "
+            f"{where}: was not saved, or the answer was lost; the next save removes what there is "
             f"of it: {failure or 'it was cut short'}"
         ) from failure
 
 
 def _who(token: bytes) -> str:
-    """Who wrote a token, as far as it tells."""
+    """Names the writer of a token, as far as it says."""
     try:
-        told = json.loads(token)
-        return f"another writer (process {short(told['process'])} on {short(told['host'])})"
+        owner = json.loads(token)
+        return f"another writer (process {short(owner['process'])} on {short(owner['host'])})"
     except (ValueError, TypeError, KeyError, RecursionError):
         return "another writer"

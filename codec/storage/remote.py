@@ -1,10 +1,8 @@
-"""Records where a URL says: listed, read, put and deleted through fsspec.
+"""Records behind a URL: listed, read, put and deleted through fsspec.
 
-fsspec is imported once a URL is used. Whatever it and the libraries below it raise becomes an
-OSError here, its text without what may be secret; they retry what is worth it. Listings that they
-keep are thrown away before each look: others write there too.
-
-Not done here: who may write, and what is known of a put that failed (fencing).
+fsspec is imported when a URL is first used. Its errors, and those of the libraries below it, become
+OSErrors without secrets in their texts; retries are left to these libraries. Their cached listings
+are dropped before each use, since others write there too.
 """
 
 from __future__ import annotations
@@ -21,17 +19,17 @@ from urllib.parse import unquote
 
 from codec.errors import ChainError, ChainNotFoundError, SettingsError
 
-from .read_ahead import THREADS, Ahead
-from .source import RETRIES, Source, archived, entry_of
+from .read_ahead import THREADS, ReadAhead
+from .source import RETRIES, Source, entry_of, open_archive
 
 READ_ONLY = ("http", "https")
-PAGE = 1000  # names that S3 tells at once; more of them are not of one moment
-SMALL = 32 * 2**20  # bytes, up to which an object is read by one request
+PAGE = 1000  # names in one answer of S3; a longer listing is not of one moment
+SMALL = 32 * 2**20  # bytes: objects up to this size are read by one request
 SECRET = re.compile("key|secret|token|pass|user|auth|cred|cert|sas|header|cookie|connection")
 _USER = re.compile("[^/]*//([^/]*)@")
-_TOLD_QUERY = re.compile(r"\?[^\s?'\"=]+=[^\s'\"]*")
-MOST_PLAIN = 3  # characters that are no secret, and stand in many other words
-MOST_TEXT = 300  # characters of somebody else's error
+_QUERY = re.compile(r"\?[^\s?'\"=]+=[^\s'\"]*")
+MAX_PLAIN = 3  # characters: shorter values are no secrets, and part of many other words
+MAX_TEXT = 300  # characters of a library's error
 WITHOUT_DIRECTORIES = (
     *("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl"),
     *("oss", "oci", "tos", "memory"),
@@ -45,10 +43,11 @@ PACKAGES = {
 
 
 class Remote:
-    """A directory in a filesystem of fsspec's; names are of the files in it.
+    """A directory in an fsspec filesystem; methods take the names of files in it.
 
-    where: the URL for messages. Methods raise OSError for all that goes wrong, FileNotFoundError
-    and FileExistsError where that is known; SettingsError if what the URL needs is not installed.
+    where: the URL without secrets, for messages. Methods raise OSError for every failure (where
+    known FileNotFoundError, FileExistsError or PermissionError), and SettingsError if a package
+    that the URL needs is not installed.
     """
 
     def __init__(self, url: str, options: dict[str, Any]) -> None:
@@ -58,50 +57,49 @@ class Remote:
         found = _USER.match(place)
         user = found[1] if found else ""
         self.where = place.replace(f"{user}@", "", 1).rstrip("/")
-        told = {user, user.partition(":")[2], query, *_values(query)}
-        self._hidden = told | set(map(unquote, told)) | set(_secrets(options))
-        self._hidden -= {""}
+        secrets = {user, user.partition(":")[2], query, *_values(query)}
+        self._hidden = (secrets | set(map(unquote, secrets)) | set(_secrets(options))) - {""}
         self._sizes: dict[str, int] = {}
-        self._known: tuple[int, Any, str] | None = None
+        self._opened: tuple[int, Any, str] | None = None  # process, filesystem, path
 
     @property
     def is_archive(self) -> bool:
-        """Whether the URL is that of a file to be read, not of a directory: its name says so."""
+        """Whether the URL names an archive, not a directory."""
         return self.where.endswith(".zip")
 
     @property
     def listed(self) -> frozenset[str]:
-        """Names of the records that the newest look has found."""
+        """Names of the records in the newest listing."""
         return frozenset(self._sizes)
 
     def source(self) -> Source:
-        """To read records from. Raises ChainNotFoundError, ArchiveError, ChainError."""
+        """Open it for reading. Raises ChainNotFoundError, ArchiveError, ChainError."""
         if not self.is_archive:
-            ahead = Ahead(self.read_listed)
+            ahead = ReadAhead(self.read_listed)
             return Source(self.where, self.sizes, ahead.read, ahead.expect)
         handle, name = tempfile.mkstemp(suffix=".lcc.zip")
         try:
             os.close(handle)
-            with self._foreign() as (fs, path):
+            with self._call() as (fs, path):
                 fs.get_file(path + self._query, name)
-            return archived(name, self.where)
+            return open_archive(name, self.where)
         except FileNotFoundError as exc:
             raise ChainNotFoundError(f"{self.where}: there is no .lcc.zip there: {exc}") from exc
         except OSError as exc:
             raise ChainError(f"{self.where}: cannot be read: {exc}") from exc
         finally:
-            with suppress(OSError):  # what is open stays so where names can go
+            with suppress(OSError):  # the open archive needs no name
                 os.unlink(name)
 
     def sizes(self) -> dict[str, int]:
-        """Name -> bytes of the records there. Raises ChainNotFoundError, ChainError.
+        """Names and bytes of the records there. Raises ChainNotFoundError, ChainError.
 
-        Where it takes several requests, it is repeated until nothing has changed meanwhile.
+        A listing of several requests is repeated until two in a row are the same.
         """
         try:
-            found = self._look()
+            found = self._list()
             for _ in range(RETRIES if len(found) >= PAGE else 0):
-                before, found = found, self._look()
+                before, found = found, self._list()
                 if before == found:
                     break
         except FileNotFoundError as exc:
@@ -112,7 +110,7 @@ class Remote:
         return found
 
     def read_listed(self, name: str) -> bytes:
-        """A record's bytes. One of modest size, as it was listed, takes one request."""
+        """A record's bytes, by one request if its listed size is small."""
         nbytes = self._sizes.get(name, 0)
         data = self.read(name, nbytes)
         if len(data) < nbytes:
@@ -120,62 +118,64 @@ class Remote:
         return data
 
     def read_whole(self, name: str) -> bytes:
-        """A file's bytes, as many as the store says that it has."""
+        """A file's bytes. Raises OSError if fewer arrive than the store says there are."""
         data = self.read(name)
         self._check_whole(name, data)
         return data
 
     def _check_whole(self, name: str, data: bytes) -> None:
-        """What is cut short on its way is not damaged where it lies."""
+        """Raise OSError for an incomplete download, which is not damage in the store."""
         nbytes = self.nbytes(name) or 0
         if len(data) < nbytes:
-            raise OSError(f"only {len(data)} of its {nbytes} bytes have come")
+            raise OSError(f"only {len(data)} of its {nbytes} bytes arrived")
 
     def read(self, name: str, nbytes: int = 0) -> bytes:
-        """A file's bytes. nbytes: about how many, 0 if that is not known."""
-        with self._foreign(name) as (fs, path):
+        """A file's bytes. nbytes: about how many, 0 if unknown."""
+        with self._call(name) as (fs, path):
             # s3fs asks for the size before it reads the whole of something.
             limits = {"start": 0} if 0 < nbytes <= SMALL else {}
             return bytes(fs.cat_file(path, **limits))
 
     def put(self, name: str, data: bytes) -> None:
-        """Write a file, also in the place of another."""
-        with self._foreign(name) as (fs, path):
+        """Write a file, or overwrite it."""
+        with self._call(name) as (fs, path):
             fs.pipe_file(path, data)
 
     def create(self, name: str, data: bytes, *, conditional: bool) -> None:
-        """Write a file that is not there yet. conditional: the store refuses if it is, else it is
-        looked for before."""
-        with self._foreign(name) as (fs, path):
+        """Write a new file. Raises FileExistsError if it exists.
+
+        conditional: the store itself checks that, in the same request.
+        """
+        with self._call(name) as (fs, path):
             if conditional:
                 fs.pipe_file(path, data, mode="create")
                 return
             fs.invalidate_cache(path)
-            with suppress(FileNotFoundError):  # not exists, which takes any error for a no
+            with suppress(FileNotFoundError):  # fs.exists would take any error for a no
                 fs.info(path)
-                raise FileExistsError("is there already")
+                raise FileExistsError("it exists already")
             fs.pipe_file(path, data)
 
     def nbytes(self, name: str) -> int | None:
         """A file's size; None if the filesystem does not know."""
-        with self._foreign(name) as (fs, path):
+        with self._call(name) as (fs, path):
             fs.invalidate_cache(path)
             size = fs.info(path).get("size")
             return None if size is None else int(size)
 
     def remove(self, name: str) -> None:
-        """Delete a file. Of one that is not there, not every store says so."""
-        with self._foreign(name) as (fs, path):
+        """Delete a file. Not every store reports one that does not exist."""
+        with self._call(name) as (fs, path):
             fs.rm_file(path)
 
     def make(self) -> None:
-        """The directory, where there is such a thing."""
-        with self._foreign() as (fs, path):
+        """Make the directory, in a filesystem that has directories."""
+        with self._call() as (fs, path):
             if self.protocol not in WITHOUT_DIRECTORIES:
                 fs.makedirs(path, exist_ok=True)
 
-    def _look(self) -> dict[str, int]:
-        with self._foreign() as (fs, path):
+    def _list(self) -> dict[str, int]:
+        with self._call() as (fs, path):
             fs.invalidate_cache(path)
             found: dict[str, int | None] = {}
             for item in fs.ls(path + self._query, detail=True):
@@ -183,25 +183,26 @@ class Remote:
                 if item["type"] == "file" and entry_of(name, 0):
                     found[name] = item.get("size")
         unknown = [name for name, size in found.items() if size is None]
-        if unknown:  # of https, whose listings are pages of links
+        if unknown:  # over https, where listings are pages of links
             with ThreadPoolExecutor(THREADS) as pool:
                 found |= zip(unknown, pool.map(self.nbytes, unknown))
         return {name: size or 0 for name, size in found.items()}
 
     @contextmanager
-    def _foreign(self, name: str = "") -> Iterator[tuple[Any, str]]:
-        """The filesystem and the path in it of a file, of the directory without a name."""
+    def _call(self, name: str = "") -> Iterator[tuple[Any, str]]:
+        """The filesystem, and the path in it of a file, or of the directory. Every error inside
+        becomes an OSError without secrets."""
         try:
             fs, path = self._filesystem()
             yield fs, f"{path}/{name}{self._query}" if name else path
         except SettingsError:
             raise
-        except Exception as exc:  # anything: of fsspec, botocore, aiohttp…
-            said, clean = self._said(exc)
-            raise _kind(exc)(said) from (exc if clean else None)
+        except Exception as exc:  # anything: from fsspec, botocore, aiohttp…
+            text, clean = self._without_secrets(exc)
+            raise _kind(exc)(text) from (exc if clean else None)
 
     def _filesystem(self) -> tuple[Any, str]:
-        if self._known is None or self._known[0] != os.getpid():  # none of them survives a fork
+        if self._opened is None or self._opened[0] != os.getpid():  # none survives a fork
             try:
                 from fsspec.core import url_to_fs  # type: ignore[import-untyped]
             except ImportError as exc:
@@ -211,58 +212,57 @@ class Remote:
             except ImportError as exc:
                 raise self._missing(str(exc)) from exc
             except (ValueError, TypeError) as exc:
-                said, clean = self._said(exc)
-                text = f"{self.where}: cannot be opened: {said}"
-                raise SettingsError(text) from (exc if clean else None)
-            self._known = os.getpid(), fs, path.rstrip("/")
-        return self._known[1:]
+                text, clean = self._without_secrets(exc)
+                cause = exc if clean else None
+                raise SettingsError(f"{self.where}: cannot be opened: {text}") from cause
+            self._opened = os.getpid(), fs, path.rstrip("/")
+        return self._opened[1:]
 
     def _missing(self, why: str) -> SettingsError:
-        packages = PACKAGES.get(self.protocol, "fsspec and what it asks for")
+        packages = PACKAGES.get(self.protocol, "fsspec and the package it asks for")
         return SettingsError(f"{self.where}: {why}; pip install {packages}")
 
-    def _said(self, exc: Exception) -> tuple[str, bool]:
-        """What an error says, and whether nothing in it was to be hidden."""
-        text = str(exc)
-        said = _TOLD_QUERY.sub("?…", text)  # others may have spelled it in their own way
+    def _without_secrets(self, exc: Exception) -> tuple[str, bool]:
+        """An error's message without secrets, and whether it had none."""
+        text = _QUERY.sub("?…", str(exc))  # a library may have quoted it in its own way
         for secret in sorted(self._hidden, key=len, reverse=True):
-            said = said.replace(secret, "…")
-        clean = said == text
-        if not isinstance(exc, OSError) or not said:
-            said = f"{type(exc).__name__}: {said}" if said else type(exc).__name__
-        return (said if len(said) <= MOST_TEXT else said[:MOST_TEXT] + "…"), clean
+            text = text.replace(secret, "…")
+        clean = text == str(exc)
+        if not isinstance(exc, OSError) or not text:
+            text = f"{type(exc).__name__}: {text}" if text else type(exc).__name__
+        return (text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "…"), clean
 
 
 class UnsupportedError(OSError):
-    """The filesystem does not know this way of writing."""
+    """The filesystem does not support this way of writing."""
 
 
 def _kind(exc: Exception) -> type[OSError]:
-    """What somebody else's error becomes."""
+    """The class that a library's error becomes."""
     if isinstance(exc, NotImplementedError | TypeError | ValueError):
         return UnsupportedError
     if isinstance(exc, OSError) and exc.errno == errno.ENOSYS:
         return UnsupportedError
     refused = isinstance(exc, OSError) and exc.errno == errno.EINVAL
-    if refused and "condition" in str(exc).lower():  # of servers that do not say which one
+    if refused and "condition" in str(exc).lower():  # from servers that do not name the condition
         return FileExistsError
     kinds = (FileNotFoundError, FileExistsError, PermissionError)
     return next((kind for kind in kinds if isinstance(exc, kind)), OSError)
 
 
 def _values(query: str) -> Iterator[str]:
-    """Of a URL's query."""
+    """The values in a URL's query that may be secret."""
     for part in query.split("&"):
         value = part.partition("=")[2]
-        if len(unquote(value)) > MOST_PLAIN:
+        if len(unquote(value)) > MAX_PLAIN:
             yield value
 
 
 def _secrets(options: Mapping[str, Any], inside: bool = False) -> Iterator[str]:
-    """Texts among storage options that may be secret: their names say so."""
+    """The storage options whose names say that they may be secret."""
     for key, value in options.items():
         hidden = inside or SECRET.search(str(key).lower()) is not None
         if isinstance(value, Mapping):
             yield from _secrets(value, hidden)
-        elif hidden and isinstance(value, str) and len(value) > MOST_PLAIN:
+        elif hidden and isinstance(value, str) and len(value) > MAX_PLAIN:
             yield value

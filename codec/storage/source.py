@@ -1,8 +1,4 @@
-"""Where records lie: the files of a directory, or the members of a .lcc.zip.
-
-Not done here: those of a URL (remote), what is in them (record), which of them lead to a step
-(chain).
-"""
+"""The files of a chain: in a local directory, or in a .lcc.zip."""
 
 from __future__ import annotations
 
@@ -21,10 +17,10 @@ from typing import IO
 
 from codec.errors import ArchiveError, ChainError, ChainNotFoundError
 
-# Eight digits, more only where needed: one name a step. Not \d, which matches any script's.
+# Eight digits, more only where needed: one name per step. Not \d, which matches any script's.
 _STEP = "([0-9]{8}|[1-9][0-9]{8,18})"
 _NAME = re.compile(rf"(?:{_STEP}-)?{_STEP}\.(base|delta|merged)\.safetensors")
-RETRIES = 100  # of a reader, while somebody else merges or compacts
+RETRIES = 100  # of a reader while another process merges or compacts
 
 # What zipfile raises on damaged or forged archives: encrypted members are RuntimeErrors,
 # newer zip versions NotImplementedErrors, offsets beyond the file any of the others.
@@ -33,9 +29,9 @@ _ZIP_ERRORS = (zipfile.BadZipFile, EOFError, OverflowError, RuntimeError, ValueE
 
 @dataclass(frozen=True)
 class Entry:
-    """A record's place in the chain: its (last) step, kind, file name and size in bytes.
+    """A record's place in the chain: its last step, kind, file name, size in bytes and first step.
 
-    first: the first step of a merged record, elsewhere the only one.
+    Only a merged record has a first step that is not its last.
     """
 
     step: int
@@ -47,10 +43,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Source:
-    """Ways to list records, name -> bytes, and to read one by its name.
+    """How to list and read the records at a place.
 
-    Listing raises ChainError; reading OSError, or ArchiveError for a damaged member. expect is
-    told the names that will be read next, in this order: for those who fetch them from afar.
+    where: its name in messages. sizes: lists names and bytes; raises ChainError. read: reads one by
+    name; raises OSError, or ArchiveError for a damaged member. expect: announces the names that
+    will be read next, in this order, so that a remote source can read ahead.
     """
 
     where: str
@@ -59,30 +56,47 @@ class Source:
     expect: Callable[[Iterable[str]], None] = lambda _names: None
 
 
-def opened(source: str | Path | IO[bytes]) -> Source:
-    """A directory's path, an archive's, or an archive as an open binary file.
+def open_source(source: str | Path | IO[bytes]) -> Source:
+    """Open a directory, an archive, or an archive that is an open binary file.
 
-    Raises ChainNotFoundError if nothing is there, ArchiveError for a broken archive, ChainError
-    if the disk does not say.
+    Raises ChainNotFoundError if there is none, ArchiveError for a broken archive, ChainError if
+    the disk cannot be read.
     """
     where = "the archive" if hasattr(source, "read") else str(source)
     mode = stat.S_IFREG if hasattr(source, "read") else _mode(where)
     if stat.S_ISREG(mode):
-        return archived(source, where)
+        return open_archive(source, where)
     if stat.S_ISDIR(mode):
         path = Path(where)
         return Source(where, lambda: _list_directory(path), lambda name: _read_file(path / name))
     raise ChainNotFoundError(f"{where}: there is no chain directory or .lcc.zip there")
 
 
-def archived(source: str | Path | IO[bytes], where: str) -> Source:
-    """The members of an archive. where: what messages call it. Raises ArchiveError."""
-    archive = _open_archive(source, where)
-    return Source(
-        where,
-        lambda: {info.filename: info.file_size for info in archive.infolist()},
-        lambda name: _read_member(archive, name, where),
-    )
+def open_archive(source: str | Path | IO[bytes], where: str) -> Source:
+    """The members of an archive. where: its name in messages. Raises ArchiveError."""
+    try:
+        archive = zipfile.ZipFile(source)
+    except (*_ZIP_ERRORS, OSError) as exc:
+        raise ArchiveError(f"{where}: is not a readable .lcc.zip: {exc}") from exc
+    sizes = {info.filename: info.file_size for info in archive.infolist()}
+    if len(sizes) != len(archive.infolist()):
+        raise ArchiveError(f"{where}: two members have the same name")
+    for info in archive.infolist():
+        stored = info.compress_type == zipfile.ZIP_STORED
+        hides = info.comment or b"PK\1\2" in info.extra  # a damaged length takes in what follows
+        if not entry_of(info.orig_filename, 0) or not stored or hides:
+            raise ArchiveError(
+                f"{where}: member {info.orig_filename[:80]!r} is not a stored record; a .lcc.zip "
+                "holds only uncompressed files like 00000000.base.safetensors"
+            )
+
+    def read(name: str) -> bytes:
+        try:
+            return archive.read(name)
+        except _ZIP_ERRORS as exc:
+            raise ArchiveError(f"{where}: member {name} is damaged: {exc}") from exc
+
+    return Source(where, sizes.copy, read)
 
 
 def record_name(step: int, kind: str, first: int | None = None) -> str:
@@ -91,7 +105,7 @@ def record_name(step: int, kind: str, first: int | None = None) -> str:
 
 
 def entry_of(name: str, nbytes: int) -> Entry | None:
-    """What a file's name tells; None for one that is no record's."""
+    """The record that a file name stands for; None for other names."""
     found = _NAME.fullmatch(name)
     if not found or (found[1] is None) == (found[3] == "merged"):
         return None
@@ -101,22 +115,20 @@ def entry_of(name: str, nbytes: int) -> Entry | None:
 
 
 def without_records(where: str) -> str:
-    """What a message says of a place that holds none."""
-    found = None
+    """The message about a place that holds no records."""
     with suppress(OSError):  # then the message says less
         path = Path(where)
-        found = next(itertools.chain(path.glob("*.metadata"), path.glob("*/*.metadata")), None)
-    if found:  # of PyTorch's
-        return (
-            f"{where}: is a distributed checkpoint, or holds some; load a step's directory by "
-            "torch.distributed.checkpoint with codec.dcp.ChainReader if codec.dcp.ChainWriter "
-            "wrote it, and else with PyTorch's own reader"
-        )
+        if any(itertools.chain(path.glob("*.metadata"), path.glob("*/*.metadata"))):
+            return (
+                f"{where}: is a distributed checkpoint, or holds some; load a step's directory "
+                "through torch.distributed.checkpoint, with codec.dcp.ChainReader if "
+                "codec.dcp.ChainWriter wrote it, else with PyTorch's own reader"
+            )
     return f"{where}: holds no records (files like 00000000.base.safetensors)"
 
 
 def _mode(path: str) -> int:
-    """Of a file or directory, 0 if there is none."""
+    """Mode of a file or directory, 0 if there is none."""
     try:
         return os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -128,20 +140,20 @@ def _mode(path: str) -> int:
 
 
 def _list_directory(path: Path) -> dict[str, int]:
-    """Name -> bytes of the files that are named like records; all others are ignored.
+    """Names and bytes of the files that are named like records.
 
-    A look while somebody merges may find neither the deltas nor what takes their place: it is
-    repeated until nothing has changed meanwhile.
+    A listing during a merge may hold neither the deltas nor the merged record: it is repeated
+    until two in a row hold the same names.
     """
     found: dict[str, int] = {}
     try:
-        items = _look(path)
+        items = _record_files(path)
         for _ in range(RETRIES):
             found = {}
             for item in items:
                 with suppress(FileNotFoundError):
                     found[item.name] = item.stat().st_size
-            before, items = items, _look(path)
+            before, items = items, _record_files(path)
             if {item.name for item in items} == {item.name for item in before}:
                 break
     except OSError as exc:
@@ -149,44 +161,17 @@ def _list_directory(path: Path) -> dict[str, int]:
     return found
 
 
-def _look(path: Path) -> list[os.DirEntry[str]]:
-    with os.scandir(path) as every:
-        return [item for item in every if entry_of(item.name, 0)]
+def _record_files(path: Path) -> list[os.DirEntry[str]]:
+    with os.scandir(path) as items:
+        return [item for item in items if entry_of(item.name, 0)]
 
 
 def check_regular(path: Path) -> None:
-    """Raise OSError for what is no file: a pipe would keep its reader waiting."""
+    """Raise OSError unless it is a regular file: reading a pipe would block."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise OSError(errno.EINVAL, "is no regular file")
 
 
 def _read_file(path: Path) -> bytes:
-    """Raises OSError, also for what is no file."""
     check_regular(path)
     return path.read_bytes()
-
-
-def _open_archive(source: str | Path | IO[bytes], where: str) -> zipfile.ZipFile:
-    try:
-        archive = zipfile.ZipFile(source)
-    except (*_ZIP_ERRORS, OSError) as exc:
-        raise ArchiveError(f"{where}: is not a readable .lcc.zip: {exc}") from exc
-    names = [info.filename for info in archive.infolist()]
-    if len(set(names)) != len(names):
-        raise ArchiveError(f"{where}: two members have the same name")
-    for info in archive.infolist():
-        stored = info.compress_type == zipfile.ZIP_STORED
-        hides = info.comment or b"PK\1\2" in info.extra  # a damaged length takes in what follows
-        if not entry_of(info.orig_filename, 0) or not stored or hides:
-            raise ArchiveError(
-                f"{where}: member {info.orig_filename[:80]!r} is not a stored record; a .lcc.zip "
-                "holds only uncompressed files like 00000000.base.safetensors"
-            )
-    return archive
-
-
-def _read_member(archive: zipfile.ZipFile, name: str, where: str) -> bytes:
-    try:
-        return archive.read(name)
-    except _ZIP_ERRORS as exc:
-        raise ArchiveError(f"{where}: member {name} is damaged: {exc}") from exc

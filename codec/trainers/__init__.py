@@ -1,10 +1,12 @@
-"""Chains in the trainers that people already use: one module for each, imported only when used.
+"""Chains in existing trainers. Each trainer's module is imported only when it is used.
 
-    huggingface   ChainCallback, a callback of transformers' Trainer
-    lightning     ChainCallback and ChainCheckpointIO, a callback and a plugin of Lightning's
-    accelerate    ChainHook, beside Accelerator.save_state
+A plain loop needs only `codec.Checkpointer`; models that are sharded over processes need codec.dcp.
 
-A plain loop needs none of them, only `codec.Checkpointer`; what is sharded over processes needs
-codec.dcp. Not done here: what they share, which is a training's chain (run), the state of a model
-(models), and a small file that names a step of a chain (pointer).
+Read in this order:
+    run           the chain of one training
+    states        the state of a model, small tensors as values
+    pointer       a small file in a trainer's checkpoint that names a step of a chain
+    huggingface   ChainCallback for the Trainer of transformers
+    lightning     ChainCallback and ChainCheckpointIO, a callback and a plugin for Lightning
+    accelerate    ChainHook, for Accelerator.save_state
 """

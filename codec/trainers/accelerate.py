@@ -1,16 +1,14 @@
-"""A chain beside what Accelerator.save_state writes.
+"""A record in a chain for each Accelerator.save_state.
 
     with ChainHook(accelerator, "run.lcc", bits=2):
         ...                                        # your loop, with accelerator.save_state(folder)
     codec.restore("run.lcc")["model"]
 
-Each save_state adds a record and a small file, lcc.json, which names it in the folder. load_state
-reads that file, and the chain goes back to its step if it was further (rewinding). Record and file
-hold the same token, drawn anew at every load: what leads to a step in the chain and what led to a
-folder of the same number may be two trainings. All else is Accelerate's own. Only the main process
-saves.
-
-Not done here: FSDP, DeepSpeed and Megatron-LM (codec.dcp).
+Each save_state adds a record, and a small file lcc.json in the folder that names it. load_state
+reads that file, and the chain goes back to its step if it is further (rewinding). Record and file
+hold the same token, which is new after every load: a step of the chain and a folder of the same
+number may come from two trainings. Everything else is Accelerate's own. Only the main process
+saves. FSDP, DeepSpeed and Megatron-LM need codec.dcp.
 """
 
 from __future__ import annotations
@@ -26,9 +24,9 @@ from codec.errors import LccError, ParentError, RecordError, StepNotFoundError
 from codec.saving.recorder import check_step
 
 from . import pointer
-from .models import refuse_parts, sharded, state_of
 from .pointer import TOKEN, Pointer
-from .run import Run
+from .run import ChainRun
+from .states import refuse_parts, sharded, state_of
 
 try:
     import accelerate
@@ -42,24 +40,31 @@ SHARDED = {"FSDP", "DEEPSPEED", "MEGATRON_LM"}
 
 
 class ChainHook:
-    """Saves into a chain with each save_state of an Accelerator.
+    """Saves a record with each save_state of an Accelerator.
 
-    accelerator: an `accelerate.Accelerator`. path: the chain's directory. step: says the number
-    of the step, which has to rise; None: they are counted, from 0. more: gives what a record is
-    to hold besides the model, such as the optimizer's state; exact unless a policy says
-    otherwise. resume: a loop that has not loaded a state goes on after the newest step of a chain
-    that is there, which else is refused. settings: bits, policy and so on of a `Checkpointer`.
+    A record is {"model": …} of the prepared model, with a token (see `codec.trainers.pointer`). Of
+    several models, "model" has them by number, "0" for the first.
 
-    A record is {"model": …} of the model that was prepared; of several, "model" has them by
-    number, "0" for the first. Beside it stands a token, see `codec.trainers.pointer`.
+    load_state of a folder without lcc.json goes on after the newest step. A folder whose step is
+    not in this chain (of another training, say) begins a new chain if there is none; with resume
+    it goes on after the newest step; else it is refused.
 
-    A folder whose step is not in this chain, such as that of another training to be tuned, begins
-    a new chain where none is, with resume is gone on with after the newest step, and else is
-    refused. One without a file is gone on with after the newest step.
+    Args:
+        accelerator: An `accelerate.Accelerator`.
+        path: The chain's directory.
+        step: Returns the number of the step, which has to rise; None counts from 0.
+        more: Returns what a record holds besides the model, such as the optimizer's state; exact
+            unless a policy says otherwise.
+        resume: A loop that has loaded no state goes on after the newest step of an existing chain,
+            which is refused otherwise.
+        settings: bits, policy and so on of a `Checkpointer`.
 
-    Raises SettingsError and TypeError for settings, ShardedError. In save_state: StepOrderError,
-    LockedError and what `Checkpointer` does. In load_state: StepNotFoundError for a folder that is
-    refused, before anything of it is loaded; what `codec.restore` and `Checkpointer` do.
+    Raises:
+        SettingsError, TypeError: Wrong settings.
+        ShardedError: The training is spread over processes.
+        StepOrderError, LockedError: In save_state, with what `Checkpointer` raises.
+        StepNotFoundError: In load_state, for a folder that is refused, before anything is loaded;
+            with what `codec.restore` and `Checkpointer` raise.
     """
 
     def __init__(
@@ -74,9 +79,9 @@ class ChainHook:
     ) -> None:
         if accelerator.distributed_type.name in SHARDED:
             raise sharded(f"the accelerator's type is {accelerator.distributed_type.name}")
-        self._run, self._resume = Run(path, resume, settings), resume
+        self._run, self._resume = ChainRun(path, resume, settings), resume
         self._token, self._after = secrets.token_hex(16), ""
-        self._has_loaded = False  # a folder of this chain, and saved nothing since
+        self._has_loaded = False  # a folder of this chain was loaded, and nothing saved since
         self._accelerator, self._step, self._more = accelerator, step, more
         self._hooks = (
             accelerator.register_save_state_pre_hook(self._save),
@@ -84,7 +89,7 @@ class ChainHook:
         )
 
     def close(self) -> None:
-        """Wait for what is being saved, let others write, and add no more records."""
+        """Wait for the save under way, let others write, and add no more records."""
         for hook in self._hooks:
             hook.remove()
         self._run.close()
@@ -103,7 +108,7 @@ class ChainHook:
         self.close()
 
     def _save(self, models: list[Any], weights: list[Any], output_dir: str) -> None:
-        """Before Accelerate writes: where this fails, there is no checkpoint either."""
+        """Called before Accelerate writes: if this fails, there is no checkpoint either."""
         if not self._accelerator.is_main_process:
             return
         if not self._run.is_open:
@@ -123,8 +128,8 @@ class ChainHook:
         pointer.write(Path(output_dir) / FILE, named)
 
     def _put_aside(self, step: int) -> None:
-        """The newest record, if the folder that was loaded names it and has the files of the save
-        before: killed while it wrote over them, Accelerate comes to this step once more."""
+        """Set aside the newest record if the loaded folder names it but has the files of the save
+        before: Accelerate was killed while overwriting them, and reaches this step again."""
         newest = self._run.step
         if not self._has_loaded or newest is None or step > newest:
             return
@@ -135,14 +140,14 @@ class ChainHook:
             self._run.begin(before[-1], resumed=True)
 
     def _load(self, models: list[Any], input_dir: str) -> None:
-        """Before Accelerate reads: where this fails, nothing is loaded."""
+        """Called before Accelerate reads: if this fails, nothing is loaded."""
         for model in models:
             refuse_parts(model)
         if not self._accelerator.is_main_process:
             return
         place = Path(input_dir) / FILE
         named = pointer.read(place)
-        self._run.abandon()  # what is being saved has to be there
+        self._run.abandon()  # wait for the save under way
         steps = self._run.steps()
         self._token, self._after, self._has_loaded = secrets.token_hex(16), "", False
         if named is None:
@@ -156,18 +161,17 @@ class ChainHook:
             self._run.begin(None)
         else:
             raise StepNotFoundError(
-                f"{place}: names step {named.step} of a {named.chain}, which is not what the chain "
-                f"in {self._run.where} has there; give ChainHook the directory it was saved in, "
-                "another one for a new chain, or resume=True to go on after the newest step"
+                f"{place}: names step {named.step} of {named.chain}, but the chain in "
+                f"{self._run.where} has another state there; give ChainHook the directory it was "
+                "saved in, a new one for a new chain, or resume=True to go on after the newest step"
             )
 
     def _found(self, named: Pointer, steps: tuple[int, ...]) -> str | None:
-        """The step of the chain and its token, if it is the one that the folder was saved with.
+        """Step and token of the record that a folder was saved with; None if it is not there.
 
-        That step may be missing, skipped or lost with the process that was to write it. Then the
-        one before it has the same token, since the steps of one token rise; or it is where that
-        training began, which the folder tells after its own token.
-        Raises what `codec.restore` does if none of them restores.
+        That record may be missing, skipped or lost with the saving process. Then the record before
+        it has the same token, or is the one where that training began, which the folder names
+        after its own token. Raises what `codec.restore` does if no record restores.
         """
         own, _, began = named.token.partition(" ")
         failed: LccError | None = None
@@ -175,9 +179,9 @@ class ChainHook:
             try:
                 token = self._run.restore(step).get(TOKEN, "")
             except (RecordError, ParentError) as exc:
-                failed = failed or exc  # damaged at the end: set aside where the chain is opened
+                failed = failed or exc  # damaged at the end: set aside when the chain is opened
                 continue
-            # Without one both are of an earlier version: their names are all that can be known.
+            # Without a token both are of an earlier version, and only the name can be compared.
             same = token == own and (token or named.chain == self._run.name)
             return f"{step} {token}" if same or began == f"{step} {token}" else None
         if failed is not None:

@@ -1,14 +1,13 @@
-"""A callback of transformers' Trainer, which adds a chain to its checkpoints.
+"""A callback that adds a chain to the checkpoints of transformers' Trainer.
 
     trainer = Trainer(model, args, train_dataset=data)
     trainer.add_callback(ChainCallback("run.lcc", every=50, bits=2))
     trainer.train()
     codec.restore("run.lcc")["model"]
 
-The Trainer's own checkpoints are as they are without it, and it resumes from those: then the chain
-goes back to the step of the checkpoint, if it was further (rewinding). Only the main process saves.
-
-Not done here: FSDP and DeepSpeed (codec.dcp).
+The Trainer's own checkpoints stay the same, and it resumes from them: then the chain goes back to
+the step of the checkpoint if it is further (rewinding). Only the main process saves. FSDP and
+DeepSpeed need codec.dcp.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from typing import Any
 
 from codec.errors import SettingsError
 
-from .models import refuse_parts, sharded, state_of
-from .run import Run, check_every
+from .run import ChainRun, check_every
+from .states import refuse_parts, sharded, state_of
 
 try:
     from transformers import TrainerCallback
@@ -31,19 +30,23 @@ except ImportError as exc:
 
 
 class ChainCallback(TrainerCallback):
-    """Saves into a chain while a Trainer trains.
+    """Saves to a chain while a Trainer trains; a save that fails ends the training.
 
-    path: the chain's directory. every: steps of the optimizer between two records; None: one
-    beside each of the Trainer's checkpoints. The last step is saved in any case. optimizer:
-    save the optimizer and the scheduler too, exactly unless a policy says otherwise. resume: a
-    training that begins at step 0 may take over a chain that is there, else it is refused; one
-    that begins later always goes on with it. settings: bits, policy and so on of a
-    `Checkpointer`.
+    A record is {"model": …, "epoch": …}, with optimizer also "optimizer" and "scheduler". The last
+    step is always saved.
 
-    A record is {"model": …, "epoch": …}, and with optimizer "optimizer" and "scheduler".
+    Args:
+        path: The chain's directory.
+        every: Optimizer steps between two records; None saves one with each of the Trainer's
+            checkpoints.
+        optimizer: Save the optimizer and the scheduler too, exactly unless a policy says otherwise.
+        resume: A training that begins at step 0 may take over an existing chain, which is refused
+            otherwise. A training that begins later always continues it.
+        settings: bits, policy and so on of a `Checkpointer`.
 
-    Raises SettingsError and TypeError for settings. In the training: StepOrderError,
-    LockedError, ShardedError and what `Checkpointer` does; a save that fails ends the training.
+    Raises:
+        SettingsError, TypeError: Wrong settings.
+        StepOrderError, LockedError, ShardedError: In the training, with what `Checkpointer` raises.
     """
 
     def __init__(
@@ -56,12 +59,12 @@ class ChainCallback(TrainerCallback):
         **settings: Any,
     ) -> None:
         check_every(every)
-        self._run = Run(path, resume, settings)
+        self._run = ChainRun(path, resume, settings)
         self._every, self._optimizer = every, optimizer
 
     def close(self) -> None:
-        """Let others write, after a training that failed: the Trainer does not tell of it. The
-        next training in this thread does it as well, and so does the end of the process."""
+        """Let others write after a failed training, which the Trainer does not report. The next
+        training in this thread and the end of the process do so too."""
         self._run.close()
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -80,29 +83,28 @@ class ChainCallback(TrainerCallback):
             self._run.begin(state.global_step)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Save if it is time."""
+        """Save if a record is due."""
         step = state.global_step
         if self._run.is_open and self._every is not None and self._run.is_due(step, self._every):
             self._save(state, kwargs)
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Save beside a checkpoint."""
+        """Save with a checkpoint."""
         if self._run.is_open and self._every is None:
             self._save(state, kwargs)
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Save the last step: at the training's end the model may be another, the best one."""
+        """Save the last step: later the Trainer may load the best model."""
         if self._run.is_open and control.should_training_stop:
             self._save(state, kwargs, last=True)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """The same: the evaluation of an epoch, which may stop the training, comes after its
-        end."""
+        """Save the last step: an evaluation at the end of an epoch may stop the training."""
         self.on_epoch_end(args, state, control, **kwargs)
 
     def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """The same: a callback after this one may have stopped it; then the Trainer logs once
-        more, before it loads the best model."""
+        """Save the last step: if a later callback stopped the training, the Trainer logs once more
+        before it loads the best model."""
         self.on_epoch_end(args, state, control, **kwargs)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

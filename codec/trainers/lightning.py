@@ -1,15 +1,15 @@
-"""A callback and a checkpoint plugin of Lightning's Trainer.
+"""A callback and a checkpoint plugin for Lightning's Trainer.
 
-    Trainer(callbacks=[ChainCallback("run.lcc", every=50)])      a chain beside its checkpoints
-    Trainer(plugins=[ChainCheckpointIO("run.lcc")])              its checkpoints are in a chain
+    Trainer(callbacks=[ChainCallback("run.lcc", every=50)])      a chain next to its checkpoints
+    Trainer(plugins=[ChainCheckpointIO("run.lcc")])              its checkpoints in a chain
 
-With the plugin, every file that ModelCheckpoint asks for is a small pointer to a step of the chain,
-and is loaded as before: `trainer.fit(model, ckpt_path=...)`. Removing a checkpoint removes its
-pointer. The records stay, since others are deltas to them.
+With the plugin, each file of ModelCheckpoint is a small pointer to a step of the chain, and loads
+as before: `trainer.fit(model, ckpt_path=...)`. Removing a checkpoint removes its pointer; the
+records stay, since others are deltas to them.
 
-Both packages that Lightning comes in are known, `lightning` and `pytorch_lightning`. Not done here:
-FSDP, DeepSpeed and ModelParallelStrategy (codec.dcp); `load_from_checkpoint`, which reads files
-without asking a plugin (load the state_dict that `load_checkpoint` gives instead).
+Both packages of Lightning work, `lightning` and `pytorch_lightning`. FSDP, DeepSpeed and
+ModelParallelStrategy need codec.dcp. `load_from_checkpoint` reads files without asking a plugin:
+load the state_dict that `load_checkpoint` returns instead.
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ from codec.errors import SettingsError, StepNotFoundError
 from codec.storage.location import path_text
 
 from . import pointer
-from .models import refuse_parts, refuse_shards, sharded, state_of
 from .pointer import TOKEN, Pointer
-from .run import Run, check_every
-from .small import as_tensors, as_values
+from .run import ChainRun, check_every
+from .states import as_tensors, as_values, refuse_parts, refuse_shards, sharded, state_of
 
 try:
-    # Of two that are installed, the one that the training has imported: its Trainer does not take
-    # callbacks and plugins of the other's classes.
+    # If both are installed, take the one that the training has imported: its Trainer refuses
+    # callbacks and plugins of the other package.
     if "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules:
         raise ModuleNotFoundError
     from lightning.pytorch import Callback
@@ -47,27 +46,34 @@ except ModuleNotFoundError:
         ) from exc
 
 SHARDED = {"FSDPStrategy", "DeepSpeedStrategy", "ModelParallelStrategy"}
-FIXED = ("state_dict", "optimizer_states")  # parts of a checkpoint whose names stay the same
+FIXED = ("state_dict", "optimizer_states")  # parts of a checkpoint with fixed names
 REFUSED = {
-    "keep_bases": "older checkpoints that are still there would lose what they are deltas to",
-    "asynchronous": "a checkpoint would be there before its record is; ChainCallback can",
+    "keep_bases": "older checkpoints would lose the records that they are deltas to",
+    "asynchronous": "a checkpoint would exist before its record; use ChainCallback",
 }
 
 
 class ChainCallback(Callback):
-    """Saves into a chain while a Trainer fits, but in a fast_dev_run.
+    """Saves to a chain while a Trainer fits, except in a fast_dev_run. A save that fails ends the
+    training.
 
-    path: the chain's directory. every: steps (`trainer.global_step`) between two records; None:
-    one beside each checkpoint that the Trainer saves. The last step is saved in any case.
-    optimizer: save the optimizers and schedulers too, as lists, exactly unless a policy says
-    otherwise. resume: a training that begins at step 0 may take over a chain that is there, else
-    it is refused; one that begins later, with ckpt_path, goes on with it, and the chain goes back
-    to that step if it was further. settings: bits, policy and so on of a `Checkpointer`.
+    A record is {"model": …, "epoch": …}, with optimizer also "optimizer" and "scheduler". The last
+    step is always saved.
 
-    A record is {"model": …, "epoch": …}, and with optimizer "optimizer" and "scheduler".
+    Args:
+        path: The chain's directory.
+        every: Steps (`trainer.global_step`) between two records; None saves one with each
+            checkpoint of the Trainer.
+        optimizer: Save the optimizers and schedulers too, as lists, exactly unless a policy says
+            otherwise.
+        resume: A training that begins at step 0 may take over an existing chain, which is refused
+            otherwise. One that begins later, with ckpt_path, continues it, and the chain goes back
+            to that step if it is further.
+        settings: bits, policy and so on of a `Checkpointer`.
 
-    Raises SettingsError and TypeError for settings. In the training: StepOrderError, LockedError,
-    ShardedError and what `Checkpointer` does; a save that fails ends the training.
+    Raises:
+        SettingsError, TypeError: Wrong settings.
+        StepOrderError, LockedError, ShardedError: In the training, with what `Checkpointer` raises.
     """
 
     def __init__(
@@ -81,7 +87,7 @@ class ChainCallback(Callback):
     ) -> None:
         super().__init__()
         check_every(every)
-        self._run = Run(path, resume, settings)
+        self._run = ChainRun(path, resume, settings)
         self._every, self._optimizer = every, optimizer
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
@@ -103,13 +109,13 @@ class ChainCallback(Callback):
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Save if it is time."""
+        """Save if a record is due."""
         step = trainer.global_step
         if self._run.is_open and self._every is not None and self._run.is_due(step, self._every):
             self._save(trainer, pl_module)
 
     def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
-        """Save beside a checkpoint."""
+        """Save with a checkpoint."""
         if self._run.is_open and self._every is None:
             self._save(trainer, pl_module)
 
@@ -120,7 +126,7 @@ class ChainCallback(Callback):
             self._run.close()
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """Close the chain of a training that has failed."""
+        """Close the chain of a failed training."""
         self._run.abandon()
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
@@ -139,29 +145,26 @@ class ChainCallback(Callback):
 class ChainCheckpointIO(CheckpointIO):
     """Keeps a Trainer's checkpoints in a chain.
 
-    path: the chain's directory, or its URL; what is there is gone on with, whoever began it, and
-    all its checkpoints stay. The files that name them lie in local directories only. A checkpoint's
-    step is `global_step`, or the next free one where the chain is there already. settings: bits,
-    policy and so on of a `Checkpointer`, but for keep_bases and asynchronous.
+    The weights come back as the track; everything else, the optimizer too, exactly. Something that
+    a chain cannot hold (such as an object in the hyper-parameters) raises DTypeError, which names
+    the policy that skips it. A checkpoint's step is `global_step`, or the next free step.
 
-    The weights come back as the track of the bits that are kept; all else, the optimizer too,
-    exactly. What a chain cannot hold (objects in hyper-parameters, say) is refused with DTypeError,
-    and the policy that leaves it out.
-
-    Raises SettingsError and TypeError for settings.
+    path: the chain's directory or URL; an existing chain is continued, and its checkpoints stay.
+    The pointers to them are always local files. settings: bits, policy and so on of a
+    `Checkpointer`, except keep_bases and asynchronous. Raises SettingsError, TypeError.
     """
 
     def __init__(self, path: str | os.PathLike[str], **settings: Any) -> None:
         for name, reason in REFUSED.items():
             if settings.get(name):
                 raise SettingsError(f"{name} is not for ChainCheckpointIO: {reason}")
-        self._run = Run(path, True, settings)
+        self._run = ChainRun(path, True, settings)
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: Any = None
     ) -> None:
-        """One record, and then the file that names it. Raises SettingsError for storage_options
-        and for a path that is a URL, ShardedError, LockedError, and what `Checkpointer` does."""
+        """Save a record, then the file that names it. Raises SettingsError for storage_options or a
+        path that is a URL, ShardedError, LockedError, and what `Checkpointer` does."""
         if storage_options is not None:
             raise SettingsError("a chain has no storage_options; leave them out")
         pointer.check_place(path)
@@ -180,12 +183,12 @@ class ChainCheckpointIO(CheckpointIO):
         map_location: Any = None,
         weights_only: bool | None = None,
     ) -> dict[str, Any]:
-        """The checkpoint that a file names, on the CPU; a file of Lightning's own as Lightning
-        loads it. weights_only: of those; a chain holds nothing that is unpickled.
+        """Load the checkpoint that a file names, on the CPU, or a file of Lightning's own.
 
-        Raises SettingsError for another map_location, StepNotFoundError if the chain has not
-        what was saved, VersionError for a file of a newer format, TruncatedRecordError for an
-        empty one, and what `codec.restore` does.
+        weights_only: for Lightning's own files; a chain never unpickles. Raises SettingsError for
+        another map_location, StepNotFoundError if the chain lacks that checkpoint, VersionError
+        for a file of a newer format, TruncatedRecordError for an empty file, and what
+        `codec.restore` does.
         """
         named = pointer.read(path)
         if named is None:
@@ -199,15 +202,16 @@ class ChainCheckpointIO(CheckpointIO):
         found = self._run.restore(named.step)
         if found.pop(TOKEN, None) != named.token:
             raise StepNotFoundError(
-                f"{path}: names step {named.step} of a {named.chain} that is not the chain in "
-                f"{self._run.where}; give ChainCheckpointIO the directory it was saved in"
+                f"{path}: names step {named.step} of {named.chain}, but the chain in "
+                f"{self._run.where} has another state there; give ChainCheckpointIO the directory "
+                "it was saved in"
             )
         return _converted(found, as_tensors)
 
     def remove_checkpoint(self, path: str | os.PathLike[str]) -> None:
-        """Remove the file; the chain keeps the record, which others may need."""
+        """Remove the file; the chain keeps the record, since others may be deltas to it."""
         place = Path(path_text(path))
-        if place.is_file():  # whatever is in it
+        if place.is_file():
             place.unlink()
         else:
             TorchCheckpointIO().remove_checkpoint(path)
@@ -218,5 +222,5 @@ class ChainCheckpointIO(CheckpointIO):
 
 
 def _converted(checkpoint: dict[str, Any], convert: Any) -> dict[str, Any]:
-    """All but the weights and the optimizers' states."""
+    """A checkpoint in which all but the weights and optimizer states are converted."""
     return {key: v if key in FIXED else convert(v) for key, v in checkpoint.items()}

@@ -1,12 +1,10 @@
-"""A small file in a trainer's checkpoint that says which step of a chain it goes with.
+"""A small file in a trainer's checkpoint that names a step of a chain.
 
     {"lcc checkpoint": 1, "chain": "run.lcc", "step": 88, "token": "6fd1…"}
 
-The chain's name is for whoever reads the file; no path is made of it. The token stands in the
-record as well, so that a step of another training in the same place is not taken for this one: a
-new one with each checkpoint (lightning) or with each training (accelerate).
-
-Not done here: the chain (run).
+The chain's name is for people; no path is made of it. The token is in the record too: it tells this
+step from one of another training in the same place. It is new for each checkpoint (lightning) or
+each training (accelerate).
 """
 
 from __future__ import annotations
@@ -24,15 +22,15 @@ from codec.storage.location import path_text
 
 KEY = "lcc checkpoint"
 FORMAT = 1
-TOKEN = "codec.trainers.token"  # where it stands in a record
-MOST = 1000  # bytes of such a file
-# A Path keeps one slash of two; Lightning makes /where/it/is/file:/… of file:///…; C:/ is none.
+TOKEN = "codec.trainers.token"  # its key in a record
+MAX_BYTES = 1000  # of such a file
+# A Path keeps one slash of two; Lightning turns file:///… into /current/directory/file:/….
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/|.*/file:/")
 
 
 @dataclass(frozen=True)
 class Pointer:
-    """What the file tells. chain: the directory's name, not its path."""
+    """The contents of the file. chain: the directory's name, not its path."""
 
     chain: str
     step: int
@@ -40,17 +38,16 @@ class Pointer:
 
 
 def check_place(path: str | os.PathLike[str]) -> None:
-    """Raise SettingsError for a URL: such files lie in local directories, wherever the chain is;
-    and for what is no path."""
+    """Raise SettingsError unless this is a local path: pointers are always local files."""
     if URL.match(path_text(path)):
         raise SettingsError(
-            f"{path}: what names a step of a chain is written to a local directory; give the "
-            "trainer's checkpoints one (the chain itself may be behind a URL)"
+            f"{path}: the file that names a step of a chain is written to a local directory; give "
+            "the trainer's checkpoints a local path (the chain itself may be behind a URL)"
         )
 
 
 def write(path: str | os.PathLike[str], pointer: Pointer) -> None:
-    """Write the file, whole or not at all, in the place of one that is there. Raises WriteError."""
+    """Write or replace the file, whole or not at all. Raises WriteError."""
     text = json.dumps({KEY: FORMAT} | asdict(pointer))
     place = Path(path_text(path))
     try:
@@ -61,27 +58,27 @@ def write(path: str | os.PathLike[str], pointer: Pointer) -> None:
 
 
 def read(path: str | os.PathLike[str]) -> Pointer | None:
-    """What the file tells; None if it is no such file, or none is there.
+    """The pointer in a file; None if the file holds something else or does not exist.
 
-    Raises VersionError for one of another format, TruncatedRecordError for an empty file, which
-    is neither a pointer nor a checkpoint of a trainer's own.
+    Raises VersionError for another format, TruncatedRecordError for an empty file, which is neither
+    a pointer nor a trainer's own checkpoint.
     """
     place = Path(path_text(path))
     if not place.is_file():
         return None
     with place.open("rb") as file:
-        data = file.read(MOST + 1)
+        data = file.read(MAX_BYTES + 1)
     if not data:
         found = "an empty file; load another one"
-        raise TruncatedRecordError(str(place), "a checkpoint or what names one", found)
+        raise TruncatedRecordError(str(place), "a checkpoint or a pointer to one", found)
     try:
-        told: Any = json.loads(data)
+        fields: Any = json.loads(data)
     except ValueError:
         return None
-    if len(data) > MOST or not isinstance(told, dict) or KEY not in told:
+    if len(data) > MAX_BYTES or not isinstance(fields, dict) or KEY not in fields:
         return None
-    if (version := told.pop(KEY)) != FORMAT:
+    if (version := fields.pop(KEY)) != FORMAT:
         found = f"{version!r}; load it with the version of codec.trainers that wrote it"
-        raise VersionError(str(place), f"format {FORMAT} of what names a checkpoint", found)
-    kinds = {name: type(value) for name, value in told.items()}
-    return Pointer(**told) if kinds == {"chain": str, "step": int, "token": str} else None
+        raise VersionError(str(place), f"format {FORMAT} of a pointer to a checkpoint", found)
+    kinds = {name: type(value) for name, value in fields.items()}
+    return Pointer(**fields) if kinds == {"chain": str, "step": int, "token": str} else None

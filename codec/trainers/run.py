@@ -1,15 +1,12 @@
-"""The chain of one training: opened where the training begins, saved into, closed at its end.
+"""The chain of one training: opened when the training begins, saved to, closed at its end.
 
-A trainer tells at which step it begins. At 0 it is a new training, which needs a new directory;
-later it is resumed from a checkpoint of the trainer's own, and the chain goes back to that step if
-it was further (rewinding).
+The trainer's first step decides. A training that begins at step 0 is new and needs a new directory.
+Another one is resumed from a checkpoint of the trainer, and the chain goes back to that step if it
+is further (rewinding). A chain behind a URL cannot go back: a training that is resumed before the
+chain's end needs another place.
 
-Trainers do not always tell that they failed. What a training of this thread, or of one that has
-ended, left open is closed by the next one in the same directory.
-
-A chain behind a URL cannot go back: a training that is resumed before its end needs another place.
-
-Not done here: when to save, and what (the modules of the trainers).
+Trainers do not always report that they failed. If a training of this thread, or of a thread that
+has ended, left the chain open, the next training in the same directory closes it.
 """
 
 from __future__ import annotations
@@ -35,15 +32,15 @@ from codec.storage.location import Location
 from .pointer import TOKEN
 
 _log = logging.getLogger(__name__)
-_open: WeakValueDictionary[str, Run] = WeakValueDictionary()  # by directory, of this process
+_open: WeakValueDictionary[str, ChainRun] = WeakValueDictionary()  # by directory, of this process
 
 
-class Run:
-    """Of one training at a time.
+class ChainRun:
+    """A chain that belongs to one training at a time.
 
-    path: the chain's directory, or its URL. resume: also a training that begins at step 0 takes
-    over a chain that is there. settings: of a `Checkpointer`. Raises TypeError for those that it
-    has not, SettingsError for what is no place.
+    path: the chain's directory or URL. resume: a training that begins at step 0 may take over an
+    existing chain. settings: of a `Checkpointer`. Raises TypeError for unknown settings,
+    SettingsError for another place.
     """
 
     def __init__(
@@ -53,27 +50,27 @@ class Run:
         self._location = Location(path, settings.get("storage_options")).absolute()
         self.path = self._location.path
         self._resume, self._settings = resume, dict(settings)
-        if isinstance(policy := settings.get("policy"), Mapping):  # which may skip all it can
+        if isinstance(policy := settings.get("policy"), Mapping):  # it may skip everything
             self._settings["policy"] = {TOKEN: EXACT, **policy}
         self._checkpoints: Checkpointer | None = None
         self._thread: threading.Thread | None = None
         self._is_replaced = False
         self._seen = 0
-        self._under_way: Saved | None = None  # the newest, if it may be
+        self._newest: Saved | None = None  # may still be under way
 
     @property
     def where(self) -> str:
-        """The path as messages tell it."""
+        """The path for messages, without secrets."""
         return str(self._location)
 
     @property
     def is_open(self) -> bool:
-        """Whether a training is under way that this belongs to."""
+        """Whether a training is under way."""
         return self._checkpoints is not None or self._is_replaced
 
     @property
     def name(self) -> str:
-        """Of the chain, without where it is."""
+        """The last part of the chain's path."""
         return self.where.rstrip("/").replace(os.sep, "/").rpartition("/")[2]
 
     @property
@@ -82,23 +79,26 @@ class Run:
         return self._checkpoints.step if self._checkpoints else None
 
     def begin(self, step: int | None, *, resumed: bool = False) -> None:
-        """A training begins after ``step``, or begins again; None: wherever the chain ends.
+        """Begin a training, or begin it again. Warns with RewoundWarning if the chain goes back.
 
-        resumed: at step 0 it goes on as well, from a checkpoint of that step. Else 0 is a new
-        training, and all that a chain has been until then is put aside, its step 0 too.
+        Args:
+            step: The training's last step; None: the end of the chain. 0 is a new training, and
+                all earlier records are set aside.
+            resumed: Step 0 is resumed from a checkpoint, and is no new training.
 
-        Raises StepOrderError if there is a chain and a new training, unless resume, or one behind
-        a URL is further; LockedError, and what `Checkpointer` does. With RewoundWarning, see
-        `rewind`.
+        Raises:
+            StepOrderError: A new training without resume found a chain, or a chain behind a URL is
+                further than step.
+            LockedError: Another writer has the chain; also what `Checkpointer` raises.
         """
         is_new = step == 0 and not resumed
-        # Where this one is open already, the trainer has failed before, and tries again.
+        # If this is open already, the trainer has failed and tries again.
         goes_on = not is_new or self._resume or self.is_open
         self.abandon()
         local = isinstance(self.path, Path)
         directory = os.path.realpath(self.path) if local else str(self.path)
         if (former := _open.get(directory)) is not None:
-            former._make_room()
+            former._give_way()
         if step is not None and goes_on and local:
             rewind(self.path, None if is_new else step)
         elif step is not None and goes_on:
@@ -108,16 +108,15 @@ class Run:
         _open[directory] = self
 
     def is_due(self, step: int, every: int) -> bool:
-        """Whether a multiple of ``every`` was reached or passed since the last time this was
-        asked."""
+        """Whether a multiple of ``every`` was reached or passed since the last call."""
         before, self._seen = self._seen, step
         return step // every > before // every
 
     def save(self, step: int, state: Mapping[str, Any], *, last: bool = False) -> Saved | None:
-        """A record of a step; None if the chain ends with it already.
+        """Save a record of a step; None if the chain ends with that step already.
 
-        last: it is not skipped, however busy the process that saves may be. Raises LockedError if
-        another training has the directory now, and what `Checkpointer.save` does.
+        last: do not skip it, however busy the saving process is. Raises LockedError if another
+        training has the directory now, and what `Checkpointer.save` does.
         """
         if self._checkpoints is None:
             raise LockedError(
@@ -128,15 +127,15 @@ class Run:
             return None
         saved = self._checkpoints.save(step, state)
         if not isinstance(saved, PendingSave) and saved.kind == "skipped":
-            if not last or self._under_way is None:
+            if not last or self._newest is None:
                 return saved
-            self._under_way.result()
+            self._newest.result()
             saved = self._checkpoints.save(step, state)
-        self._under_way = saved
+        self._newest = saved
         return saved
 
     def steps(self) -> tuple[int, ...]:
-        """Those that are on disk, rising; none if there is no chain. Raises what `Chain` does."""
+        """The steps of the chain, rising; none if there is no chain. Raises what `Chain` does."""
         try:
             return self._chain().steps
         except ChainNotFoundError:
@@ -150,14 +149,14 @@ class Run:
         return Chain(self._location)
 
     def _check_reached(self, step: int) -> None:
-        """Raise StepOrderError if a chain is further, before it is taken from whoever may still
-        write there; -1: if there is one."""
+        """Raise StepOrderError if the chain is further than a step (-1: if there is a chain). It is
+        not yet taken over from another writer."""
         try:
             chain = self._chain()
         except ChainNotFoundError:
             return
         if max(entry.step for entry in chain.entries) > step:
-            newest = chain.newest()[0].step  # what is damaged after it will be set aside
+            newest = chain.newest()[0].step  # damaged records after it will be set aside
             if newest > step:
                 training = "begins anew" if step < 0 else f"goes on from {step}"
                 raise StepOrderError(
@@ -166,36 +165,34 @@ class Run:
                 )
 
     def close(self) -> None:
-        """Wait for what is being saved, and let others write. Raises what that save did."""
+        """Wait for the save under way, and let others write. Raises what that save raised."""
         checkpoints, self._checkpoints, self._is_replaced = self._checkpoints, None, False
-        self._under_way = None
+        self._newest = None
         if checkpoints is not None:
             checkpoints.close()
 
     def abandon(self) -> None:
-        """The same where something else has failed, which matters more than that save."""
+        """Close after another failure, and only log what the last save raised."""
         try:
             self.close()
         except LccError as exc:
             _log.error("the newest save failed too: %s", exc)
 
-    def _make_room(self) -> None:
-        """Close what a training left behind that failed; one of another thread may be at work."""
+    def _give_way(self) -> None:
+        """Close what a failed training left open; a training of another live thread keeps it."""
         thread = self._thread
-        if self.is_open and (thread is threading.current_thread() or not _is_alive(thread)):
+        if self.is_open and (
+            thread is None or thread is threading.current_thread() or not thread.is_alive()
+        ):
             _log.info("%s: an earlier training left it open", self.where)
             self.abandon()
             self._is_replaced = True
 
 
 def check_every(every: Any) -> None:
-    """Raise SettingsError unless a number of steps, or None."""
+    """Raise SettingsError unless this is a number of steps or None."""
     if every is not None and (type(every) is not int or every < 1):
         raise SettingsError(
-            f"every is a number of steps from 1 on, or None to follow the trainer's own "
+            "every is a number of steps, at least 1, or None to follow the trainer's own "
             f"checkpoints; got {every!r}"
         )
-
-
-def _is_alive(thread: threading.Thread | None) -> bool:
-    return thread is not None and thread.is_alive()

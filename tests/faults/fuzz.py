@@ -193,7 +193,7 @@ class Samples:
             "lr": [0.1, {"b": b"\0"}],
             "log": [np.float32(0.5), np.array(2), torch.tensor(0.5)] * 3,
         }
-        parts = tree.take_apart(layout_state, lambda name: False)
+        parts = tree.flatten(layout_state, lambda name: False)
         layout = dataclasses.replace(layout_of(parts.tensors), structure=parts.structure)
         track = Track.of(layout, to_arrays(parts.tensors, layout), parts.values).copy()
         tracker = Tracker.resume(track, Coding(3, scope, coder))
@@ -378,7 +378,7 @@ class Samples:
             text = parts.structure
         else:
             values = parts.values
-        tree.put_together(tree.Parts(text, parts.tensors, values))
+        tree.unflatten(tree.Parts(text, parts.tensors, values))
 
 
 def change_array(array: np.ndarray, rng: random.Random) -> np.ndarray:

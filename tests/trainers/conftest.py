@@ -14,6 +14,8 @@ import pytest
 
 import codec
 
+Patch = pytest.MonkeyPatch
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -29,7 +31,7 @@ def snippets() -> Callable[[str], list[str]]:
 
 
 @pytest.fixture
-def examples(monkeypatch: pytest.MonkeyPatch) -> None:
+def examples(monkeypatch: Patch) -> None:
     """The examples can be imported, as where they are run."""
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
 

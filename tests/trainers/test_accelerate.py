@@ -13,6 +13,9 @@ import torch
 import codec
 from codec.trainers import pointer
 
+Capture = pytest.CaptureFixture[str]
+Patch = pytest.MonkeyPatch
+
 EXACT = {"policy": {"*": "exact"}}
 
 
@@ -31,7 +34,7 @@ class Loop(SimpleNamespace):
 
 
 @pytest.fixture
-def loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loop]:
+def loop(tmp_path: Path, monkeypatch: Patch) -> Iterator[Loop]:
     """In its own folder, with the hook's class. Accelerate's state is one for the whole process."""
     import accelerate
     from accelerate.state import AcceleratorState
@@ -122,7 +125,7 @@ def test_a_folder_of_another_training(loop: Loop, tmp_path: Path) -> None:
 
     saved("tuned.lcc", "t0", "t1", load="a1")  # a new chain, which begins at 0
     assert codec.Chain("tuned.lcc").steps == (0, 1)
-    with pytest.raises(codec.StepNotFoundError, match=r"the directory it was saved in, another"):
+    with pytest.raises(codec.StepNotFoundError, match=r"the directory it was saved in, a new"):
         saved("tuned.lcc", "u0", load="a1")
     assert not Path("u0").exists()
 
@@ -172,9 +175,7 @@ def test_numbers_of_ones_own_and_more(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2])
-def test_killed_while_accelerate_writes(
-    loop: Loop, monkeypatch: pytest.MonkeyPatch, n: int
-) -> None:
+def test_killed_while_accelerate_writes(loop: Loop, monkeypatch: Patch, n: int) -> None:
     """Over what it wrote before: the folder names a record that its files do not go with."""
 
     def fails(*_args: object, **_more: object) -> None:
@@ -218,7 +219,7 @@ def test_killed_while_accelerate_writes(
     assert torch.equal(codec.restore(f"run.lcc/until-{5 * n}.lcc")["model"]["weight"], killed)
 
 
-def test_failed_and_refused(loop: Loop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_failed_and_refused(loop: Loop, monkeypatch: Patch, tmp_path: Path) -> None:
     def fails() -> None:
         with loop.Hook(loop.accelerator, "run.lcc"):
             loop.accelerator.save_state("a")
@@ -257,7 +258,7 @@ def test_failed_and_refused(loop: Loop, monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 @pytest.mark.usefixtures("examples")
 def test_example_and_snippets(
-    loop: Loop, snippets: Callable[[str], list[str]], capsys: pytest.CaptureFixture[str]
+    loop: Loop, snippets: Callable[[str], list[str]], capsys: Capture
 ) -> None:
     import accelerated
 

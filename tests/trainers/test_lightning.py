@@ -18,6 +18,9 @@ from torch.utils.data import DataLoader, TensorDataset
 import codec
 from codec.trainers import pointer
 
+Capture = pytest.CaptureFixture[str]
+Patch = pytest.MonkeyPatch
+
 EXACT = {"policy": {"*": "exact"}}
 Fit = Callable[..., Any]
 # Said by Lightning 2.6.6 and torch 2.13 about each other.
@@ -82,7 +85,7 @@ def lib() -> SimpleNamespace:
 
 
 @pytest.fixture
-def fit(lib: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fit:
+def fit(lib: SimpleNamespace, tmp_path: Path, monkeypatch: Patch) -> Fit:
     """Fits 10 epochs of 4 steps, and returns the trainer and the model."""
     monkeypatch.chdir(tmp_path)
 
@@ -186,7 +189,7 @@ def test_files_that_are_no_pointers(lib: Any, tmp_path: Path) -> None:
     other.save_checkpoint(made, tmp_path / "b.ckpt")
     assert pointer.read(tmp_path / "a.ckpt").step == 4
     assert same(io.load_checkpoint(tmp_path / "a.ckpt", map_location="cpu"), made)
-    with pytest.raises(codec.StepNotFoundError, match=r"step 3 of a other\.lcc that is not"):
+    with pytest.raises(codec.StepNotFoundError, match=r"step 3 of other\.lcc, but"):
         io.load_checkpoint(tmp_path / "b.ckpt")
     newer = (tmp_path / "a.ckpt").read_text().replace(": 1,", ": 2,", 1)
     for text, error in (("", codec.TruncatedRecordError), (newer, codec.VersionError)):
@@ -202,7 +205,7 @@ def test_files_that_are_no_pointers(lib: Any, tmp_path: Path) -> None:
     with pytest.raises(codec.SettingsError, match="storage_options"):
         io.save_checkpoint(made, tmp_path / "c.ckpt", storage_options={})
     for url in ("memory://ck/c.ckpt", f"file://{tmp_path}/c.ckpt", tmp_path / "file:/c.ckpt"):
-        with pytest.raises(codec.SettingsError, match="to a local directory; give the trainer's"):
+        with pytest.raises(codec.SettingsError, match="to a local directory; give"):
             io.save_checkpoint(made, url)
     with pytest.raises(codec.DTypeError, match=r"policy=\{'paths/0': 'skip'\}$"):
         io.save_checkpoint(made | {"paths": [tmp_path]}, tmp_path / "c.ckpt")
@@ -309,7 +312,7 @@ def test_refused(fit: Fit, lib: Any, tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore::UserWarning")  # what Lightning recommends
 @pytest.mark.usefixtures("examples")
 def test_example_and_snippets(
-    fit: Fit, lib: Any, snippets: Callable[[str], list[str]], capsys: pytest.CaptureFixture[str]
+    fit: Fit, lib: Any, snippets: Callable[[str], list[str]], capsys: Capture
 ) -> None:
     import lightning_module
 
@@ -336,7 +339,7 @@ def test_example_and_snippets(
 
 
 @pytest.mark.usefixtures("lib")  # first: its modules are put back afterwards
-def test_the_other_package(fit: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_other_package(fit: Fit, monkeypatch: Patch) -> None:
     """With pytorch_lightning imported and lightning not, the classes are pytorch_lightning's."""
     monkeypatch.setattr(codec.trainers, "lightning", None)  # to be put back, as those below
     monkeypatch.delitem(sys.modules, "codec.trainers.lightning")

@@ -18,9 +18,11 @@ import torch
 from torch import nn
 
 import codec
-from codec.trainers import models, pointer, small
+from codec.trainers import pointer, states
 from codec.trainers.pointer import Pointer
-from codec.trainers.run import Run, check_every
+from codec.trainers.run import ChainRun, check_every
+
+Patch = pytest.MonkeyPatch
 
 
 def state(step: int) -> dict[str, Any]:
@@ -28,7 +30,7 @@ def state(step: int) -> dict[str, Any]:
 
 
 def test_a_training_after_another(tmp_path: Path) -> None:
-    run, path = Run(tmp_path / "run.lcc", False, {"bits": 3}), tmp_path / "run.lcc"
+    run, path = ChainRun(tmp_path / "run.lcc", False, {"bits": 3}), tmp_path / "run.lcc"
     assert not run.is_open
     run.begin(0)
     for step in (1, 2, 3):
@@ -50,7 +52,7 @@ def test_a_training_after_another(tmp_path: Path) -> None:
     run.close()
     assert codec.Chain(path).steps == (1, 2, 3)
     assert codec.Chain(path / "until-4.lcc").steps == (1, 2, 3, 4)
-    again = Run(path, True, {})
+    again = ChainRun(path, True, {})
     with pytest.warns(codec.RewoundWarning):
         again.begin(0)
     again.save(1, state(1))
@@ -63,7 +65,7 @@ def test_a_training_after_another(tmp_path: Path) -> None:
 
 def test_step_0_of_a_new_training_and_of_the_old_one(tmp_path: Path) -> None:
     path = tmp_path / "run.lcc"
-    run = Run(path, True, {})
+    run = ChainRun(path, True, {})
     run.begin(0)
     run.save(0, state(7))
     with pytest.warns(codec.RewoundWarning, match="begins anew and was at 0"):
@@ -74,9 +76,9 @@ def test_step_0_of_a_new_training_and_of_the_old_one(tmp_path: Path) -> None:
     assert codec.restore(path, 0)["model"]["w"].tolist() == [8.0] * 9
     assert codec.restore(path / "until-0.lcc")["model"]["w"].tolist() == [7.0] * 9
     with pytest.warns(codec.RewoundWarning, match="goes on from step 0 and was at 1"):
-        Run(path, False, {}).begin(0, resumed=True)  # from a checkpoint of step 0
+        ChainRun(path, False, {}).begin(0, resumed=True)  # from a checkpoint of step 0
     assert codec.restore(path)["model"]["w"].tolist() == [8.0] * 9
-    far = Run("memory://anna:geheim@trainers/zero.lcc", True, {})
+    far = ChainRun("memory://anna:geheim@trainers/zero.lcc", True, {})
     far.begin(0)
     far.save(0, state(7))
     with pytest.raises(codec.StepOrderError, match="is at step 0, and the training beg") as caught:
@@ -84,7 +86,7 @@ def test_step_0_of_a_new_training_and_of_the_old_one(tmp_path: Path) -> None:
     assert "geheim" not in str(caught.value)
     with pytest.raises(codec.LockedError, match=r"^memory://trainers/zero\.lcc: is closed"):
         far.save(1, state(7))
-    assert Run("memory://anna:geheim@host", True, {}).name == "host"
+    assert ChainRun("memory://anna:geheim@host", True, {}).name == "host"
     far.begin(0, resumed=True)
     assert far.step == 0
     far.close()
@@ -92,7 +94,7 @@ def test_step_0_of_a_new_training_and_of_the_old_one(tmp_path: Path) -> None:
 
 def test_a_training_behind_a_url() -> None:
     url = "memory://trainers/run.lcc"
-    run = Run(url, False, {"storage_options": {}})
+    run = ChainRun(url, False, {"storage_options": {}})
     assert run.name == "run.lcc"
     run.begin(0)
     for step in (1, 2):
@@ -106,19 +108,19 @@ def test_a_training_behind_a_url() -> None:
     run.save(3, state(3))
     run.close()
     with codec.Checkpointer(url, resume=True) as other:  # which is left alone
-        for step, again in ((1, run), (0, Run(url, True, {}))):
+        for step, again in ((1, run), (0, ChainRun(url, True, {}))):
             with pytest.raises(codec.StepOrderError, match="is at step 3, and the training"):
                 again.begin(step)
         other.save(4, state(4))
     assert codec.Chain(url).steps == (1, 2, 3, 4)
     with pytest.raises(codec.SettingsError, match="give a URL as text"):
-        Run(Path(url), False, {})
+        ChainRun(Path(url), False, {})
 
 
 def test_what_a_failed_training_left_open_is_closed(tmp_path: Path) -> None:
     path = tmp_path / "run.lcc"
     (tmp_path / "link").symlink_to(tmp_path)
-    first, second = Run(path, False, {}), Run(tmp_path / "link" / "run.lcc", False, {})
+    first, second = ChainRun(path, False, {}), ChainRun(tmp_path / "link" / "run.lcc", False, {})
     first.begin(0)
     first.save(1, state(1))
     second.begin(1)  # of the same thread
@@ -148,7 +150,7 @@ def test_what_a_failed_training_left_open_is_closed(tmp_path: Path) -> None:
     second.close()
     assert codec.Chain(path).steps == (1, 2, 3, 4)
     assert codec.verify(path).ok
-    third = Run(tmp_path / "third.lcc", False, {})
+    third = ChainRun(tmp_path / "third.lcc", False, {})
     third.begin(0)
     third.save(1, state(1))
     with pytest.warns(codec.RewoundWarning):
@@ -156,8 +158,8 @@ def test_what_a_failed_training_left_open_is_closed(tmp_path: Path) -> None:
     third.close()
 
 
-def test_the_last_step_is_not_skipped(tmp_path: Path) -> None:
-    run = Run(tmp_path / "run.lcc", False, {"asynchronous": True, "when_busy": "skip"})
+def test_the_last_step_is_not_skipped(tmp_path: Path, forks: None) -> None:
+    run = ChainRun(tmp_path / "run.lcc", False, {"asynchronous": True, "when_busy": "skip"})
     run.begin(0)
     saved = run.save(1, state(1))
     assert saved is not None
@@ -177,7 +179,7 @@ def test_the_last_step_is_not_skipped(tmp_path: Path) -> None:
 
 
 def test_when_a_record_is_due(tmp_path: Path) -> None:
-    run = Run(tmp_path / "run.lcc", False, {})
+    run = ChainRun(tmp_path / "run.lcc", False, {})
     run.begin(10)
     assert [s for s in (11, 12, 13, 14, 17, 18, 24, 25) if run.is_due(s, 4)] == [12, 17, 24]
     run.close()
@@ -186,7 +188,7 @@ def test_when_a_record_is_due(tmp_path: Path) -> None:
             check_every(every)
     check_every(None)
     with pytest.raises(TypeError, match="'bit'"):
-        Run(tmp_path, False, {"bit": 3})
+        ChainRun(tmp_path, False, {"bit": 3})
 
 
 @pytest.fixture
@@ -208,19 +210,19 @@ def test_the_model_itself_or_refused() -> None:
     model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
     names = list(model.state_dict())
     compiled = torch.compile(DistributedDataParallel(model))
-    told = f"torch.compile no longer calls its model {models.COMPILED}, see codec.trainers.models"
-    assert [name for name, _ in compiled.named_children()] == [models.COMPILED], told
+    text = f"torch.compile no longer calls its model {states.COMPILED}, see codec.trainers.states"
+    assert [name for name, _ in compiled.named_children()] == [states.COMPILED], text
     for outer in (model, nn.DataParallel(model), DistributedDataParallel(model), compiled):
-        found = models.state_of(outer)
+        found = states.state_of(outer)
         assert list(found) == names
         assert found["0.weight"].data_ptr() == model[0].weight.data_ptr()
     model[0].weight.ds_id = 1  # type: ignore[assignment]
     with pytest.raises(codec.ShardedError, match=r"DeepSpeed has '0.weight'.* codec.dcp"):
-        models.state_of(nn.DataParallel(model))
+        states.state_of(nn.DataParallel(model))
     del model[0].weight.ds_id
     fully_shard(model[0], mesh=torch.distributed.init_device_mesh("cpu", (1,)))
     with pytest.raises(codec.ShardedError, match=r"'0.weight' is a DTensor: use codec.dcp"):
-        models.state_of(model)
+        states.state_of(model)
 
 
 def test_pointers(tmp_path: Path) -> None:
@@ -254,11 +256,11 @@ def test_small_tensors_become_values() -> None:
     tensors = [torch.tensor(v) for v in (1.5, float("nan"), True, -3)]
     tensors += [torch.ones(2, 3, dtype=torch.bfloat16).T, torch.zeros(0, 3), torch.ones(1) * 2j]
     given = {"best": {f"{i}.ckpt": t for i, t in enumerate(tensors)}, "l": [large, (tensors[0], 1)]}
-    packed = small.as_values(given)
+    packed = states.as_values(given)
     assert packed["l"][0] is large
     left = [v for _, v in codec.state.tree.leaves(packed) if isinstance(v, torch.Tensor)]
     assert len(left) == 1
-    back = small.as_tensors(packed)
+    back = states.as_tensors(packed)
     for i, tensor in enumerate(tensors):
         found = back["best"][f"{i}.ckpt"]
         assert (found.dtype, found.shape) == (tensor.dtype, tensor.shape)
@@ -275,9 +277,7 @@ def test_small_tensors_become_values() -> None:
         ("accelerate", ["accelerate"]),
     ],
 )
-def test_a_missing_library_is_named(
-    monkeypatch: pytest.MonkeyPatch, module: str, libraries: list[str]
-) -> None:
+def test_a_missing_library_is_named(monkeypatch: Patch, module: str, libraries: list[str]) -> None:
     monkeypatch.delitem(sys.modules, f"codec.trainers.{module}", raising=False)
     for library in libraries:
         monkeypatch.setitem(sys.modules, library, None)
@@ -295,24 +295,12 @@ def test_the_extras_are_what_is_pinned() -> None:
     assert {*extras["trainers"], *s3fs} <= pins
 
 
-@pytest.mark.parametrize("path", [None, 3, b"x", "", "a\0b", Path("a\ud800")], ids=repr)
-def test_what_is_no_path(path: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_path(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.chdir(tmp_path)
-    for asked in (
-        lambda: Run(path, False, {}),
-        lambda: pointer.check_place(path),
-        lambda: pointer.read(path),
-        lambda: pointer.write(path, pointer.Pointer("run.lcc", 1)),
-    ):
-        with pytest.raises(codec.SettingsError, match="a path is"):
-            asked()
+    named = pointer.Pointer("run.lcc", 1)
+    asked = [lambda path: ChainRun(path, False, {}), lambda path: pointer.write(path, named)]
+    for path in (None, 3, b"x", "", "a\0b", Path("a\ud800")):
+        for ask in (*asked, pointer.check_place, pointer.read):
+            with pytest.raises(codec.SettingsError, match="a path is"):
+                ask(path)
     assert not list(tmp_path.iterdir())
-
-
-def test_small_tensors_that_cannot_be_stored_are_left_to_the_save(tmp_path: Path) -> None:
-    state = {"model": {"w": torch.ones(9)}, "odd": torch.nn.UninitializedParameter()}
-    with (
-        codec.Checkpointer(tmp_path / "run.lcc") as checkpoints,
-        pytest.raises(codec.DTypeError, match="'odd'"),
-    ):
-        checkpoints.save(0, small.as_values(state))

@@ -18,7 +18,7 @@ from codec.record.container import seal
 from codec.record.header import DIGEST, FORMAT
 from codec.record.record import RUN, Place
 from codec.state.tensors import Arrays, from_arrays, layout_of
-from codec.state.tree import Parts, put_together, take_apart
+from codec.state.tree import Parts, flatten, unflatten
 
 from .baselines import Full, Scar, TopN
 
@@ -111,7 +111,7 @@ class _Baseline:
         self._track: Arrays = {}
 
     def save(self, step: int, state: Mapping[str, Any]) -> int:
-        parts = take_apart(state, lambda _: False)
+        parts = flatten(state, lambda _: False)
         first = layout_of(parts.tensors) != layout_of(self._parts.tensors)
         self._parts = parts
         if first or self._method.kind == "full":
@@ -126,7 +126,7 @@ class _Baseline:
 
     def restore(self) -> dict[str, Any]:
         tensors = from_arrays(self._track, layout_of(self._parts.tensors))
-        return put_together(replace(self._parts, tensors=tensors))
+        return unflatten(replace(self._parts, tensors=tensors))
 
     def close(self) -> None:
         pass

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,114 +21,75 @@ from codec.cli import commands
 from codec.cli.main import main
 from codec.storage.directory import remove_unused
 
+Capture = pytest.CaptureFixture[str]
+Patch = pytest.MonkeyPatch
+
 
 def damage(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
 
 
-def test_info(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["info", str(run)]) == 0
-    text = capsys.readouterr().out
-    assert text.count("delta.safetensors") == 3
-    assert f"4 records, {codec.Chain(run).nbytes:,} bytes" in text
-    assert main(["info", str(run), "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert answer["run"] == str(run)
-    assert answer["bytes"] == sum(r["bytes"] for r in answer["records"])
-    assert answer["records"][1]["file"] == "00000010.delta.safetensors"
-    assert [(r["step"], r["kind"]) for r in answer["records"]] == [
-        (0, "base"),
-        (10, "delta"),
-        (20, "delta"),
-        (30, "delta"),
-    ]
-
-
-def test_info_says_what_is_stored_exactly(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rng = np.random.default_rng(0)
-    with codec.Checkpointer(tmp_path / "run.lcc", budget=0.2) as checkpoints:
+def test_info(tmp_path: Path, capsys: Capture) -> None:
+    """The records, and how much of the newest delta is stored exactly."""
+    rng, run = np.random.default_rng(0), tmp_path / "run.lcc"
+    with codec.Checkpointer(run, budget=0.2) as checkpoints:
         for step in range(3):
             w = rng.normal(size=(100, 30)).astype(np.float32)
             state = {"model": {"w": w}, "optimizer": {"m": 2 * w, "n": np.full(9, step)}}
             saved = checkpoints.save(step, state)
-    assert main(["info", str(tmp_path / "run.lcc"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["newest_delta"] == {
+    assert main(["info", str(run), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["run"], answer["bytes"]) == (str(run), codec.Chain(run).nbytes)
+    kinds = [(r["step"], r["kind"], r["bytes"]) for r in answer["records"]]
+    assert kinds == [(e.step, e.kind, e.nbytes) for e in codec.Chain(run).entries]
+    assert answer["newest_delta"] == {
         "step": 2,
         "bytes": saved.nbytes,
         "exact_bytes": saved.exact_nbytes,
         "exact_tensors": {"optimizer/m": 12_000, "optimizer/n": 72},
     }
-    assert main(["info", str(tmp_path / "run.lcc")]) == 0
+    assert main(["info", str(run)]) == 0
     text = capsys.readouterr().out
+    assert text.count("delta.safetensors") == 2
     assert f"{saved.exact_nbytes:,} bytes" in text
-    assert "'optimizer/m', 'optimizer/n'" in text
-    damage(tmp_path / "run.lcc" / "00000002.delta.safetensors")
-    assert main(["info", str(tmp_path / "run.lcc")]) == 0
-    assert "3 records" in (text := capsys.readouterr().out)
-    assert "00000002.delta.safetensors: expected" in text
+    damage(run / "00000002.delta.safetensors")
+    assert main(["info", str(run)]) == 0
+    assert "00000002.delta.safetensors: expected" in capsys.readouterr().out
 
 
-def test_verify(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify(run: Path, capsys: Capture) -> None:
     nbytes = codec.Chain(run).nbytes
-    assert main(["verify", str(run)]) == 0
-    assert capsys.readouterr().out == f"ok: 4 of 4 steps restore, {nbytes:,} bytes checked\n"
     assert main(["verify", "--json", str(run)]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer == {"ok": True, "bytes": nbytes, "steps": [0, 10, 20, 30], "problems": []}
     damage(run / "00000020.delta.safetensors")
     assert main(["verify", str(run)]) == 1
-    text = capsys.readouterr().out.splitlines()
-    assert text[0].startswith("problem: 00000020.delta.safetensors: expected ")
-    assert text[1].startswith("problem: 00000030.delta.safetensors: its parent, digest ")
-    assert text[2].startswith("DAMAGED: 2 of 4 steps restore")
-    assert main(["verify", "--json", str(run)]) == 1
-    answer = json.loads(capsys.readouterr().out)
-    assert (answer["ok"], answer["steps"], len(answer["problems"])) == (False, [0, 10], 2)
+    first, second, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("problem: 00000020.delta.safetensors: expected ")
+    assert second.startswith("problem: 00000030.delta.safetensors: ")
+    assert "2 of 4 steps restore" in last
 
 
-def test_restore(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "out.safetensors"
-    assert main(["restore", str(run), "-o", str(out), "--step", "10"]) == 0
-    assert capsys.readouterr().out == f"{out}: 10 tensors, {out.stat().st_size:,} bytes\n"
-    expected = codec.restore(run, 10)
-    for name, array in load(out.read_bytes()).items():
-        assert array.tobytes() == expected[name].tobytes()
-    assert main(["restore", str(run), "-o", str(out), "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert answer == {
-        "output": str(out),
-        "bytes": out.stat().st_size,
-        "tensors": 10,
-        "left_out": 0,
+def test_restore(run: Path, tmp_path: Path, capsys: Capture) -> None:
+    """The suffix says what is written."""
+    out, expected = tmp_path / "out.safetensors", codec.restore(run, 10)
+    assert main(["restore", str(run), "-o", str(out), "--step", "10", "--json"]) == 0
+    size = out.stat().st_size
+    answer = {"output": str(out), "bytes": size, "tensors": 10, "left_out": 0}
+    assert json.loads(capsys.readouterr().out) == answer
+    found = load(out.read_bytes())
+    assert {k: v.tobytes() for k, v in found.items()} == {
+        k: v.tobytes() for k, v in expected.items()
     }
-    assert load(out.read_bytes())["d"].tobytes() == codec.restore(run)["d"].tobytes()
-
-
-def test_the_suffix_says_what_is_restored(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "x.pt"
-    assert main(["restore", str(run), "-o", str(out), "--step", "10"]) == 0
-    back, expected = torch.load(out, weights_only=True), codec.restore(run, 10)
-    assert set(back) == set(expected)
-    assert back["d"].numpy().tobytes() == expected["d"].tobytes()
+    assert main(["restore", str(run), "-o", str(tmp_path / "x.pt")]) == 0
+    back = torch.load(tmp_path / "x.pt", weights_only=True)
+    assert back["d"].numpy().tobytes() == codec.restore(run)["d"].tobytes()
     for name in ("x", "x.h5"):
         assert main(["restore", str(run), "-o", str(tmp_path / name)]) == 2
-        assert ".safetensors, .pt" in capsys.readouterr().err
         assert not (tmp_path / name).exists()
 
 
-def test_restore_torch(tmp_path: Path) -> None:
-    run, out = tmp_path / "run.lcc", tmp_path / "out.safetensors"
-    with codec.Checkpointer(run) as checkpoints:
-        checkpoints.save(0, {"w": torch.ones(3, dtype=torch.bfloat16)})
-    assert main(["restore", str(run), "-o", str(out)]) == 0
-    assert load_torch(out.read_bytes())["w"].dtype == torch.bfloat16
-
-
-def test_restore_of_a_nested_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_restore_of_a_nested_state(tmp_path: Path, capsys: Capture) -> None:
     """By their paths; what is one tensor in two places is there twice, other values are not."""
     run, out = tmp_path / "run.lcc", tmp_path / "out.safetensors"
     w = torch.arange(9.0)
@@ -147,25 +107,8 @@ def test_restore_of_a_nested_state(tmp_path: Path, capsys: pytest.CaptureFixture
     assert set(load_torch(out.read_bytes())) == {"a/b", "tied"}
 
 
-def test_restore_falls_back_and_says_so(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    damage(run / "00000030.delta.safetensors")
-    out = tmp_path / "out.safetensors"
-    assert main(["restore", str(run), "-o", str(out)]) == 0
-    assert "restored step 20 instead of 30: 00000030.delta" in capsys.readouterr().err
-    assert main(["restore", str(run), "-o", str(out), "--step", "30"]) == 1
-    assert capsys.readouterr().err.startswith("error: 00000030.delta.safetensors: expected ")
-
-
 def test_a_stream_that_does_not_decode(
-    run: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    forge: Callable[[Any, dict[str, np.ndarray]], bytes],
-    parts_of: Callable[[bytes], Any],
-    apart: Callable[..., Any],
-    recoded: Callable[..., dict[str, np.ndarray]],
+    run: Path, tmp_path: Path, capsys: Capture, forge: Any, parts_of: Any, apart: Any, recoded: Any
 ) -> None:
     """Right digests, but bits that are none: found while they are applied."""
     path = run / "00000030.delta.safetensors"
@@ -174,12 +117,10 @@ def test_a_stream_that_does_not_decode(
     expected = codec.restore(run, 20)
     path.write_bytes(forge(metadata, recoded(arrays, {"payload": ~payload})))
     assert main(["verify", str(run)]) == 1
-    text = capsys.readouterr().out
-    assert text.startswith("problem: 00000030.delta.safetensors: expected streams that decode, ")
-    assert "DAMAGED: 3 of 4 steps restore" in text
+    assert "3 of 4 steps restore" in capsys.readouterr().out
     out = tmp_path / "out.safetensors"
     assert main(["restore", str(run), "-o", str(out), "--step", "30"]) == 1
-    assert capsys.readouterr().err.startswith("error: 00000030.delta.safetensors: expected streams")
+    assert capsys.readouterr().err.startswith("error: 00000030.delta.safetensors: expected")
     assert not out.exists()
     assert main(["restore", str(run), "-o", str(out)]) == 0
     assert "restored step 20 instead of 30: 00000030.delta" in capsys.readouterr().err
@@ -187,16 +128,7 @@ def test_a_stream_that_does_not_decode(
         assert array.tobytes() == expected[name].tobytes()
 
 
-def test_archives(run: Path, tmp_path: Path, golden: Path) -> None:
-    for name, chain in (("run", run), ("tokens", golden / "tokens.lcc")):
-        codec.Chain(chain).pack(tmp_path / f"{name}.lcc.zip")
-        assert main(["verify", str(tmp_path / f"{name}.lcc.zip")]) == 0
-    assert main(["info", str(golden / "bad" / "truncated.lcc.zip")]) == 1
-
-
-def test_what_cannot_be_written(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_written(run: Path, tmp_path: Path, capsys: Capture) -> None:
     assert main(["restore", str(run), "-o", str(tmp_path / "no" / "out.pt")]) == 1
     assert "could not be written" in capsys.readouterr().err
     with codec.Checkpointer(tmp_path / "odd.lcc") as checkpoints:
@@ -207,7 +139,7 @@ def test_what_cannot_be_written(
     assert not out.exists()
 
 
-def test_wrong_use(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_use(run: Path, tmp_path: Path, capsys: Capture) -> None:
     assert main(["restore", str(run), "-o", str(tmp_path / "x.pt"), "--step", "11"]) == 2
     assert "error: " in capsys.readouterr().err
     for wrong in ([], ["destroy", str(run)], ["verify"], ["restore", str(run)], ["info", "a", "b"]):
@@ -218,7 +150,7 @@ def test_wrong_use(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_every_stored_fault_without_a_traceback(
-    golden: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    golden: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     """Each broken record as the base or the delta of a chain, each broken archive."""
     sources = [p for p in (golden / "bad").iterdir() if p.suffix != ".safetensors"]
@@ -244,21 +176,14 @@ def test_as_a_process(run: Path) -> None:
     """-W error must not turn the warning about a skipped record into a traceback."""
     damage(run / "00000030.delta.safetensors")
     out = run.parent / "out.safetensors"
-    command = [sys.executable, "-W", "error::UserWarning", "-m", "codec"]
+    command = [sys.executable, "-W", "error::UserWarning", "-m", "codec", "restore"]
     root = Path(codec.__file__).parents[1]
     done = subprocess.run(
-        [*command, "restore", str(run), "-o", str(out)], cwd=root, capture_output=True, text=True
+        [*command, str(run), "-o", str(out)], cwd=root, capture_output=True, text=True
     )
     assert done.returncode == 0
     assert done.stdout == f"{out}: 10 tensors, {out.stat().st_size:,} bytes\n"
     assert done.stderr.startswith(f"{run}: restored step 20 instead of 30")
-    assert "Traceback" not in done.stderr
-    done = subprocess.run(
-        [*command, "info", str(run / "no")], cwd=root, capture_output=True, text=True
-    )
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("error: ")
-    assert "Traceback" not in done.stderr
 
 
 # Commands that write.
@@ -275,7 +200,7 @@ def series(folder: Path, n: int = 10) -> list[Path]:
     return paths
 
 
-def test_compress(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compress(tmp_path: Path, capsys: Capture) -> None:
     paths, run = series(tmp_path), tmp_path / "run.lcc"
     assert main(["compress", *map(str, paths[:8][::-1]), "-o", str(run), "--bits", "all"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -294,7 +219,7 @@ def test_compress(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert torch.equal(codec.restore(run)["model"]["w"], torch.load(paths[9])["model"]["w"])
 
 
-def test_what_cannot_be_compressed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_compressed(tmp_path: Path, capsys: Capture) -> None:
     """What came before the file that cannot be read is there."""
     paths, run = series(tmp_path, 3), tmp_path / "run.lcc"
     paths[1].write_bytes(paths[1].read_bytes()[:100])
@@ -327,76 +252,46 @@ def names_by_step(run: Path) -> dict[int, str]:
     return {step: codec.restore(run, step)["name"] for step in codec.Chain(run).steps}
 
 
-@pytest.mark.parametrize(
-    ("names", "arguments", "expected"),
-    [
+def test_the_steps_of_files(tmp_path: Path, capsys: Capture) -> None:
+    """Said on standard error, and in the answer; the other rules are in test_file_steps."""
+    for names, arguments, expected in (
         (["c-10.pt", "c-2.pt"], [], {2: "c-2.pt", 10: "c-10.pt"}),
-        (["m_e2_l0.7.pt", "m_e3_l0.4.pt"], [], {2: "m_e2_l0.7.pt", 3: "m_e3_l0.4.pt"}),
-        (["m_e2_l0.7.pt"], [], {2: "m_e2_l0.7.pt"}),
-        (["last.pt"], [], {0: "last.pt"}),
-        (["10/m.pt", "9/m.pt"], [], {9: "9/m.pt", 10: "10/m.pt"}),
-        (["b.pt", "a.pt"], ["--steps", "order"], {0: "b.pt", 1: "a.pt"}),
         (["c-1.pt", "c-2.pt"], ["--steps", "9,7"], {7: "c-2.pt", 9: "c-1.pt"}),
-    ],
-)
-def test_the_steps_of_files(
-    names: list[str],
-    arguments: list[str],
-    expected: dict[int, str],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Said on standard error, and in the answer."""
-    run, files = tmp_path / "run.lcc", saved_as(tmp_path, *names)
-    assert main(["compress", *files, "-o", str(run), "--json", *arguments]) == 0
-    assert names_by_step(run) == expected
-    captured = capsys.readouterr()
-    answer = json.loads(captured.out)
-    found = [(row["step"], row["source"]) for row in answer["steps"]]
-    assert found == [(step, str(tmp_path / name)) for step, name in expected.items()]
-    for step, path in found:
-        (line,) = (line for line in captured.err.splitlines() if line.endswith(path))
-        assert line.split()[:2] == ["step", str(step)]
+        (["b.pt", "a.pt"], ["--steps", "order"], {0: "b.pt", 1: "a.pt"}),
+    ):
+        run, files = tmp_path / f"{names[0]}.lcc", saved_as(tmp_path, *names)
+        assert main(["compress", *files, "-o", str(run), "--json", *arguments]) == 0
+        assert names_by_step(run) == expected
+        captured = capsys.readouterr()
+        found = [(row["step"], row["source"]) for row in json.loads(captured.out)["steps"]]
+        assert found == [(step, str(tmp_path / name)) for step, name in expected.items()]
+        for step, path in found:
+            (line,) = (line for line in captured.err.splitlines() if line.endswith(path))
+            assert line.split()[:2] == ["step", str(step)]
 
 
 @pytest.mark.parametrize(
-    ("names", "arguments", "told"),
+    ("names", "arguments", "found"),
     [
-        (["c-1.pt", "c-2.pt", "best.pt"], [], ["best.pt", "--steps"]),
-        (["a-1.pt", "b-1.pt"], [], ["a-1.pt and ", "b-1.pt", "--steps"]),
-        (["c-1.pt", "c-2.pt"], ["--steps", "1"], ["1 step was", "2 files"]),
-        (["c-1.pt", "c-2.pt"], ["--steps", "1,1"], ["c-1.pt and ", "c-2.pt"]),
-        (["c-1.pt"], ["--steps", "-1"], ["-1"]),
-        ([f"c-{2**63}.pt"], [], [str(2**63)]),
+        (["c-1.pt", "c-2.pt", "best.pt"], [], "best.pt"),
+        (["a-1.pt", "b-1.pt"], [], "b-1.pt"),
+        (["c-1.pt", "c-2.pt"], ["--steps", "1"], "2 files"),
+        (["c-1.pt", "c-2.pt"], ["--steps", "1,1"], "c-2.pt"),
+        (["c-1.pt"], ["--steps", "-1"], "-1"),
+        ([f"c-{2**63}.pt"], [], str(2**63)),
     ],
 )
 def test_steps_that_are_not_known(
-    names: list[str],
-    arguments: list[str],
-    told: list[str],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    names: list[str], arguments: list[str], found: str, tmp_path: Path, capsys: Capture
 ) -> None:
     """Nothing is written then."""
     run, files = tmp_path / "run.lcc", saved_as(tmp_path, *names)
     assert main(["compress", *files, "-o", str(run), *arguments]) == 2
-    error = capsys.readouterr().err
-    for word in told:
-        assert word in error
+    assert found in capsys.readouterr().err
     assert not run.exists()
 
 
-def test_many_files_are_shown_in_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = saved_as(tmp_path, *(f"{i}.pt" for i in range(30)))
-    assert main(["compress", *files, "-o", str(tmp_path / "run.lcc")]) == 0
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) < 10
-    assert files[0] in lines[0]
-    assert any(files[-1] in line for line in lines)
-    assert "30" in lines[-1]
-
-
-def test_the_same_files_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_files_again(tmp_path: Path, capsys: Capture) -> None:
     """After a failure, and with more files, and with nothing to do."""
     run, files = tmp_path / "run.lcc", saved_as(tmp_path, *(f"c-{i}0.pt" for i in range(5)))
     whole = Path(files[3]).read_bytes()
@@ -425,20 +320,12 @@ def records_of(run: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in run.iterdir()}
 
 
-def test_other_files_than_those_of_the_chain(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_files_than_those_of_the_chain(tmp_path: Path, capsys: Capture) -> None:
     """Those before its newest step cannot be added, and are not skipped either."""
     run, files = tmp_path / "run.lcc", saved_as(tmp_path, *(f"c-{i}.pt" for i in range(6)))
     assert main(["compress", files[1], files[3], "-o", str(run)]) == 0
     before = records_of(run)
-    for wrong, blamed in (
-        (files, 0),
-        (files[1:], 2),
-        ([files[2]], 2),
-        ([files[0]], 0),
-        ([files[0], files[4]], 0),
-    ):
+    for wrong, blamed in ((files, 0), (files[1:], 2), ([files[2]], 2), ([files[0]], 0)):
         capsys.readouterr()
         assert main(["compress", *wrong, "-o", str(run), "--resume"]) == 2
         assert f"{files[blamed]}: is step {blamed}" in capsys.readouterr().err
@@ -451,45 +338,32 @@ def test_other_files_than_those_of_the_chain(
 @pytest.mark.parametrize(
     ("first", "second", "arguments", "blamed"),
     [
-        (["a.pt"], ["b.pt"], [], ["b.pt", "step 0"]),
-        (["a.pt", "b.pt"], ["c.pt", "d.pt"], ["--steps", "order"], ["c.pt", "step 0"]),
-        (["c-1.pt", "c-2.pt"], ["final.pt"], [], ["final.pt", "step 0"]),
-        (["c-1.pt", "c-2.pt"], ["c-1.pt", "x/c-2.pt"], ["--steps", "1,2"], ["c-2.pt", "step 2"]),
+        ("a.pt", "b.pt", [], ["b.pt", "step 0"]),
+        ("a.pt b.pt", "c.pt d.pt", ["--steps", "order"], ["c.pt", "step 0"]),
+        ("c-1.pt c-2.pt", "final.pt", [], ["final.pt", "step 0"]),
+        ("c-1.pt c-2.pt", "c-1.pt x/c-2.pt", ["--steps", "1,2"], ["c-2.pt", "step 2"]),
         (
-            ["step1000_acc91.pt", "step2000_acc93.pt"],
-            ["step1000_acc91.pt", "step2000_acc93.pt", "step3000_acc93.pt"],
+            "s100_a9.pt s200_a10.pt",
+            "s100_a9.pt s200_a10.pt s300_a10.pt",
             [],
-            ["step1000_acc91.pt", "step 91", "--steps"],
+            ["s100_a9.pt", "step 9"],
         ),
     ],
 )
 def test_resuming_with_files_that_do_not_fit(
-    first: list[str],
-    second: list[str],
-    arguments: list[str],
-    blamed: list[str],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    first: str, second: str, arguments: Any, blamed: Any, tmp_path: Path, capsys: Capture
 ) -> None:
     """None is dropped or stored twice: an error, and the chain is as it was."""
-    saved_as(tmp_path, *dict.fromkeys(first + second))
+    saved_as(tmp_path, *dict.fromkeys((first + " " + second).split()))
     run = tmp_path / "run.lcc"
-    paths, others = ([str(tmp_path / name) for name in names] for names in (first, second))
+    paths, others = ([str(tmp_path / n) for n in names.split()] for names in (first, second))
     assert main(["compress", *paths, "-o", str(run), *arguments]) == 0
     before = records_of(run)
-    capsys.readouterr()
     assert main(["compress", *others, "-o", str(run), "--resume", *arguments]) == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith("error: ")
     assert all(word in error for word in blamed)
     assert records_of(run) == before
-
-
-def test_numbers_in_the_names_of_formats(tmp_path: Path) -> None:
-    run, files = tmp_path / "run.lcc", saved_as(tmp_path, "c-5_fp16.pt", "c-10_fp16.pt")
-    for path in files:
-        assert main(["compress", path, "-o", str(run), "--resume"]) == 0
-    assert names_by_step(run) == {5: "c-5_fp16.pt", 10: "c-10_fp16.pt"}
 
 
 def weights(path: Path, seed: int, **exact: Any) -> str:
@@ -507,7 +381,7 @@ def weights(path: Path, seed: int, **exact: Any) -> str:
     ],
 )
 def test_files_are_compared_with_the_chain(
-    which: int, others: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    which: int, others: list[dict[str, Any]], tmp_path: Path, capsys: Capture
 ) -> None:
     run, n = tmp_path / "run.lcc", torch.zeros(2, dtype=torch.int64)
     known: list[dict[str, Any]] = [
@@ -531,20 +405,16 @@ def test_files_are_compared_with_the_chain(
     assert json.loads(capsys.readouterr().out)["skipped"] == [0, 1, 2, 3]
 
 
-def test_a_place_in_the_names_that_fits_the_chain(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_place_in_the_names_that_fits_the_chain(tmp_path: Path, capsys: Capture) -> None:
     names = [f"step{1000 * i}_acc{90 + i}.pt" for i in (1, 2, 3)]
     run, files = tmp_path / "run.lcc", saved_as(tmp_path, *names)
     assert main(["compress", *files[:2], "-o", str(run), "--steps", "1000,2000"]) == 0
     assert main(["compress", *files, "-o", str(run), "--resume"]) == 0
-    assert "another" in capsys.readouterr().err
+    assert "other numbers" in capsys.readouterr().err
     assert names_by_step(run) == {1000: names[0], 2000: names[1], 3000: names[2]}
 
 
-def test_history_that_was_compacted_away(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_history_that_was_compacted_away(tmp_path: Path, capsys: Capture) -> None:
     """Its files are skipped beside others that the chain has; a base of deltas is not the file."""
     run = tmp_path / "run.lcc"
     files = [weights(tmp_path / f"c-{i}.pt", i, epoch=i) for i in range(8)]
@@ -564,7 +434,7 @@ def test_history_that_was_compacted_away(
     assert codec.Chain(run).steps == (3, 4, 5, 6, 7)
 
 
-def test_a_guess_from_one_name_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_guess_from_one_name_is_said(tmp_path: Path, capsys: Capture) -> None:
     names = ["final_fp16.pt", "e3_step7.pt", "step7.pt"]
     for i, path in enumerate(saved_as(tmp_path, *names)):
         assert main(["compress", path, "-o", str(tmp_path / f"{i}.lcc")]) == 0
@@ -574,40 +444,22 @@ def test_a_guess_from_one_name_is_said(tmp_path: Path, capsys: pytest.CaptureFix
     assert one == [""]
 
 
-def test_parts_are_no_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = saved_as(tmp_path, "model_00001-of-00002.pt", "model_00002-of-00002.pt")
-    compress = ["compress", *files, "-o", str(tmp_path / "run.lcc")]
-    assert main(compress) == 2
-    assert "parts of one checkpoint" in capsys.readouterr().err
-    assert main([*compress, "--steps", "1,2"]) == 0
-
-
-def test_the_file_that_cannot_be_stored_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_file_that_cannot_be_stored_is_named(tmp_path: Path, capsys: Capture) -> None:
     run, files = tmp_path / "run.lcc", saved_as(tmp_path, "c-0.pt", "c-1.pt")
     torch.save({"w": torch.eye(9).to_sparse()}, files[1])
     assert main(["compress", *files, "-o", str(run)]) == 1
     assert f"error: {files[1]}: tensor 'w'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["folder", "folder.pt"])
-def test_a_directory_instead_of_files(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_directory_instead_of_files(tmp_path: Path, capsys: Capture) -> None:
+    name = "folder.pt"
     (tmp_path / name).mkdir()
     assert main(["compress", str(tmp_path / name), "-o", str(tmp_path / "run.lcc")]) == 2
     assert f"{name}: is a directory" in capsys.readouterr().err
 
 
-def test_what_a_budget_is_a_share_of(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["compress", "--help"])
-    assert "lossy tensors' float32 size" in " ".join(capsys.readouterr().out.split())
-
-
 def test_a_failure_before_the_first_record_leaves_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: Capture, monkeypatch: Patch
 ) -> None:
     (good,) = saved_as(tmp_path, "c-1.pt")
     (tmp_path / "c-0.pt").write_bytes(b"")
@@ -637,7 +489,7 @@ def test_a_directory_that_another_writer_has_stays(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_merge_and_compact(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_merge_and_compact(tmp_path: Path, capsys: Capture) -> None:
     paths, run = series(tmp_path), tmp_path / "run.lcc"
     assert main(["compress", *map(str, paths), "-o", str(run), "--json"]) == 0
     expected = {step: codec.restore(run, step)["model"]["w"] for step in codec.Chain(run).steps}
@@ -665,13 +517,13 @@ def test_merge_and_compact(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert not (tmp_path / "no.lcc").exists()
 
 
-def test_a_locked_chain(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_locked_chain(run: Path, capsys: Capture) -> None:
     with codec.Checkpointer(run, resume=True):
         assert main(["compact", str(run)]) == 1
         assert "another writer is at work here" in capsys.readouterr().err
 
 
-def test_pack_and_unpack(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pack_and_unpack(run: Path, tmp_path: Path, capsys: Capture) -> None:
     archive, back = tmp_path / "run.lcc.zip", tmp_path / "back.lcc"
     assert main(["pack", str(run), "-o", str(archive)]) == 0
     assert capsys.readouterr().out == f"{archive}: {archive.stat().st_size:,} bytes\n"
@@ -688,7 +540,7 @@ def test_pack_and_unpack(run: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "error: 00000020.delta.safetensors: expected " in capsys.readouterr().err
 
 
-def test_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_export(tmp_path: Path, capsys: Capture) -> None:
     paths, run, out = series(tmp_path, 6), tmp_path / "run.lcc", tmp_path / "out"
     assert main(["compress", *map(str, paths), "-o", str(run), "--json"]) == 0
     assert main(["merge", str(run), "--steps", "3"]) == 0
@@ -711,9 +563,7 @@ def test_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "is no folder" in capsys.readouterr().err
 
 
-def test_interrupted(
-    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted(run: Path, capsys: Capture, monkeypatch: Patch) -> None:
     def stop(*_args: Any) -> None:
         raise KeyboardInterrupt
 
@@ -722,23 +572,12 @@ def test_interrupted(
     assert "interrupted" in capsys.readouterr().err
 
 
-def test_every_command_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_is_explained(capsys: Capture) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
     text = capsys.readouterr().out
-    for name in (
-        "info",
-        "verify",
-        "restore",
-        "export",
-        "compress",
-        "merge",
-        "compact",
-        "pack",
-        "unpack",
-        "bench",
-    ):
-        assert f"  {name} " in text
+    names = "info verify restore export compress merge compact pack unpack bench"
+    assert all(f"  {name} " in text for name in names.split())
 
 
 # Errors as JSON, and outputs that fail.
@@ -756,12 +595,7 @@ def test_every_command_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_errors_are_json_too(
-    arguments: list[str],
-    name: str,
-    code: int,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str], name: str, code: int, capsys: Capture, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     try:
@@ -774,9 +608,7 @@ def test_errors_are_json_too(
     assert error["message"] in captured.err
 
 
-def test_of_an_answer_that_fails_half_way_nothing_is_left(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_of_an_answer_that_fails_half_way_nothing_is_left(capsys: Capture) -> None:
     def command() -> int:
         print("half of a long answer " * 99)
         raise codec.LccError("the rest is missing")
@@ -784,11 +616,6 @@ def test_of_an_answer_that_fails_half_way_nothing_is_left(
     assert console.run(command, ["--json"], {codec.LccError: 1}) == 1
     error = json.loads(capsys.readouterr().out)["error"]
     assert (error["class"], error["message"]) == ("LccError", "the rest is missing")
-
-
-def test_without_json_errors_are_none(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["info", str(run / "--json")]) == 1
-    assert capsys.readouterr().out == ""
 
 
 def as_a_process(run: Path, shell: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -804,8 +631,9 @@ def as_a_process(run: Path, shell: str, **environment: str) -> subprocess.Comple
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has a file that is full")
-@pytest.mark.parametrize("shell", [">/dev/full", ">&-", "--json >/dev/full", "--help >/dev/full"])
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    ("shell", "unbuffered"), [(">/dev/full", ""), (">&-", ""), ("--json >/dev/full", "1")]
+)
 def test_an_answer_that_cannot_be_written(run: Path, shell: str, unbuffered: str) -> None:
     done = as_a_process(run, shell, PYTHONUNBUFFERED=unbuffered)
     assert done.returncode == 1
@@ -820,25 +648,12 @@ def test_who_does_not_listen_gets_no_traceback(run: Path, shell: str) -> None:
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize(
-    "environment", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}]
-)
-def test_ascii_alone(run: Path, environment: dict[str, str]) -> None:
+def test_ascii_alone(run: Path) -> None:
     strange = run.rename(run.parent / "läuft→.lcc")
-    done = as_a_process(strange, "--json", **environment)
-    assert done.returncode == 0
-    done = as_a_process(strange.parent / "no→", "", **environment)
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    out = strange.parent / "läuft→.zip"
-    command = [sys.executable, "-m", "codec", "pack", str(strange), "-o", str(out)]
-    done = subprocess.run(
-        command,
-        cwd=Path(codec.__file__).parents[1],
-        capture_output=True,
-        text=True,
-        env=os.environ | environment,
-    )
+    done = as_a_process(strange, "", LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.isascii()
-    assert "uft" in done.stdout
+    done = as_a_process(strange.parent / "no→", "--json", PYTHONIOENCODING="ascii")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "no" in done.stdout

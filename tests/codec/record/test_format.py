@@ -602,7 +602,7 @@ def test_examples_of_edits_and_numbers() -> None:
         assert edited('{"l":[0.5,0.25]}', edit) == after
         assert edits.applied('{"l":[0.5,0.25]}', f"={edit}", 99) == after
     ((shown_text, _),) = re.findall(r'^    (\{"l":\[\{"s".*?)  +(\[.*)$', TEXT, re.MULTILINE)
-    parts = tree.take_apart(
+    parts = tree.flatten(
         {"x": [np.float32(0.5), torch.tensor(1.0, dtype=torch.bfloat16)]}, lambda _: False
     )
     assert parts.values == (shown_text,)

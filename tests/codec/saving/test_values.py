@@ -196,9 +196,9 @@ def test_an_array_that_becomes_a_masked_one_is_refused_too() -> None:
     """It lies where the one before did: nothing else tells."""
     array = np.arange(9.0)
     state = {"x": array}
-    template = tree.Template(state, tree.take_apart(state, lambda _: False), lambda _: False)
-    assert template.take_apart(state) is not None
-    assert template.take_apart({"x": np.ma.masked_array(array, array > 3, copy=False)}) is None
+    template = tree.Template(state, tree.flatten(state, lambda _: False), lambda _: False)
+    assert template.flatten(state) is not None
+    assert template.flatten({"x": np.ma.masked_array(array, array > 3, copy=False)}) is None
 
 
 def test_a_memory_map_comes_back_as_an_array(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from safetensors.torch import save_file
 import codec
 from codec.state import tensor_files as files
 
+Capture = pytest.CaptureFixture[str]
+
 
 class Foreign:
     """What only unpickling can make."""
@@ -112,7 +114,7 @@ def test_the_format_before_zips_is_read(tmp_path: Path, protocol: int) -> None:
         assert "plain pickle" not in str(caught.value)
 
 
-def test_nothing_is_unpickled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_unpickled(tmp_path: Path, capsys: Capture) -> None:
     torch.save({"w": Foreign()}, tmp_path / "a.pt")
     (tmp_path / "b.pt").write_bytes(pickle.dumps(Foreign()))
     for name in ("a.pt", "b.pt"):

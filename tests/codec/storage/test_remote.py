@@ -33,56 +33,42 @@ from codec.storage import remote
 from codec.storage.lease import WRITER
 from codec.storage.location import Location
 
+Capture = pytest.CaptureFixture[str]
+Patch = pytest.MonkeyPatch
+
 Arrays = dict[str, np.ndarray]
 URL = "memory://bucket/run.lcc"
 FLAKY = "flaky://bucket/run.lcc"
 
 
+def around(call: str, name: str) -> Callable[..., Any]:
+    """A method of the memory filesystem, between Flaky's hooks."""
+    original = getattr(MemoryFileSystem, name)
+
+    def method(self: Any, path: str, *args: Any, **kwargs: Any) -> Any:
+        type(self).before(call, path)
+        found = original(self, path, *args, **kwargs)
+        type(self).after(call, path)
+        return found
+
+    return method
+
+
 class Flaky(MemoryFileSystem):
-    """One that calls ``before`` and ``after`` around what is asked of it, with its name and path:
-    they may raise, or do something else meanwhile."""
+    """Calls ``before`` and ``after`` around each request, with its name and path: they may raise,
+    or do something else meanwhile."""
 
     protocol = "flaky"
     store: dict[str, Any] = {}  # noqa: RUF012
     pseudo_dirs = [""]  # noqa: RUF012
     before: Callable[[str, str], None] = staticmethod(lambda _call, _path: None)
     after: Callable[[str, str], None] = staticmethod(lambda _call, _path: None)
+    pipe_file, cat_file = around("put", "pipe_file"), around("get", "cat_file")
+    info, ls, rm_file = around("info", "info"), around("ls", "ls"), around("rm", "rm_file")
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
-        """As there, for this protocol and without a user."""
         return super()._strip_protocol(re.sub(rf"^{cls.protocol}://([^/]*@)?", "memory://", path))
-
-    @contextlib.contextmanager
-    def _around(self, call: str, path: str) -> Iterator[None]:
-        type(self).before(call, path)
-        yield
-        type(self).after(call, path)
-
-    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
-        """As there."""
-        with self._around("put", path):
-            super().pipe_file(path, value, mode, **kwargs)
-
-    def cat_file(self, path: str, *args: Any, **kwargs: Any) -> bytes:
-        """As there."""
-        with self._around("get", path):
-            return super().cat_file(path, *args, **kwargs)
-
-    def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
-        """As there."""
-        with self._around("info", path):
-            return super().info(path, **kwargs)
-
-    def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
-        """As there."""
-        with self._around("ls", path):
-            return list(super().ls(path, detail, **kwargs))
-
-    def rm_file(self, path: str) -> None:
-        """As there."""
-        with self._around("rm", path):
-            super().rm_file(path)
 
 
 class Careless(Flaky):
@@ -91,7 +77,6 @@ class Careless(Flaky):
     protocol = "careless"
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
-        """As there, but for the mode."""
         super().pipe_file(path, value, **kwargs)
 
 
@@ -101,13 +86,11 @@ class Plain(Flaky):
     protocol = "plain"
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
-        """As there, without a mode."""
         if mode != "overwrite":
             raise NotImplementedError("Exclusive write")
         super().pipe_file(path, value)
 
     def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
-        """As there, without a size."""
         return super().info(path, **kwargs) | {"size": None}
 
 
@@ -117,7 +100,6 @@ class Terse(Flaky):
     protocol = "terse"
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
-        """As there."""
         try:
             super().pipe_file(path, value, mode, **kwargs)
         except FileExistsError as exc:
@@ -130,7 +112,6 @@ class Unable(Flaky):
     protocol = "unable"
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
-        """As there."""
         if mode != "overwrite":
             raise OSError(errno.ENOSYS, "A header you provided implies functionality that is not")
         super().pipe_file(path, value, **kwargs)
@@ -142,7 +123,7 @@ for each in KINDS:
 
 
 @pytest.fixture(autouse=True)
-def store(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def store(monkeypatch: Patch) -> dict[str, Any]:
     """What memory:// holds, and the others; nothing at first."""
     monkeypatch.setattr(MemoryFileSystem, "store", {})
     for kind in KINDS:
@@ -152,7 +133,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 @pytest.fixture
-def on(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def on(monkeypatch: Patch) -> Callable[..., None]:
     """Do something before or after a call whose path ends so; once, or from then on."""
 
     def set_up(
@@ -311,19 +292,10 @@ def test_what_the_writer_before_was_still_putting(on: Callable[..., None]) -> No
     with codec.Checkpointer(FLAKY) as first:
         training.save(first, 0)
         taken: list[codec.Checkpointer] = []
-        on(
-            "before",
-            "put",
-            "/00000005.delta.safetensors",
-            lambda: taken.append(codec.Checkpointer(FLAKY, resume=True)),
-        )
+        take = lambda: taken.append(codec.Checkpointer(FLAKY, resume=True))  # noqa: E731
+        on("before", "put", "/00000005.delta.safetensors", take)
         other.save(first, 5)
-        on(
-            "before",
-            "put",
-            "/00000009.delta.safetensors",
-            lambda: taken.append(codec.Checkpointer(FLAKY, resume=True)),
-        )
+        on("before", "put", "/00000009.delta.safetensors", take)
         second = taken[0]
         assert second.step == 0
         assert training.save(second, 6).kind == "base"
@@ -343,7 +315,7 @@ def test_what_the_writer_before_was_still_putting(on: Callable[..., None]) -> No
 
 @pytest.mark.parametrize("keep_bases", [None, 2])
 def test_a_base_of_the_writer_before_comes_late(
-    keep_bases: int | None, store: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    keep_bases: int | None, store: dict[str, Any], monkeypatch: Patch
 ) -> None:
     """Its parent is the one that the next writer went on from as well: two chains of one. What the
     writer that lives has saved is what remains, and none of it is removed as too old."""
@@ -410,7 +382,7 @@ NEXT = "00000002.delta.safetensors"
     ("failures", "error", "match", "after"),
     [
         # Nothing arrives, and whether it still will nobody knows: a base depends on neither.
-        ([("before", "put", NEXT, LOST)], codec.WriteError, "was not saved, or nobody", "base"),
+        ([("before", "put", NEXT, LOST)], codec.WriteError, "was not saved, or the answer", "base"),
         # It is refused: nothing is on its way.
         ([("before", "put", NEXT, REFUSED)], codec.WriteError, "nothing was changed", "delta"),
         # It arrives, but the answer does not: seen when it is read.
@@ -494,9 +466,7 @@ def test_a_put_that_is_cut_short_or_comes_late(
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_any_request_may_fail(
-    when: str, store: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_any_request_may_fail(when: str, store: dict[str, Any], monkeypatch: Patch) -> None:
     """Each of those that opening, saving, resuming, setting aside and closing take, once: an error
     of ours or none, and whatever was reported as saved restores."""
     calls, failing = 0, -1
@@ -548,7 +518,7 @@ def test_any_request_may_fail(
     assert errors > 4
 
 
-def test_downloads_cut_short(store: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_downloads_cut_short(store: dict[str, Any], monkeypatch: Patch) -> None:
     """Not taken for damage: nothing is set aside, and what has to be is copied as a whole."""
     training, whole = Training(), MemoryFileSystem.cat_file
     with codec.Checkpointer(URL) as checkpoints:
@@ -587,7 +557,7 @@ def test_closed_without_knowing(store: dict[str, Any], on: Callable[..., None]) 
         for step in range(2):
             training.save(checkpoints, step)
         on("after", "put", NEXT, delay)
-        with pytest.raises(codec.WriteError, match="nobody could say so"):
+        with pytest.raises(codec.WriteError, match="the answer was lost"):
             training.save(checkpoints, 2)
     with pytest.raises(codec.LockedError, match="not knowing what became of its newest save"):
         codec.merge(FLAKY)
@@ -656,7 +626,7 @@ def test_where_nothing_can_be_deleted(
 
 
 def test_listings_of_several_pages(
-    monkeypatch: pytest.MonkeyPatch, on: Callable[..., None], store: dict[str, Any]
+    monkeypatch: Patch, on: Callable[..., None], store: dict[str, Any]
 ) -> None:
     """They are of no one moment: repeated until nothing changes."""
     training = Training()
@@ -673,7 +643,7 @@ def test_listings_of_several_pages(
     assert codec.Chain(FLAKY).steps == (0, 1, 2)
 
 
-def test_records_are_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_are_read_ahead(monkeypatch: Patch) -> None:
     """So many at a time, and no more; what fails, fails where it is read."""
     together, begun = threading.Barrier(ahead.THREADS), []
     first = [str(i) for i in range(ahead.THREADS)]
@@ -687,7 +657,7 @@ def test_records_are_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
         own = threading.current_thread() is threading.main_thread()
         return name.encode() if own or name.isdigit() else b"of the pool"
 
-    found = ahead.Ahead(read)
+    found = ahead.ReadAhead(read)
     assert found.read("x") == b"x"
     begun.clear()
     found.expect(str(i) for i in range(30))
@@ -727,17 +697,17 @@ def test_opening_and_removing_that_fail(on: Callable[..., None], store: dict[str
         codec.restore(FLAKY, 1)
 
 
-def test_what_is_no_place_for_a_chain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_is_no_place_for_a_chain(monkeypatch: Patch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     for url, match in (
         ("nowhere://bucket/run.lcc", r"^nowhere://bucket/run\.lcc: cannot be opened: .*not known"),
         ("gs://bucket/run.lcc", r"pip install fsspec gcsfs$"),
         ("s3://", "^s3://: needs the place of one chain"),
-        ("s3://anna:geheim@bucket//run.lcc", r"^s3://bucket//run\.lcc: .* two slashes after the"),
-        ("simplecache::s3://bucket/run.lcc", "one URL is taken"),
+        ("s3://anna:geheim@bucket//run.lcc", r"^s3://bucket//run\.lcc: .* two slashes after"),
+        ("simplecache::s3://bucket/run.lcc", "one URL"),
         ("s3:/bucket/run.lcc", "give a URL as text"),
         (Path("s3://bucket/run.lcc"), "a Path drops one of its slashes"),
-        ("file://elsewhere/run.lcc", "a file of another machine"),
+        ("file://elsewhere/run.lcc", "another machine"),
     ):
         with pytest.raises(codec.SettingsError, match=match):
             codec.Checkpointer(url)
@@ -786,7 +756,7 @@ def test_secrets_are_not_told(on: Callable[..., None]) -> None:
         assert "geheim" not in str(refused.value)
 
 
-def test_a_signature_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signature_is_not_told(monkeypatch: Patch) -> None:
     """Also where the libraries quote it anew."""
     error = RuntimeError("403, url='https://host/run.lcc?sig=SECRET/SIGN%3D'")
     monkeypatch.setattr("fsspec.core.url_to_fs", lambda *_, **__: (_ for _ in ()).throw(error))
@@ -820,7 +790,7 @@ def server(run: Path) -> Iterator[str]:
         thread.join()
 
 
-def test_over_http(run: Path, server: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_over_http(run: Path, server: str, capsys: Capture) -> None:
     """Directories whose server lists them, and archives; only to be read."""
     codec.Chain(run).pack(run.parent / "run.lcc.zip")
     expected = codec.verify(run)
@@ -1000,7 +970,7 @@ def test_s3_cut_in_the_middle(way: Way, moto_port: int) -> None:
         for step, hook in ((4, "at_request"), (6, "at_answer")):
             way.counted()
             setattr(way, hook, lambda method, _path: method == "PUT" and way.cut() is None)
-            with pytest.raises(codec.WriteError, match="nobody could say so") as caught:
+            with pytest.raises(codec.WriteError, match="the answer was lost") as caught:
                 training.save(checkpoints, step)
             with pytest.raises(codec.WriteError, match="cannot be reached"):
                 training.save(checkpoints, step + 1)
@@ -1041,12 +1011,7 @@ def test_s3_cut_in_the_middle(way: Way, moto_port: int) -> None:
 
 
 def test_s3_asynchronously_and_in_commands(
-    way: Way,
-    moto_port: int,
-    forks: None,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    way: Way, moto_port: int, forks: None, monkeypatch: Patch, tmp_path: Path, capsys: Capture
 ) -> None:
     """The process that saves finds its way there, and says what fails; commands find theirs in
     the environment."""
@@ -1121,7 +1086,7 @@ def test_s3_killed_in_the_middle(moto_port: int) -> None:
 
         way.at_request = kill
         with pytest.raises(
-            codec.WriteError, match=r"02\.delta\.safetensors: was not saved, or nobo"
+            codec.WriteError, match=r"02\.delta\.safetensors: was not saved, or the answer"
         ):
             training.save(checkpoints, 2)
         with pytest.raises(codec.WriteError, match="cannot be reached, nothing was changed"):

@@ -1,0 +1,121 @@
+"""States for a chain: that of the bare model, and small tensors as values.
+
+Trainers keep scores as tensors of one element under names that change: Lightning's ModelCheckpoint
+uses the path of each of its best files as a key. A chain would take another name for another state,
+which begins with a base, so such tensors become values.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from codec.errors import ShardedError
+from codec.state.tensors import TINY_ELEMENTS, is_torch, refusal
+
+ELSEWHERE = (
+    "use codec.dcp.ChainWriter with torch.distributed.checkpoint, where each rank saves its own"
+)
+COMPILED = "_orig_mod"  # what torch.compile calls the model in its wrapper
+TENSOR = "codec.trainers.tensor"  # key of a value that stands for a tensor
+
+
+def state_of(model: Any) -> dict[str, Any]:
+    """The state_dict that the model's own load_state_dict takes: names without "module." or
+    "_orig_mod.", tensors shared with the model.
+
+    Raises ShardedError if this process holds only a part of it.
+    """
+    model = _bare(model)
+    refuse_parts(model)
+    state: dict[str, Any] = model.state_dict()
+    return state
+
+
+def refuse_parts(model: Any) -> None:
+    """Raise ShardedError if this process holds only a part of a model."""
+    wrapped = _known("torch.distributed.fsdp", "FullyShardedDataParallel")
+    if wrapped and any(isinstance(module, wrapped) for module in model.modules()):
+        raise sharded("its modules are FullyShardedDataParallel")
+    refuse_shards([*model.named_parameters(), *model.named_buffers()])
+
+
+def refuse_shards(tensors: Iterable[tuple[str, Any]]) -> None:
+    """Raise ShardedError if one of these named tensors is a part of a larger one."""
+    distributed = _known("torch.distributed.tensor", "DTensor")
+    for name, tensor in tensors:
+        if distributed and isinstance(tensor, distributed):
+            raise sharded(f"{name!r} is a DTensor")
+        if hasattr(tensor, "ds_id"):
+            raise sharded(f"DeepSpeed has {name!r}")
+
+
+def sharded(reason: str) -> ShardedError:
+    """The error for a model or training that is spread over processes."""
+    return ShardedError(f"the model is sharded, {reason}: {ELSEWHERE}")
+
+
+def as_values(state: Any) -> Any:
+    """A copy with {TENSOR: (dtype, shape, bytes)} for torch tensors of fewer than 8 elements."""
+
+    def convert(value: Any) -> Any:
+        import torch
+
+        if not is_torch(value) or refusal(value) or value.numel() >= TINY_ELEMENTS:
+            return None  # the save reports a tensor that cannot be stored
+        data = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        dtype = str(value.dtype).removeprefix("torch.")
+        return {TENSOR: (dtype, tuple(value.shape), data.numpy().tobytes())}
+
+    return _mapped(state, convert)
+
+
+def as_tensors(state: Any) -> Any:
+    """The state that `as_values` was given."""
+
+    def convert(value: Any) -> Any:
+        import torch
+
+        if not isinstance(value, dict) or value.keys() != {TENSOR}:
+            return None
+        dtype, shape, data = value[TENSOR]
+        if not data:
+            return torch.zeros(shape, dtype=getattr(torch, dtype))
+        flat = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+        return flat.view(getattr(torch, dtype)).reshape(shape)
+
+    return _mapped(state, convert)
+
+
+def _mapped(value: Any, convert: Callable[[Any], Any]) -> Any:
+    """A copy in which everything that converts to something other than None is converted."""
+    if (converted := convert(value)) is not None:
+        return converted
+    if isinstance(value, dict):
+        mapping = copy.copy(value)  # of the same kind of dict
+        for key, child in value.items():
+            mapping[key] = _mapped(child, convert)
+        return mapping
+    if isinstance(value, list) or (isinstance(value, tuple) and not hasattr(value, "_fields")):
+        return (tuple if isinstance(value, tuple) else list)(_mapped(v, convert) for v in value)
+    return value
+
+
+def _bare(model: Any) -> Any:
+    """The model without the wrappers that add a prefix to every name."""
+    from torch.nn.parallel import DataParallel, DistributedDataParallel
+
+    while True:
+        if isinstance(model, DistributedDataParallel | DataParallel):
+            model = model.module
+        elif COMPILED in dict(model.named_children()):
+            model = model.get_submodule(COMPILED)
+        else:
+            return model
+
+
+def _known(module: str, name: str) -> Any:
+    """A class if its module was imported; else no object of it exists."""
+    return getattr(sys.modules.get(module), name, None)
