@@ -458,8 +458,8 @@ def _class_of(run):
     if run < np.uint64(16):
         return run, np.uint64(0)
     power = np.uint64(_highest(run))
-    open_bits = power - np.uint64(2)
-    return np.uint64(4) * power + (run >> open_bits & np.uint64(3)), open_bits
+    extra_bits = power - np.uint64(2)
+    return np.uint64(4) * power + (run >> extra_bits & np.uint64(3)), extra_bits
 
 
 @_compiled
@@ -948,7 +948,7 @@ def unpack_lengths(packed, lengths):
 
 
 @_compiled
-def lookup(words, classes, open_bits, first_run, width, one, many):
+def lookup(words, classes, extra_bits, first_run, width, one, many):
     """Look-up tables for the next bits of a stream.
 
     words: uint32, as `canonical` fills it, for every token. classes: 1 for a plain code, else
@@ -967,7 +967,7 @@ def lookup(words, classes, open_bits, first_run, width, one, many):
         used, elements, symbol = length, np.int64(1), np.int64(token)
         if classes > 1 and token > 0:
             kind = (token - 1) % classes
-            used += open_bits[kind]
+            used += extra_bits[kind]
             elements += first_run[kind]
             symbol = 1 + (token - 1) // classes
         entry = np.uint64(used | length << 8 | elements << 16 | symbol << 48)
@@ -1053,7 +1053,7 @@ def _split(entry, window):
 
 
 @_inlined
-def _escaped(window, symbol_bits, first_run, open_bits):
+def _escaped(window, symbol_bits, first_run, extra_bits):
     """The token after an escape: its bits, the elements it covers, its symbol.
 
     A class that does not exist leads beyond every stream.
@@ -1064,20 +1064,20 @@ def _escaped(window, symbol_bits, first_run, open_bits):
     window >>= symbol_bits
     if kind >= np.uint64(MAX_CLASSES):
         return np.uint64(7) + symbol_bits, np.uint64(2 * MAX_STREAM), symbol
-    free = np.uint64(open_bits[kind])
+    free = np.uint64(extra_bits[kind])
     run = np.uint64(first_run[kind]) + (window & ((ONE << free) - ONE))
     return np.uint64(7) + symbol_bits + free, run + ONE, symbol
 
 
 @_inlined
-def _next(lane, states, entry, symbol_bits, first_run, open_bits, listed):
+def _next(lane, states, entry, symbol_bits, first_run, extra_bits, listed):
     """Take one entry of one lane, of any kind. states, listed: see `_fill`."""
     at = np.uint64(states[lane, 0])
     used, elements = _split(entry, _view(at))
     symbol = entry >> CODE
     at += used
     if entry >= ESCAPE:
-        used, elements, symbol = _escaped(_view(at), symbol_bits, first_run, open_bits)
+        used, elements, symbol = _escaped(_view(at), symbol_bits, first_run, extra_bits)
         at += used
     told = np.uint64(states[lane, 2]) + elements
     listed[lane * ROW + states[lane, 3]] = told | symbol << CODE
@@ -1117,7 +1117,7 @@ def _told(entry):
 
 
 @_compiled
-def _fill_by_two(states, reach, one, two, symbol_bits, first_run, open_bits, listed):
+def _fill_by_two(states, reach, one, two, symbol_bits, first_run, extra_bits, listed):
     """`_fill` while no lane is at its end, by a table of `lookup_two`."""
     few, more, second = np.uint64(one.size - 1), np.uint64(two.size - 1), np.uint64(32)
     while True:
@@ -1181,11 +1181,11 @@ def _fill_by_two(states, reach, one, two, symbol_bits, first_run, open_bits, lis
         if escape:
             for k in range(LANES):
                 entry = one[_view(np.uint64(states[k, 0])) & few]
-                _next(k, states, entry, symbol_bits, first_run, open_bits, listed)
+                _next(k, states, entry, symbol_bits, first_run, extra_bits, listed)
 
 
 @_compiled
-def _fill(states, reach, one, many, two, symbol_bits, first_run, open_bits, listed):
+def _fill(states, reach, one, many, two, symbol_bits, first_run, extra_bits, listed):
     """Read every lane until its list is full, its stream ends, or another lane is free.
 
     states: int64 (LANES, 7), of each lane: next bit, end, elements covered, entries in its
@@ -1201,7 +1201,7 @@ def _fill(states, reach, one, many, two, symbol_bits, first_run, open_bits, list
     for k in range(1, LANES):
         busy = busy and states[k, 4] >= 0
     if busy and two.size > 0:
-        _fill_by_two(states, reach, one, two, symbol_bits, first_run, open_bits, listed)
+        _fill_by_two(states, reach, one, two, symbol_bits, first_run, extra_bits, listed)
     while busy and two.size == 0:  # all lists are equally long in here
         rounds = BATCH - states[0, 3]
         for k in range(LANES):
@@ -1252,7 +1252,7 @@ def _fill(states, reach, one, many, two, symbol_bits, first_run, open_bits, list
             states[k, 3] = m
             if escape != 0:
                 entry = one[_view(np.uint64(states[k, 0])) & few]
-                _next(k, states, entry, symbol_bits, first_run, open_bits, listed)
+                _next(k, states, entry, symbol_bits, first_run, extra_bits, listed)
     for k in range(LANES):
         if states[k, 4] < 0:
             continue
@@ -1264,7 +1264,7 @@ def _fill(states, reach, one, many, two, symbol_bits, first_run, open_bits, list
                 if states[k, 3] >= BATCH or states[k, 0] >= states[k, 1]:
                     break
             entry = one[_view(np.uint64(states[k, 0])) & few]  # never a word of another stream
-            _next(k, states, entry, symbol_bits, first_run, open_bits, listed)
+            _next(k, states, entry, symbol_bits, first_run, extra_bits, listed)
 
 
 @_inlined
@@ -1312,7 +1312,7 @@ def read(
     two,
     symbol_bits,
     first_run,
-    open_bits,
+    extra_bits,
     states,
     listed,
     positions,
@@ -1360,7 +1360,7 @@ def read(
                 following += 1
                 free -= 1
             states[k, 3] = 0
-        _fill(states, reach, one, many, two, np.uint64(symbol_bits), first_run, open_bits, listed)
+        _fill(states, reach, one, many, two, np.uint64(symbol_bits), first_run, extra_bits, listed)
         for k in range(LANES):
             if states[k, 4] < 0:
                 continue

@@ -9,7 +9,7 @@ stream are not written. Runs belong to classes, like the lengths in RFC 1951:
     extra    0 bits      |  2 bits                 |  3 bits   |  4 bits
 
 From 16 on the class holds the leading one of the run and the 2 bits after it; the other bits of
-the run, `OPEN_BITS` of them, follow the code word. One Huffman code serves all tokens:
+the run, `EXTRA_BITS` of them, follow the code word. One Huffman code serves all tokens:
 
     token 0                                  escape
     token 1 + (symbol - 1) * classes + class     that symbol after a run of that class
@@ -30,7 +30,9 @@ CLASS_BITS = 7  # of a class after an escape
 MAX_TOKENS = 4096  # a table takes 4 KiB at most
 
 _POWER = np.maximum(np.arange(MAX_CLASSES) // 4, 4)
-OPEN_BITS: NDArray[np.uint8] = np.where(np.arange(MAX_CLASSES) < 16, 0, _POWER - 2).astype(np.uint8)
+EXTRA_BITS: NDArray[np.uint8] = np.where(np.arange(MAX_CLASSES) < 16, 0, _POWER - 2).astype(
+    np.uint8
+)
 FIRST_RUN: NDArray[np.int64] = np.where(
     np.arange(MAX_CLASSES) < 16,
     np.arange(MAX_CLASSES),

@@ -306,7 +306,7 @@ def _write(
     sums = np.zeros((len(pieces), n_tensors), np.uint64)
     longest = huffman.MAX_LENGTH
     if table.classes > 1:  # a word and the extra bits, or an escape and all that follows it
-        longest += runlength.CLASS_BITS + symbol_bits + int(runlength.OPEN_BITS[-1])
+        longest += runlength.CLASS_BITS + symbol_bits + int(runlength.EXTRA_BITS[-1])
     given = (units, s.n, s.marks, s.codes, words, near, escape, symbol_bits)
     track = (tracks, starts, _padded(m.levels), mode)
 
@@ -331,7 +331,7 @@ def _read(
     k, plain = e.k, table.classes == 1
     width = max(int(table.lengths.max()), kernels.FAST)
     one, many = np.zeros(2**width, np.uint64), np.empty(2**kernels.FAST, np.uint64)
-    runs = (runlength.OPEN_BITS, runlength.FIRST_RUN)
+    runs = (runlength.EXTRA_BITS, runlength.FIRST_RUN)
     kernels.lookup(table.words, table.classes, *runs, width, one, many)
     two = np.empty(2**kernels.FAST if not plain and e.payload.size >= PAIRED else 0, np.uint64)
     if two.size > 0 and kernels.lookup_two(one, two) < TWICE * two.size:

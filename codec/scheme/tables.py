@@ -81,7 +81,7 @@ class CodeTable:
         lengths = self._of_tokens(tokens.shape[0])
         escaped = int(self.lengths[0]) + runlength.CLASS_BITS
         escaped += runlength.symbol_bits(tokens.shape[0])
-        bits = np.where(lengths > 0, lengths, escaped) + runlength.OPEN_BITS
+        bits = np.where(lengths > 0, lengths, escaped) + runlength.EXTRA_BITS
         return int((tokens * bits).sum())
 
     def full_words(self, n_symbols: int) -> tuple[NDArray[np.uint32], np.uint32]:

@@ -76,7 +76,7 @@ def first_words(e: Encoded, most: int) -> tuple[CodeWord, ...]:
                 if kind >= runlength.FIRST_RUN.size or symbol >= e.k - 1:
                     raise StreamError(f"class {kind} and symbol {symbol} after an escape")
             code = symbol + 1
-            run = int(runlength.FIRST_RUN[kind]) + number(int(runlength.OPEN_BITS[kind]))
+            run = int(runlength.FIRST_RUN[kind]) + number(int(runlength.EXTRA_BITS[kind]))
         at += run
         found.append(CodeWord(word, bits[begin:position], run, at, code))
         at += 1

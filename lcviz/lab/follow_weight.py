@@ -52,13 +52,13 @@ class Weight:
 class WeightCode:
     """The bits that encode a weight.
 
-    word: the code word, "" if no bits are needed. open_bits: bits that follow it. run: zeros before
+    word: the code word, "" if no bits are needed. extra_bits: bits that follow it. run: zeros before
     the word's value; None where every value has a word of its own. zero: which of these zeros the
     weight is, from 1; 0 if it is the value. escaped: whether the word is the escape's.
     """
 
     word: str
-    open_bits: int = 0
+    extra_bits: int = 0
     run: int | None = None
     zero: int = 0
     escaped: bool = False
@@ -161,10 +161,10 @@ def _token(table: CodeTable, symbol: int, run: int, kept: int, zero: int) -> Wei
     """The word of a run of zeros with the value after it, or the escape's."""
     kind = int(np.searchsorted(runlength.FIRST_RUN, run, side="right")) - 1
     token = 1 + (symbol - 1) * table.classes + kind
-    open_bits = int(runlength.OPEN_BITS[kind])
+    extra_bits = int(runlength.EXTRA_BITS[kind])
     words = huffman.code_words(table.lengths)
     worded = kind < table.classes and token < table.lengths.size and table.lengths[token] > 0
     if worded:
-        return WeightCode(words[token], open_bits, run, zero)
-    open_bits += runlength.CLASS_BITS + runlength.symbol_bits(kept)
-    return WeightCode(words[0], open_bits, run, zero, escaped=True)
+        return WeightCode(words[token], extra_bits, run, zero)
+    extra_bits += runlength.CLASS_BITS + runlength.symbol_bits(kept)
+    return WeightCode(words[0], extra_bits, run, zero, escaped=True)

@@ -151,7 +151,7 @@ def word_bits(
     tokens = 1 + symbols * e.table.classes + kinds
     known = (kinds < e.table.classes) & (symbols < e.table.n_symbols)
     own = np.where(known, e.table.lengths[np.where(known, tokens, 0)], 0).astype(np.int64)
-    words = np.where(own > 0, own, escape) + runlength.OPEN_BITS[kinds]
+    words = np.where(own > 0, own, escape) + runlength.EXTRA_BITS[kinds]
     each = np.concatenate(([0], np.cumsum(words)))
     return np.diff(each[np.searchsorted(at, borders)])
 

@@ -33,7 +33,7 @@ class TokenRow:
     token: its index in the table; 0 is the escape, for everything without a word of its own.
     symbol: None for the escape. level, exponent, sign: None for the escape and for a symbol that
     this record does not use. first, last: the shortest and the longest run. count: occurrences,
-    None if not counted. open_bits: bits that follow the word; after an escape at least so many.
+    None if not counted. extra_bits: bits that follow the word; after an escape at least so many.
     """
 
     token: int
@@ -45,7 +45,7 @@ class TokenRow:
     last: int
     count: int | None
     word: str
-    open_bits: int
+    extra_bits: int
 
 
 def code_table(alphabet: Alphabet) -> tuple[CodeRow, ...]:
@@ -83,7 +83,7 @@ def token_table(
         symbol, kind = divmod(token - 1, table.classes)
         here, buckets = symbol < kept, alphabet.buckets
         count = None if counted is None else int(counted[symbol, kind]) if here else 0
-        first, open_bits = int(runlength.FIRST_RUN[kind]), int(runlength.OPEN_BITS[kind])
+        first, extra_bits = int(runlength.FIRST_RUN[kind]), int(runlength.EXTRA_BITS[kind])
         rows.append(
             TokenRow(
                 token,
@@ -92,10 +92,10 @@ def token_table(
                 int(buckets.exponent[symbol]) if here else None,
                 int(buckets.sign[symbol]) if here else None,
                 first,
-                first + 2**open_bits - 1,
+                first + 2**extra_bits - 1,
                 count,
                 words[token],
-                open_bits,
+                extra_bits,
             )
         )
     escaped = None

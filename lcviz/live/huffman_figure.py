@@ -101,7 +101,7 @@ def token_panel(
         "token": [_pointer(r, marked) + token_text(r) for r in rows],
         "code word": [r.word for r in rows],
         "bits": [len(r.word) for r in rows],
-        "open bits": [f"{'≥ ' if r.symbol is None else ''}{r.open_bits}" for r in rows],
+        "extra bits": [f"{'≥ ' if r.symbol is None else ''}{r.extra_bits}" for r in rows],
     }
     if escaped is not None:  # counted
         columns["count"] = [r.count for r in rows]

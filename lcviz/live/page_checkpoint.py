@@ -49,7 +49,7 @@ VALUE_COLUMNS = (
 )
 TOKEN_COLUMNS = (
     "A [[token]] is a run of zeros and the level after it; the level is the one value that all "
-    "members of a bucket become. Where a word stands for several runs, [[open bits]] after it say "
+    "members of a bucket become. Where a word stands for several runs, [[extra bits]] after it say "
     "which one. "
     "The [[escape]] is followed by a run and a level that have no word of their own."
 )

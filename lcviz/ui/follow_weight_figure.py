@@ -87,7 +87,7 @@ def said_text(f: Followed) -> str:
 def _said(said: WeightCode) -> str:
     if not said.word:
         return "none: all values have the same level"
-    after = f" + {plural(said.open_bits, 'bit')}" if said.open_bits else ""
+    after = f" + {plural(said.extra_bits, 'bit')}" if said.extra_bits else ""
     text = f"{said.word}{after}"
     if said.escaped:
         text += ", an escape"

@@ -213,7 +213,7 @@ def escaped(kind: int, symbol: int) -> dict[str, np.ndarray]:
     """One symbol after a run of that class, by the escape; the other tokens have no sense.
 
     Two classes, three symbols; the code words are 0 for the escape, 1 for token 1. So the
-    stream is 0, seven bits of class, two bits of symbol - 1, and the class's open bits.
+    stream is 0, seven bits of class, two bits of symbol - 1, and the class's extra bits.
     """
     bits = 10 + (kind // 4 - 2 if 16 <= kind < 84 else 0)
     return coded(4, 2, 2, table=packed(1, 1), bits=bits, payload=[kind << 1 | (symbol - 1) << 8])

@@ -554,14 +554,14 @@ def test_runs_have_the_classes_of_the_table() -> None:
     for run, kind, bits in (row for row in shown if row[0] != "…"):
         first, _, last = run.partition("–")
         assert runlength.FIRST_RUN[int(kind)] == int(first)
-        assert runlength.OPEN_BITS[int(kind)] == int(bits)
+        assert runlength.EXTRA_BITS[int(kind)] == int(bits)
         assert int(last or first) == int(first) + 2 ** int(bits) - 1
     for kind in range(84):
         power = kind // 4
         first = kind if kind < 16 else (4 + kind % 4) * 2 ** (power - 2)
         assert runlength.FIRST_RUN[kind] == first
-        assert runlength.OPEN_BITS[kind] == (0 if kind < 16 else power - 2)
-    assert int(runlength.FIRST_RUN[83]) + 2 ** int(runlength.OPEN_BITS[83]) == MAX_STREAM
+        assert runlength.EXTRA_BITS[kind] == (0 if kind < 16 else power - 2)
+    assert int(runlength.FIRST_RUN[83]) + 2 ** int(runlength.EXTRA_BITS[83]) == MAX_STREAM
 
 
 @pytest.mark.parametrize("name", ["run.lcc", "tokens.lcc"])

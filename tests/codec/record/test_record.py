@@ -862,7 +862,7 @@ def test_tokens(stream: str, codes: list[int], track: Track, changed: Changed) -
         (tokens("A B escape"), "end before 10 elements"),  # before the class
         (tokens(f"A escape {class_of(3)}"), "end before 10 elements"),  # before the symbol
         (tokens(f"A escape {class_of(3)} 1"), "end before 10 elements"),
-        (tokens(f"escape {class_of(20)} 00 00"), "end before 10 elements"),  # 3 open bits
+        (tokens(f"escape {class_of(20)} 00 00"), "end before 10 elements"),  # 3 extra bits
         (tokens("A", table=[2, 1, 3, 0]), "not a complete prefix code"),
         (tokens("A", table=[1, 0, 0, 0]), "not a complete prefix code"),
         (tokens("A", table=[0, 1, 2, 2]), "the escape has no code word"),

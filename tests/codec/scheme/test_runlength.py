@@ -19,7 +19,7 @@ UNIT = 2**16
 MAX_STREAM = 2**21
 U32 = np.uint32
 
-# The docstring of codec/runlength.py once more, as a list: first run and open bits of a class.
+# The docstring of codec/runlength.py once more, as a list: first run and extra bits of a class.
 CLASSES = [(run, 0) for run in range(16)]
 for bits in range(2, 19):
     for _ in range(4):
@@ -65,14 +65,14 @@ def slowly(codes: np.ndarray, e: codec.Encoded) -> tuple[list[int], list[int]]:
                 symbol, run = int(stream[at]), at - after
                 after = at + 1
                 kind = bisect.bisect_right(CLASSES, (run, 99)) - 1
-                first, open_bits = CLASSES[kind]
+                first, extra_bits = CLASSES[kind]
                 token = 1 + (symbol - 1) * table.classes + kind
                 if kind < table.classes and token < len(words) and words[token]:
                     bits += words[token]
                 else:
                     size = (n_symbols - 1).bit_length()
                     bits += words[0] + lowest_first(kind, 7) + lowest_first(symbol - 1, size)
-                bits += lowest_first(run - first, open_bits)
+                bits += lowest_first(run - first, extra_bits)
         streams.append(len(bits))
         payload += [int(bits[j : j + 32][::-1], 2) for j in range(0, len(bits), 32)]
     return payload, streams
@@ -119,7 +119,7 @@ def test_classes_are_those_of_the_docstring() -> None:
     ]
     assert CLASSES[-1][0] + (1 << 18) == MAX_STREAM
     assert runlength.FIRST_RUN.tolist() == [first for first, _ in CLASSES]
-    assert runlength.OPEN_BITS.tolist() == [bits for _, bits in CLASSES]
+    assert runlength.EXTRA_BITS.tolist() == [bits for _, bits in CLASSES]
 
 
 @pytest.mark.parametrize(
@@ -290,8 +290,8 @@ def test_every_class(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coders, "stream_units", lambda n, n_symbols: 32)
     own = CodeTable(huffman.code_lengths(np.ones(85, np.int64)), 84)
     escaped = CodeTable(np.array([1, 1, 0], np.uint8), 2)
-    for first, open_bits in CLASSES:
-        last = first + (1 << open_bits) - 1
+    for first, extra_bits in CLASSES:
+        last = first + (1 << extra_bits) - 1
         for run in {first, last}:
             n = run + 3
             q = codec.Quantized(

@@ -116,7 +116,7 @@ def by_hand(codes: list[int], k: int, table: CodeTable) -> int:
             token = 1 + (code - 1) * table.classes + kind
             known = kind < table.classes and token < len(words) and words[token]
             bits += words[token] if known else words[0] + 7 + (k - 2).bit_length()
-            bits += int(runlength.OPEN_BITS[kind])
+            bits += int(runlength.EXTRA_BITS[kind])
             run = 0
     return bits
 
@@ -159,7 +159,7 @@ def test_cost_of_what_has_no_word() -> None:
     assert tokens.cost(counted([0, 1], 2, tokens=False)) is None  # the paper's coder has none
     assert tokens.cost(counted([0, 1], 2)) == 2
     assert tokens.cost(counted([0, 0, 1], 2)) == 2 + 7 + 0  # class 2
-    assert tokens.cost(counted([*[0] * 20, 1], 2)) == 2 + 7 + 0 + 2  # and two open bits
+    assert tokens.cost(counted([*[0] * 20, 1], 2)) == 2 + 7 + 0 + 2  # and two extra bits
     assert tokens.cost(counted([1, 2], 3)) == 1 + 2 + 7 + 1  # symbol 2 of 2
     assert tokens.cost(counted([1, 2, 3, 4, 5], 6)) == 1 + 4 * (2 + 7 + 3)
 

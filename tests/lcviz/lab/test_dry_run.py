@@ -57,7 +57,7 @@ def test_byte_for_byte_and_bit_for_bit(choice: Coding, tmp_path: Path) -> None:
             assert record_nbytes(step, delta) == told.nbytes
             if v.budget is not None:
                 assert told.nbytes - told.exact_nbytes <= v.budget * layout.lossy_nbytes
-            own.commit(delta, parts.values)
+            own.commit(delta)
             tracker = checkpointer.tracker
             assert tracker is not None
             assert all(np.array_equal(own.track[n], tracker.state[n]) for n in tracker.state)

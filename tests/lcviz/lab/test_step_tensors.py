@@ -73,7 +73,7 @@ def test_statistics_are_those_of_the_restored_state(chain: codec.Chain) -> None:
 def test_changed_values_are_those_that_differ(chain: codec.Chain) -> None:
     before, after = rebuild_step(chain, 4), rebuild_step(chain, 5)
     for t in after.tensors:
-        a, b = before.track.arrays[t.name], after.track.arrays[t.name]
+        a, b = before.state[t.name], after.state[t.name]
         if t.stored == "codes":
             assert t.changed == np.count_nonzero(a != b)
             if t.changed:
@@ -137,7 +137,7 @@ def test_merged_records(tmp_path: Path, state: dict[str, np.ndarray], scope: str
         for facts in (merged[moment.step] for moment in layer.moments):
             assert facts.together == len(layer.moments)
             coded = [t for t in facts.tensors if t.stored == "codes"]
-            shares += sum(t.coding.bits * t.n for t in coded if t.coding.bits is not None)
+            shares += sum(t.bits * t.n for t in coded if t.bits is not None)
         assert shares == pytest.approx(sum(g.encoded.payload_bits for g in layer.groups))
 
 

@@ -129,14 +129,14 @@ def decoded(bits: str, rows: tuple[TokenRow, ...], n: int) -> tuple[list[int], C
         row = row_of[bits[at : at + width]]
         found[row.word] += 1
         at += width
-        first, symbol, open_bits = row.first, row.symbol, row.open_bits
+        first, symbol, extra_bits = row.first, row.symbol, row.extra_bits
         if symbol is None:
             kind = take(7)
             symbol = take((n_symbols - 1).bit_length()) + 1
             power = max(kind // 4, 4)
-            open_bits = 0 if kind < 16 else power - 2
+            extra_bits = 0 if kind < 16 else power - 2
             first = kind if kind < 16 else (4 + kind % 4) << (power - 2)
-        codes += [0] * (first + take(open_bits)) + [symbol]
+        codes += [0] * (first + take(extra_bits)) + [symbol]
     return codes + [0] * (n - len(codes)), found
 
 
@@ -155,7 +155,7 @@ def test_tokens_spell_the_payload(share: float, kinds: int, steps: int) -> None:
         if r.symbol is not None and r.level is not None:
             assert r.level == e.levels[r.symbol]
             assert r.sign == int(r.level < 0)
-            assert r.last - r.first + 1 == 2**r.open_bits
+            assert r.last - r.first + 1 == 2**r.extra_bits
     uncounted = token_table(alphabet)
     assert set(uncounted) == {replace(r, count=None) for r in rows}
 
@@ -172,7 +172,7 @@ def test_escapes_are_counted() -> None:
     counts = {r.symbol and (r.symbol, r.first): r.count for r in rows}
     assert counts == {(1, 0): 1, (1, 9): 198, None: 2}
     (escape,) = (r for r in rows if r.symbol is None)
-    assert escape.open_bits == 7
+    assert escape.extra_bits == 7
 
 
 def test_a_table_for_more_symbols_than_there_are_now() -> None:

@@ -188,7 +188,7 @@ def test_tokens_are_rows_and_leaves(check_option: Check) -> None:
     counts = dict(zip(panel.table["token"], panel.table["count"]))
     assert counts["28–31 zeros, +0.75"] == 98
     assert counts["escape: any other run"] == 0
-    assert dict(zip(panel.table["token"], panel.table["open bits"]))["28–31 zeros, +0.75"] == "2"
+    assert dict(zip(panel.table["token"], panel.table["extra bits"]))["28–31 zeros, +0.75"] == "2"
     colours = {end["itemStyle"]["color"] for end in option["series"][2]["data"]}
     assert len(colours) == 3  # positive, negative, neither
     assert alphabet.table is not None

@@ -152,7 +152,7 @@ def test_methods_that_could_save_nothing_are_named(
     _, scar, topn, lc = raced[0].outcomes
     assert scar.distance == topn.distance == 1 != lc.distance
     (warning,) = page.texts("warning")
-    assert warning.startswith("SCAR, TOPN: saved nothing after the beginning")
+    assert warning.startswith("SCAR, TOPN: saved nothing")
 
 
 def test_the_race_back(live: Live, create: Create, raced: list[Raced]) -> None:
@@ -299,6 +299,6 @@ def test_what_goes_wrong_is_told(
         patch.setattr(Run, "kill", refuse)
         assert page.click("kill").texts("error") == ["This cannot be done."]
     page.run().click("kill")
-    monkeypatch.setattr(session, "restarted", refuse)
+    monkeypatch.setattr(run_module, "restarted", refuse)
     assert page.click("go-on").texts("error") == ["This cannot be done."]
     assert run.snapshot().status == "killed"

@@ -22,6 +22,7 @@ import codec
 import codec.storage.directory
 import demo_models
 from codec.record.record import header_nbytes
+from codec.scheme.coding import Coding
 from codec.state.tensors import copy_arrays
 from demo_models import FOLDER_VARIABLE
 from lcviz.lab.anatomy import promotions
@@ -178,8 +179,8 @@ def test_a_budget_is_kept(make_run: MakeRun, budget: float, scope: str, coder: s
     run = make_run("lenet5", budget=budget, scope=scope, coder=coder, stop_after=4)
     checkpoints = played(run).checkpoints
     base = next(codec.Chain(run.path).replay())
-    exact = {t.name: base.state[t.name] for t in base.layout.tensors if not t.lossy}
-    longest = header_nbytes(1, base.layout, exact, scope, coder, budget)
+    exact = {t.name: base.track.arrays[t.name] for t in base.track.layout.tensors if not t.lossy}
+    longest = header_nbytes(1, base.track.layout, exact, Coding(None, scope, coder, budget))
     for c in checkpoints[1:]:
         assert c.lossy_nbytes == 4 * sum(a.n for a in c.alphabets)
         room = budget * c.lossy_nbytes

@@ -47,14 +47,9 @@ def tuning(page_of: Callable[[AppTest], Any]) -> Tuning:
     """The Tune page of a session of its own, opened with these URL parameters."""
 
     def script() -> None:
-        import streamlit as st
-
         from lcviz.tune import page as tune
-        from lcviz.ui import navigation
 
-        live = st.Page(lambda: None, title="Live", url_path="live")
-        navigation.set_pages({"live": live})
-        st.navigation([st.Page(tune.page, title="Tune", default=True), live]).run()
+        tune.page()
 
     def open_page(**parameters: str) -> Any:
         at = AppTest.from_function(script, default_timeout=SECONDS)

@@ -159,7 +159,7 @@ def test_a_failure_is_told(tuning: Tuning, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_every_setting_and_one_put_into_a_and_b(tuning: Tuning) -> None:
-    page = tuning("all_settings", tune_a_keep="Budget", tune_pick=Coding(None).text)
+    page = tuning("all_settings", tune_a_keep="Budget", tune_pick=Coding(None).describe())
     run = session.all_runs().example()
     states, newest = both_states(run), run.snapshot().newest
     state = RunState(newest.step, states.live, newest.moved)
@@ -175,7 +175,7 @@ def test_every_setting_and_one_put_into_a_and_b(tuning: Tuning) -> None:
     assert any("because of a budget: A" in s for s in page.sentences)
     page.click("tune-put-A")  # bits take the place of the budget
     chosen = Coding(5, "tensor", "huffman")
-    page.set("selectbox", "tune_pick", chosen.text)
+    page.set("selectbox", "tune_pick", chosen.describe())
     assert f"{found[chosen].nbytes:,} B" in "".join(page.texts("caption"))
     page.click("tune-put-B")
     assert page.chart("all-settings")["series"][3]["data"][4]["label"]["formatter"] == "B"
