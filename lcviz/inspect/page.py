@@ -138,8 +138,8 @@ def _cards(summary: Summary) -> None:
         f"{n} merged" if kind == "merged" else plural(n, kind) for kind, n in summary.kinds.items()
     )
     lost = len(summary.steps) - len(summary.reached)
-    keep = summary.keeps[-1] if summary.keeps else None
-    others = len(summary.keeps) - 1
+    keep = summary.codings[-1] if summary.codings else None
+    others = len(summary.codings) - 1
     per_step = summary.step_nbytes
     cards = [
         (

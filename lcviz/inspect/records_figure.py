@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from lcviz.lab.records import Keep, RecordFacts
+from codec.scheme.coding import Coding
+from lcviz.lab.records import RecordFacts
 from lcviz.text import nbytes_text, percent_text, plural
 from lcviz.ui.charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Panel, base_option
 
@@ -117,8 +118,8 @@ def _state(f: RecordFacts) -> str:
     return "ok" if f.reached else "after a damaged or missing one"
 
 
-def keep_text(keep: Keep) -> str:
+def keep_text(coding: Coding) -> str:
     """How much of a change is kept."""
-    if keep.budget is not None:
-        return f"budget {percent_text(keep.budget)}"
-    return "all buckets" if keep.bits is None else plural(keep.bits, "bit")
+    if coding.budget is not None:
+        return f"budget {percent_text(coding.budget)}"
+    return "all buckets" if coding.bits is None else plural(coding.bits, "bit")

@@ -143,7 +143,7 @@ def runs_table(runs: Sequence[Watched], now: float) -> pd.DataFrame:
         "on disk, bytes": lambda s: s.nbytes,
         "kept": _kept,
         "coder": lambda s: (
-            CODER_NAMES[s.keeps[-1].coder].removesuffix(" Huffman") if s.keeps else None
+            CODER_NAMES[s.codings[-1].coder].removesuffix(" Huffman") if s.codings else None
         ),
     }
     table = {"run": [run.name for run in runs], "state": [_state(run, now) for run in runs]} | {
@@ -170,9 +170,9 @@ def _state(run: Watched, now: float) -> str:
 
 def _kept(summary: Summary) -> str | None:
     """What the newest record keeps, and whether others were written otherwise."""
-    if not summary.keeps:
+    if not summary.codings:
         return None
-    keep, others = summary.keeps[-1], len(summary.keeps) - 1
+    keep, others = summary.codings[-1], len(summary.codings) - 1
     scope = "each tensor" if keep.scope == "tensor" else "whole model"
     return f"{keep_text(keep)}, {scope}" + (f", {others} other before" if others else "")
 

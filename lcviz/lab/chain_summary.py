@@ -8,8 +8,9 @@ from itertools import pairwise
 from statistics import median
 
 from codec.chain.replay import is_past
+from codec.scheme.coding import Coding
 
-from .records import Keep, RecordFacts
+from .records import RecordFacts
 
 NEWEST = 20  # records that the pace is judged by
 
@@ -37,7 +38,7 @@ class Summary:
     seconds between the newest records, None if unknown. nbytes, base_nbytes: of all records and of
     the bases. full_nbytes: of as many full float32 checkpoints; state_nbytes: of one. delta_nbytes,
     delta_full, delta_steps: of deltas and merged records: bytes, their steps in float32, and how
-    many steps. keeps: the settings, the newest last. tables, again: as in `RecordFacts`, summed.
+    many steps. codings: the settings, the newest last. tables, again: as in `RecordFacts`, summed.
     points: one for each record that leads further.
     """
 
@@ -53,7 +54,7 @@ class Summary:
     delta_nbytes: int
     delta_full: int
     delta_steps: int
-    keeps: tuple[Keep, ...]
+    codings: tuple[Coding, ...]
     tables: int
     again: int
     problems: tuple[str, ...]
@@ -85,7 +86,7 @@ def summarize(facts: Sequence[RecordFacts]) -> Summary:
     step: int | None = None
     full = nbytes = full_nbytes = delta_nbytes = delta_full = delta_steps = 0
     points = []
-    keeps: dict[Keep, None] = {}
+    codings: dict[Coding, None] = {}
     for f in facts:
         e = f.entry
         nbytes += e.nbytes
@@ -96,12 +97,12 @@ def summarize(facts: Sequence[RecordFacts]) -> Summary:
             full = f.full_nbytes
         here, share = full * len(f.steps), None
         full_nbytes += here
-        if f.keep is not None:
+        if f.coding is not None:
             delta_nbytes += e.nbytes
             delta_full += here
             delta_steps += len(f.steps)
-            keeps.pop(f.keep, None)
-            keeps[f.keep] = None
+            codings.pop(f.coding, None)
+            codings[f.coding] = None
             share = e.nbytes / here if here else None
         points.append(Point(e.step, share, nbytes, full_nbytes))
     stamps = sorted(f.stamp for f in facts if f.stamp)
@@ -121,7 +122,7 @@ def summarize(facts: Sequence[RecordFacts]) -> Summary:
         delta_nbytes=delta_nbytes,
         delta_full=delta_full,
         delta_steps=delta_steps,
-        keeps=tuple(keeps),
+        codings=tuple(codings),
         tables=sum(f.tables for f in facts),
         again=sum(f.again for f in facts),
         problems=(*problems, *_lost_before_base(facts)),

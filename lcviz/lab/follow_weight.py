@@ -52,9 +52,9 @@ class Weight:
 class WeightCode:
     """The bits that encode a weight.
 
-    word: the code word, "" if no bits are needed. extra_bits: bits that follow it. run: zeros before
-    the word's value; None where every value has a word of its own. zero: which of these zeros the
-    weight is, from 1; 0 if it is the value. escaped: whether the word is the escape's.
+    word: the code word, "" if no bits are needed. extra_bits: those that follow it. run: zeros
+    before the word's value; None where every value has a word of its own. zero: which of these
+    zeros the weight is, from 1; 0 if it is the value. escaped: whether the word is the escape's.
     """
 
     word: str

@@ -20,10 +20,11 @@ from typing import Any
 import codec
 from codec.caps import short, typed
 from codec.chain.replay import is_past
-from codec.errors import ChainError, MalformedRecordError, RecordError, VanishedError
+from codec.errors import ChainError, InputError, MalformedRecordError, RecordError, VanishedError
 from codec.record.container import peek
 from codec.record.merged import merged_of, steps_of
 from codec.record.record import PREFIX, Record, base_of, delta_of
+from codec.scheme.coding import Coding
 from codec.scheme.stream import Encoded
 from codec.scheme.tables import CodeTable
 from codec.scheme.track import Track
@@ -34,21 +35,6 @@ AT_ONCE = 20  # records between two reports to whoever waits
 MOST_AGAIN = 20  # unreadable records that one call tries again
 
 Key = tuple[Entry, int]  # a record, and when its file changed last, ns; 0 if that is not known
-
-
-@dataclass(frozen=True)
-class Keep:
-    """The settings a delta or merged record was written with."""
-
-    bits: int | None
-    budget: float | None
-    scope: str
-    coder: str
-
-    @classmethod
-    def of(cls, metadata: Mapping[str, Any]) -> Keep:
-        """From a record's metadata."""
-        return cls(metadata["bits"], metadata["budget"], metadata["scope"], metadata["coder"])
 
 
 @dataclass(frozen=True)
@@ -88,7 +74,7 @@ class RecordFacts:
     entry: Entry
     stamp: int
     steps: tuple[int, ...] = ()
-    keep: Keep | None = None
+    coding: Coding | None = None
     full_nbytes: int = 0
     problem: str = ""
     passing: bool = False
@@ -181,7 +167,7 @@ def _head(chain: codec.Chain, folder: Path | None, entry: Entry, stamp: int) -> 
             expected = f"{entry.kind} of step {entry.step}"
             raise MalformedRecordError(entry.name, expected, found)
         if entry.kind != "base":
-            return replace(empty, steps=(entry.step,), keep=Keep.of(metadata))
+            return replace(empty, steps=(entry.step,), coding=_coding_of(metadata, entry.name))
         return replace(empty, steps=(entry.step,), full_nbytes=_tensor_nbytes(header, entry.name))
     except FileNotFoundError as exc:
         raise VanishedError(f"{entry.name}: is not there any more") from exc
@@ -193,6 +179,14 @@ def _head(chain: codec.Chain, folder: Path | None, entry: Entry, stamp: int) -> 
         return replace(empty, problem=str(exc), passing=True)
     except OSError as exc:
         return replace(empty, problem=f"{entry.name}: cannot be read: {exc}", passing=True)
+
+
+def _coding_of(metadata: Mapping[str, Any], where: str) -> Coding:
+    """The settings of a delta or merged record. Raises MalformedRecordError."""
+    try:
+        return Coding.from_header(metadata)
+    except (KeyError, InputError) as exc:
+        raise MalformedRecordError(where, "settings within their range", short(exc)) from exc
 
 
 def _tensor_nbytes(header: Mapping[str, Any], where: str) -> int:
@@ -215,7 +209,7 @@ def _facts_of(record: Record, facts: RecordFacts) -> RecordFacts:
     return replace(
         facts,
         steps=steps_of(record) if record.kind == "merged" else (record.step,),
-        keep=None if base else Keep.of(record.metadata),
+        coding=None if base else _coding_of(record.metadata, record.where),
         full_nbytes=full,
         digest=record.digest,
         parent=record.parent,

@@ -200,7 +200,7 @@ BAD = {
     "version": (MALFORMED, r"format 1, .*", r"format 2"),
     "version-3": (codec.VersionError, r"format 1 or 2", r"format 3; update this package"),
     "version-1-edit": (MALFORMED, r"format 2, .*", r"format 1"),
-    "edit-number": (MALFORMED, DECODE, r"value 0: an edit with '0 00 1 1' where .*"),
+    "edit-number": (MALFORMED, DECODE, r"value 0: an edit with '0 00 1 1' instead .*"),
     "edit-early": (MALFORMED, DECODE, r"value 0: an edit .* ends within splice 1"),
     "edit-base": (MALFORMED, r"a structure and its values", r".* an edit is among them"),
     "digest": (codec.DigestError, r"content of BLAKE3 b5d03a39da42\w{20}", r"\w{32}"),
@@ -216,7 +216,7 @@ BAD = {
     "malformed-arrays": (MALFORMED, r"arrays 'coded', 't/n', 'values'", r"'coded', 't/n', 't/x'"),
     "malformed-words": (MALFORMED, r"10 words, format kind .* coder digest", r"12"),
     "malformed-more": (MALFORMED, r"nothing in 'more' that the line tells", r"bits"),
-    "malformed-more-twice": (MALFORMED, r"'more' in JSON", r"a key stands twice"),
+    "malformed-more-twice": (MALFORMED, r"'more' in JSON", r"a key is there twice"),
     "malformed-more-empty": (MALFORMED, r"something in ASCII in 'more'", r"nothing"),
     "malformed-coded-empty": (MALFORMED, DECODE, r"an empty array 'coded'"),
     "coded-left": (MALFORMED, DECODE, r"the end, but 1 words of 'coded' left"),
@@ -341,7 +341,7 @@ def test_keys_that_stand_twice(
     length = int.from_bytes(delta[:8], "little")
     header = delta[8 : 8 + length].replace(old, new, 1)
     data = resign(len(header).to_bytes(8, "little") + header + delta[8 + length :])
-    with pytest.raises(codec.ForeignRecordError, match="a key stands twice"):
+    with pytest.raises(codec.ForeignRecordError, match="a key is there twice"):
         records.load(data, "r")
 
 
@@ -558,8 +558,8 @@ MORE = [
     (b"null", "found not an object"),
     (b'{"layout":[]', "'more' in JSON"),
     (b'{"layout":[]}x', "'more' in JSON"),
-    (b'{"a":1,"a":1}', "found a key stands twice"),
-    (b'{"a":{"b":1,"\\u0062":1}}', "stands twice"),
+    (b'{"a":1,"a":1}', "found a key is there twice"),
+    (b'{"a":{"b":1,"\\u0062":1}}', "is there twice"),
     (b'{"a":"\xc3\xa9"}', "something in ASCII in 'more', found other"),
     (b'{"a":"\xff"}', "'more' in JSON"),
     ('{"a":1}'.encode("utf-16-le"), "'more' in JSON"),
