@@ -64,7 +64,7 @@ def summary_of(path: Path) -> Summary:
     """From contents; from heads it is the same, where nothing is damaged."""
     found = summarize(contents(path).records)
     shallow = summarize(heads(path))
-    for name in ("steps", "stamp", "gap", "nbytes", "full_nbytes", "keeps", "points", "kinds"):
+    for name in ("steps", "stamp", "gap", "nbytes", "full_nbytes", "codings", "points", "kinds"):
         assert getattr(shallow, name) == getattr(found, name), name
     assert (shallow.share, shallow.step_nbytes) == (found.share, found.step_nbytes)
     assert found.problems == shallow.problems == ()
