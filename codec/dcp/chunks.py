@@ -149,7 +149,7 @@ def with_ties(chunks: Sequence[Chunk], rules: Rules, planner: SavePlanner) -> li
     ]
 
 
-def tied_as(state: Any, copied: Any, firsts: dict[Hashable, Any]) -> Any:
+def copy_with_ties(state: Any, copied: Any, firsts: dict[Hashable, Any]) -> Any:
     """A copy of a nested state, in which tensors that are one in the state are one again.
 
     firsts: copies of the tensors met until now, by their memory.
@@ -160,13 +160,15 @@ def tied_as(state: Any, copied: Any, firsts: dict[Hashable, Any]) -> Any:
         spread = getattr(state, "placements", None)
         return firsts.setdefault((seen, state.shape, spread), copied) if shares(seen) else copied
     if isinstance(state, Mapping):
-        return {key: tied_as(value, copied[key], firsts) for key, value in state.items()}
+        return {key: copy_with_ties(value, copied[key], firsts) for key, value in state.items()}
     if isinstance(state, list | tuple) and type(copied) in (list, tuple):
-        return type(copied)(tied_as(v, c, firsts) for v, c in zip(state, copied, strict=True))
+        return type(copied)(
+            copy_with_ties(v, c, firsts) for v, c in zip(state, copied, strict=True)
+        )
     return copied
 
 
-def grouped(sizes: Iterable[tuple[Any, int]]) -> Iterator[list[Any]]:
+def fit_records(sizes: Iterable[tuple[Any, int]]) -> Iterator[list[Any]]:
     """Things of so many bytes, in order, in groups that one record may hold."""
     group: list[Any] = []
     nbytes = 0

@@ -36,7 +36,7 @@ _MARK = re.compile(r"(?:__[0-9]{1,9})?\.metadata")
 
 
 @dataclass(frozen=True)
-class At:
+class RecordAt:
     """A record: the name of its step's directory, that of its file, and its digest."""
 
     step: str
@@ -48,7 +48,7 @@ class At:
 class BesidePlace(Place):
     """A place whose parent lies in another directory: ``at`` tells where."""
 
-    at: At | None = None
+    at: RecordAt | None = None
 
     def metadata(self) -> dict[str, Any]:
         """As a record tells it."""
@@ -88,14 +88,14 @@ def is_of(name: str, rank: int | None) -> bool:
     return bool(_FILE.fullmatch(name)) and (rank is None or name.startswith(f"__{rank}_"))
 
 
-def write(step: Path, rank: int, record: Record, data: bytes) -> At:
+def write(step: Path, rank: int, record: Record, data: bytes) -> RecordAt:
     """Put a record into its directory, durably. Raises WriteError."""
     name = file_name(rank, record)
     publish(step / name, lambda file: file.write(data), overwrite=True)
-    return At(step.name, name, record.digest)
+    return RecordAt(step.name, name, record.digest)
 
 
-def read(run: Path, at: At, why: str = "") -> Record:
+def read(run: Path, at: RecordAt, why: str = "") -> Record:
     """The record of this digest, from the directory that holds those of the steps.
 
     why: who needs it, for messages. Raises ParentError if it is missing, ChainError if the disk
@@ -125,12 +125,12 @@ def missing(run: Path, steps: Iterable[str]) -> list[str]:
     return sorted({step for step in steps if not (run / step).is_dir()})
 
 
-def is_there(run: Path, records: Iterable[At]) -> bool:
+def is_there(run: Path, records: Iterable[RecordAt]) -> bool:
     """Whether each record's file is: a directory may be new, and have the name of one that went."""
     return all((run / at.step / at.file).is_file() for at in records)
 
 
-def rebuilt(run: Path, at: At) -> tuple[Replay, tuple[At, ...]]:
+def rebuild(run: Path, at: RecordAt) -> tuple[Replay, tuple[RecordAt, ...]]:
     """The track that a record leads to, every digest on the way checked; and the records from the
     base to it.
 
@@ -179,7 +179,7 @@ def is_name(text: Any) -> bool:
     )
 
 
-def _parent(record: Record) -> At:
+def _parent(record: Record) -> RecordAt:
     told = record.metadata.get(PARENT)
     pair = told if isinstance(told, list) and len(told) == 2 else ["", ""]
     fits = is_name(pair[0]) and isinstance(pair[1], str) and _FILE.fullmatch(pair[1])
@@ -187,7 +187,7 @@ def _parent(record: Record) -> At:
         raise MalformedRecordError(
             record.where, "a delta that names its parent's directory and file", short(told)
         )
-    return At(pair[0], pair[1], record.parent)
+    return RecordAt(pair[0], pair[1], record.parent)
 
 
 def _lost(run: Path, steps: Iterable[str]) -> str:

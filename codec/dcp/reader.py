@@ -28,9 +28,9 @@ from codec.errors import ChainError, ChainNotFoundError, MalformedRecordError, R
 from codec.scheme.coding import Coding
 from codec.state.tensors import Layout, from_arrays
 
-from .bundles import Held, content, resumed
-from .files import At, check_there, directory, is_of, mark_of, marks, rebuilt
-from .saving import Kept, told
+from .bundles import StoredChunk, bundle_of, content_digest
+from .files import RecordAt, check_there, directory, is_of, mark_of, marks, rebuild
+from .rank_writer import RankState, read_item
 
 
 class ChainReader(FileSystemReader):
@@ -94,15 +94,15 @@ class ChainReader(FileSystemReader):
                 f"{step}: rank {self.rank} saved without collectives, for itself, and less than "
                 f"this load asks for of {short(less)}; load on as many ranks, with the same shards"
             )
-        wanted: dict[At, dict[str, list[ReadItem]]] = {}
+        wanted: dict[RecordAt, dict[str, list[ReadItem]]] = {}
         needs: set[str] = set()
         for item in plan.items:
-            at, names, tensor = told(self.storage_data[item.storage_index], step)
+            at, names, tensor = read_item(self.storage_data[item.storage_index], step)
             needs |= {at.step, *names}
             wanted.setdefault(at, {}).setdefault(tensor, []).append(item)
         check_there(step.parent, needs, step)
         for at, tensors in wanted.items():
-            self._read(rebuilt(step.parent, at)[0], at, tensors, planner)
+            self._read(rebuild(step.parent, at)[0], at, tensors, planner)
         future: Future[None] = Future()
         future.set_result(None)
         return future
@@ -122,7 +122,11 @@ class ChainReader(FileSystemReader):
         return [name for name, n in left.items() if n > 0]
 
     def _read(
-        self, replay: Replay, at: At, tensors: Mapping[str, list[ReadItem]], planner: LoadPlanner
+        self,
+        replay: Replay,
+        at: RecordAt,
+        tensors: Mapping[str, list[ReadItem]],
+        planner: LoadPlanner,
     ) -> None:
         assert replay.track is not None
         specs = {t.name: t for t in replay.track.layout.tensors}
@@ -182,7 +186,7 @@ def needed(path: str | os.PathLike[str]) -> list[Path]:
     names = {step.name}
     for metadata in _metadata(step):
         for item in (metadata.storage_data or {}).values():
-            at, needs, _ = told(item, step)
+            at, needs, _ = read_item(item, step)
             names |= {at.step, *needs}
     return [step.parent / name for name in sorted(names)]
 
@@ -197,37 +201,38 @@ def _metadata(step: Path) -> Iterator[Metadata]:
         yield ChainReader(step).read_metadata(rank=int(name[2:].partition(".")[0]))
 
 
-def resumed_from(step: Path, rank: int, coding: Coding) -> Kept:
+def resume_from(step: Path, rank: int, coding: Coding) -> RankState:
     """What a rank has kept after a save, from its records. Raises what reading them does, and says
     how to go on without them."""
     way_out = "Without resume= the training goes on with a base, which needs no other step"
     try:
-        return _kept_at(step, rank, coding)
+        return _state_at(step, rank, coding)
     except ChainError as exc:
         raise type(exc)(f"{exc}. {way_out}") from exc
     except RecordError as exc:
         raise type(exc)(exc.where, exc.expected, f"{exc.found}. {way_out}") from exc
 
 
-def _kept_at(step: Path, rank: int, coding: Coding) -> Kept:
+def _state_at(step: Path, rank: int, coding: Coding) -> RankState:
     reader, alone = ChainReader(step), not (step / ".metadata").exists()
     data = reader.read_metadata(**({"rank": rank} if alone else {})).storage_data or {}
-    kept = Kept(n=0)
-    found: dict[At, list[str]] = {}
+    kept = RankState(n=0)
+    found: dict[RecordAt, list[str]] = {}
     for item in data.values():
-        at, names, tensor = told(item, step)
+        at, names, tensor = read_item(item, step)
         kept.n = max(kept.n, len(names))  # of all ranks: they write their next base together
         if is_of(at.file, rank):
             found.setdefault(at, []).append(tensor)
     for at, tensors in found.items():
-        replay, needs = rebuilt(step.parent, at)
+        replay, needs = rebuild(step.parent, at)
         assert replay.track is not None
         track = replay.track
         if all(t.lossy for t in track.layout.tensors):
-            kept.bundles.append(resumed(replay, needs, coding))
+            kept.bundles.append(bundle_of(replay, needs, coding))
         else:
             held = {t.name: t for t in track.layout.tensors if t.name in tensors}
             kept.held |= {
-                name: Held(spec, content(track.arrays[name]), at) for name, spec in held.items()
+                name: StoredChunk(spec, content_digest(track.arrays[name]), at)
+                for name, spec in held.items()
             }
     return kept

@@ -30,7 +30,8 @@ from codec.saving.recorder import check_history
 from codec.scheme.coding import Coding
 from codec.storage.directory import TEMPORARY
 
-from .chunks import Rules, tied_as
+from .chunks import Rules, copy_with_ties
+from .current_save import CurrentSave, P, R
 from .files import (
     directory,
     fsync_directory,
@@ -41,20 +42,19 @@ from .files import (
     mark_of,
     marks,
 )
-from .reader import resumed_from
+from .rank_writer import RankSave, RankState, RankWriter, check_written
+from .reader import resume_from
 from .retention import Retention
-from .saving import Kept, Part, Saving, check_written
-from .turns import P, R, Turns
 
 BASE_EVERY = 50  # a restore reads at most so many records of each bundle besides its base
 
 
-def _in_turn(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+def _stage_of_save(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
     """A stage of a save. Raises LockedError, see turns."""
 
     @functools.wraps(method)
     def run(writer: ChainWriter, *args: P.args, **kwargs: P.kwargs) -> R:
-        return writer._turns.run(method, writer, *args, **kwargs)
+        return writer._current.run(method, writer, *args, **kwargs)
 
     return run
 
@@ -105,11 +105,12 @@ class ChainWriter(FileSystemWriter):
         self._rules, self._coding = Rules(policy), Coding(bits, scope, coder)
         self._base_every = base_every
         self._resume = None if resume is None else directory(resume)
-        self._kept = Kept()
-        self._pending: tuple[Path | None, Part] = (None, Part())  # whole once this file is there
+        self._kept = RankState()
+        # The newest save, and the file that says it is whole.
+        self._pending: tuple[Path | None, RankSave] = (None, RankSave())
         self._run: Path | None = None  # what the steps' directories are in
         self._warned = False
-        self._turns = Turns()
+        self._current = CurrentSave()
         self._is_coordinator = False
         self._asked = threading.local()  # where each thread's next save is to go
         self._step: Path | None = None
@@ -120,19 +121,19 @@ class ChainWriter(FileSystemWriter):
     def stage(self, state_dict: STATE_DICT_TYPE) -> STATE_DICT_TYPE:
         """A copy of the state for `async_save`, once the one before is saved: two at once would
         follow the same step. Raises LockedError if that one never began."""
-        self._turns.wait()
-        copied: STATE_DICT_TYPE = tied_as(state_dict, super().stage(state_dict), {})
-        self._turns.stage()
+        self._current.wait()
+        copied: STATE_DICT_TYPE = copy_with_ties(state_dict, super().stage(state_dict), {})
+        self._current.stage()
         return copied
 
     def storage_meta(self) -> StorageMeta | None:
         """DCP asks for it before all else: a save begins. And again as it finishes. Raises
         LockedError."""
         step = self._asked.__dict__.pop("step", None)
-        if not self._turns.is_at_work():
-            self._turns.begin()
+        if not self._current.is_at_work():
+            self._current.begin()
             if step is not None:
-                self._turns.run(self._go_to, step)
+                self._current.run(self._go_to, step)
         return super().storage_meta()
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
@@ -142,10 +143,10 @@ class ChainWriter(FileSystemWriter):
             try:
                 self._asked.step = directory(checkpoint_id)
             except SettingsError:
-                self._turns.drop()
+                self._current.drop()
                 raise
 
-    @_in_turn
+    @_stage_of_save
     def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
         """As DCP tells. Raises SettingsError for a save without a directory."""
         super().set_up_storage_writer(is_coordinator, *args, **kwargs)
@@ -155,7 +156,7 @@ class ChainWriter(FileSystemWriter):
         if not is_name(self._step.name):
             raise SettingsError(f"{self._step}: is no name of a step's directory")
 
-    @_in_turn
+    @_stage_of_save
     def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
         """Make the directory. Raises StepOrderError, WriteError."""
         self._settle()
@@ -167,7 +168,7 @@ class ChainWriter(FileSystemWriter):
         self._check_free(step)
         return plan
 
-    @_in_turn
+    @_stage_of_save
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
         """Remove what a save that failed has left: no rank writes yet."""
         rank = None if self.use_collectives else self.rank
@@ -177,7 +178,7 @@ class ChainWriter(FileSystemWriter):
                     path.unlink()
         return plans
 
-    @_in_turn
+    @_stage_of_save
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
         """Write this rank's records; each is decoded again before, and durable after."""
         step = self._directory
@@ -189,18 +190,20 @@ class ChainWriter(FileSystemWriter):
                     f"steps lie beside each other: {step} is to go on from "
                     f"{self._resume}, which lies elsewhere"
                 )
-            self._kept = resumed_from(self._resume, self._rank, self._coding)
+            self._kept = resume_from(self._resume, self._rank, self._coding)
             if self._retention and self._is_coordinator:
                 self._retention.resume(self._resume)
             self._resume = None
         if not is_there(step.parent, self._kept.needs()):
             # Somebody has removed what the next delta would build on. Not of all ranks, perhaps:
             # when the next base is due, they go together.
-            self._kept = Kept(n=self._kept.n)
+            self._kept = RankState(n=self._kept.n)
         if self._retention and self._is_coordinator:
             self._retention.begin(step)
         due = self._base_every is not None and self._kept.n >= self._base_every
-        saving = Saving(step, self._rank, self._rules, self._coding, Kept() if due else self._kept)
+        saving = RankWriter(
+            step, self._rank, self._rules, self._coding, RankState() if due else self._kept
+        )
         try:
             part = saving.run(plan, planner)
         except BaseException:
@@ -210,12 +213,12 @@ class ChainWriter(FileSystemWriter):
             raise
         self._pending = self._mark(step), part
         if self.use_collectives and not self._is_coordinator:  # DCP lets the coordinator finish
-            self._turns.end()
+            self._current.end()
         future: Future[list[WriteResult]] = Future()
         future.set_result(part.results)
         return future
 
-    @_in_turn
+    @_stage_of_save
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
         """Write `.metadata`, durably: from then on the step is whole, and with `keep` earlier ones
         go. Raises WriteError, also where a record that it is to name has gone, since another job
@@ -241,11 +244,11 @@ class ChainWriter(FileSystemWriter):
             raise WriteError(f"{step}: its metadata could not be written: {exc}") from exc
         if retention:
             retention.tidy(_ranks())
-        self._turns.end()
+        self._current.end()
 
     def __reduce__(self) -> NoReturn:
         """Raises SettingsError: in another process the tracks would be lost."""
-        self._turns.drop()
+        self._current.drop()
         raise SettingsError(
             "a ChainWriter cannot go to another process, for it would leave its tracks behind; "
             "use dcp.async_save with AsyncCheckpointerType.THREAD"
@@ -258,7 +261,7 @@ class ChainWriter(FileSystemWriter):
     def _moved(self, step: Path) -> None:
         """The steps' directory is another one, and what is in the last out of reach."""
         lost = self._kept.bundles or self._kept.held
-        self._kept, run, self._run = Kept(), self._run, step.parent
+        self._kept, run, self._run = RankState(), self._run, step.parent
         if lost and not self._warned:
             self._warned = True
             warnings.warn(
@@ -293,12 +296,12 @@ class ChainWriter(FileSystemWriter):
         """Advance the tracks if the last save is whole, else forget it. Where a file system is
         late to tell, the track stays behind, and the next delta is taken from there. `.metadata`
         may be another save's, of a retry with a new writer: it has removed this one's records."""
-        (mark, part), self._pending = self._pending, (None, Part())
+        (mark, part), self._pending = self._pending, (None, RankSave())
         if mark is None or not mark.exists():
             return
         step = mark.parent
         if is_there(step.parent, part.written):  # else somebody else's save has made it whole
-            self._kept = Kept()  # should what follows be interrupted, the next save is a base
+            self._kept = RankState()  # should what follows be interrupted, the next save is a base
             self._kept = part.commit()
 
 

@@ -7,5 +7,6 @@ Read in this order:
     record     base and delta records
     merged     several deltas in one record
     layers     how merged deltas are combined
+    encode     encodes a record, and checks it from its own bytes before it is written
     diagnosis  what is known of a delta that failed its own check
 """

@@ -27,9 +27,9 @@ from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, Def
 import codec
 from codec.cli.main import main
 from codec.dcp import ChainReader, ChainWriter, files, needed
-from codec.dcp.chunks import Rules, grouped
+from codec.dcp.chunks import Rules, fit_records
 from codec.dcp.files import is_name
-from codec.dcp.saving import Saving
+from codec.dcp.rank_writer import RankWriter
 from codec.record import record as records
 from codec.storage import directory as storage
 
@@ -694,7 +694,7 @@ def test_two_saves_at_once(
         else:
             save(2)
 
-    place, name = (Saving, "run") if at == "a stage" else (DefaultSavePlanner, "finish_plan")
+    place, name = (RankWriter, "run") if at == "a stage" else (DefaultSavePlanner, "finish_plan")
     call = getattr(place, name)
     monkeypatch.setattr(place, name, lambda *given: (second(), call(*given))[1])
     save(1)
@@ -711,20 +711,22 @@ def test_two_saves_at_once(
 
 def test_the_thread_of_async_save_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[threading.Thread] = []
-    run = Saving.run
+    run = RankWriter.run
     monkeypatch.setattr(
-        Saving, "run", lambda *given: (threads.append(threading.current_thread()), run(*given))[1]
+        RankWriter,
+        "run",
+        lambda *given: (threads.append(threading.current_thread()), run(*given))[1],
     )
     before = threading.enumerate()
     dcp.async_save(state_of(1), storage_writer=ChainWriter(tmp_path / "1")).result(300)
     threads[0].join(300)
-    told = "codec.dcp.turns waits until the thread of async_save ends"
+    told = "codec.dcp.current_save waits until the thread of async_save ends"
     assert threads[0] not in before, f"torch saves in a thread that it had: {told}"
     assert not threads[0].is_alive(), f"torch keeps the thread of a save: {told}"
 
 
 def test_a_state_that_no_thread_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codec.dcp.turns.PATIENCE", 0.01)
+    monkeypatch.setattr("codec.dcp.current_save.PATIENCE", 0.01)
     writer = ChainWriter()
     writer.stage(state_of(1))
     with pytest.raises(codec.LockedError, match="never saved"):
@@ -778,7 +780,7 @@ def test_records_stay_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("codec.dcp.chunks.MAX_NBYTES", 10)
     monkeypatch.setattr("codec.dcp.chunks.MAX_CHUNKS", 3)
     sizes = [4, 6, 1, 30, 0, 0, 0, 0]
-    assert list(grouped(zip(sizes, sizes))) == [[4, 6], [1], [30], [0, 0, 0], [0]]
+    assert list(fit_records(zip(sizes, sizes))) == [[4, 6], [1], [30], [0, 0, 0], [0]]
 
 
 def test_a_record_for_each_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

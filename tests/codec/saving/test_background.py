@@ -194,7 +194,7 @@ def test_save_waits_for_the_one_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The process that saves goes on once its answer is waited for, and not before."""
-    waited, look = [], Line.look
+    waited, look = [], Line.peek
     with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True) as checkpoints:
         go_on = paused(checkpoints)
 
@@ -203,7 +203,7 @@ def test_save_waits_for_the_one_before(
             go_on()
             return look(line)
 
-        monkeypatch.setattr(Line, "look", wait)
+        monkeypatch.setattr(Line, "peek", wait)
         checkpoints.save(0, {"w": np.zeros(9, np.float32)})
         assert waited == []
         checkpoints.save(1, {"w": np.ones(9, np.float32)})
@@ -254,9 +254,9 @@ def test_errors_are_told_by_the_next_call(tmp_path: Path) -> None:
 
 def test_a_record_error_keeps_its_parts() -> None:
     """It is built again from what it says."""
-    from codec.saving.background import _failed, _rebuilt
+    from codec.saving.process import error_message, error_of
 
-    error = _rebuilt(_failed(codec.DigestError("r", "x", "y"), None))
+    error = error_of(error_message(codec.DigestError("r", "x", "y"), None))
     assert type(error) is codec.DigestError
     assert (error.where, error.expected, error.found, str(error)) == (
         "r",
@@ -264,7 +264,7 @@ def test_a_record_error_keeps_its_parts() -> None:
         "y",
         "r: expected x, found y",
     )
-    error = _rebuilt(_failed(MemoryError("no"), None))
+    error = error_of(error_message(MemoryError("no"), None))
     assert type(error) is codec.WriteError
     assert "MemoryError: no" in str(error)
 
@@ -567,7 +567,7 @@ def test_interrupted_while_a_state_is_handed_over(
 ) -> None:
     """It is saved all the same, once, and nothing is written over what is still being read."""
     path, w = tmp_path / "run.lcc", torch.zeros(2_000_000)
-    tell, drop, answers = Line.tell, Line.drop, []
+    tell, drop, answers = Line.send, Line.discard, []
 
     def interrupted(line: Line, message: dict[str, Any], *more: Any) -> None:
         if where == "half":
@@ -577,10 +577,10 @@ def test_interrupted_while_a_state_is_handed_over(
         raise KeyboardInterrupt
 
     with codec.Checkpointer(path, bits=None, asynchronous=True) as checkpoints:
-        monkeypatch.setattr(Line, "drop", lambda line: (answers.append(1), drop(line)))
+        monkeypatch.setattr(Line, "discard", lambda line: (answers.append(1), drop(line)))
         checkpoints.save(0, {"w": w})
         with monkeypatch.context() as patched:
-            patched.setattr(Line, "tell", interrupted)
+            patched.setattr(Line, "send", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 checkpoints.save(1, {"w": w + 1})
         assert checkpoints.step == 1
@@ -593,7 +593,7 @@ def test_interrupted_while_a_state_is_handed_over(
         assert torch.equal(codec.restore(path, i)["w"], w + i)
 
 
-@pytest.mark.parametrize("call", ["look", "drop"])
+@pytest.mark.parametrize("call", ["peek", "discard"])
 def test_interrupted_while_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
@@ -621,7 +621,7 @@ def test_interrupted_anywhere_in_a_long_answer() -> None:
         left = itertools.count(at, -1)
 
         def trace(frame: Any, event: str, _: Any) -> Any:
-            if frame.f_code is not Line.look.__code__:
+            if frame.f_code is not Line.peek.__code__:
                 return None
             frame.f_trace_opcodes = True
             if event == "opcode" and next(left) == 0:
@@ -632,7 +632,7 @@ def test_interrupted_anywhere_in_a_long_answer() -> None:
         before = sys.gettrace()
         sys.settrace(trace)
         try:
-            assert line.look() == message
+            assert line.peek() == message
         except KeyboardInterrupt:
             return True
         finally:
@@ -644,9 +644,9 @@ def test_interrupted_anywhere_in_a_long_answer() -> None:
             theirs.sendall(json.dumps(message).encode() + b'\n{"number": 2}\n')
             interrupted = look(at)
             for expected in (message, {"number": 2}):
-                assert line.look() == expected
-                line.drop()
-            assert not line.waits()
+                assert line.peek() == expected
+                line.discard()
+            assert not line.is_readable()
             if not interrupted:
                 break
         assert at > 50
