@@ -60,10 +60,7 @@ def rewind(path: str | os.PathLike[str], step: int | None) -> Path | None:
         directory.share((e.name for e in sorted(entries, key=lambda e: e.step)), kept)
         directory.remove(e.name for e in sorted(after, key=lambda e: -e.step))
     then = "begins anew" if step is None else f"goes on from step {step}"
-    warn(
-        f"{path}: {then} and was at {newest}; what it was until then is {kept}",
-        RewoundWarning,
-    )
+    warn(f"{path}: {then} and was at {newest}; what it was until then is {kept}", RewoundWarning)
     return kept
 
 

@@ -22,13 +22,7 @@ from dataclasses import asdict
 from typing import Any
 
 from codec.chain.chain import Chain
-from codec.errors import (
-    ChainError,
-    ChainNotFoundError,
-    LccError,
-    SkippedRecordWarning,
-    WriteError,
-)
+from codec.errors import ChainError, ChainNotFoundError, LccError, SkippedRecordWarning, WriteError
 from codec.scheme.workers import threads
 from codec.state.tensors import Layout
 from codec.state.tree import Parts

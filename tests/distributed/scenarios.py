@@ -319,10 +319,7 @@ def mixed(folder: Path, groups: dict[int, Any]) -> None:
         for other in (True, False):
             with pytest.raises((CheckpointException, codec.StepOrderError), match="overwritten"):
                 dcp.save(
-                    state,
-                    storage_writer=ChainWriter(),
-                    checkpoint_id=path,
-                    use_collectives=other,
+                    state, storage_writer=ChainWriter(), checkpoint_id=path, use_collectives=other
                 )
             dist.barrier()
         same(whole(found), expected, "still there")

@@ -24,6 +24,9 @@ from codec.scheme.track import digest_sums
 from codec.storage import directory as storage
 
 Arrays = dict[str, np.ndarray]
+States = Callable[..., list[Arrays]]
+Forge = Callable[[Any, Arrays], bytes]
+Parts = Callable[[bytes], Any]
 Change = Callable[[dict[str, Any]], None]
 ForgeStream = Callable[..., None]
 
@@ -303,9 +306,7 @@ def test_nothing_left_to_restore(run: Path) -> None:
     assert codec.verify(run).steps == ()
 
 
-def test_wrong_track_stops_the_chain(
-    run: Path, forge: Callable[[Any, Arrays], bytes], parts_of: Callable[[bytes], Any]
-) -> None:
+def test_wrong_track_stops_the_chain(run: Path, forge: Forge, parts_of: Parts) -> None:
     """After a record whose track differs, the state is nobody's parent: not even a forger's."""
     path = run / "00000020.delta.safetensors"
     metadata, arrays = parts_of(path.read_bytes())
@@ -328,8 +329,8 @@ def test_wrong_track_stops_the_chain(
 
 @pytest.fixture
 def forge_stream(
-    parts_of: Callable[[bytes], Any],
-    forge: Callable[[Any, Arrays], bytes],
+    parts_of: Parts,
+    forge: Forge,
     apart: Callable[..., list[dict[str, Any]]],
     together: Callable[..., np.ndarray],
 ) -> ForgeStream:
@@ -381,7 +382,7 @@ def one_thread_or_more() -> Iterator[Callable[[int], None]]:
 )
 def test_a_record_that_fails_half_way(
     tmp_path: Path,
-    sparse_states: Callable[..., list[Arrays]],
+    sparse_states: States,
     coder: str,
     threads: int,
     change: Change,
@@ -426,10 +427,7 @@ def test_a_record_that_fails_half_way(
 
 
 def test_nothing_follows_a_record_that_failed_half_way(
-    run: Path,
-    forge: Callable[[Any, Arrays], bytes],
-    parts_of: Callable[[bytes], Any],
-    forge_stream: ForgeStream,
+    run: Path, forge: Forge, parts_of: Parts, forge_stream: ForgeStream
 ) -> None:
     """The state has been moved in part: even a record that names the good one before as its
     parent is not applied to it. A base is, for it needs no parent."""
@@ -460,7 +458,7 @@ def test_nothing_follows_a_record_that_failed_half_way(
 
 
 @pytest.fixture
-def cached(tmp_path: Path, sparse_states: Callable[..., list[Arrays]]) -> Path:
+def cached(tmp_path: Path, sparse_states: States) -> Path:
     """A chain of steps 0 to 4 whose table is sent in step 1 alone."""
     path = tmp_path / "cached.lcc"
     with codec.Checkpointer(path) as checkpoints:
@@ -493,10 +491,7 @@ def test_cached_tables_live_in_the_chain(
 
 
 def test_a_base_forgets_all_tables(
-    cached: Path,
-    tmp_path: Path,
-    forge: Callable[[Any, Arrays], bytes],
-    parts_of: Callable[[bytes], Any],
+    cached: Path, tmp_path: Path, forge: Forge, parts_of: Parts
 ) -> None:
     """A delta after a base cannot use a table from before it, though its parent is right."""
     at_two = codec.restore(cached, 2)
@@ -795,7 +790,7 @@ def test_disk_faults(
     fault: str,
     nameless: bool,
     run: Path,
-    random_states: Callable[..., list[Arrays]],
+    random_states: States,
     faulty: Callable[[str], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -954,7 +949,7 @@ def test_full_disk_while_packing(run: Path, tmp_path: Path, faulty: Callable[[st
 
 
 @pytest.fixture
-def long(tmp_path: Path, jumping_states: Callable[..., list[Arrays]]) -> Path:
+def long(tmp_path: Path, jumping_states: States) -> Path:
     """A chain of a base and eight deltas, steps 0, 10 … 80, which one layer can hold."""
     path = tmp_path / "long.lcc"
     with codec.Checkpointer(path, coder="huffman") as checkpoints:
@@ -1178,7 +1173,7 @@ def test_names_of_merged_records(run: Path) -> None:
 
 
 @pytest.fixture
-def overlapping(long: Path, jumping_states: Callable[..., list[Arrays]]) -> Path:
+def overlapping(long: Path, jumping_states: States) -> Path:
     """Steps 10 to 80 in one record, and 10 to 90 in three that begin and end elsewhere."""
     other = long.parent / "other.lcc"
     shutil.copytree(long, other)
@@ -1226,7 +1221,7 @@ def test_overlapping_records_in_order(overlapping: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore::codec.SkippedRecordWarning")
 def test_a_writer_goes_on_after_overlapping_records(
-    overlapping: Path, jumping_states: Callable[..., list[Arrays]]
+    overlapping: Path, jumping_states: States
 ) -> None:
     states = jumping_states(13)
     with codec.Checkpointer(overlapping, coder="huffman", resume=True) as checkpoints:
@@ -1258,9 +1253,7 @@ def test_deltas_of_a_damaged_merged_record_but_for_the_last(long: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::codec.SkippedRecordWarning")
-def test_a_base_where_nothing_follows(
-    long: Path, jumping_states: Callable[..., list[Arrays]]
-) -> None:
+def test_a_base_where_nothing_follows(long: Path, jumping_states: States) -> None:
     """A backup that ends with a base in the middle of what has been merged since."""
     kept = long.parent / "kept.lcc"
     shutil.copytree(long, kept)
@@ -1295,7 +1288,7 @@ def test_a_base_where_nothing_follows(
 
 @pytest.mark.parametrize("step", [40, None])
 def test_a_damaged_record_that_nothing_follows(
-    run: Path, random_states: Callable[..., list[Arrays]], step: int | None
+    run: Path, random_states: States, step: int | None
 ) -> None:
     """It was set aside and came back with a backup: what goes on before it is no worse for that."""
     path = run / "00000030.delta.safetensors"
@@ -1314,7 +1307,7 @@ def test_a_damaged_record_that_nothing_follows(
 
 
 def test_the_deltas_of_a_merged_record_that_goes_wrong(
-    long: Path, forge: Callable[[Any, Arrays], bytes], parts_of: Callable[[bytes], Any]
+    long: Path, forge: Forge, parts_of: Parts
 ) -> None:
     """It shows only while it is applied: the deltas that are still there lead to the step."""
     expected = codec.restore(long)

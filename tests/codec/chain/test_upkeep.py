@@ -26,6 +26,8 @@ from codec.storage import directory as storage
 from codec.storage.source import Entry
 
 Arrays = dict[str, np.ndarray]
+Forge = Callable[[Any, Arrays], bytes]
+Parts = Callable[[bytes], Any]
 States = Callable[..., list[Arrays]]
 Look = Callable[[Path], dict[int, tuple[Any, ...]]]
 
@@ -160,10 +162,7 @@ def test_every_step_restores_after_merging(
 
 SCOPES, CODERS = ["model", "tensor"], ["runlength", "huffman"]
 OPTIONS = st.fixed_dictionaries(
-    {
-        "scope": st.sampled_from(SCOPES),
-        "coder": st.sampled_from(CODERS),
-    }
+    {"scope": st.sampled_from(SCOPES), "coder": st.sampled_from(CODERS)}
 )
 
 
@@ -576,9 +575,7 @@ def test_compact_where_the_newest_base_is_damaged(chain: Path) -> None:
     assert files(chain) == before
 
 
-def test_a_base_that_is_another_state(
-    chain: Path, forge: Callable[[Any, Arrays], bytes], parts_of: Callable[[bytes], Any]
-) -> None:
+def test_a_base_that_is_another_state(chain: Path, forge: Forge, parts_of: Parts) -> None:
     """Sealed and sound, but not what the record in whose place it stands led to."""
     codec.compact(chain)
     path = chain / "00000080.base.safetensors"
@@ -907,10 +904,7 @@ def test_merging_goes_on_around_damage(
 
 
 def test_what_a_newer_version_wrote_is_not_damaged(
-    tmp_path: Path,
-    jumping_states: States,
-    forge: Callable[[Any, Arrays], bytes],
-    parts_of: Callable[[bytes], Any],
+    tmp_path: Path, jumping_states: States, forge: Forge, parts_of: Parts
 ) -> None:
     path = tmp_path / "run.lcc"
     write(path, jumping_states(8), base_every=5)
@@ -1025,9 +1019,7 @@ def test_leftovers_that_tell_more_stay(
     ]
 
 
-def test_a_leftover_of_another_state_stays(
-    chain: Path, forge: Callable[[Any, Arrays], bytes], parts_of: Callable[[bytes], Any]
-) -> None:
+def test_a_leftover_of_another_state_stays(chain: Path, forge: Forge, parts_of: Parts) -> None:
     path = chain / "00000030.delta.safetensors"
     metadata, arrays = parts_of(path.read_bytes())
     codec.merge(chain, 8)

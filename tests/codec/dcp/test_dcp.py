@@ -297,10 +297,7 @@ def test_with_and_without_collectives(first: bool, tmp_path: Path) -> None:
     for other in (True, False):
         with pytest.raises((CheckpointException, codec.StepOrderError), match="ever overwritten"):
             dcp.save(
-                state_of(3),
-                storage_writer=ChainWriter(),
-                checkpoint_id=step,
-                use_collectives=other,
+                state_of(3), storage_writer=ChainWriter(), checkpoint_id=step, use_collectives=other
             )
     assert sorted(step.iterdir()) == before
     reference.check(load(step), state_of(2))

@@ -347,9 +347,7 @@ def test_what_was_saved_before_the_end_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("published", [False, True])
 def test_a_killed_process_s_error_names_what_was_not_written(
-    tmp_path: Path,
-    paused: Callable[[codec.Checkpointer], Callable[[], None]],
-    published: bool,
+    tmp_path: Path, paused: Callable[[codec.Checkpointer], Callable[[], None]], published: bool
 ) -> None:
     """Its record on disk decides, even where the answer was lost."""
     path, name = tmp_path / "run.lcc", "00000007.delta.safetensors"

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from codec.saving.call_lock import CallLock
 
 import codec
+from codec.saving.call_lock import CallLock
 from codec.saving.checkpointer import Front
 
 pytestmark = [

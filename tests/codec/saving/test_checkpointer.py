@@ -23,9 +23,12 @@ from codec.scheme.track import Track
 from codec.storage import directory as storage
 
 Arrays = dict[str, np.ndarray]
+States = Callable[..., list[Arrays]]
+Forge = Callable[[Any, Arrays], bytes]
+Parts = Callable[[bytes], Any]
 
 
-def test_saved(tmp_path: Path, random_states: Callable[..., list[Arrays]]) -> None:
+def test_saved(tmp_path: Path, random_states: States) -> None:
     first, second = random_states(2)
     with codec.Checkpointer(tmp_path / "a" / "run.lcc", bits=2) as checkpoints:
         base, delta = checkpoints.save(0, first), checkpoints.save(7, second)
@@ -51,11 +54,11 @@ SETTINGS = [{"bits": b} for b in (None, 1, 2, 8)] + [{"budget": b} for b in (0.0
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_restores_the_track(
     tmp_path: Path,
-    sparse_states: Callable[..., list[Arrays]],
+    sparse_states: States,
     settings: dict[str, Any],
     scope: str,
     coder: str,
-    random_states: Callable[..., list[Arrays]],
+    random_states: States,
 ) -> None:
     """The track of a save is that of the same step without a disk; a budget pays for the header
     too, so it is compared with the checkpointer's own."""
@@ -163,11 +166,7 @@ def test_a_changed_layout_makes_a_base(tmp_path: Path) -> None:
 @pytest.mark.parametrize("scope", ["model", "tensor"])
 @pytest.mark.parametrize("settings", [{"bits": 2}, {"budget": 0.3}], ids=str)
 def test_resume_goes_on_from_the_track_on_disk(
-    tmp_path: Path,
-    sparse_states: Callable[..., list[Arrays]],
-    settings: dict[str, Any],
-    scope: str,
-    coder: str,
+    tmp_path: Path, sparse_states: States, settings: dict[str, Any], scope: str, coder: str
 ) -> None:
     """A resumed chain has the same bytes as one written in one go, tables sent last included."""
     states = sparse_states(5)
@@ -189,9 +188,7 @@ def test_resume_goes_on_from_the_track_on_disk(
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
 
 
-def test_settings_may_change_on_resume(
-    tmp_path: Path, sparse_states: Callable[..., list[Arrays]]
-) -> None:
+def test_settings_may_change_on_resume(tmp_path: Path, sparse_states: States) -> None:
     """Each record says what it was made with; tables are found by their alphabets' names."""
     path = tmp_path / "run.lcc"
     changes: list[dict[str, Any]] = [
@@ -226,9 +223,7 @@ def test_settings_may_change_on_resume(
     assert deltas[10].tables["w"] is deltas[5].tables["w"]
 
 
-def test_a_plain_table_is_no_use_to_runs_and_back(
-    tmp_path: Path, sparse_states: Callable[..., list[Arrays]]
-) -> None:
+def test_a_plain_table_is_no_use_to_runs_and_back(tmp_path: Path, sparse_states: States) -> None:
     """The paper's coder never writes tokens, though the table sent last may be one of them."""
     path, states = tmp_path / "run.lcc", sparse_states(6)
     for i, state in enumerate(states):
@@ -439,7 +434,7 @@ def test_settings(tmp_path: Path, setting: dict[str, Any]) -> None:
 
 
 def test_a_record_is_decoded_before_it_is_published(
-    run: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch
+    run: Path, random_states: States, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Were the encoder wrong, the record would never get its name."""
     checkpoints = codec.Checkpointer(run, bits=3, resume=True)
@@ -458,7 +453,7 @@ def test_a_record_is_decoded_before_it_is_published(
 
 
 def test_a_wrong_stream_is_never_published(
-    run: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch
+    run: Path, random_states: States, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not only the digest: a stream that does not decode is found in the record's own bytes."""
     checkpoints = codec.Checkpointer(run, bits=3, resume=True)
@@ -484,11 +479,7 @@ def test_a_wrong_stream_is_never_published(
 @pytest.mark.parametrize("coder", ["runlength", "huffman"])
 @pytest.mark.parametrize("still", [False, True])
 def test_a_prepared_step_moves_nothing(
-    tmp_path: Path,
-    sparse_states: Callable[..., list[Arrays]],
-    coder: str,
-    still: bool,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, sparse_states: States, coder: str, still: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A save that fails at the last moment leaves track, sums and tables as they were, and the
     next one writes the same bytes as if nothing had been."""
@@ -525,10 +516,7 @@ def test_a_prepared_step_moves_nothing(
 
 @pytest.mark.parametrize("half", [True, False])
 def test_interrupted_after_publishing(
-    run: Path,
-    random_states: Callable[..., list[Arrays]],
-    monkeypatch: pytest.MonkeyPatch,
-    half: bool,
+    run: Path, random_states: States, monkeypatch: pytest.MonkeyPatch, half: bool
 ) -> None:
     """The record is there, but who knows how far the track went: the next save is a base."""
     *_, state, last = random_states(6)
@@ -555,7 +543,7 @@ def test_interrupted_after_publishing(
 
 
 def test_the_step_of_an_interrupted_save_is_taken(
-    run: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch
+    run: Path, random_states: States, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its record was published: a second one of that step would be nobody's parent."""
     *_, state, last = random_states(6)
@@ -884,7 +872,7 @@ def test_an_interrupted_record_that_cannot_be_looked_at(
 
 
 def test_an_interrupted_step_is_saved_again(
-    run: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch
+    run: Path, random_states: States, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As who handles Ctrl-C would do it: nobody was told of the delta, which is taken back."""
     *_, state, last = random_states(6)
@@ -906,7 +894,7 @@ def test_an_interrupted_step_is_saved_again(
 
 
 def test_a_record_that_could_not_be_taken_back(
-    tmp_path: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, random_states: States, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has its name, but the save failed, and so did removing it: the next save does that."""
     states = random_states(4)
@@ -930,7 +918,7 @@ def test_a_record_that_could_not_be_taken_back(
 
 
 def test_a_disk_that_cannot_be_read_for_a_while(
-    run: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch
+    run: Path, random_states: States, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The newest base is damaged, and of what is before it nothing is set aside."""
     with codec.Checkpointer(run, resume=True) as checkpoints:
@@ -1017,10 +1005,7 @@ def test_restore_of_what_is_there(tmp_path: Path, asynchronous: bool) -> None:
 
 
 def test_resume_of_a_merged_record_that_goes_wrong(
-    tmp_path: Path,
-    sparse_states: Callable[..., list[Arrays]],
-    forge: Callable[[Any, Arrays], bytes],
-    parts_of: Callable[[bytes], Any],
+    tmp_path: Path, sparse_states: States, forge: Forge, parts_of: Parts
 ) -> None:
     """Some of its steps restore, but no delta can follow one of them: it is set aside whole."""
     path, states = tmp_path / "run.lcc", sparse_states(8)
@@ -1053,9 +1038,7 @@ def kinds(path: Path) -> str:
 
 
 @pytest.mark.parametrize("resume", [False, True])
-def test_base_every(
-    tmp_path: Path, sparse_states: Callable[..., list[Arrays]], resume: bool
-) -> None:
+def test_base_every(tmp_path: Path, sparse_states: States, resume: bool) -> None:
     """So many deltas, then a base of the state itself; counted across a resume too."""
     path, states = tmp_path / "run.lcc", sparse_states(9)
     checkpoints = codec.Checkpointer(path, base_every=3)
@@ -1085,9 +1068,7 @@ def test_base_every_is_counted_anew_with_other_tensors(tmp_path: Path) -> None:
     assert kinds(path) == "bd" + "bddd" + "bdd"
 
 
-def test_one_record_may_hold_many_deltas(
-    tmp_path: Path, sparse_states: Callable[..., list[Arrays]]
-) -> None:
+def test_one_record_may_hold_many_deltas(tmp_path: Path, sparse_states: States) -> None:
     """Merged records are counted as one each: a base is for what makes a restore slow."""
     path, states = tmp_path / "run.lcc", sparse_states(9)
     with codec.Checkpointer(path, base_every=4) as checkpoints:
@@ -1100,7 +1081,7 @@ def test_one_record_may_hold_many_deltas(
     assert kinds(path) == "bm" + "dddb"
 
 
-def test_no_bases_of_their_own(tmp_path: Path, sparse_states: Callable[..., list[Arrays]]) -> None:
+def test_no_bases_of_their_own(tmp_path: Path, sparse_states: States) -> None:
     with codec.Checkpointer(tmp_path / "run.lcc", base_every=None) as checkpoints:
         for step in range(70):
             checkpoints.save(step, {"w": np.full(16, step * 1.1**step, np.float32)})
@@ -1133,9 +1114,7 @@ def test_deltas_that_outgrow_their_base(tmp_path: Path, resume: bool) -> None:
 
 @pytest.mark.usefixtures("forks")
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_keep_bases(
-    tmp_path: Path, sparse_states: Callable[..., list[Arrays]], asynchronous: bool
-) -> None:
+def test_keep_bases(tmp_path: Path, sparse_states: States, asynchronous: bool) -> None:
     """What lies before the two newest is gone as soon as there is a third."""
     path, states = tmp_path / "run.lcc", sparse_states(12)
     seen = []
