@@ -1,6 +1,6 @@
-"""DCP's storage reader: chunks are rebuilt along their chains, then narrowed to what is asked for.
+"""DCP's storage reader: rebuilds chunks along their chains, and copies the parts that DCP asks for.
 
-One record's track is in memory at a time, whatever the number of chunks that are taken from it.
+Only one record's track is in memory at a time.
 
 Not done here: which part of which chunk goes where (DCP's planner).
 """
@@ -36,13 +36,16 @@ from .rank_writer import RankState, read_item
 class ChainReader(FileSystemReader):
     """For `dcp.load`, on any number of ranks and for any sharding.
 
-    path: of a step's directory; those that it builds on lie beside it, see `needed`. Its
-    `.metadata` is DCP's pickle: load it only from people you trust. Records are checked: bytes,
-    parents, tracks.
+    A step's `.metadata` is DCP's pickle: load it only from people you trust. Records are checked:
+    bytes, parents, tracks. A load raises, wrapped by DCP: ChainNotFoundError if there is no whole
+    checkpoint, SourceError for a step that plain DCP wrote, ParentError for a missing directory,
+    RecordError, ChainError.
 
-    Raises SettingsError for a URL. A load raises, wrapped by DCP: ChainNotFoundError where there is
-    no whole checkpoint, SourceError for a step that plain DCP wrote, ParentError for a directory
-    that is missing, RecordError, ChainError.
+    Args:
+        path: A step's directory; those that it builds on lie beside it, see `needed`.
+
+    Raises:
+        SettingsError: The path is a URL.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -50,15 +53,14 @@ class ChainReader(FileSystemReader):
         self._failure: ChainError | None = None  # of the look at what all ranks share
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
-        """The next load is from this directory. Raises SettingsError."""
+        """Set the directory of the next load. Raises SettingsError."""
         super().reset(None if checkpoint_id is None else directory(checkpoint_id))
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
-        """As DCP keeps it. Raises ChainNotFoundError, ChainError for one that is damaged.
+        """Read DCP's metadata. Raises ChainNotFoundError, or ChainError if it is damaged.
 
-        A load of DCP's looks for that of all ranks, then for that of its own, and makes an
-        AssertionError of both failures. So the second look returns metadata that raise ours as
-        soon as they are looked at.
+        DCP asks for the metadata of all ranks, then for this rank's own, and turns two failures
+        into an AssertionError. So the second call returns metadata that raise our error when used.
         """
         rank = kwargs.get("rank")
         try:
@@ -87,7 +89,7 @@ class ChainReader(FileSystemReader):
             ) from exc
 
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
-        """Fill what the planner gives. Raises ChainError where that is more than there is."""
+        """Fill the planner's tensors. Raises ChainError if it asks for more than was saved."""
         step = Path(self.path)
         if not self.use_collectives and (less := self._unfilled(plan, planner)):
             raise ChainError(
@@ -108,8 +110,10 @@ class ChainReader(FileSystemReader):
         return future
 
     def _unfilled(self, plan: LoadPlan, planner: LoadPlanner) -> list[str]:
-        """Names of tensors of which this rank has more than it would read: DCP plans what it
-        finds, and leaves the rest as it is. None of a planner that does not tell what it has."""
+        """Names of tensors that this load would fill only in part: DCP leaves the rest as it is.
+
+        None for a planner without a state_dict.
+        """
         known = {index.fqn for index in self.storage_data}
         left: dict[str, int] = {}
         for name, value in getattr(planner, "state_dict", {}).items():
@@ -150,7 +154,7 @@ class ChainReader(FileSystemReader):
 
 
 class _Unreadable(Metadata):
-    """In the place of metadata that cannot be read: every field raises the reason."""
+    """Stands for metadata that cannot be read: every field raises the reason."""
 
     def __init__(self, reason: ChainError) -> None:
         self.reason = reason
@@ -163,7 +167,7 @@ class _Unreadable(Metadata):
 
 
 def _no_metadata(step: Path, rank: int | None) -> str:
-    """What is wrong with a directory without a mark, of this rank if they have their own."""
+    """Says why a directory has no whole checkpoint; for one rank if each saved by itself."""
     if not step.is_dir():
         return f"{step}: there is no such directory"
     if others := [mark.name for mark in marks(step)]:
@@ -178,9 +182,13 @@ def _no_metadata(step: Path, rank: int | None) -> str:
 
 
 def needed(path: str | os.PathLike[str]) -> list[Path]:
-    """Directories that a step builds on, itself included: the others may be removed without it.
+    """The directories that a step builds on, with its own: it loads without any others.
 
-    Raises ChainNotFoundError, ChainError, SourceError, SettingsError for a URL.
+    Raises:
+        ChainNotFoundError: There is no whole checkpoint.
+        ChainError: Its metadata is damaged.
+        SourceError: No ChainWriter saved it.
+        SettingsError: The path is a URL.
     """
     step = directory(path)
     names = {step.name}
@@ -192,7 +200,7 @@ def needed(path: str | os.PathLike[str]) -> list[Path]:
 
 
 def _metadata(step: Path) -> Iterator[Metadata]:
-    """Of all ranks; of each by itself where they saved without collectives."""
+    """The metadata of all ranks together, or of each rank if they saved without collectives."""
     names = [mark.name for mark in marks(step)]
     if ".metadata" in names or not names:
         yield ChainReader(step).read_metadata()
@@ -202,8 +210,11 @@ def _metadata(step: Path) -> Iterator[Metadata]:
 
 
 def resume_from(step: Path, rank: int, coding: Coding) -> RankState:
-    """What a rank has kept after a save, from its records. Raises what reading them does, and says
-    how to go on without them."""
+    """A rank's state after a save, rebuilt from its records.
+
+    Raises:
+        ChainError, RecordError: A record cannot be read; the message says how to go on without.
+    """
     way_out = "Without resume= the training goes on with a base, which needs no other step"
     try:
         return _state_at(step, rank, coding)
