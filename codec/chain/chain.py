@@ -305,7 +305,10 @@ class Chain:
         if step is not None and (isinstance(step, bool) or not isinstance(step, int | np.integer)):
             raise SettingsError(f"a step is an integer; got {step!r}")
         if step is not None and not self._has(step):
-            raise StepNotFoundError(f"{self.where}: no record of step {step}; {self._range()}")
+            n, first, last = len(self.steps), self.steps[0], self.steps[-1]
+            raise StepNotFoundError(
+                f"{self.where}: no record of step {step}; it has {n} steps from {first} to {last}"
+            )
         end = self._last if step is None else step
         bases = [e for e in self.entries if e.kind == "base" and e.step <= end]
         if not bases:
@@ -355,10 +358,6 @@ class Chain:
 
         self._retried(lambda: publish(target, write, overwrite=True))
         return nbytes
-
-    def _range(self) -> str:
-        steps = self.steps
-        return f"it has {len(steps)} steps from {steps[0]} to {steps[-1]}"
 
     def _warn(self, text: str) -> None:
         warn(f"{self.where}: {text}")

@@ -56,7 +56,7 @@ def rewind(path: str | os.PathLike[str], step: int | None) -> Path | None:
             return None
         newest = max(e.step for e in after)
         kept = _free(path, f"until-{newest}")
-        # Rising, then from the end: wherever this stops, what is there restores.
+        # Rising, then from the end: if this stops anywhere, what is there restores.
         directory.share((e.name for e in sorted(entries, key=lambda e: e.step)), kept)
         directory.remove(e.name for e in sorted(after, key=lambda e: -e.step))
     then = "begins anew" if step is None else f"goes on from step {step}"

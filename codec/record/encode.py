@@ -1,6 +1,6 @@
 """A record that is about to be written: encoded, read again from its own bytes, and compared.
 
-Whoever writes records goes through here: the recorder, DCP's writer, a compaction, a dry run.
+The recorder, DCP's writer and compaction encode and check their records here.
 
 Not done here: what to do about a record that fails its check (diagnosis, saving.recorder).
 """
@@ -22,7 +22,7 @@ from .record import Place, Record
 
 
 class DeltaEncoder:
-    """Encodes deltas for records, which a budget has to pay for with their headers."""
+    """Encodes deltas for records: a budget also pays for the record's header."""
 
     def __init__(self) -> None:
         self._header: tuple[tuple[Any, ...], int] = ((), 0)  # the newest one's key and bytes

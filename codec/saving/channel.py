@@ -107,7 +107,7 @@ class Line:
             line, end, _ = seen.partition(b"\n")
             if end and not self._parts:
                 return _parsed(line)
-            # A long one. Received and kept by one call, so that no interrupt comes in between.
+            # A long one. One call receives and keeps it: no interrupt comes in between.
             self._parts.extend(map(self._socket.recv, [len(line + end)]))
         return _parsed(b"".join(self._parts))
 

@@ -51,8 +51,8 @@ from codec.storage.source import record_name
 
 from .saved import STAGES, Saved
 
-OUTGROWN = 4  # deltas may take as many times the bytes of their base before there is a new one...
-AT_LEAST = 32  # ...but not before there are so many: of small models a base is mostly header
+OUTGROWN = 4  # times the bytes of their base that deltas may take before a new base comes...
+AT_LEAST = 32  # ...but it never comes earlier: a small model's base is mostly header
 NONE_RESTORES = (
     "no step restores: put back a copy of it, or begin anew in another directory, without resume"
 )
@@ -91,7 +91,7 @@ class _SinceBase:
     n: int = 0
 
     def and_then(self, kind: str, nbytes: int) -> _SinceBase:
-        """With one more record."""
+        """The same with one more record."""
         if kind == "base":
             return _SinceBase(nbytes)
         return _SinceBase(self.base_nbytes, self.nbytes + nbytes, self.n + 1)
@@ -233,8 +233,8 @@ class Recorder:
         if isinstance(reason, VersionError):
             raise reason  # not damaged: for a newer version of this package to continue
         if reason and chain.failure:
-            raise chain.failure  # the disk's: what it cannot read now may be whole
-        if position.step != position.record.step:  # a merged record that is wrong further on
+            raise chain.failure  # the disk's: what it cannot read now may be intact
+        if position.step != position.record.step:  # a merged record that fails in the middle
             first = position.entry.first
             position = chain.at(max(step for step in chain.steps if step < first))
         after = [e for e in chain.entries if e.step > position.step]

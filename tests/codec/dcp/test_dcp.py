@@ -287,52 +287,6 @@ def test_links_are_followed(tmp_path: Path) -> None:
         assert needed(latest) == [run / f"{s}" for s in range(1, seed + 1)]
 
 
-@pytest.mark.parametrize("first", [True, False])
-def test_with_and_without_collectives(first: bool, tmp_path: Path) -> None:
-    """The one kind of save leaves alone what the other has made."""
-    writer, reference = ChainWriter(), Reference()
-    for seed in (1, 2):
-        reference.step(state_of(seed))
-        step = tmp_path / f"{seed}"
-        save_step(writer, step, seed, use_collectives=first)
-    assert needed(step) == [tmp_path / "1", step]
-    before = sorted(step.iterdir())
-    for other in (True, False):
-        with pytest.raises((CheckpointException, codec.StepOrderError), match="ever overwritten"):
-            save_step(ChainWriter(), step, 3, use_collectives=other)
-    assert sorted(step.iterdir()) == before
-    reference.check(load(step), state_of(2))
-    writer = ChainWriter(resume=step)
-    reference.save(writer, tmp_path / "3", 3, use_collectives=first)
-    assert len(needed(tmp_path / "3")) == 3
-
-
-def test_another_writer_at_the_same_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    writer, reference = ChainWriter(), Reference()
-    save_step(writer, tmp_path / "1", 1)
-    reference.step(state_of(1))
-    finish = ChainWriter.finish
-
-    def intruded(self: ChainWriter, **given: Any) -> None:
-        """Another job begins with this step when all is written but `.metadata`."""
-        monkeypatch.setattr(ChainWriter, "finish", lambda *_, **__: 1 / 0)
-        with pytest.raises(CheckpointException):
-            save_step(ChainWriter(), tmp_path / "2", 4)
-        finish(self, **given)
-
-    monkeypatch.setattr(ChainWriter, "finish", intruded)
-    with pytest.raises(CheckpointException, match="another job saving") as error:
-        save_step(writer, tmp_path / "2", 2)
-    assert isinstance(fault(error), codec.WriteError)
-    assert not (tmp_path / "2" / ".metadata").exists()
-    monkeypatch.undo()
-    save_step(ChainWriter(), tmp_path / "2", 5)  # a retry's
-    save_step(writer, tmp_path / "3", 3)
-    reference.step(state_of(3))
-    reference.check(load(tmp_path / "3"), state_of(3))
-    assert needed(tmp_path / "3") == [tmp_path / "1", tmp_path / "3"]
-
-
 def test_another_job_that_was_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the same content, so that no record goes; its checkpoint stays, whatever comes then."""
     finish = ChainWriter.finish
