@@ -10,11 +10,11 @@
 The scheme: Chen, Liu, Ren, Jin, "On Efficient Constructions of Checkpoints", ICML 2020.
 """
 
-from codec.chain.chain import Chain, Report, restore, verify
+from codec.chain.chain import Chain, restore, verify
 from codec.chain.upkeep import Change, compact, merge
-from codec.saving.background import PendingSave
+from codec.chain.verify import Report
 from codec.saving.checkpointer import Checkpointer
-from codec.saving.recorder import Saved
+from codec.saving.saved import PendingSave, Saved
 from codec.scheme.delta import Delta, Group, apply
 from codec.scheme.quantize import Bucket, Buckets, Quantized, dequantize, quantize
 from codec.scheme.stream import Encoded, decode, encode

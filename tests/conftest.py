@@ -75,7 +75,7 @@ class Forked:
     """
 
     def __init__(self, command: Sequence[str], *, stdin: int, pass_fds: Sequence[int]) -> None:
-        from codec.saving.background import serve
+        from codec.saving.process import serve
 
         assert (command[0], stdin) == (sys.executable, subprocess.DEVNULL)
         self.returncode: int | None = None
@@ -124,7 +124,7 @@ def forks(monkeypatch: pytest.MonkeyPatch) -> None:
     and loads the kernels. How they start otherwise is for a few tests that say so."""
     if not os.path.isdir("/proc/self/fd"):
         return
-    from codec.saving import background
+    from codec.saving import process
 
     other = types.SimpleNamespace(Popen=Forked, DEVNULL=subprocess.DEVNULL)
-    monkeypatch.setattr(background, "subprocess", other)
+    monkeypatch.setattr(process, "subprocess", other)

@@ -1,9 +1,11 @@
 """Many records, one history.
 
 Read in this order:
-    chain    lists and checks the records of a run, restores a step
-    replay   follows records one after another and rebuilds the track
-    merge    puts one record in the place of several deltas
-    upkeep   merge and compact: chains made shorter
+    chain    lists and reads the records of a run, restores a step
+    route    which record comes next on the way to a step
+    replay   applies records one after another and rebuilds the track
+    verify   checks all records
+    merge    replaces several deltas by one record
+    upkeep   merge, compact and unpack: chains made shorter, or copied
     rewind   goes back to an earlier step
 """

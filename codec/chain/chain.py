@@ -6,9 +6,8 @@
       00000020-00000090.merged.safetensors    several steps
     run.lcc.zip                               the same files, stored, for export
 
-Not done here: where records lie (location, source), the track while they are applied (replay),
-deciding what to save (recorder), merging and removing (upkeep), the bytes of a record (record,
-merged).
+Not done here: where records lie (storage), the track while they are applied (replay), checking all
+of them (verify), merging and removing (merge, upkeep), the bytes of a record (record).
 """
 
 from __future__ import annotations
@@ -16,11 +15,9 @@ from __future__ import annotations
 import os
 import traceback
 import zipfile
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 
@@ -43,36 +40,35 @@ from codec.storage.location import Location, local_path, source_of
 from codec.storage.source import RETRIES, Entry, entry_of, without_records
 
 from .replay import Position, Replay
+from .route import following, next_entry, record_to_leave_out
+from .verify import Report, verify_chain
 
-WAYS = 16  # to a step, tried one after another where records are damaged
+WAYS = 16  # to a step; where records are damaged, one after another is tried
 UNIX = 3  # what an archive says it was made on
 
 
-@dataclass(frozen=True)
-class Report:
-    """What `verify` found: restorable steps and, as sentences, everything that is wrong."""
-
-    steps: tuple[int, ...]
-    problems: tuple[str, ...]
-    nbytes: int
-
-    @property
-    def ok(self) -> bool:
-        """True if every record is intact and restores."""
-        return not self.problems
+T = TypeVar("T")
 
 
 class Chain:
     """Read access to a chain directory or archive.
 
-    source: path or URL of a run.lcc directory or .lcc.zip, or an archive as an open binary file.
-    storage_options: what a URL's filesystem is to be told, see fsspec; where it takes credentials
-    from the environment, none. An archive behind a URL is fetched as a whole, into a file without
-    a name.
+    Attributes:
+        where: Its name in messages.
+        entries: The files of its records, in the order of their steps.
+        failure: The last error of the disk itself.
 
-    Raises ChainNotFoundError if nothing is there, ArchiveError for a broken archive,
-    ChainError if the directory cannot be listed or reached, SettingsError for a URL that nothing
-    installed can open.
+    Args:
+        source: Path or URL of a run.lcc directory or .lcc.zip, or an archive as an open binary
+            file. An archive behind a URL is fetched as a whole, into a file without a name.
+        storage_options: For the filesystem of a URL, see fsspec; not needed where credentials come
+            from the environment.
+
+    Raises:
+        ChainNotFoundError: Nothing is there.
+        ArchiveError: The archive is broken.
+        ChainError: The directory cannot be listed or reached.
+        SettingsError: No installed filesystem opens the URL.
     """
 
     def __init__(
@@ -84,12 +80,12 @@ class Chain:
         found = source_of(source, storage_options)
         self.where, self._sizes, self._read = found.where, found.sizes, found.read
         self._expect = found.expect
-        self.failure: ChainError | None = None  # the last one of the disk itself
+        self.failure: ChainError | None = None
         self._list()
 
     def _list(self) -> None:
         found = (entry_of(name, nbytes) for name, nbytes in self._sizes().items())
-        # Where two tell of a step, the one that reaches further is tried first, a base last.
+        # If two records hold a step, the one that reaches further is tried first, a base last.
         order = sorted(
             (e for e in found if e), key=lambda e: (e.first, e.kind == "base", -e.step, e.kind)
         )
@@ -104,7 +100,7 @@ class Chain:
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """Steps that have a record, rising. Merged records are read to know theirs."""
+        """Steps that have a record, rising. Merged records are read to find theirs."""
         if self._steps is None:
             found = {e.step for e in self.entries} | {e.first for e in self.entries}
             for entry in self.entries:
@@ -119,16 +115,23 @@ class Chain:
         """Bytes of all records on disk."""
         return sum(e.nbytes for e in self.entries)
 
-    def read(self, entry: Entry) -> Record:
-        """One record, its bytes checked.
+    def expect(self, entries: Iterable[Entry]) -> None:
+        """Announce the records that will be read next, in this order."""
+        self._expect(entry.name for entry in entries)
 
-        Raises RecordError; ArchiveError for a damaged member, VanishedError, ChainError on failing
-        disks.
+    def read(self, entry: Entry) -> Record:
+        """Read one record and check its bytes.
+
+        Raises:
+            RecordError: The record is damaged.
+            ArchiveError: The member of an archive is damaged.
+            VanishedError: It was merged or removed meanwhile.
+            ChainError: The disk fails.
         """
         return self._checked(entry, self._bytes(entry))
 
     def read_bytes(self, entry: Entry) -> bytes:
-        """A record's file, checked as in `read`."""
+        """The bytes of a record's file, checked as in `read`."""
         data = self._bytes(entry)
         self._checked(entry, data)
         return data
@@ -153,23 +156,31 @@ class Chain:
     def replay(self, step: int | None = None) -> Iterator[Position]:
         """Rebuild the track step by step, from the last base at or before ``step``.
 
-        step: the one to end at, None for the newest. Every digest is checked on the way.
-        Raises StepNotFoundError, ParentError, RecordError, and what `read` does; what was
-        yielded before stands.
+        Every digest is checked. What was yielded before an error is valid.
+
+        Args:
+            step: The last one; None for the newest.
+
+        Raises:
+            StepNotFoundError: No record holds the step.
+            ParentError: A record is missing.
+            RecordError: A record is damaged. Also what `read` raises.
         """
         replay = Replay()
         entry: Entry | None = self._bases(step)[-1]
-        self._expect(self._ahead(entry, step))
+        self.expect(following(self.entries, entry, step))
         while entry is not None:
             yield from replay.advance(entry, self.read(entry), step, every=True)
-            entry = self._next(entry.step, step)
+            entry = next_entry(self.entries, entry.step, step)
 
     def every_step(self) -> Iterator[Position]:
-        """All steps from the first base on, each once. Raises what `replay` does, ParentError
-        for records that overlap: of those, each step has to be asked for.
+        """All steps from the first base on, each once.
+
+        Raises:
+            ParentError: Records overlap; use `at` for each step. Also what `replay` raises.
         """
         replay, last = Replay(), -1
-        self._expect(entry.name for entry in self.entries)
+        self.expect(self.entries)
         for entry in self.entries:
             if replay.is_past(entry) and entry.step > last:
                 raise ParentError(f"{entry.name}: begins before step {last}, where others end")
@@ -180,11 +191,13 @@ class Chain:
                         yield position
 
     def at(self, step: int | None = None) -> Position:
-        """The track at ``step``, or at the newest one, in as few passes over it as can be.
+        """The track at ``step``, or at the newest one, in as few passes over it as possible.
 
-        A damaged record is passed over where others lead to the same step, with
-        SkippedRecordWarning: an older base, or the deltas that a merged one replaces. Raises
-        what `replay` does, for the first record that is damaged.
+        A damaged record is passed over, with SkippedRecordWarning, where others lead to the same
+        step: an older base, or the deltas that a merged record replaces.
+
+        Raises:
+            ChainError, RecordError: As for `replay`, for the first record that is damaged.
         """
         position, reason = self._reach(step)
         if reason is not None:
@@ -193,7 +206,7 @@ class Chain:
         return position
 
     def newest(self) -> tuple[Position, Exception | None]:
-        """The newest step that restores, and, if that is not the chain's newest, why."""
+        """The newest step that restores, and why it is not the chain's newest, if so."""
         position, reason = self._reach(None)
         if position is None:
             raise self.failure or reason or AssertionError("reached or failed")
@@ -202,7 +215,7 @@ class Chain:
         return position, reason
 
     def _reach(self, step: int | None) -> tuple[Position | None, Exception | None]:
-        """The last position on the way to a step, and why it is not that of the step."""
+        """The last position on the way to a step, and why it is not the step's own, if so."""
         bad: set[Entry] = set()
         bases: list[Entry] = []
         reason: Exception | None = None
@@ -214,7 +227,7 @@ class Chain:
             try:
                 bases = bases or self._bases(step)
                 entry = bases[-1]
-                self._expect(self._ahead(entry, step, passed))
+                self.expect(following(self.entries, entry, step, passed))
                 while entry is not None:
                     try:
                         for reached in replay.advance(entry, self.read(entry), step):
@@ -223,12 +236,12 @@ class Chain:
                     except (RecordError, ParentError) as exc:
                         if replay.track is None:
                             raise
-                        reason = reason or _bare(exc)  # the track is as it was: maybe another fits
+                        reason = reason or _bare(exc)  # the track is as it was: another may fit
                         passed.add(entry)
                         if not isinstance(exc, ParentError):
                             bad.add(entry)
                     assert replay.step is not None, "a base leads to its step"
-                    entry = self._next(replay.step, step, passed)
+                    entry = next_entry(self.entries, replay.step, step, passed)
                 assert reached is not None, "there was a base"
                 if reached.step != end:
                     raise ParentError(
@@ -243,11 +256,11 @@ class Chain:
                 bad, bases, reason, furthest = set(), [], None, None
             except (RecordError, ChainError) as exc:
                 reason = reason or _bare(exc)
-                if reached is None and len(bases) > 1:  # a base failed, which costs but a look
+                if reached is None and len(bases) > 1:  # a base failed, which is cheap to find
                     bases.pop()
                     continue
                 stuck = reached.entry if reached and isinstance(exc, ParentError) else None
-                left_out = self._left_out(entry, stuck, bad)
+                left_out = record_to_leave_out(self.entries, entry, stuck, bad)
                 ways -= 1
                 if left_out is None or not ways:
                     return furthest, reason
@@ -270,109 +283,40 @@ class Chain:
         return position.whole()
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> Report:
-        """Read and replay every record. progress(done, total) is called after each."""
-        for retries in range(RETRIES, 0, -1):
-            try:
-                return self._verify(progress)
-            except VanishedError:
-                if retries == 1:
-                    raise
-                self._list()
-        raise AssertionError("returned or raised")
+        """Read and replay every record, see `verify`."""
+        return self._retried(lambda: verify_chain(self, progress))
 
-    def _verify(self, progress: Callable[[int, int], None] | None) -> Report:
-        steps: set[int] = set()
-        aside: set[int] = set()  # of records that overlap with those that were followed
-        known: set[str | None] = set()  # identities
-        problems = []
-        replay, failed = Replay(), False
-        self._expect(entry.name for entry in self.entries)
-        for done, entry in enumerate(self.entries, 1):
-            try:
-                record = self.read(entry)
-                if replay.is_past(entry):
-                    aside.update(steps_of(record) if entry.kind == "merged" else [entry.step])
-                else:
-                    before = replay.step
-                    for position in replay.advance(entry, record, every=True):
-                        replay.check_values(entry.name)
-                        steps.add(position.step)
-                    if not failed and self._lacks_steps(entry, record, known):
-                        problems.append(
-                            f"{entry.name}: the record before it, digest {record.parent}, is "
-                            f"missing; steps between {before} and {entry.step} may be lost"
-                        )
-                    failed = False
-                known.add(record.identity)
-            except VanishedError:
-                raise
-            except (RecordError, ChainError) as exc:
-                problems.append(str(exc))
-                failed = True
-            if progress:
-                progress(done, len(self.entries))
-        if replay.track is not None:
-            try:
-                records.check_whole(self.where, replay.track)
-            except RecordError as exc:
-                problems.append(str(exc))
-        for step in sorted(aside - steps):
-            try:
-                self.at(step)
-                steps.add(step)
-            except VanishedError:
-                raise
-            except (RecordError, ChainError) as exc:
-                problems.append(str(exc))
-        return Report(tuple(sorted(steps)), tuple(problems), self.nbytes)
-
-    def _lacks_steps(self, entry: Entry, record: Record, known: set[str | None]) -> bool:
-        """Whether records are missing before the newest base; known: identities of those there.
-
-        Before older ones they may have been removed by a compaction that was interrupted.
-        """
-        if not known or entry.kind != "base" or record.parent is None:
-            return False
-        if known & {record.parent, record.replaces}:
-            return False
-        return all(e.kind != "base" or e.step <= entry.step for e in self.entries)
+    def _retried(self, call: Callable[[], T]) -> T:
+        """Call again, with a new listing, while somebody merges or removes records."""
+        for _ in range(RETRIES - 1):
+            with suppress(VanishedError):
+                return call()
+            self._list()
+        return call()
 
     def _bases(self, step: int | None) -> list[Entry]:
-        """The records that one may begin at, the last one first choice.
+        """The bases at or before a step; a restore begins at the last one.
 
-        Raises SettingsError for what is no step, StepNotFoundError, ParentError if there is no
-        base.
+        Raises:
+            SettingsError: The step is no integer.
+            StepNotFoundError: No record holds the step.
+            ParentError: There is no base.
         """
         if step is not None and (isinstance(step, bool) or not isinstance(step, int | np.integer)):
             raise SettingsError(f"a step is an integer; got {step!r}")
         if step is not None and not self._has(step):
-            raise StepNotFoundError(f"{self.where}: no record of step {step}; {self._range()}")
+            n, first, last = len(self.steps), self.steps[0], self.steps[-1]
+            raise StepNotFoundError(
+                f"{self.where}: no record of step {step}; it has {n} steps from {first} to {last}"
+            )
         end = self._last if step is None else step
         bases = [e for e in self.entries if e.kind == "base" and e.step <= end]
         if not bases:
             raise ParentError(f"{self.where}: no base record at or before step {end}")
         return bases
 
-    def _next(self, at: int, step: int | None, bad: Set[Entry] = frozenset()) -> Entry | None:
-        """The record to apply at step ``at``; None if there is none up to ``step``."""
-        for i in range(bisect_right(self.entries, at, key=lambda e: e.first), len(self.entries)):
-            found = self.entries[i]
-            if step is not None and found.first > step:
-                break
-            if found.kind != "base" and found not in bad:
-                return found
-        return None
-
-    def _ahead(
-        self, entry: Entry | None, step: int | None, bad: Set[Entry] = frozenset()
-    ) -> Iterator[str]:
-        """Names of the records from this one on, if all goes well."""
-        while entry is not None:
-            yield entry.name
-            entry = self._next(entry.step, step, bad)
-
     def _has(self, step: int) -> bool:
-        """Whether a record tells of a step; should it be damaged, that is raised."""
+        """Whether a record holds a step. Raises RecordError if a damaged one may."""
         if any(step in (e.first, e.step) for e in self.entries):
             return True
         damaged: Exception | None = None
@@ -380,36 +324,31 @@ class Chain:
             try:
                 if step in steps_of(self.read(entry)):
                     return True
-            except RecordError as exc:  # another one may tell of it too
+            except RecordError as exc:  # another one may hold it too
                 damaged = damaged or exc
         if damaged:
             raise damaged
         return False
 
-    def _left_out(self, entry: Entry | None, stuck: Entry | None, bad: Set[Entry]) -> Entry | None:
-        """The record without which there may be another way; None if there is none.
-
-        entry: the one that failed. stuck: the one before it, if nothing follows on that.
-        """
-        rest = [e for e in self.entries if e not in bad and e != entry and e.kind != "base"]
-        if stuck and any(e.first <= stuck.step < e.step for e in rest):
-            return stuck  # another one goes further
-        if entry and any(e.first <= entry.step and e.step >= entry.first for e in rest):
-            return entry
-        return None
-
     def pack(self, path: str | os.PathLike[str]) -> int:
-        """Write all records into one archive of stored members; returns its bytes.
+        """Write all records into one archive of uncompressed members.
 
-        The same records give the same bytes, on every system and at any time. Raises SettingsError
-        for what is no local path, WriteError, ChainError.
+        The same records give the same bytes, on every system and at any time.
+
+        Returns:
+            The archive's size in bytes.
+
+        Raises:
+            SettingsError: The path is not local.
+            WriteError: The archive cannot be written.
+            ChainError: A record cannot be read.
         """
         target = local_path(path)
         nbytes = 0
 
         def write(file: IO[bytes]) -> None:
             nonlocal nbytes
-            self._expect(entry.name for entry in self.entries)
+            self.expect(self.entries)
             with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
                 for entry in self.entries:
                     info = zipfile.ZipInfo(entry.name)  # of 1980: no clock
@@ -417,26 +356,15 @@ class Chain:
                     archive.writestr(info, self._bytes(entry))
             nbytes = file.tell()
 
-        for retries in range(RETRIES, 0, -1):
-            try:
-                publish(target, write, overwrite=True)
-                break
-            except VanishedError:
-                if retries == 1:
-                    raise
-                self._list()
+        self._retried(lambda: publish(target, write, overwrite=True))
         return nbytes
-
-    def _range(self) -> str:
-        steps = self.steps
-        return f"it has {len(steps)} steps from {steps[0]} to {steps[-1]}"
 
     def _warn(self, text: str) -> None:
         warn(f"{self.where}: {text}")
 
 
 def _bare(exc: Exception) -> Exception:
-    """An error to be kept: without what the functions that it has passed were at work on."""
+    """An error without the local variables of its traceback, which may hold a track."""
     each: BaseException | None = exc
     while each is not None:
         traceback.clear_frames(each.__traceback__)
@@ -450,13 +378,25 @@ def restore(
     *,
     storage_options: Mapping[str, Any] | None = None,
 ) -> dict[Any, Any]:
-    """The state saved at ``step``, or the newest one that can be restored.
+    """Restore the state saved at ``step``, or the newest one that can be restored.
 
-    source, storage_options: as for `Chain`. Returns it as it was saved: same nesting, libraries,
-    dtypes and shapes; tensors that were one are one again. With step=None a damaged newer record is
-    passed over with SkippedRecordWarning. Raises ChainNotFoundError, StepNotFoundError,
-    ParentError, RecordError, ArchiveError; ChainError if the disk cannot be read, DTypeError for
-    torch tensors without torch.
+    Args:
+        source: The chain's directory, archive or URL, see `Chain`.
+        step: The number of the checkpoint. With None, damaged newer records are passed over with
+            SkippedRecordWarning.
+        storage_options: See `Chain`.
+
+    Returns:
+        The state as it was saved: same nesting, libraries, dtypes and shapes. Tensors that shared
+        memory share it again.
+
+    Raises:
+        ChainNotFoundError: Nothing is there.
+        StepNotFoundError: No record holds the step.
+        ParentError: A record that the step builds on is missing.
+        RecordError, ArchiveError: A record or the archive is damaged.
+        ChainError: The disk cannot be read.
+        DTypeError: A tensor came from torch and torch is not installed.
     """
     return Chain(source, storage_options=storage_options).restore(step)
 
@@ -467,10 +407,18 @@ def verify(
     *,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Report:
-    """Check every record of a chain: bytes, parents, streams and the rebuilt tracks.
+    """Check every record of a chain: bytes, parents, streams, and the rebuilt tracks.
 
-    source, storage_options: as for `Chain`.
-    progress(records done, records in all) is called after each. Raises ChainNotFoundError
-    or ArchiveError; whatever is wrong with single records is in the report.
+    Args:
+        source: The chain's directory, archive or URL, see `Chain`.
+        progress: Called with (records done, records in all) after each record.
+        storage_options: See `Chain`.
+
+    Returns:
+        The steps that restore, and everything that is wrong with single records.
+
+    Raises:
+        ChainNotFoundError: Nothing is there.
+        ArchiveError: The archive is broken.
     """
     return Chain(source, storage_options=storage_options).verify(progress)

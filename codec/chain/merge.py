@@ -1,7 +1,9 @@
-"""Which deltas become one record: they are gathered along the chain, merged, and removed.
+"""Merges consecutive deltas of a chain into one record, and removes them.
 
-Whatever takes the place of something is decoded again, compared, and durable on disk before that is
-removed. Not done here: how deltas are coded together (merging), the bytes of the record (merged).
+A merged record is decoded again, compared, and durable on disk before anything is removed.
+
+Not done here: how deltas are coded together (record.layers), the bytes of the record
+(record.merged).
 """
 
 from __future__ import annotations
@@ -26,67 +28,85 @@ from .replay import Replay
 Deltas = list[tuple[Entry, Record, Delta]]
 
 
-class Gathering:
-    """Consecutive deltas of equal settings, until there are enough of them to merge."""
+class DeltaMerger:
+    """Collects consecutive deltas of equal settings, and merges them when there are enough.
+
+    Attributes:
+        has_changed: Whether records were merged or removed.
+
+    Args:
+        directory: Where records are written and removed.
+        chain: The same directory as it is read.
+        steps: How many deltas become one record.
+    """
 
     def __init__(self, directory: Store, chain: Chain, steps: int) -> None:
         self._directory, self._chain, self._steps = directory, chain, steps
-        self._start: Track | None = None
-        self._waiting: Deltas = []
+        self._start: Track | None = None  # where the first of the collected deltas begins
+        self._collected: Deltas = []
         self._due: tuple[Track, Deltas] | None = None
-        self._told: dict[int, str] = {}  # step -> track, of the newest merged record...
-        self._past: dict[Entry, dict[int, str]] = {}  # ...and of each that it has led past
+        self._merged_tracks: dict[
+            int, str
+        ] = {}  # step -> track digest, of the newest merged record
+        # Of each record that the newest merged one has replaced, and that is still there.
+        self._leftovers: dict[Entry, dict[int, str]] = {}
         self.has_changed = False
 
-    def take(self, replay: Replay, entry: Entry) -> None:
-        """Follow one more record of the chain. Raises RecordError, ParentError."""
+    def add(self, replay: Replay, entry: Entry) -> None:
+        """Apply the next record of the chain, and collect it if it is a delta.
+
+        Raises:
+            RecordError, ParentError: The record is damaged, or follows one that is.
+        """
         record = self._chain.read(entry)
-        if replay.is_past(entry) and entry.kind == "base":
-            return
         if replay.is_past(entry):  # left over from a merge that was interrupted
-            self._past[entry] = merged.tracks_of(record)
+            if entry.kind != "base":
+                self._leftovers[entry] = merged.tracks_of(record)
             return
-        self.tidy()
-        alike = not self._waiting or _settings(self._waiting[-1][1]) == _settings(record)
+        self.remove_leftovers()
+        alike = not self._collected or _settings(self._collected[-1][1]) == _settings(record)
         if entry.kind != "delta" or not alike:
-            self._end()
-        begins = entry.kind == "delta" and not self._waiting and record.parent == replay.identity
+            self._set_due()
+        begins = entry.kind == "delta" and not self._collected and record.parent == replay.identity
         if begins and replay.track:
             self._start = replay.track.copy()
         for position in replay.advance(entry, record):
             if position.delta is not None:
-                self._waiting.append((entry, record, position.delta))
+                self._collected.append((entry, record, position.delta))
         if entry.kind == "merged":
-            self._told = merged.tracks_of(record)
-        if len(self._waiting) == self._steps:
-            self._end()
+            self._merged_tracks = merged.tracks_of(record)
+        if len(self._collected) == self._steps:
+            self._set_due()
 
     def merge(self) -> None:
-        """Put one record in the place of those that are due, if there are several.
+        """Replace the deltas that are due by one record, if there are several.
 
-        Raises RecordError unless every step restores from its bytes, WriteError.
+        Raises:
+            RecordError: A step does not restore from the new record.
+            WriteError: The record cannot be written, or the deltas not removed.
         """
         due, self._due = self._due, None
         if due and len(due[1]) > 1:
             self._merge(*due)
 
-    def tidy(self) -> None:
-        """Remove what the newest merged record has led past, if it tells all of their steps: one
-        that goes further may need the others. Raises WriteError.
-        """
-        past, self._past = self._past, {}
-        if past and all(told.items() <= self._told.items() for told in past.values()):
-            self._remove(past)
+    def remove_leftovers(self) -> None:
+        """Remove the records that the newest merged one has replaced, if it holds all their steps.
 
-    def _end(self) -> None:
-        """Those that wait are due; no other follows them."""
-        if self._waiting:
+        A record that goes further may need the others. Raises WriteError.
+        """
+        old, self._leftovers = self._leftovers, {}
+        if old and all(tracks.items() <= self._merged_tracks.items() for tracks in old.values()):
+            self._remove(old)
+
+    def _set_due(self) -> None:
+        """What was collected is due; no other delta follows."""
+        if self._collected:
             assert self._start is not None, "copied before the first of them"
-            self._due = self._start, self._waiting
-        self._start, self._waiting = None, []
+            self._due = self._start, self._collected
+        self._start, self._collected = None, []
 
     def _merge(self, at: Track, deltas: Deltas) -> None:
-        """In several records where one would be too long; ``at`` goes on to after the deltas."""
+        """Write several records if one would be too long; ``at`` moves on by all deltas."""
         (entry, first, delta), (_, last, _) = deltas[0], deltas[-1]
         tables = dict(at.tables)
         for _, _, each in deltas:

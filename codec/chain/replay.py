@@ -45,7 +45,7 @@ class Position:
 
         Raises:
             DTypeError: A tensor came from torch and torch is not installed.
-            MalformedRecordError: Edits have led to what is no value.
+            MalformedRecordError: Edits have made an invalid value.
         """
         try:
             return self.track.restore()
@@ -68,9 +68,9 @@ class Replay:
 
     Attributes:
         track: None before the first base, and after a record that failed while it was applied.
-        step: Where it is.
-        run: That of the records.
-        identity: That of the record applied last.
+        step: The number of the step that the track is at.
+        run: The run that the records belong to.
+        identity: The identity of the newest record that was applied.
     """
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class Replay:
         Args:
             entry: Its file.
             record: Its content.
-            stop: Go no further than to this step.
+            stop: The last step to go to.
             every: Yield a position for each step of a merged record, not only for the last.
 
         Raises:
@@ -137,9 +137,9 @@ class Replay:
         yield Position(self.step, entry, record, track, delta)
 
     def check_values(self, where: str) -> None:
-        """Raise MalformedRecordError if an edit since the last check led to what is no value.
+        """Raise MalformedRecordError if an edit since the last check made an invalid value.
 
-        where: the record, for messages.
+        where: The record, for messages.
         """
         values = self.track.values if self.track else ()
         pairs = zip_longest(values, self._checked)

@@ -1,15 +1,15 @@
-"""A chain goes back to an earlier step, and what it was until then stays as a chain of its own.
+"""Takes a chain back to an earlier step, and keeps what it was as a chain of its own.
 
-A training that is resumed from a checkpoint of its own begins where that was made, which is often
-before the newest record. Its steps come once more, and what they lead to may differ, so that one
-chain cannot hold both. Records never change, so a second name each is enough to keep them:
+A training that resumes from its own checkpoint often begins before the chain's newest record. It
+repeats the steps after that, perhaps with other results, and one chain cannot hold both. Records
+never change, so a second name for each keeps the old chain:
 
     run.lcc/
       00000000.base.safetensors
       00000500.delta.safetensors
-      until-730.lcc/                  all records up to step 730, in no room but for those after 500
+      until-730.lcc/                  all records up to step 730; only those after 500 take room
 
-Not done here: when to go back (trainers.run), bringing the track to what is left (recorder).
+Not done here: when to go back (trainers.run), the track of what is left (saving.recorder).
 """
 
 from __future__ import annotations
@@ -26,14 +26,23 @@ from .chain import Chain
 
 
 def rewind(path: str | os.PathLike[str], step: int | None) -> Path | None:
-    """Let a chain end at ``step``, or at the newest one before that it has; None: before the first.
+    """Let a chain end at ``step``, and keep what it was in a directory of its own.
 
-    path: the chain's directory; nobody else may write there. Returns where the chain as it was is
-    now, with RewoundWarning; None if nothing comes after the step. A merged record that goes past
-    the step goes as a whole, and the chain then ends before it.
+    After any error, every step restores from one of the two.
 
-    Raises SettingsError for what is no local path, LockedError, WriteError; whatever happens,
-    every step restores from one of the two.
+    Args:
+        path: The chain's directory; nobody else may write there.
+        step: The new end. If the chain does not have this step, it ends at the newest one before
+            it; None removes all steps. A merged record that goes past the step goes as a whole.
+
+    Returns:
+        The directory of the chain as it was, with RewoundWarning; None if nothing comes after the
+        step.
+
+    Raises:
+        SettingsError: The path is not local.
+        LockedError: Another writer is at work.
+        WriteError: The disk refuses.
     """
     path = local_path(path)
     try:
@@ -47,14 +56,11 @@ def rewind(path: str | os.PathLike[str], step: int | None) -> Path | None:
             return None
         newest = max(e.step for e in after)
         kept = _free(path, f"until-{newest}")
-        # Rising, so that wherever it stops, what is there restores; then from the end, likewise.
+        # Rising, then from the end: if this stops anywhere, what is there restores.
         directory.share((e.name for e in sorted(entries, key=lambda e: e.step)), kept)
         directory.remove(e.name for e in sorted(after, key=lambda e: -e.step))
     then = "begins anew" if step is None else f"goes on from step {step}"
-    warn(
-        f"{path}: {then} and was at {newest}; what it was until then is {kept}",
-        RewoundWarning,
-    )
+    warn(f"{path}: {then} and was at {newest}; what it was until then is {kept}", RewoundWarning)
     return kept
 
 

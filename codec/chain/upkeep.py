@@ -1,10 +1,10 @@
-"""Keeping a chain short: several deltas in one record, and a new base so that history can go.
+"""Keeps a chain short: merges deltas into one record, and writes a new base to drop history.
 
-Whatever takes the place of something is decoded again, compared, and durable on disk before
-that is removed; at any moment, should the process be killed, everything that could be restored
-can be restored.
+A new record is decoded again, compared, and durable on disk before an old one is removed. Whenever
+the process is killed, every step that could be restored before can still be restored.
 
-Not done here: which deltas are merged (gathering) and how (merging), when a base is due (recorder).
+Not done here: which deltas are merged (merge) and how (record.layers), when a base is due
+(saving.recorder).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from codec.errors import (
     warn,
 )
 from codec.record import merged
-from codec.record import record as records
+from codec.record.encode import Draft
 from codec.record.record import Place
 from codec.scheme.warmup import warm_up
 from codec.storage.location import Location
 from codec.storage.source import Entry, record_name
 
 from .chain import Chain
-from .merge import Gathering
+from .merge import DeltaMerger
 from .replay import Position, Replay
 
 MEASURED_SECONDS, MEASURED_TIMES = 0.5, 5  # for restoring
@@ -51,9 +51,12 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Change:
-    """What became of a chain, each before and after.
+    """A chain before and after.
 
-    records: how many. nbytes: theirs. restore_seconds: for the newest step, measured.
+    Attributes:
+        records: How many.
+        nbytes: Their bytes.
+        restore_seconds: Measured for the newest step.
     """
 
     records: tuple[int, int]
@@ -76,16 +79,27 @@ def merge(
 ) -> Change:
     """Replace every ``steps`` consecutive deltas by one record that restores all their steps.
 
-    path: the chain's directory or its URL (storage_options: as for `Checkpointer`); nobody else may
-    write there. Fewer deltas at the end of the chain stay as they are. Where one record would be
-    too long for its header there are several. progress(records looked at, records in all) is called
-    after each. quick: how long restoring takes is measured once before and after, not a few times:
-    a training waits meanwhile.
+    Fewer deltas at the end of the chain stay as they are. A record that would be too long for its
+    header becomes several. Damaged records, and those that cannot be restored without them, stay as
+    they are, with SkippedRecordWarning. After an error nothing is lost, and what was merged before
+    it stays merged.
 
-    Records that are damaged, and what cannot be restored without them, stay as they are, with
-    SkippedRecordWarning. Raises SettingsError, LockedError, ChainNotFoundError, RecordError or
-    ParentError if the newest step does not restore (a Checkpointer with resume=True sets aside what
-    is damaged), VersionError, WriteError; what was merged until then stands, nothing is lost.
+    Args:
+        path: The chain's directory or URL; nobody else may write there.
+        steps: 2 to 4096.
+        progress: Called with (records done, records in all) after each record.
+        quick: Measure only once before and after how long a restore takes; for a training that
+            waits meanwhile.
+        storage_options: As for `Checkpointer`.
+
+    Raises:
+        SettingsError: ``steps`` is out of range.
+        ChainNotFoundError: Nothing is there.
+        LockedError: Another writer is at work.
+        RecordError, ParentError: The newest step does not restore. A Checkpointer with resume=True
+            sets damaged records aside.
+        VersionError: A newer version wrote a record.
+        WriteError: The disk refuses.
     """
     if isinstance(steps, bool) or not isinstance(steps, int) or not 2 <= steps <= merged.MAX_STEPS:
         raise SettingsError(f"2 to {merged.MAX_STEPS} deltas can be merged; got {steps!r}")
@@ -94,27 +108,27 @@ def merge(
     with location.store() as directory:
         chain = Chain(location)
         before = _measured(chain, quick)[0]
-        gathering = Gathering(directory, chain, steps)
+        merger = DeltaMerger(directory, chain, steps)
         damaged: list[RecordError | ParentError] = []
         replay = Replay()
         for done, entry in enumerate(chain.entries, 1):
             try:
-                gathering.take(replay, entry)
+                merger.add(replay, entry)
             except VersionError:
                 raise
             except (RecordError, ParentError) as exc:
                 damaged.append(exc)
-            gathering.merge()
+            merger.merge()
             if progress:
                 progress(done, len(chain.entries))
-        gathering.tidy()
+        merger.remove_leftovers()
         if damaged:
             warn(
                 f"{location}: {len(damaged)} records stay as they are, for they are damaged or "
                 f"follow one that is; put back a copy of it, or rename it if no step needs it "
                 f"(verify tells): {damaged[0]}"
             )
-        changed = gathering.has_changed
+        changed = merger.has_changed
         return Change.of(before, _measured(Chain(location), quick)[0] if changed else before)
 
 
@@ -125,15 +139,23 @@ def compact(
     *,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Change:
-    """Write a base of the newest step, then remove what lies before the ``keep`` newest bases;
-    those that cannot be read count for none, and stay.
+    """Write a base of the newest step, then remove all records before the ``keep`` newest bases.
 
-    The steps before the oldest base that is kept cannot be restored any more. path, progress,
-    storage_options: as for `merge`. keep: at least 2, for the new base may turn out to be damaged
-    one day.
+    The steps before the oldest base that is kept cannot be restored any more. Bases that cannot be
+    read do not count, and stay.
 
-    Raises SettingsError, LockedError, ChainNotFoundError, RecordError or ParentError if what would
-    be kept does not restore, WriteError; nothing is removed then.
+    Args:
+        path: The chain's directory or URL; nobody else may write there.
+        keep: At least 2: the new base may turn out to be damaged one day.
+        progress: Called with (records done, records in all) after each record.
+        storage_options: As for `Checkpointer`.
+
+    Raises:
+        SettingsError: ``keep`` is out of range.
+        ChainNotFoundError: Nothing is there.
+        LockedError: Another writer is at work.
+        RecordError, ParentError: The records to keep do not restore; nothing is removed then.
+        WriteError: The disk refuses.
     """
     if isinstance(keep, bool) or not isinstance(keep, int) or keep < KEEP:
         raise SettingsError(f"at least {KEEP} bases are kept; got {keep!r}")
@@ -147,7 +169,7 @@ def compact(
             _check(chain, there, None)  # one that was passed over: it says why
             directory.publish(record_name(position.step, "base"), _base(position))
         chain = Chain(location)
-        whole = intact(chain, keep)
+        whole = without_damaged_bases(chain, keep)
         gone = superseded(whole, keep)
         _check(chain, [e for e in whole if e not in gone], progress)
         directory.remove(e.name for e in gone)
@@ -161,12 +183,21 @@ def unpack(
     *,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Chain:
-    """Write the records of a chain, each of them checked, into another directory.
+    """Check each record of a chain, and write it into another directory.
 
-    source: as for `Chain`. path: made if it is missing; it must not hold records. storage_options:
-    of each of them that is a URL. Raises
-    StepOrderError if it does, LockedError, ChainNotFoundError, ArchiveError, RecordError for a
-    damaged record, WriteError; what was written until then stands.
+    After an error, what was written stays.
+
+    Args:
+        source: As for `Chain`.
+        path: Made if it is missing; it must not hold records.
+        progress: Called with (records done, records in all) after each record.
+        storage_options: For source and path, if they are URLs.
+
+    Raises:
+        StepOrderError: The directory holds records.
+        ChainNotFoundError, ArchiveError, RecordError: The source is missing or damaged.
+        LockedError: Another writer is at work.
+        WriteError: The disk refuses.
     """
     target = Location(path, storage_options)
     chain = Chain(source, storage_options=storage_options)
@@ -182,9 +213,11 @@ def unpack(
 
 
 def superseded(entries: Iterable[Entry], keep: int) -> list[Entry]:
-    """What the ``keep`` newest bases make needless; whatever of it is left can be restored if
-    they are removed in this order. A base within the steps of a merged record, which may be needed
-    and leans on what lies before, counts for none."""
+    """The records that the ``keep`` newest bases make needless, in the order to remove them.
+
+    In this order, the records that are left always restore. A base within the steps of a merged
+    record does not count: that record may be needed, and builds on what lies before it.
+    """
     every = sorted(entries, key=lambda e: (e.step, e.kind != "base"))
     several = [e for e in every if e.kind == "merged"]
     bases = [e.step for e in every if e.kind == "base"]
@@ -196,8 +229,8 @@ def superseded(entries: Iterable[Entry], keep: int) -> list[Entry]:
     return gone[::-1]
 
 
-def intact(chain: Chain, n: int) -> list[Entry]:
-    """The chain's records without those bases that cannot be read, until n can: newest first."""
+def without_damaged_bases(chain: Chain, n: int) -> list[Entry]:
+    """The chain's records without damaged bases. Looks from the newest until ``n`` are intact."""
     gone: set[Entry] = set()
     for entry in sorted((e for e in chain.entries if e.kind == "base"), key=lambda e: -e.step):
         if n == 0:
@@ -211,7 +244,7 @@ def intact(chain: Chain, n: int) -> list[Entry]:
 
 
 @contextmanager
-def advised(what: str) -> Iterator[None]:
+def with_advice(what: str) -> Iterator[None]:
     """To a RecordError or ParentError, add what to do about it."""
     try:
         yield
@@ -224,38 +257,39 @@ def advised(what: str) -> Iterator[None]:
 
 
 def _measured(chain: Chain, quick: bool = False) -> tuple[tuple[int, int, float], Position]:
-    """Records, their bytes, and seconds to restore the newest step: once where that takes long, or
-    if one is in a hurry, else the fastest of a few times. And where it led."""
+    """Records, their bytes and seconds to restore the newest step; and the position of that step.
+
+    A restore that takes long is measured once, else the fastest of a few counts.
+    """
     if not quick:
-        warm_up()  # else the first restore would count what the kernels take to load
+        warm_up()  # else the first restore would include loading the kernels
     times: list[float] = []
     most = 1 if quick else MEASURED_TIMES
     while not times or (sum(times) < MEASURED_SECONDS and len(times) < most):
         with warnings.catch_warnings(action="ignore" if times else None):  # once is enough
             started = time.perf_counter()
-            with advised(NEWEST):
+            with with_advice(NEWEST):
                 position = chain.at()
             times.append(time.perf_counter() - started)
     return (len(chain.entries), chain.nbytes, min(times)), position
 
 
 def _base(position: Position) -> bytes:
-    """A base that stands in the place of the record that led here."""
+    """The bytes of a base that can replace the record that led to this position."""
     record = position.record
     place = Place(position.step, record.run, record.parent, record.identity)
-    data = records.dump_base(place, position.track)
-    again = records.load(data, record_name(position.step, "base"))
-    records.base_of(again)
-    if again.track != record.track:
-        raise TrackDigestError(again.where, f"a track of digest {record.track}", again.track)
-    return data
+    draft = Draft.of_base(record_name(position.step, "base"), place, position.track)
+    found = draft.check(position.track).track
+    if found != record.track:
+        raise TrackDigestError(draft.name, f"a track of digest {record.track}", found)
+    return draft.data
 
 
 def _check(chain: Chain, entries: list[Entry], progress: Progress | None) -> None:
     """Raise RecordError or ParentError unless these records restore all their steps."""
     replay = Replay()
     for done, entry in enumerate(entries, 1):
-        with advised(KEPT):
+        with with_advice(KEPT):
             record = chain.read(entry)
             if not replay.is_past(entry):
                 for _ in replay.advance(entry, record, every=True):

@@ -9,7 +9,7 @@ from pathlib import Path
 from codec.chain.chain import Chain
 from codec.chain.replay import Position
 from codec.errors import SettingsError, StepOrderError
-from codec.saving.recorder import difference
+from codec.saving.recorder import describe_difference
 from codec.state.file_steps import Series
 from codec.state.policy import Policy
 from codec.state.tensor_files import naming, read_state
@@ -109,7 +109,7 @@ def _difference(path: Path, position: Position, policy: Policy) -> str:
         parts = flatten(state, policy.is_skipped)
         layout = _layout(parts, position.track.layout)
     if layout != position.track.layout:
-        return difference(position.track.layout, layout)
+        return describe_difference(position.track.layout, layout)
     names = value_names(layout.structure)
     for name, before, now in zip(names, position.track.values, parts.values, strict=True):
         if before != now:

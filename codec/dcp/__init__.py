@@ -4,8 +4,18 @@
     dcp.save(state, storage_writer=writer, checkpoint_id="run/step-10")
     dcp.load(state, storage_reader=ChainReader("run/step-10"))     # on any number of ranks
 
-DCP plans, shards and reshards; here chunks become records and records chunks. This package alone
-imports torch where it is imported, and `codec` does not import it. See docs/how-to/distributed.md.
+DCP plans, shards and reshards; this package turns its chunks into records and back. It imports
+torch, and `codec` does not import it. See docs/how-to/distributed.md.
+
+Read in this order:
+    writer        the public class for saves: DCP's protocol
+    chunks        what DCP asks to write, and which of it is lossy
+    bundles       tracks and digests that a rank keeps between saves
+    rank_writer   one rank's part of a save
+    files         records and marks in a step's directory
+    reader        the public class for loads
+    retention     removes old steps
+    current_save  one save at a time
 
 Not done here: storage other than directories that all ranks see.
 """

@@ -1,14 +1,13 @@
 """What a rank keeps between saves: tracks of its lossy chunks, digests of the others.
 
-Lossy chunks that got their base together are a bundle: one track, one record a step, so that a
-step costs few files. A chunk that is not in a save, since its owner has changed, is fed its own
-track: a delta of zeros. Other chunks are stored where they have changed, each whole, so that no
-chain has to be read for them.
+Lossy chunks that got their base together are a bundle: one track, and one record a step, because a
+step should cost few files. A chunk that is missing from a save, because its owner has changed, gets
+a delta of zeros. Other chunks are stored whole when they change: no chain is read for them.
 
-Whatever a save makes is kept apart until it is known that all ranks have done their part; the
-tracks stay where they are until then.
+The result of a save is kept apart until all ranks have done their part; until then the tracks stay
+where they are.
 
-Not done here: whether that is known, and where files lie (writer, files).
+Not done here: when all ranks are done, and where files lie (writer, files).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from codec.chain.replay import Replay
-from codec.record import record as records
+from codec.record.encode import Draft
 from codec.record.record import Record
 from codec.scheme.coding import Coding
 from codec.scheme.delta import Delta
@@ -30,28 +29,34 @@ from codec.scheme.track import Track
 from codec.scheme.tracker import Tracker
 from codec.state.tensors import Arrays, Layout, TensorSpec, copy_arrays, spec_of, to_arrays
 
-from .files import At, BesidePlace
+from .files import BesidePlace, RecordAt
 
-Put = Callable[[Record, bytes], At]
+Put = Callable[[Record, bytes], RecordAt]
 
 
 @dataclass(frozen=True)
-class Held:
-    """Where a chunk that is not lossy was stored: whole, with this digest of its content."""
+class StoredChunk:
+    """Where a chunk that is not lossy is stored, and the digest of its content."""
 
     spec: TensorSpec
     digest: str
-    at: At
+    at: RecordAt
 
 
 class Bundle:
     """Chunks whose base is one record, and their track.
 
-    at: the record that the track stands at. run: the chain's. n: deltas since the base. needs:
-    the records from the base to that one.
+    Args:
+        tracker: Holds the track.
+        at: The record that leads to the track.
+        run: The chain's run.
+        n: Deltas since the base.
+        needs: The records from the base to ``at``.
     """
 
-    def __init__(self, tracker: Tracker, at: At, run: str, n: int, needs: tuple[At, ...]) -> None:
+    def __init__(
+        self, tracker: Tracker, at: RecordAt, run: str, n: int, needs: tuple[RecordAt, ...]
+    ) -> None:
         self.tracker, self.at, self.run, self.n, self.needs = tracker, at, run, n, needs
         self.specs = {t.name: t for t in tracker.track.layout.tensors}
 
@@ -59,30 +64,31 @@ class Bundle:
         """Whether there is a track of this chunk."""
         return self.specs.get(spec.name) == spec
 
-    def delta(self, values: Mapping[str, Any], put: Put) -> Moved:
-        """Write the distance from the track to these values; the track stays where it is.
+    def delta(self, values: Mapping[str, Any], put: Put) -> WrittenBundle:
+        """Write the difference between the track and these values; the track stays where it is.
 
-        values: name -> torch tensor, of some or all chunks. Raises RecordError if what was to be
-        written could not be read again, and what ``put`` does.
+        Args:
+            values: Name -> torch tensor, of some or all chunks.
+            put: Writes the record.
+
+        Raises:
+            RecordError: The record cannot be read again. Also what ``put`` raises.
         """
         tracker, track = self.tracker, self.tracker.track
         given = Layout(tuple(t for t in track.layout.tensors if t.name in values))
         delta = tracker.prepare_arrays(track.arrays | to_arrays(values, given))
         place = BesidePlace(self.n + 1, self.run, self.at.digest, at=self.at)
-        data = records.dump_delta(place, track.digest_after(delta), delta)
-        record = records.load(data, "a delta about to be written")
-        records.preview_checked(record, records.delta_of(record, track), track, delta.sums or {})
-        return Moved(self, delta, put(record, data), len(data))
+        draft = Draft.of_delta("a delta about to be written", place, track, delta)
+        return WrittenBundle(self, delta, put(draft.check(track), draft.data), len(draft.data))
 
 
 @dataclass(frozen=True)
-class Moved:
-    """A bundle, and the delta that moves its track once a save is committed; None for a base,
-    where it is new."""
+class WrittenBundle:
+    """A bundle and its new record. delta: moves the track at the commit; None for a base."""
 
     bundle: Bundle
     delta: Delta | None
-    at: At
+    at: RecordAt
     nbytes: int
 
     @property
@@ -100,20 +106,20 @@ class Moved:
         return bundle
 
 
-def based(
+def new_bundle(
     specs: Sequence[TensorSpec], values: Mapping[str, Any], coding: Coding, put: Put
-) -> Moved:
+) -> WrittenBundle:
     """A new bundle of these chunks, its base written. Raises as `Bundle.delta`."""
     layout = Layout(tuple(specs))
     track = Track.of(layout, copy_arrays(to_arrays(values, layout)))
     record, data = _base(track)
     at = put(record, data)
     bundle = Bundle(Tracker.resume(track, coding), at, record.run, 0, (at,))
-    return Moved(bundle, None, at, len(data))
+    return WrittenBundle(bundle, None, at, len(data))
 
 
-def resumed(replay: Replay, needs: tuple[At, ...], coding: Coding) -> Bundle:
-    """A bundle whose track was rebuilt from disk. needs: as it has them."""
+def bundle_of(replay: Replay, needs: tuple[RecordAt, ...], coding: Coding) -> Bundle:
+    """A bundle whose track was rebuilt from disk. needs: see `Bundle`."""
     assert replay.track is not None
     assert replay.run is not None
     assert replay.step is not None
@@ -121,8 +127,8 @@ def resumed(replay: Replay, needs: tuple[At, ...], coding: Coding) -> Bundle:
     return Bundle(tracker, needs[-1], replay.run, replay.step, needs)
 
 
-def stored(specs: Sequence[TensorSpec], arrays: Arrays, put: Put) -> tuple[At, int]:
-    """A record of chunks as they are; where it is, and its bytes. Raises as `Bundle.delta`."""
+def store_whole(specs: Sequence[TensorSpec], arrays: Arrays, put: Put) -> tuple[RecordAt, int]:
+    """Write a record of whole chunks; returns where it lies, and its bytes."""
     record, data = _base(Track.of(Layout(tuple(specs)), arrays))
     return put(record, data), len(data)
 
@@ -132,13 +138,11 @@ def whole_spec(name: str, spec: TensorSpec | None, value: Any) -> TensorSpec:
     return spec or spec_of(name, value, lossy=False)
 
 
-def content(array: NDArray[Any]) -> str:
+def content_digest(array: NDArray[Any]) -> str:
     """Digest of a chunk's bytes."""
     return xxhash.xxh3_128_hexdigest(array.reshape(-1).view(np.uint8).data)
 
 
 def _base(track: Track) -> tuple[Record, bytes]:
-    data = records.dump_base(BesidePlace(0), track)
-    record = records.load(data, "a base about to be written")
-    records.base_of(record)
-    return record, data
+    draft = Draft.of_base("a base about to be written", BesidePlace(0), track)
+    return draft.check(track), draft.data

@@ -36,7 +36,7 @@ STATES = ("state", "param_groups", "opt")
 
 @dataclass(frozen=True)
 class Chunk:
-    """item: what DCP asks for. spec: its tensor in a record; of what is no tensor None."""
+    """A chunk to write. item: DCP's. spec: its tensor in a record; None if it is no tensor."""
 
     item: WriteItem
     name: str
@@ -51,17 +51,21 @@ class Chunk:
 class Rules:
     """Which chunks are lossy.
 
-    patterns: of fully qualified names, to "lossy" or "exact", see `Policy`. Without one, it goes
-    by the nesting that DCP has flattened, as with `codec.Checkpointer`: floats of the model are
-    lossy but for a batch norm's statistics, everything of an optimizer is exact. Raises
-    SettingsError.
+    Without a pattern the nesting that DCP has flattened decides, as in `codec.Checkpointer`: floats
+    of the model are lossy, except a batch norm's statistics; an optimizer is exact.
+
+    Args:
+        patterns: Pattern of fully qualified names -> "lossy" or "exact", see `Policy`.
+
+    Raises:
+        SettingsError: A pattern is wrong.
     """
 
     def __init__(self, patterns: Mapping[str, str] | None = None) -> None:
         self._policy = Policy(patterns)
         if SKIP in (patterns or {}).values():
             raise SettingsError(
-                "what is left out here DCP would miss when it loads; leave it out of the state"
+                "DCP would miss a skipped tensor when it loads; leave it out of the state"
             )
 
     def is_exact(self, fqn: str) -> bool:
@@ -69,13 +73,18 @@ class Rules:
         return self._policy.asked(fqn) == EXACT
 
     def is_lossy(self, fqn: str, path: Sequence[Any]) -> bool:
-        """fqn: fully qualified name. path: the keys that lead to it in the nested state."""
+        """Whether a tensor is lossy.
+
+        Args:
+            fqn: Its fully qualified name.
+            path: The keys that lead to it in the nested state.
+        """
         if asked := self._policy.asked(fqn):
             return asked == LOSSY
         return not family(fqn, path) and not fqn.endswith(STATISTICS)
 
     def chunk(self, item: WriteItem, path: Sequence[Any] | None) -> Chunk:
-        """Raises DTypeError, StateMismatchError for a name that no file can hold."""
+        """The chunk of an item. Raises DTypeError, or StateMismatchError for an invalid name."""
         fqn = item.index.fqn
         if not is_unicode(fqn):
             raise StateMismatchError(f"names of tensors are strings of Unicode; got {fqn!r}")
@@ -90,7 +99,7 @@ class Rules:
 
 
 def family(fqn: str, path: Sequence[Any]) -> str:
-    """Which tensors share an alphabet with this one: "" for the model's, else its last word."""
+    """Tensors of one family share alphabets: "" for the model's, else the name's last word."""
     keys = [str(key) for key in path]
     if len(keys) > 2 and keys[0] not in MODELS and keys[1] in MODELS:  # {"app": {"model": …}}
         keys = keys[1:]
@@ -102,7 +111,7 @@ def family(fqn: str, path: Sequence[Any]) -> str:
 
 
 def name_of(index: MetadataIndex) -> str:
-    """In a record: "layer.weight@0,16". Offsets have no @, so no two chunks share one."""
+    """A chunk's name in a record, "layer.weight@0,16". Offsets have no @: names are unique."""
     if index.offset is None:
         return f"{index.fqn}@{BYTES}"
     return f"{index.fqn}@{','.join(map(str, index.offset))}"
@@ -129,7 +138,7 @@ def value_of(chunk: Chunk, planner: SavePlanner) -> Any:
 
 
 def with_ties(chunks: Sequence[Chunk], rules: Rules, planner: SavePlanner) -> list[Chunk]:
-    """The same; one that shares its memory with a chunk for which a pattern says exact is exact."""
+    """The same chunks; one that shares memory with a chunk that a pattern makes exact is exact."""
 
     def memory(chunk: Chunk) -> Hashable:
         value = planner.resolve_data(chunk.item)
@@ -156,10 +165,13 @@ def with_ties(chunks: Sequence[Chunk], rules: Rules, planner: SavePlanner) -> li
     ]
 
 
-def tied_as(state: Any, copied: Any, firsts: dict[Hashable, Any]) -> Any:
-    """A copy of a nested state, in which tensors that are one in the state are one again.
+def copy_with_ties(state: Any, copied: Any, firsts: dict[Hashable, Any]) -> Any:
+    """A copy of a nested state in which tensors share memory as they do in the state.
 
-    firsts: copies of the tensors met until now, by their memory.
+    Args:
+        state: The state.
+        copied: DCP's copy of it.
+        firsts: Memory -> the copy of the first tensor there; filled on the way.
     """
     if isinstance(state, torch.Tensor):
         local = state.to_local() if isinstance(state, DTensor) else state
@@ -167,14 +179,16 @@ def tied_as(state: Any, copied: Any, firsts: dict[Hashable, Any]) -> Any:
         spread = getattr(state, "placements", None)
         return firsts.setdefault((seen, state.shape, spread), copied) if can_share(seen) else copied
     if isinstance(state, Mapping):
-        return {key: tied_as(value, copied[key], firsts) for key, value in state.items()}
+        return {key: copy_with_ties(value, copied[key], firsts) for key, value in state.items()}
     if isinstance(state, list | tuple) and type(copied) in (list, tuple):
-        return type(copied)(tied_as(v, c, firsts) for v, c in zip(state, copied, strict=True))
+        return type(copied)(
+            copy_with_ties(v, c, firsts) for v, c in zip(state, copied, strict=True)
+        )
     return copied
 
 
-def grouped(sizes: Iterable[tuple[Any, int]]) -> Iterator[list[Any]]:
-    """Things of so many bytes, in order, in groups that one record may hold."""
+def fit_records(sizes: Iterable[tuple[Any, int]]) -> Iterator[list[Any]]:
+    """Split things with their bytes, in order, into groups that fit into one record."""
     group: list[Any] = []
     nbytes = 0
     for thing, size in sizes:

@@ -1,10 +1,10 @@
-"""Records of steps: each in its step's directory, its parent in a directory beside that.
+"""Files of a step: its records, and the marks that say it is whole.
 
     run/step-9/__0_5f0c….base.safetensors      <- parent of
     run/step-10/__0_a81b….delta.safetensors
 
-A record names directory and file of its parent, and both are checked to be names, not paths; that
-it is the right one, digests tell. Directories that move together stay readable.
+A record names the directory and file of its parent. Both must be names, not paths, and digests tell
+whether it is the right file. Directories that move together stay readable.
 
 Not done here: what is in a record (record), which records a chunk is in (bundles).
 """
@@ -36,7 +36,7 @@ _MARK = re.compile(r"(?:__[0-9]{1,9})?\.metadata")
 
 
 @dataclass(frozen=True)
-class At:
+class RecordAt:
     """A record: the name of its step's directory, that of its file, and its digest."""
 
     step: str
@@ -46,19 +46,20 @@ class At:
 
 @dataclass(frozen=True)
 class BesidePlace(Place):
-    """A place whose parent lies in another directory: ``at`` tells where."""
+    """A place whose parent lies in another directory, ``at``."""
 
-    at: At | None = None
+    at: RecordAt | None = None
 
     def metadata(self) -> dict[str, Any]:
-        """As a record tells it."""
+        """The place as metadata of a record."""
         return super().metadata() | ({PARENT: [self.at.step, self.at.file]} if self.at else {})
 
 
 def directory(path: str | os.PathLike[str]) -> Path:
-    """Of a step, links followed: records name the directories beside theirs, and a link like
-    run/latest will be another step's tomorrow. Raises SettingsError for a URL, and for what is no
-    path."""
+    """The absolute directory of a step, without links: run/latest may point elsewhere tomorrow.
+
+    Raises SettingsError for a URL, and for anything else that is no path.
+    """
     text = path_text(path)
     if _URL.match(text):
         raise SettingsError(
@@ -69,18 +70,13 @@ def directory(path: str | os.PathLike[str]) -> Path:
 
 
 def mark_of(step: Path, rank: int | None) -> Path:
-    """The file that tells that a step is whole: DCP's, or that of a rank that saved by itself."""
+    """The file that says a step is whole: DCP's, or that of a rank that saved by itself."""
     return step / (".metadata" if rank is None else f"__{rank}.metadata")
 
 
 def marks(step: Path) -> list[Path]:
-    """All of them."""
+    """All such files of a step."""
     return sorted(path for path in step.glob("*.metadata") if _MARK.fullmatch(path.name))
-
-
-def file_name(rank: int, record: Record) -> str:
-    """Of a record of this rank."""
-    return f"__{rank}_{record.digest[:DIGITS]}.{record.kind}.safetensors"
 
 
 def is_of(name: str, rank: int | None) -> bool:
@@ -88,18 +84,25 @@ def is_of(name: str, rank: int | None) -> bool:
     return bool(_FILE.fullmatch(name)) and (rank is None or name.startswith(f"__{rank}_"))
 
 
-def write(step: Path, rank: int, record: Record, data: bytes) -> At:
-    """Put a record into its directory, durably. Raises WriteError."""
-    name = file_name(rank, record)
+def write(step: Path, rank: int, record: Record, data: bytes) -> RecordAt:
+    """Write a record into its step's directory, durably. Raises WriteError."""
+    name = f"__{rank}_{record.digest[:DIGITS]}.{record.kind}.safetensors"
     publish(step / name, lambda file: file.write(data), overwrite=True)
-    return At(step.name, name, record.digest)
+    return RecordAt(step.name, name, record.digest)
 
 
-def read(run: Path, at: At, why: str = "") -> Record:
-    """The record of this digest, from the directory that holds those of the steps.
+def read(run: Path, at: RecordAt, why: str = "") -> Record:
+    """Read a record.
 
-    why: who needs it, for messages. Raises ParentError if it is missing, ChainError if the disk
-    cannot read it, RecordError.
+    Args:
+        run: The directory that holds the steps' directories.
+        at: The record.
+        why: Who needs it, for messages.
+
+    Raises:
+        ParentError: It is missing.
+        ChainError: The disk cannot read it.
+        RecordError: It is damaged, or another one.
     """
     path = run / at.step / at.file
     try:
@@ -115,26 +118,29 @@ def read(run: Path, at: At, why: str = "") -> Record:
 
 
 def check_there(run: Path, steps: Iterable[str], where: Path) -> None:
-    """Raise ParentError that names every directory of steps that is missing."""
+    """Raise ParentError if directories of steps are missing, with their names."""
     if gone := missing(run, steps):
         raise ParentError(f"{where}: cannot be read{_lost(run, gone)}")
 
 
 def missing(run: Path, steps: Iterable[str]) -> list[str]:
-    """Names of those directories that are not there."""
+    """The names of steps that have no directory."""
     return sorted({step for step in steps if not (run / step).is_dir()})
 
 
-def is_there(run: Path, records: Iterable[At]) -> bool:
-    """Whether each record's file is: a directory may be new, and have the name of one that went."""
+def is_there(run: Path, records: Iterable[RecordAt]) -> bool:
+    """Whether all these files exist; a directory may be a new one with an old name."""
     return all((run / at.step / at.file).is_file() for at in records)
 
 
-def rebuilt(run: Path, at: At) -> tuple[Replay, tuple[At, ...]]:
-    """The track that a record leads to, every digest on the way checked; and the records from the
-    base to it.
+def rebuild(run: Path, at: RecordAt) -> tuple[Replay, tuple[RecordAt, ...]]:
+    """Rebuild the track that a record leads to; every digest is checked.
 
-    Raises what `read` does, for any record back to the base.
+    Returns:
+        The replay, and the records from the base to this one.
+
+    Raises:
+        ChainError, RecordError: As for `read`, for each record back to the base.
     """
     record, needs, room = read(run, at), [at], ROOM
     way: list[Record | None] = []  # from here to the base
@@ -156,7 +162,7 @@ def rebuilt(run: Path, at: At) -> tuple[Replay, tuple[At, ...]]:
 
 
 def fsync_directory(path: Path) -> None:
-    """Make the names in it durable. Raises OSError."""
+    """Make the names in a directory durable. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -165,7 +171,7 @@ def fsync_directory(path: Path) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """And those that it is in; their names are durable, its own is not yet. Raises OSError."""
+    """Make a directory and its parents; all names but its own are durable. Raises OSError."""
     new = [above for above in path.parents if not above.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for above in new:
@@ -173,13 +179,13 @@ def make_directory(path: Path) -> None:
 
 
 def is_name(text: Any) -> bool:
-    """Whether a directory beside others can have this name."""
+    """Whether a directory can have this name: no path, not empty."""
     return (
         isinstance(text, str) and text not in ("", ".", "..") and not {"/", "\\", "\0"} & set(text)
     )
 
 
-def _parent(record: Record) -> At:
+def _parent(record: Record) -> RecordAt:
     told = record.metadata.get(PARENT)
     pair = told if isinstance(told, list) and len(told) == 2 else ["", ""]
     fits = is_name(pair[0]) and isinstance(pair[1], str) and _FILE.fullmatch(pair[1])
@@ -187,7 +193,7 @@ def _parent(record: Record) -> At:
         raise MalformedRecordError(
             record.where, "a delta that names its parent's directory and file", short(told)
         )
-    return At(pair[0], pair[1], record.parent)
+    return RecordAt(pair[0], pair[1], record.parent)
 
 
 def _lost(run: Path, steps: Iterable[str]) -> str:

@@ -1,6 +1,6 @@
-"""DCP's storage reader: chunks are rebuilt along their chains, then narrowed to what is asked for.
+"""DCP's storage reader: rebuilds chunks along their chains, and copies the parts that DCP asks for.
 
-One record's track is in memory at a time, whatever the number of chunks that are taken from it.
+Only one record's track is in memory at a time.
 
 Not done here: which part of which chunk goes where (DCP's planner).
 """
@@ -28,21 +28,24 @@ from codec.errors import ChainError, ChainNotFoundError, MalformedRecordError, R
 from codec.scheme.coding import Coding
 from codec.state.tensors import Layout, from_arrays
 
-from .bundles import Held, content, resumed
-from .files import At, check_there, directory, is_of, mark_of, marks, rebuilt
-from .saving import Kept, told
+from .bundles import StoredChunk, bundle_of, content_digest
+from .files import RecordAt, check_there, directory, is_of, mark_of, marks, rebuild
+from .rank_writer import RankState, read_item
 
 
 class ChainReader(FileSystemReader):
     """For `dcp.load`, on any number of ranks and for any sharding.
 
-    path: of a step's directory; those that it builds on lie beside it, see `needed`. Its
-    `.metadata` is DCP's pickle: load it only from people you trust. Records are checked: bytes,
-    parents, tracks.
+    A step's `.metadata` is DCP's pickle: load it only from people you trust. Records are checked:
+    bytes, parents, tracks. A load raises, wrapped by DCP: ChainNotFoundError if there is no whole
+    checkpoint, SourceError for a step that plain DCP wrote, ParentError for a missing directory,
+    RecordError, ChainError.
 
-    Raises SettingsError for a URL. A load raises, wrapped by DCP: ChainNotFoundError where there is
-    no whole checkpoint, SourceError for a step that plain DCP wrote, ParentError for a directory
-    that is missing, RecordError, ChainError.
+    Args:
+        path: A step's directory; those that it builds on lie beside it, see `needed`.
+
+    Raises:
+        SettingsError: The path is a URL.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -50,15 +53,14 @@ class ChainReader(FileSystemReader):
         self._failure: ChainError | None = None  # of the look at what all ranks share
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
-        """The next load is from this directory. Raises SettingsError."""
+        """Set the directory of the next load. Raises SettingsError."""
         super().reset(None if checkpoint_id is None else directory(checkpoint_id))
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
-        """As DCP keeps it. Raises ChainNotFoundError, ChainError for one that is damaged.
+        """Read DCP's metadata. Raises ChainNotFoundError, or ChainError if it is damaged.
 
-        A load of DCP's looks for that of all ranks, then for that of its own, and makes an
-        AssertionError of both failures. So the second look returns metadata that raise ours as
-        soon as they are looked at.
+        DCP asks for the metadata of all ranks, then for this rank's own, and turns two failures
+        into an AssertionError. So the second call returns metadata that raise our error when used.
         """
         rank = kwargs.get("rank")
         try:
@@ -87,29 +89,31 @@ class ChainReader(FileSystemReader):
             ) from exc
 
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
-        """Fill what the planner gives. Raises ChainError where that is more than there is."""
+        """Fill the planner's tensors. Raises ChainError if it asks for more than was saved."""
         step = Path(self.path)
         if not self.use_collectives and (less := self._unfilled(plan, planner)):
             raise ChainError(
                 f"{step}: rank {self.rank} saved without collectives, for itself, and less than "
                 f"this load asks for of {short(less)}; load on as many ranks, with the same shards"
             )
-        wanted: dict[At, dict[str, list[ReadItem]]] = {}
+        wanted: dict[RecordAt, dict[str, list[ReadItem]]] = {}
         needs: set[str] = set()
         for item in plan.items:
-            at, names, tensor = told(self.storage_data[item.storage_index], step)
+            at, names, tensor = read_item(self.storage_data[item.storage_index], step)
             needs |= {at.step, *names}
             wanted.setdefault(at, {}).setdefault(tensor, []).append(item)
         check_there(step.parent, needs, step)
         for at, tensors in wanted.items():
-            self._read(rebuilt(step.parent, at)[0], at, tensors, planner)
+            self._read(rebuild(step.parent, at)[0], at, tensors, planner)
         future: Future[None] = Future()
         future.set_result(None)
         return future
 
     def _unfilled(self, plan: LoadPlan, planner: LoadPlanner) -> list[str]:
-        """Names of tensors of which this rank has more than it would read: DCP plans what it
-        finds, and leaves the rest as it is. None of a planner that does not tell what it has."""
+        """Names of tensors that this load would fill only in part: DCP leaves the rest as it is.
+
+        None for a planner without a state_dict.
+        """
         known = {index.fqn for index in self.storage_data}
         left: dict[str, int] = {}
         for name, value in getattr(planner, "state_dict", {}).items():
@@ -122,7 +126,11 @@ class ChainReader(FileSystemReader):
         return [name for name, n in left.items() if n > 0]
 
     def _read(
-        self, replay: Replay, at: At, tensors: Mapping[str, list[ReadItem]], planner: LoadPlanner
+        self,
+        replay: Replay,
+        at: RecordAt,
+        tensors: Mapping[str, list[ReadItem]],
+        planner: LoadPlanner,
     ) -> None:
         assert replay.track is not None
         specs = {t.name: t for t in replay.track.layout.tensors}
@@ -146,7 +154,7 @@ class ChainReader(FileSystemReader):
 
 
 class _Unreadable(Metadata):
-    """In the place of metadata that cannot be read: every field raises the reason."""
+    """Stands for metadata that cannot be read: every field raises the reason."""
 
     def __init__(self, reason: ChainError) -> None:
         self.reason = reason
@@ -159,7 +167,7 @@ class _Unreadable(Metadata):
 
 
 def _no_metadata(step: Path, rank: int | None) -> str:
-    """What is wrong with a directory without a mark, of this rank if they have their own."""
+    """Says why a directory has no whole checkpoint; for one rank if each saved by itself."""
     if not step.is_dir():
         return f"{step}: there is no such directory"
     if others := [mark.name for mark in marks(step)]:
@@ -174,21 +182,25 @@ def _no_metadata(step: Path, rank: int | None) -> str:
 
 
 def needed(path: str | os.PathLike[str]) -> list[Path]:
-    """Directories that a step builds on, itself included: the others may be removed without it.
+    """The directories that a step builds on, with its own: it loads without any others.
 
-    Raises ChainNotFoundError, ChainError, SourceError, SettingsError for a URL.
+    Raises:
+        ChainNotFoundError: There is no whole checkpoint.
+        ChainError: Its metadata is damaged.
+        SourceError: No ChainWriter saved it.
+        SettingsError: The path is a URL.
     """
     step = directory(path)
     names = {step.name}
     for metadata in _metadata(step):
         for item in (metadata.storage_data or {}).values():
-            at, needs, _ = told(item, step)
+            at, needs, _ = read_item(item, step)
             names |= {at.step, *needs}
     return [step.parent / name for name in sorted(names)]
 
 
 def _metadata(step: Path) -> Iterator[Metadata]:
-    """Of all ranks; of each by itself where they saved without collectives."""
+    """The metadata of all ranks together, or of each rank if they saved without collectives."""
     names = [mark.name for mark in marks(step)]
     if ".metadata" in names or not names:
         yield ChainReader(step).read_metadata()
@@ -197,37 +209,41 @@ def _metadata(step: Path) -> Iterator[Metadata]:
         yield ChainReader(step).read_metadata(rank=int(name[2:].partition(".")[0]))
 
 
-def resumed_from(step: Path, rank: int, coding: Coding) -> Kept:
-    """What a rank has kept after a save, from its records. Raises what reading them does, and says
-    how to go on without them."""
+def resume_from(step: Path, rank: int, coding: Coding) -> RankState:
+    """A rank's state after a save, rebuilt from its records.
+
+    Raises:
+        ChainError, RecordError: A record cannot be read; the message says how to go on without.
+    """
     way_out = "Without resume= the training goes on with a base, which needs no other step"
     try:
-        return _kept_at(step, rank, coding)
+        return _state_at(step, rank, coding)
     except ChainError as exc:
         raise type(exc)(f"{exc}. {way_out}") from exc
     except RecordError as exc:
         raise type(exc)(exc.where, exc.expected, f"{exc.found}. {way_out}") from exc
 
 
-def _kept_at(step: Path, rank: int, coding: Coding) -> Kept:
+def _state_at(step: Path, rank: int, coding: Coding) -> RankState:
     reader, alone = ChainReader(step), not (step / ".metadata").exists()
     data = reader.read_metadata(**({"rank": rank} if alone else {})).storage_data or {}
-    kept = Kept(n=0)
-    found: dict[At, list[str]] = {}
+    kept = RankState(n=0)
+    found: dict[RecordAt, list[str]] = {}
     for item in data.values():
-        at, names, tensor = told(item, step)
+        at, names, tensor = read_item(item, step)
         kept.n = max(kept.n, len(names))  # of all ranks: they write their next base together
         if is_of(at.file, rank):
             found.setdefault(at, []).append(tensor)
     for at, tensors in found.items():
-        replay, needs = rebuilt(step.parent, at)
+        replay, needs = rebuild(step.parent, at)
         assert replay.track is not None
         track = replay.track
         if all(t.lossy for t in track.layout.tensors):
-            kept.bundles.append(resumed(replay, needs, coding))
+            kept.bundles.append(bundle_of(replay, needs, coding))
         else:
             held = {t.name: t for t in track.layout.tensors if t.name in tensors}
             kept.held |= {
-                name: Held(spec, content(track.arrays[name]), at) for name, spec in held.items()
+                name: StoredChunk(spec, content_digest(track.arrays[name]), at)
+                for name, spec in held.items()
             }
     return kept

@@ -1,12 +1,12 @@
-"""Which steps stay on disk: the newest few that are whole, what they build on, and nothing else.
+"""Removes old steps: the newest whole ones stay, and what they build on.
 
-The steps of each run, which are directories beside each other, are counted for themselves: a
-writer that goes on in another place leaves what it has saved before.
+Each run, a directory of steps, is counted by itself: a writer that goes on elsewhere leaves what it
+has saved before.
 
-Only steps of the writer's own training are removed: those it has saved, and the step it resumed
-from with those before it. Each step's directory lists these, in EARLIER. Whatever else lies beside
-them stays, with all that it builds on. A step of which only some records are needed loses its
-metadata, so that every step that has some can be loaded.
+Only steps of the writer's own training are removed: those it has saved, the step it resumed from,
+and those before that. Each step's directory lists them, in EARLIER. Other steps stay, with all that
+they build on. A step loses its metadata if only some of its records are still needed: every step
+with metadata can be loaded.
 
 Not done here: when a newer step is whole (writer), what a step builds on (reader).
 """
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class Retention:
-    """Of one training. keep: how many whole steps stay, at least. Raises SettingsError."""
+    """Removes old steps of one training. keep: how many whole steps stay. Raises SettingsError."""
 
     def __init__(self, keep: int) -> None:
         if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
@@ -42,19 +42,19 @@ class Retention:
         self._needs: dict[Path, tuple[object, frozenset[Path]]] = {}  # by their metadata's files
 
     def resume(self, step: Path) -> None:
-        """The training goes on from a step of its own. Raises what `needed` does."""
+        """Go on from a step of this training. Raises what `needed` raises."""
         before = _earlier(step)
         before += [path for path in needed(step) if path not in before]
         own = [path for path in before if path != step] + [step]
         self._steps = own + [path for path in self._steps if path not in own]
 
     def begin(self, step: Path) -> None:
-        """A step is saved, as the newest."""
+        """Add a step, the newest."""
         self.forget(step)
         self._steps.append(step)
 
     def forget(self, step: Path) -> None:
-        """A step that has turned out to be another training's."""
+        """Take a step off the list."""
         if step in self._steps:
             self._steps.remove(step)
 
@@ -64,13 +64,15 @@ class Retention:
         data = json.dumps(names).encode()
         publish(step / EARLIER, lambda file: file.write(data), overwrite=True)
 
-    def tidy(self, ranks: int) -> None:
-        """Remove what is not needed any more; what cannot be removed stays, with a warning in the
-        log. ranks: that save, for steps where each of them writes metadata of its own."""
+    def remove_old(self, ranks: int) -> None:
+        """Remove what is not needed any more; what cannot be removed stays, and is logged.
+
+        ranks: How many save, for steps where each rank writes metadata of its own.
+        """
         try:
             gone, broken = self._superseded(ranks)
-            # Newest first, and metadata before records: if this is interrupted, every step that
-            # still says it is whole is.
+            # Newest first, and metadata before records: whenever this is interrupted, each step
+            # that has metadata is whole.
             for step in reversed(broken):
                 _unmark(step)
             for step in gone:
@@ -81,8 +83,12 @@ class Retention:
             _log.warning("earlier steps stay: %s", exc)
 
     def _superseded(self, ranks: int) -> tuple[list[Path], list[Path]]:
-        """Steps to remove, and all that cannot be loaded without these, oldest first. Raises
-        ChainError where nobody can tell what a step that stays builds on, OSError."""
+        """Steps to remove, and all that cannot be loaded without them, oldest first.
+
+        Raises:
+            ChainError: A step that stays does not tell what it builds on.
+            OSError: The disk fails.
+        """
         steps = [step for step in self._steps if step.parent == self._steps[-1].parent]
         whole = [step for step in steps if _is_whole(step, ranks)]
         if len(whole) < self._keep:
@@ -101,8 +107,7 @@ class Retention:
         return {path for step in steps for path in self._needed(step)}
 
     def _needed(self, step: Path) -> frozenset[Path]:
-        """`needed`, without reading the same metadata again; nothing for what is no step of a
-        ChainWriter's or is not whole."""
+        """`needed`, cached; nothing if the step is not whole, or not saved by a ChainWriter."""
         files = [(mark.name, (s := mark.stat()).st_ino, s.st_mtime_ns) for mark in marks(step)]
         if not files:
             return frozenset()
@@ -137,7 +142,7 @@ def _earlier(step: Path) -> list[Path]:
 
 
 def _unmark(step: Path) -> None:
-    """Remove what tells that a step is whole, durably. Raises OSError."""
+    """Remove the files that say a step is whole, durably. Raises OSError."""
     if found := marks(step):
         for mark in found:
             mark.unlink(missing_ok=True)
@@ -145,8 +150,10 @@ def _unmark(step: Path) -> None:
 
 
 def _remove(step: Path) -> None:
-    """Remove what a ChainWriter has put into a step's directory, and the directory unless it holds
-    other files. Raises OSError."""
+    """Remove a ChainWriter's files from a step's directory, and the directory if it is empty.
+
+    Raises OSError.
+    """
     if not step.is_dir():
         return
     for path in list(step.iterdir()):

@@ -1,10 +1,11 @@
-"""DCP's storage writer: chunks are delta-coded against tracks, one step a directory.
+"""DCP's storage writer: chunks are delta-coded against tracks, one directory a step.
 
-A rank's tracks advance when a step is known to be whole, which its `.metadata` tells: DCP writes
-it last, once every rank has done its part. Until the next save looks for it, what a save has made
-is kept apart. So whatever fails or is killed on any rank costs that step alone.
+A step is whole once it has its `.metadata`: DCP writes that last, after every rank has done its
+part. The next save looks for it, and only then advances a rank's tracks. A rank that fails or is
+killed therefore costs this one step.
 
-Not done here: what becomes of a plan (saving), reading (reader), which steps stay (retention).
+Not done here: how a plan becomes records (rank_writer), reading (reader), which steps stay
+(retention).
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from codec.saving.recorder import check_history
 from codec.scheme.coding import Coding
 from codec.storage.directory import TEMPORARY
 
-from .chunks import Rules, tied_as
+from .chunks import Rules, copy_with_ties
+from .current_save import CurrentSave, P, R
 from .files import (
     directory,
     fsync_directory,
@@ -41,46 +43,48 @@ from .files import (
     mark_of,
     marks,
 )
-from .reader import resumed_from
+from .rank_writer import RankSave, RankState, RankWriter, check_written
+from .reader import resume_from
 from .retention import Retention
-from .saving import Kept, Part, Saving, check_written
-from .turns import P, R, Turns
 
 BASE_EVERY = 50  # a restore reads at most so many records of each bundle besides its base
 
 
-def _in_turn(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """A stage of a save. Raises LockedError, see turns."""
+def _stage_of_save(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """Make a method a stage of a save, which raises LockedError: see current_save."""
 
     @functools.wraps(method)
     def run(writer: ChainWriter, *args: P.args, **kwargs: P.kwargs) -> R:
-        return writer._turns.run(method, writer, *args, **kwargs)
+        return writer._current.run(method, writer, *args, **kwargs)
 
     return run
 
 
 class ChainWriter(FileSystemWriter):
-    """For `dcp.save` and `dcp.async_save`: one object, kept over the training, on every rank.
+    """For `dcp.save` and `dcp.async_save`: one object for the whole training, on every rank.
 
-    path: of the step's directory, as for `FileSystemWriter`; a save's checkpoint_id takes its
-    place. Steps are directories beside each other. bits, scope, coder: as for `Tracker`; an
-    alphabet is a chunk's own, or with "model" that of a rank's record. policy: pattern of fully
-    qualified names -> "lossy" or "exact", see `Rules`. base_every: how many saves with deltas are
-    followed by one that needs no other directory; None for as many as there are. resume: the
-    step's directory that the training goes on from: the tracks are rebuilt from it where this
-    rank has the same chunks again. Without it the first save of a process is a base.
+    Steps are directories beside each other. Saves that are not beside each other are bases, with
+    one UserWarning. A save raises, wrapped by DCP: StepOrderError if a whole checkpoint is there
+    already, DTypeError, StateMismatchError, WriteError, and RecordError or ChainError if the step
+    to resume from cannot be read.
 
-    keep: the newest so many steps stay. Once a newer one is whole, the coordinator removes the
-    earlier ones of this training that none of these builds on; None removes nothing. Deltas build
-    on the base before them, so up to keep + base_every directories are there, and base_every must
-    not be None. Of a training that goes on in another process, earlier steps count if resume names
-    the step and it was saved with keep, too. What others have put into a step's directory, or
-    beside it, stays.
+    Args:
+        path: The step's directory, as for `FileSystemWriter`; a save's checkpoint_id overrides it.
+        bits, scope, coder: See `Coding`. An alphabet belongs to one chunk, or with scope "model" to
+            a rank's record.
+        policy: Pattern of fully qualified names -> "lossy" or "exact", see `Rules`.
+        base_every: After so many saves with deltas comes one that needs no other directory; None:
+            never.
+        keep: How many of the newest whole steps stay. The coordinator removes earlier steps of this
+            training that none of these builds on; None removes nothing. Up to keep + base_every
+            directories are there, so base_every must not be None. Earlier steps of another process
+            count if ``resume`` names the step and it was saved with ``keep`` too. Files of others
+            stay.
+        resume: Directory of the step to go on from. The tracks are rebuilt from it where this rank
+            has the same chunks again. Without it the first save of a process is a base.
 
-    Warns once (UserWarning) of saves that do not lie beside each other: they are bases.
-    Raises SettingsError. A save raises, wrapped by DCP: StepOrderError where a whole checkpoint
-    is already, DTypeError, StateMismatchError, WriteError, and RecordError or ChainError where
-    what to resume from cannot be read.
+    Raises:
+        SettingsError: A setting is out of range.
     """
 
     def __init__(
@@ -105,11 +109,12 @@ class ChainWriter(FileSystemWriter):
         self._rules, self._coding = Rules(policy), Coding(bits, scope, coder)
         self._base_every = base_every
         self._resume = None if resume is None else directory(resume)
-        self._kept = Kept()
-        self._pending: tuple[Path | None, Part] = (None, Part())  # whole once this file is there
+        self._kept = RankState()
+        # The newest save, and the file that says it is whole.
+        self._pending: tuple[Path | None, RankSave] = (None, RankSave())
         self._run: Path | None = None  # what the steps' directories are in
         self._warned = False
-        self._turns = Turns()
+        self._current = CurrentSave()
         self._is_coordinator = False
         self._asked = threading.local()  # where each thread's next save is to go
         self._step: Path | None = None
@@ -118,36 +123,39 @@ class ChainWriter(FileSystemWriter):
             self._go_to(path)
 
     def stage(self, state_dict: STATE_DICT_TYPE) -> STATE_DICT_TYPE:
-        """A copy of the state for `async_save`, once the one before is saved: two at once would
-        follow the same step. Raises LockedError if that one never began."""
-        self._turns.wait()
-        copied: STATE_DICT_TYPE = tied_as(state_dict, super().stage(state_dict), {})
-        self._turns.stage()
+        """Copy the state for `async_save`, after the one before is saved.
+
+        Two at once would follow the same step. Raises LockedError if that save never began.
+        """
+        self._current.wait()
+        copied: STATE_DICT_TYPE = copy_with_ties(state_dict, super().stage(state_dict), {})
+        self._current.stage()
         return copied
 
     def storage_meta(self) -> StorageMeta | None:
-        """DCP asks for it before all else: a save begins. And again as it finishes. Raises
-        LockedError."""
+        """Begin a save: DCP calls this first, and again when it finishes. Raises LockedError."""
         step = self._asked.__dict__.pop("step", None)
-        if not self._turns.is_at_work():
-            self._turns.begin()
+        if not self._current.is_at_work():
+            self._current.begin()
             if step is not None:
-                self._turns.run(self._go_to, step)
+                self._current.run(self._go_to, step)
         return super().storage_meta()
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
-        """The next save of this thread goes to this directory: another one may be saving, and DCP
-        asks the state for its content before it begins. Raises SettingsError."""
+        """Set the directory of this thread's next save; another thread may be saving meanwhile.
+
+        Raises SettingsError.
+        """
         if checkpoint_id is not None:
             try:
                 self._asked.step = directory(checkpoint_id)
             except SettingsError:
-                self._turns.drop()
+                self._current.drop()
                 raise
 
-    @_in_turn
+    @_stage_of_save
     def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
-        """As DCP tells. Raises SettingsError for a save without a directory."""
+        """Set up a save. Raises SettingsError if it has no directory."""
         super().set_up_storage_writer(is_coordinator, *args, **kwargs)
         self._is_coordinator = is_coordinator
         if self._step is None:
@@ -155,7 +163,7 @@ class ChainWriter(FileSystemWriter):
         if not is_name(self._step.name):
             raise SettingsError(f"{self._step}: is no name of a step's directory")
 
-    @_in_turn
+    @_stage_of_save
     def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
         """Make the directory. Raises StepOrderError, WriteError."""
         self._settle()
@@ -167,9 +175,9 @@ class ChainWriter(FileSystemWriter):
         self._check_free(step)
         return plan
 
-    @_in_turn
+    @_stage_of_save
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
-        """Remove what a save that failed has left: no rank writes yet."""
+        """Remove the files of a save that failed: no rank writes yet."""
         rank = None if self.use_collectives else self.rank
         for path in self._directory.iterdir():
             if is_of(path.name, rank) or (rank is None and path.name.startswith(TEMPORARY)):
@@ -177,30 +185,32 @@ class ChainWriter(FileSystemWriter):
                     path.unlink()
         return plans
 
-    @_in_turn
+    @_stage_of_save
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
-        """Write this rank's records; each is decoded again before, and durable after."""
+        """Write this rank's records: each is checked first, and durable afterwards."""
         step = self._directory
         if step.parent != self._run:
-            self._moved(step)
+            self._leave_run(step)
         if self._resume is not None:
             if self._resume.parent != self._run:
                 raise SettingsError(
                     f"steps lie beside each other: {step} is to go on from "
                     f"{self._resume}, which lies elsewhere"
                 )
-            self._kept = resumed_from(self._resume, self._rank, self._coding)
+            self._kept = resume_from(self._resume, self._rank, self._coding)
             if self._retention and self._is_coordinator:
                 self._retention.resume(self._resume)
             self._resume = None
         if not is_there(step.parent, self._kept.needs()):
-            # Somebody has removed what the next delta would build on. Not of all ranks, perhaps:
-            # when the next base is due, they go together.
-            self._kept = Kept(n=self._kept.n)
+            # Somebody has removed what the next delta would build on, perhaps not for all ranks:
+            # all of them write their next base at the same step.
+            self._kept = RankState(n=self._kept.n)
         if self._retention and self._is_coordinator:
             self._retention.begin(step)
         due = self._base_every is not None and self._kept.n >= self._base_every
-        saving = Saving(step, self._rank, self._rules, self._coding, Kept() if due else self._kept)
+        saving = RankWriter(
+            step, self._rank, self._rules, self._coding, RankState() if due else self._kept
+        )
         try:
             part = saving.run(plan, planner)
         except BaseException:
@@ -210,17 +220,20 @@ class ChainWriter(FileSystemWriter):
             raise
         self._pending = self._mark(step), part
         if self.use_collectives and not self._is_coordinator:  # DCP lets the coordinator finish
-            self._turns.end()
+            self._current.end()
         future: Future[list[WriteResult]] = Future()
         future.set_result(part.results)
         return future
 
-    @_in_turn
+    @_stage_of_save
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
-        """Write `.metadata`, durably: from then on the step is whole, and with `keep` earlier ones
-        go. Raises WriteError, also where a record that it is to name has gone, since another job
-        saves into the same directory, or a step that it builds on, and StepOrderError where that
-        job has made the step whole."""
+        """Write `.metadata` durably: from then on the step is whole. Then remove earlier steps.
+
+        Raises:
+            WriteError: The disk refuses; or a record or an earlier step that this one needs has
+                gone, because another job saves into the same directory.
+            StepOrderError: Another job has made the step whole.
+        """
         step, retention = self._directory, self._retention if self._is_coordinator else None
         try:
             self._check_free(step)
@@ -240,25 +253,25 @@ class ChainWriter(FileSystemWriter):
                 self._mark(step).unlink()
             raise WriteError(f"{step}: its metadata could not be written: {exc}") from exc
         if retention:
-            retention.tidy(_ranks())
-        self._turns.end()
+            retention.remove_old(_ranks())
+        self._current.end()
 
     def __reduce__(self) -> NoReturn:
-        """Raises SettingsError: in another process the tracks would be lost."""
-        self._turns.drop()
+        """Raise SettingsError: in another process the tracks would be lost."""
+        self._current.drop()
         raise SettingsError(
-            "a ChainWriter cannot go to another process, for it would leave its tracks behind; "
+            "a ChainWriter cannot be pickled: another process would not have its tracks; "
             "use dcp.async_save with AsyncCheckpointerType.THREAD"
         )
 
     def _go_to(self, path: str | os.PathLike[str]) -> None:
-        self.path = self._step = directory(path)  # wherever the training goes from here
+        self.path = self._step = directory(path)  # absolute: the training may change directory
         super().reset()
 
-    def _moved(self, step: Path) -> None:
-        """The steps' directory is another one, and what is in the last out of reach."""
+    def _leave_run(self, step: Path) -> None:
+        """Go on in another directory of steps, where records of the old one are out of reach."""
         lost = self._kept.bundles or self._kept.held
-        self._kept, run, self._run = Kept(), self._run, step.parent
+        self._kept, run, self._run = RankState(), self._run, step.parent
         if lost and not self._warned:
             self._warned = True
             warnings.warn(
@@ -290,18 +303,21 @@ class ChainWriter(FileSystemWriter):
             )
 
     def _settle(self) -> None:
-        """Advance the tracks if the last save is whole, else forget it. Where a file system is
-        late to tell, the track stays behind, and the next delta is taken from there. `.metadata`
-        may be another save's, of a retry with a new writer: it has removed this one's records."""
-        (mark, part), self._pending = self._pending, (None, Part())
+        """Advance the tracks if the last save is whole, else forget it.
+
+        On a file system that shows `.metadata` late the track stays behind, and the next delta is
+        taken from there. `.metadata` may also belong to a retry with a new writer, which has
+        removed the records of this one.
+        """
+        (mark, part), self._pending = self._pending, (None, RankSave())
         if mark is None or not mark.exists():
             return
         step = mark.parent
-        if is_there(step.parent, part.written):  # else somebody else's save has made it whole
-            self._kept = Kept()  # should what follows be interrupted, the next save is a base
+        if is_there(step.parent, part.written):  # else another save has made it whole
+            self._kept = RankState()  # should what follows be interrupted, the next save is a base
             self._kept = part.commit()
 
 
 def _ranks() -> int:
-    """That save."""
+    """How many ranks save."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1

@@ -8,5 +8,6 @@ Read in this order:
     record     base and delta records
     merged     several deltas in one record
     layers     how merged deltas are combined
+    encode     encodes a record, and checks it from its own bytes before it is written
     diagnosis  why a delta failed its own check
 """

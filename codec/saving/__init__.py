@@ -2,8 +2,10 @@
 
 Read in this order:
     checkpointer  the public class: save, restore, close
-    recorder      encodes, verifies and writes one record
-    background    the same in a process of its own
-    channel       shared memory between the two processes
-    turn          one call at a time
+    saved         what a save returns
+    recorder      encodes, checks and writes one record
+    background    hands states to a process that saves
+    process       that process
+    channel       shared memory and messages between the two
+    call_lock     one call at a time
 """

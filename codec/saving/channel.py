@@ -1,9 +1,9 @@
 """What a training and the process that saves for it share: memory, and a line for messages.
 
-Messages are lines of JSON over a pair of sockets: nothing is pickled. The memory has no name, so
-that nothing is left behind whoever is killed; its descriptor goes along with a message.
+Messages are lines of JSON over a pair of sockets; nothing is pickled. The memory has no name, so
+nothing is left behind whichever process is killed. Its descriptor is sent with a message.
 
-Not done here: what is said, and when (background).
+Not done here: what is sent, and when (background, process).
 """
 
 from __future__ import annotations
@@ -38,20 +38,29 @@ class Line:
 
     def __init__(self, ours: socket.socket) -> None:
         self._socket = ours
-        self._parts: list[bytes] = []  # of a message that has not ended yet, or is looked at
+        self._parts: list[bytes] = []  # of a message that has not ended yet, or was peeked at
         self._lines: deque[bytes] = deque()
-        self.received: list[int] = []  # descriptors that came along, the newest last
+        self.received: list[int] = []  # descriptors that came with messages, the newest last
         self._poll = select.poll()
         self._poll.register(ours, select.POLLIN)
 
     @property
     def closed(self) -> bool:
-        """Whether this side is."""
+        """Whether this side is closed."""
         return self._socket.fileno() < 0
 
-    def tell(self, message: Message, descriptors: Sequence[int] = (), again: bool = False) -> None:
-        """Raises OSError if nobody listens. again: part of it may have been said already."""
-        if list(message) == ["step", "number"]:  # all that most of them say
+    def send(self, message: Message, descriptors: Sequence[int] = (), again: bool = False) -> None:
+        """Send a message.
+
+        Args:
+            message: What JSON can hold.
+            descriptors: Files that the other process gets.
+            again: Part of the message may have been sent already.
+
+        Raises:
+            OSError: Nobody listens.
+        """
+        if list(message) == ["step", "number"]:  # most messages hold nothing else
             text = b'{"step": %d, "number": %d}' % tuple(message.values())
         else:
             text = json.dumps(message).encode()
@@ -60,15 +69,19 @@ class Line:
             data = data[socket.send_fds(self._socket, [data], descriptors) :]
         self._socket.sendall(data)
 
-    def waits(self, seconds: float = 0.0) -> bool:
+    def is_readable(self, seconds: float = 0.0) -> bool:
         """Whether there is a message, a part of one, or the end, within these seconds."""
         return bool(self._lines) or bool(self._poll.poll(int(1000 * seconds)))
 
-    def hear(self, seconds: float) -> Message | None:
-        """The next message, {} for what is none; None if for so long nothing has come. Raises
-        EOFError at the end, OSError."""
+    def receive(self, seconds: float) -> Message | None:
+        """The next message, {} for half of one; None if nothing comes for so long.
+
+        Raises:
+            EOFError: The other side is closed.
+            OSError: The line is broken.
+        """
         while not self._lines:
-            if not self.waits(seconds):
+            if not self.is_readable(seconds):
                 return None
             more, descriptors, _, _ = socket.recv_fds(self._socket, PIECE, 4)
             self.received += descriptors
@@ -82,9 +95,11 @@ class Line:
             self._parts.append(rest)
         return _parsed(self._lines.popleft())
 
-    def look(self) -> Message:
-        """The next message, which `drop` takes away: an interrupt in between loses nothing. One
-        side either looks or hears."""
+    def peek(self) -> Message:
+        """The next message, which stays until `discard`: an interrupt in between loses nothing.
+
+        One side either peeks or receives.
+        """
         while not (self._parts and self._parts[-1].endswith(b"\n")):
             seen = self._socket.recv(PIECE, socket.MSG_PEEK)
             if not seen:
@@ -92,44 +107,47 @@ class Line:
             line, end, _ = seen.partition(b"\n")
             if end and not self._parts:
                 return _parsed(line)
-            # A long one. Received and kept by one call, so that no interrupt comes in between.
+            # A long one. One call receives and keeps it: no interrupt comes in between.
             self._parts.extend(map(self._socket.recv, [len(line + end)]))
         return _parsed(b"".join(self._parts))
 
-    def drop(self) -> None:
-        """Take away what `look` has shown."""
+    def discard(self) -> None:
+        """Take away what `peek` returned."""
         if self._parts:
             self._parts.clear()
         else:
             seen = self._socket.recv(PIECE, socket.MSG_PEEK)
             self._socket.recv(len(seen.partition(b"\n")[0]) + 1)
 
-    def look_far(self) -> list[bytes]:
-        """All whole messages that have come and were not heard, as they are; `drop_all` takes them
-        away."""
-        if self._parts or not self.waits():
+    def peek_all(self) -> list[bytes]:
+        """All whole messages that are waiting, as bytes; `discard_all` takes them away."""
+        if self._parts or not self.is_readable():
             return []
         return self._socket.recv(PIECE, socket.MSG_PEEK).split(b"\n")[:-1]
 
-    def drop_all(self, lines: Sequence[bytes]) -> None:
-        """Take away what `look_far` has shown."""
+    def discard_all(self, lines: Sequence[bytes]) -> None:
+        """Take away what `peek_all` returned."""
         self._socket.recv(sum(len(line) + 1 for line in lines))
 
     def end(self) -> None:
-        """The other process reads to the end, whoever else holds this side too."""
+        """Let the other process read to the end, even if a fork holds this side too."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Let go of this side."""
+        """Close this side."""
         self._socket.close()
 
 
 class Memory:
     """Arrays of a layout, and the number of the save that is done, in shared memory.
 
-    descriptor: of memory that the other process made, and fills; None makes some. Raises WriteError
-    if there is none.
+    Args:
+        layout: Names, dtypes and shapes.
+        descriptor: Of memory that the other process made, and fills; None makes new memory.
+
+    Raises:
+        WriteError: There is no memory.
     """
 
     def __init__(self, layout: Layout, descriptor: int | None = None) -> None:
@@ -150,12 +168,12 @@ class Memory:
 
     @property
     def descriptor(self) -> int:
-        """For the other process."""
+        """The file descriptor to send to the other process."""
         return self._file.fileno()
 
     @property
     def done(self) -> int:
-        """Number of the save that is done; negative: that has failed."""
+        """The number of the newest save that is over; negative if it failed."""
         return int(self._done[0])
 
     @done.setter
@@ -163,7 +181,7 @@ class Memory:
         self._done[0] = number
 
     def fill(self, parts: Parts) -> None:
-        """Copy the layout's tensors; those that lie where they lay last time all at once."""
+        """Copy the layout's tensors; in one call those that have not moved in memory."""
         if parts.fingerprints != self._looks:
             self._plan(parts)
         kernels.copy_all(*self._direct)
@@ -184,15 +202,14 @@ class Memory:
         self._looks = parts.fingerprints
 
     def close(self) -> None:
-        """Let go of it; it is gone once nobody holds it, nor looks at an array."""
+        """Close it; the memory is freed once no process and no array uses it."""
         self._file.close()
         self.arrays, self._stages, self._looks = {}, [], None
         self._done = np.zeros(1, np.int64)
 
 
 def _mapped(nbytes: int, descriptor: int | None) -> tuple[IO[bytes], mmap.mmap]:
-    """So much memory, all of it there: what is not would be missed while it is written to, by a
-    signal that ends the process."""
+    """Shared memory, all of it allocated: else a signal would end the process that writes to it."""
     try:
         if descriptor is not None:
             file: IO[bytes] = os.fdopen(descriptor, "r+b", buffering=0)
@@ -216,6 +233,6 @@ def _mapped(nbytes: int, descriptor: int | None) -> tuple[IO[bytes], mmap.mmap]:
 def _parsed(line: bytes) -> Message:
     try:
         message = json.loads(line) if line else {}
-    except ValueError:  # the first part of what was then said again
+    except ValueError:  # the first part of a message that was sent again
         return {}
     return message if isinstance(message, dict) else {}

@@ -1,10 +1,10 @@
-"""What a training loop holds: saves its state into a chain directory, here or behind a URL.
+"""What a training loop holds: saves its state into a chain directory, local or behind a URL.
 
     with codec.Checkpointer("run.lcc", bits=2) as checkpoints:
         checkpoints.save(step, {"model": model.state_dict(), "optimizer": optimizer.state_dict()})
 
-Here a state becomes a layout, tensors and values; recorder writes them, in this process or in
-another one beside the training (background).
+This module turns a state into a layout, tensors and values. The recorder writes them, in this
+process or in another one (background).
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from codec.state.tree import Parts, Template, flatten
 from codec.storage.location import Location
 
 from .background import Background
-from .recorder import Recorder, Saved, Settings, check_history, check_step
-from .turn import Turn
+from .call_lock import CallLock
+from .recorder import Recorder, Settings, check_history, check_step
+from .saved import Saved
 
 _log = logging.getLogger(__name__)
 
@@ -36,33 +37,43 @@ BASE_EVERY = 1000
 
 
 class Checkpointer:
-    """Writes a chain.
+    """Saves the state of a training loop, step by step, as a chain of records.
 
-    path: the directory, made if it is missing, or its URL: see below. bits, scope, coder, budget:
-    as for `Tracker`; a budget also pays for the record's header. policy: pattern of names ->
-    "lossy", "exact" or "skip", see `Policy`; the first save logs what may be a model but is exact
-    because of its name. resume: continue the chain that is there, its track rebuilt from disk;
-    without it a directory that already holds records is refused.
+    With a URL (s3://bucket/run.lcc, or another that fsspec opens) there is no lock. resume=True
+    takes the chain over from a writer that has not closed it, or that does not know whether its
+    newest save arrived; if that writer still runs, its next `save` raises LockedError. The first
+    save after that writes a base. `codec.storage.lease` says what is not guaranteed there.
 
-    base_every: how many deltas are followed by a base, the state itself, so that a restore never
-    takes long. It comes earlier once the deltas are together 4 times as large as the base before
-    them, and at least 32. None: only the first one, and where tensors change. keep_bases: what
-    lies before so many of the newest bases, at least 2, is removed; None keeps all.
+    Attributes:
+        path: Where the chain lies.
+        coding: The settings of its deltas.
 
-    asynchronous: a process of its own encodes and writes, and `save` returns as soon as it has a
-    copy of the state. when_busy: what `save` does while the one before is still being written:
-    "wait" for it, or "skip" this step.
+    Args:
+        path: The directory, made if it is missing, or its URL.
+        bits, scope, coder, budget: See `Coding`. A budget also pays for the record's header.
+        policy: Pattern of names -> "lossy", "exact" or "skip", see `Policy`. The first save logs
+            tensors that may be weights but are stored exactly because of their names.
+        base_every: After so many deltas comes a base, the state itself: a restore then never takes
+            long. A base comes earlier if at least 32 deltas take 4 times the bytes of the base
+            before them. None: only the first save, and saves whose tensors changed, write one.
+        keep_bases: How many of the newest bases stay, at least 2; what lies before them is
+            removed. None keeps all.
+        resume: Continue the chain that is there; its track is rebuilt from disk. Without it, a
+            directory that holds records is refused. Damaged records at the end are set aside, with
+            SkippedRecordWarning.
+        asynchronous: Another process encodes and writes; `save` returns when it has copied the
+            state.
+        when_busy: What an asynchronous `save` does while the one before is being written: "wait"
+            for it, or "skip" this step.
+        storage_options: For the filesystem of a URL; not needed where credentials come from the
+            environment.
 
-    With a URL (s3://bucket/run.lcc and whatever else fsspec opens) storage_options are what its
-    filesystem is to be told, nothing where it finds credentials itself. No lock reaches so far:
-    resume=True takes the chain over from a writer that has not closed it, or not knowing what
-    became of its newest save; if he lives, his next `save` raises LockedError. The first save after
-    that, and after one of which nobody knows whether it arrived, writes a base. What is not
-    promised there, `codec.storage.lease` says.
-
-    Raises SettingsError, LockedError if somebody else writes there, StepOrderError (records are
-    there and resume is False), WriteError. On resuming, damaged records at the end are set aside
-    with SkippedRecordWarning; RecordError or ChainError if no step restores.
+    Raises:
+        SettingsError: A setting is out of range.
+        LockedError: Another writer is at work there.
+        StepOrderError: Records are there, and resume is False.
+        RecordError, ChainError: No step of the chain to resume restores.
+        WriteError: The directory cannot be made.
     """
 
     def __init__(
@@ -91,40 +102,50 @@ class Checkpointer:
         self._front, self._is_first = Front(self._policy), True
         location = Location(path, storage_options).absolute()
         self.path, self._location, self._closed = location.path, location, False
-        self._turn = Turn(location)
+        self._lock = CallLock(location)
         settings = Settings(location, self.coding, resume, base_every, keep_bases)
         self._recorder: Recorder | Background
         if asynchronous:
-            self._recorder = Background(settings, self._turn, skips=when_busy == "skip")
+            self._recorder = Background(settings, self._lock, skips=when_busy == "skip")
         else:
             self._recorder = Recorder(settings)
 
     @property
     def tracker(self) -> Tracker | None:
-        """The track as it is now; None before the first save, and if it is elsewhere."""
+        """Holds the track; None before the first save, and if saves are asynchronous."""
         return self._recorder.tracker
 
     @property
     def step(self) -> int | None:
-        """The newest step; None before the first."""
+        """The newest step; None before the first save."""
         return self._recorder.step
 
     def save(self, step: int, state: Mapping[Any, Any]) -> Saved:
-        """Append one record; unless asynchronous, it is on disk when this returns.
+        """Append one record. It is on disk when this returns, unless saves are asynchronous.
 
-        step: larger than every step before. state: mappings, lists and tuples of torch tensors,
-        numpy arrays, numbers, texts and None, nested as one likes.
+        Args:
+            step: The number of the checkpoint, larger than all before.
+            state: Mappings, lists and tuples, nested in any way, of torch tensors, numpy arrays,
+                numbers, texts and None.
 
-        Raises SettingsError for what is no step, BudgetError, StepOrderError, DTypeError,
-        StateMismatchError for names, WriteError (also once this is closed), LockedError if the
-        chain is another writer's by now, and RecordError if the record could not be
-        read again (its header is too long, say); the chain is then as it was.
+        Returns:
+            What was written; its kind is "skipped" if there was no time. An asynchronous save
+            returns a `PendingSave`, whose fields wait for the record. If it fails, the next call
+            raises its error and saves nothing.
 
-        If asynchronous, this returns a `PendingSave`: it waits for the record where one of its
-        fields is read. An error of the save before is raised by the next call, which then saves
-        nothing. The kind of a step that was skipped is "skipped".
+        Raises:
+            SettingsError: The step is no integer in range.
+            StepOrderError: The step is not after the newest one.
+            BudgetError: The budget holds nothing of tensors that have changed.
+            DTypeError: The state holds something that cannot be stored.
+            StateMismatchError: Names cannot be stored.
+            RecordError: The record cannot be read again; its header is too long, say.
+            LockedError: Another writer has taken the chain, or another call is under way.
+            WriteError: The disk refuses, or this Checkpointer is closed.
+
+            After any of these the chain is as it was.
         """
-        return self._turn.run(self._save, step, state)
+        return self._lock.run(self._save, step, state)
 
     def _save(self, step: int, state: Mapping[Any, Any]) -> Saved:
         self._check_open()
@@ -150,15 +171,16 @@ class Checkpointer:
             )
 
     def restore(self) -> dict[Any, Any] | None:
-        """The state that a training loop goes on from: that of the newest step, None before the
-        first. It is what `codec.restore` gives, without reading the chain once more.
+        """The state of the newest step, for a training loop to continue; None before the first.
 
-        Once this is closed, it reads the chain: others may have gone on since.
+        It equals what `codec.restore` returns, but is not read from the chain, unless saves are
+        asynchronous or this Checkpointer is closed.
 
-        Raises DTypeError for torch tensors without torch; if asynchronous, what the save before
-        did, and what `codec.restore` does.
+        Raises:
+            DTypeError: A tensor came from torch and torch is not installed.
+            LccError: The error of the asynchronous save before, or of `codec.restore`.
         """
-        return self._turn.run(self._restore)
+        return self._lock.run(self._restore)
 
     def _restore(self) -> dict[Any, Any] | None:
         if not self._closed:
@@ -169,11 +191,13 @@ class Checkpointer:
             return None
 
     def close(self) -> None:
-        """Wait for what is being saved, and let others write to the directory; nothing is saved
-        through this object afterwards. Does nothing in a fork, whose data loaders and the like may
-        leave the same `with`."""
-        if not self._turn.elsewhere:
-            self._turn.run(self._close)
+        """Wait for the save under way, and let others write to the directory.
+
+        Nothing is saved through this object afterwards. In a fork this does nothing: its data
+        loaders may leave the same `with`.
+        """
+        if not self._lock.is_fork:
+            self._lock.run(self._close)
 
     def _close(self) -> None:
         self._closed = True
@@ -202,11 +226,11 @@ class Checkpointer:
         except LccError as exc:
             if error is None:
                 raise
-            _log.error("the newest save failed too: %s", exc)  # the loop's own error matters more
+            _log.error("the newest save failed too: %s", exc)  # the loop's own error comes first
 
 
 class Front:
-    """From a state to its parts and their layout; one that looks like the last is soon done."""
+    """Takes a state apart; a state that looks like the last one takes little time."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
@@ -216,7 +240,7 @@ class Front:
         self._layout = Layout(())
 
     def look_at(self, state: Mapping[Any, Any]) -> tuple[Parts, Layout]:
-        """Raises what `flatten` and `spec_of` do."""
+        """The parts of a state, and their layout. Raises what `flatten` and `spec_of` raise."""
         parts = self._template.flatten(state) if self._template else None
         if parts is None:
             self._template = self._signatures = None

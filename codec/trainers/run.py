@@ -23,9 +23,8 @@ from weakref import WeakValueDictionary
 from codec.chain.chain import Chain
 from codec.chain.rewind import rewind
 from codec.errors import ChainNotFoundError, LccError, LockedError, SettingsError, StepOrderError
-from codec.saving.background import PendingSave
 from codec.saving.checkpointer import Checkpointer
-from codec.saving.recorder import Saved
+from codec.saving.saved import PendingSave, Saved
 from codec.state.policy import EXACT
 from codec.storage.location import Location
 

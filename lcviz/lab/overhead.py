@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import codec
-from codec.saving.recorder import STAGES, Saved
+from codec.saving.saved import STAGES, Saved
 
 from .progress import Progress
 from .workload import Workload

@@ -21,7 +21,7 @@ from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 import codec
 from codec.dcp import ChainReader, ChainWriter, needed
-from codec.dcp.saving import Saving
+from codec.dcp.rank_writer import RankWriter
 
 
 def value(step: int) -> DTensor:
@@ -33,13 +33,13 @@ def value(step: int) -> DTensor:
     return distribute_tensor(whole, dist.device_mesh.init_device_mesh("cpu", (2,)), [Shard(0)])
 
 
-def killing(self: Saving, *given: Any) -> Any:
+def killing(self: RankWriter, *given: Any) -> Any:
     """What writes a rank's part, and is not heard of again."""
     _run(self, *given)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-_run = Saving.run
+_run = RankWriter.run
 
 
 def main(run: Path, start: str) -> None:
@@ -66,7 +66,7 @@ def main(run: Path, start: str) -> None:
         if again and step <= 2:
             continue
         if step == 3 and not again and dist.get_rank() == 1:
-            Saving.run = killing  # type: ignore[method-assign]
+            RankWriter.run = killing  # type: ignore[method-assign]
         dcp.save({"w": value(step)}, storage_writer=writer, checkpoint_id=run / f"{step}")
         dcp.load(found, storage_reader=ChainReader(run / f"{step}"))
         assert torch.equal(found["w"].to_local(), torch.from_numpy(track.state["w"]))

@@ -123,6 +123,13 @@ def bits_of(tensor: DTensor) -> torch.Tensor:
     return tensor.to_local().contiguous().view(torch.uint8)
 
 
+def loaded(path: Path, state: Tensors) -> Tensors:
+    """What a step holds of these tensors."""
+    found = zeros(state)
+    dcp.load(found, storage_reader=ChainReader(path))
+    return whole(found)
+
+
 def owners(step: Path) -> dict[str, int]:
     """Name -> rank whose record it is in."""
     data = ChainReader(step).read_metadata().storage_data
@@ -194,9 +201,7 @@ def owner(folder: Path) -> None:
         assert set(now.values()) == ({0} if step == 2 else {1, 2, 3})
         assert len(stays) == (1 if step == 2 else 5)
         expected = {**state, **reference.step({n: t for n, t in state.items() if n in stays})}
-        found = zeros(state)
-        dcp.load(found, storage_reader=ChainReader(path))
-        same(whole(found), whole(expected), step)
+        same(loaded(path, state), whole(expected), step)
 
 
 class Net(torch.nn.Module):
@@ -283,9 +288,7 @@ def full(folder: Path) -> None:
             state = sharded(values(step + 1), mesh)  # of another step, into what the first has left
         expected = whole(reference.step(state))
         dcp.save(state, storage_writer=writer, checkpoint_id=path)
-        found = zeros(state)
-        dcp.load(found, storage_reader=ChainReader(path))
-        same(whole(found), expected, step)
+        same(loaded(path, state), expected, step)
 
 
 def refuse(descriptor: int) -> None:
@@ -306,9 +309,7 @@ def mixed(folder: Path, groups: dict[int, Any]) -> None:
         state = sharded({"few": values(step)["few"]}, mesh)
         expected = whole(reference.step(state))
         dcp.save(state, storage_writer=writer, checkpoint_id=path, use_collectives=shared)
-        found = zeros(state)
-        dcp.load(found, storage_reader=ChainReader(path))
-        same(whole(found), expected, step)
+        same(loaded(path, state), expected, step)
         chain = [path] if step == 5 else [folder / f"{i}" for i in range(step + 1)]
         assert needed(path) == chain, step
         if step == 1 and dist.get_rank() < 2:  # each has a row of its own, and is to have two
@@ -319,13 +320,10 @@ def mixed(folder: Path, groups: dict[int, Any]) -> None:
         for other in (True, False):
             with pytest.raises((CheckpointException, codec.StepOrderError), match="overwritten"):
                 dcp.save(
-                    state,
-                    storage_writer=ChainWriter(),
-                    checkpoint_id=path,
-                    use_collectives=other,
+                    state, storage_writer=ChainWriter(), checkpoint_id=path, use_collectives=other
                 )
             dist.barrier()
-        same(whole(found), expected, "still there")
+        same(loaded(path, state), expected, "still there")
 
 
 def contested(folder: Path) -> None:
@@ -355,9 +353,7 @@ def contested(folder: Path) -> None:
             continue
         expected = whole(reference.step(state))
         dcp.save(state, storage_writer=writer, checkpoint_id=path)
-        found = zeros(state)
-        dcp.load(found, storage_reader=ChainReader(path))
-        same(whole(found), expected, step)
+        same(loaded(path, state), expected, step)
     assert needed(path) == [folder / "0", folder / "2"]
 
 
@@ -377,9 +373,7 @@ def overlap(folder: Path, group: Any) -> None:
     for save in saves:
         save.result()
     for step, tracks in enumerate(expected):
-        found = zeros(state)
-        dcp.load(found, storage_reader=ChainReader(folder / f"{step}"))
-        same(whole(found), whole(tracks), step)
+        same(loaded(folder / f"{step}", state), whole(tracks), step)
 
 
 def alone(folder: Path) -> None:
@@ -390,15 +384,12 @@ def alone(folder: Path) -> None:
         expected = reference.step(state)
         path = folder / f"{step}"
         dcp.save(state, storage_writer=writer, checkpoint_id=path, use_collectives=False)
-        found = zeros(state)
-        dcp.load(found, storage_reader=ChainReader(path))
-        same(found, expected, step)
+        same(loaded(path, state), expected, step)
     writer = ChainWriter(resume=path)
     state = {"w": values(2)["wide"] + rank}
     expected = reference.step(state)
     dcp.save(state, storage_writer=writer, checkpoint_id=folder / "2", use_collectives=False)
-    dcp.load(found, storage_reader=ChainReader(folder / "2"))
-    same(found, expected, "resumed")
+    same(loaded(folder / "2", state), expected, "resumed")
 
 
 def keeping(folder: Path) -> None:
@@ -425,12 +416,8 @@ def keeping(folder: Path) -> None:
         if fails and rank == 1:
             storage.os = system  # type: ignore[assignment]
         try:
-            dcp.save(
-                state,
-                storage_writer=writer,
-                checkpoint_id=folder / f"{step}",
-                use_collectives=shared,
-            )
+            path = folder / f"{step}"
+            dcp.save(state, storage_writer=writer, checkpoint_id=path, use_collectives=shared)
         except (CheckpointException, codec.WriteError):
             assert fails
             if not shared:

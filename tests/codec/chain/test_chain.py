@@ -20,10 +20,14 @@ from hypothesis import strategies as st
 import codec
 from codec.chain import chain
 from codec.record import record as records
+from codec.scheme.coding import Coding
 from codec.scheme.track import digest_sums
 from codec.storage import directory as storage
 
 Arrays = dict[str, np.ndarray]
+States = Callable[..., list[Arrays]]
+Forge = Callable[[Any, Arrays], bytes]
+Parts = Callable[[bytes], Any]
 Change = Callable[[dict[str, Any]], None]
 ForgeStream = Callable[..., None]
 
@@ -47,17 +51,27 @@ def test_golden_chain(golden: Path) -> None:
     chain = codec.Chain(golden / "run.lcc")
     assert chain.steps == (0, 1)
     assert chain.nbytes == 413 + 324
-    assert [(e.step, e.kind, e.nbytes) for e in chain.entries] == [
-        (0, "base", 413),
-        (1, "delta", 324),
-    ]
+    found = [(e.step, e.kind, e.nbytes) for e in chain.entries]
+    assert found == [(0, "base", 413), (1, "delta", 324)]
     state = codec.restore(golden / "run.lcc")
     shown = [round(float(v), 2) for v in state["w"]]
     assert shown == [0.79, -0.48, 0, 0, 0, 0.44, 0, 0.44, 0.79, 0]
     assert state["n"] == 8
     assert codec.restore(str(golden / "run.lcc"), 0)["n"] == 7
-    report = codec.verify(golden / "run.lcc")
+    seen: list[tuple[int, int]] = []
+    report = codec.verify(golden / "run.lcc", lambda *at: seen.append(at))
     assert (report.ok, report.steps, report.problems, report.nbytes) == (True, (0, 1), (), 737)
+    assert seen == [(1, 2), (2, 2)]
+
+
+def test_what_is_not_there(golden: Path, tmp_path: Path) -> None:
+    for what in ("missing", "x" * 5000):
+        with pytest.raises(codec.ChainNotFoundError, match=r"no chain directory or \.lcc\.zip"):
+            codec.restore(tmp_path / what)
+    with pytest.raises(codec.ChainNotFoundError, match=r"empty\.lcc: holds no records"):
+        codec.verify(golden / "bad" / "empty.lcc")
+    with pytest.raises(codec.StepNotFoundError, match="step 5; it has 2 steps from 0 to 1"):
+        codec.restore(golden / "run.lcc", 5)
 
 
 def test_golden_chain_of_tokens(golden: Path) -> None:
@@ -65,17 +79,10 @@ def test_golden_chain_of_tokens(golden: Path) -> None:
     path = golden / "tokens.lcc"
     report = codec.verify(path)
     assert (report.ok, report.steps) == (True, (0, 1, 2, 3, 4))
-    kinds = [
-        (p.delta.coding.coder, p.delta.coding.scope, p.delta.coding.bits, p.delta.coding.budget)
-        for p in codec.Chain(path).replay()
-        if p.delta
-    ]
-    assert kinds == [("runlength", "tensor", 2, None)] * 3 + [("huffman", "model", None, 0.95)]
-    cached = [
-        [(g.tensors[0].name, g.encoded.cached) for g in p.delta.groups]
-        for p in codec.Chain(path).replay()
-        if p.delta
-    ]
+    deltas = [p.delta for p in codec.Chain(path).replay() if p.delta]
+    runlength, huffman = Coding(2, "tensor", "runlength"), Coding(None, "model", "huffman", 0.95)
+    assert [d.coding for d in deltas] == [runlength] * 3 + [huffman]
+    cached = [[(g.tensors[0].name, g.encoded.cached) for g in d.groups] for d in deltas]
     assert cached == [[("w", False), ("v", False)], [("w", True)], [("w", True)], [("w", False)]]
     for step in report.steps:
         state = codec.restore(path, step)
@@ -99,27 +106,6 @@ def test_replay(run: Path) -> None:
         assert position.track.arrays[name].tobytes() == restored[name].tobytes()
 
 
-def test_verify_reports_progress(run: Path) -> None:
-    seen: list[tuple[int, int]] = []
-    codec.verify(run, lambda done, total: seen.append((done, total)))
-    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
-
-
-@pytest.mark.parametrize("what", ["missing", "x" * 5000])
-def test_nothing_there(tmp_path: Path, what: str) -> None:
-    with pytest.raises(
-        codec.ChainNotFoundError, match=r"there is no chain directory or \.lcc\.zip"
-    ):
-        codec.restore(tmp_path / what)
-
-
-def test_no_records(golden: Path) -> None:
-    with pytest.raises(
-        codec.ChainNotFoundError, match=r"empty\.lcc: holds no records \(files like"
-    ):
-        codec.verify(golden / "bad" / "empty.lcc")
-
-
 def test_unlistable_directory(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path) -> Any:
         raise PermissionError(errno.EACCES, "no")
@@ -129,18 +115,8 @@ def test_unlistable_directory(run: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         codec.Chain(run)
 
 
-def test_step_not_found(golden: Path) -> None:
-    with pytest.raises(
-        codec.StepNotFoundError, match="no record of step 5; it has 2 steps from 0 to 1"
-    ):
-        codec.restore(golden / "run.lcc", 5)
-
-
 def test_parent_missing(golden: Path) -> None:
-    message = (
-        r"^00000001\.delta\.safetensors: its parent, digest (ab){16}, is missing or damaged; the "
-    )
-    message += r"usable record before it has digest 19999d4b\w{24}$"
+    message = r"^00000001\.delta.*its parent, digest (ab){16}, is missing .*digest 19999d4b\w{24}$"
     with pytest.raises(codec.ParentError, match=message):
         codec.restore(golden / "bad" / "parent.lcc", 1)
     report = codec.verify(golden / "bad" / "parent.lcc")
@@ -161,27 +137,18 @@ def test_base_missing(run: Path) -> None:
 def test_damaged_delta(run: Path, step: int, left: int) -> None:
     expected = codec.restore(run, left)
     damage(run / f"{step:08d}.delta.safetensors")
-    with pytest.warns(
-        codec.SkippedRecordWarning, match=f"restored step {left} instead of 30: 000000{step}"
-    ) as seen:
+    with pytest.warns(codec.SkippedRecordWarning, match=f"step {left} instead of 30: 000000{step}"):
         assert same(codec.restore(run), expected)
-    assert seen[0].filename == __file__
-    with pytest.raises(
-        codec.DigestError, match=f"^000000{step}.delta.safetensors: expected content of"
-    ):
+    with pytest.raises(codec.DigestError, match=f"^000000{step}.delta.safetensors: "):
         codec.restore(run, 30)
     report = codec.verify(run)
     assert report.steps[-1] == left
     assert len(report.problems) == (30 - left) // 10
     assert not report.ok
-
-
-def test_removed_delta(run: Path) -> None:
-    (run / "00000020.delta.safetensors").unlink()
-    with pytest.warns(
-        codec.SkippedRecordWarning, match="restored step 10 instead of 30: .* its parent"
-    ):
-        codec.restore(run)
+    (run / f"{step:08d}.delta.safetensors").unlink()
+    if step < 30:
+        with pytest.warns(codec.SkippedRecordWarning, match=f"step {left} .* its parent"):
+            assert same(codec.restore(run), expected)
 
 
 def test_damaged_second_base(run: Path) -> None:
@@ -194,9 +161,7 @@ def test_damaged_second_base(run: Path) -> None:
     assert same(codec.restore(run, 30), expected)
     assert codec.verify(run).ok
     damage(run / "00000040.base.safetensors")
-    with pytest.warns(
-        codec.SkippedRecordWarning, match="restored step 30 instead of 50: 00000040.base"
-    ):
+    with pytest.warns(codec.SkippedRecordWarning, match="step 30 instead of 50: 00000040.base"):
         assert same(codec.restore(run), expected)
     assert codec.verify(run).steps == (0, 10, 20, 30)
     with pytest.raises(codec.DigestError, match=r"^00000040.base"):
@@ -303,20 +268,15 @@ def test_nothing_left_to_restore(run: Path) -> None:
     assert codec.verify(run).steps == ()
 
 
-def test_wrong_track_stops_the_chain(
-    run: Path, forge: Callable[[Any, Arrays], bytes], parts_of: Callable[[bytes], Any]
-) -> None:
+def test_wrong_track_stops_the_chain(run: Path, forge: Forge, parts_of: Parts) -> None:
     """After a record whose track differs, the state is nobody's parent: not even a forger's."""
     path = run / "00000020.delta.safetensors"
     metadata, arrays = parts_of(path.read_bytes())
     path.write_bytes(forge(metadata | {"track": "0" * 32}, arrays))
     later = run / "00000030.delta.safetensors"
     metadata, arrays = parts_of(later.read_bytes())
-    later.write_bytes(
-        forge(
-            metadata | {"parent": codec.Chain(run).read(codec.Chain(run).entries[1]).digest}, arrays
-        )
-    )
+    parent = codec.Chain(run).read(codec.Chain(run).entries[1]).digest
+    later.write_bytes(forge(metadata | {"parent": parent}, arrays))
     report = codec.verify(run)
     assert report.steps == (0, 10)
     assert "expected a track of digest 0000" in report.problems[0]
@@ -328,8 +288,8 @@ def test_wrong_track_stops_the_chain(
 
 @pytest.fixture
 def forge_stream(
-    parts_of: Callable[[bytes], Any],
-    forge: Callable[[Any, Arrays], bytes],
+    parts_of: Parts,
+    forge: Forge,
     apart: Callable[..., list[dict[str, Any]]],
     together: Callable[..., np.ndarray],
 ) -> ForgeStream:
@@ -370,8 +330,7 @@ def one_thread_or_more() -> Iterator[Callable[[int], None]]:
     codec.set_threads(before)
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("coder", ["runlength", "huffman"])
+@pytest.mark.parametrize(("threads", "coder"), [(1, "huffman"), (3, "runlength")])
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -381,7 +340,7 @@ def one_thread_or_more() -> Iterator[Callable[[int], None]]:
 )
 def test_a_record_that_fails_half_way(
     tmp_path: Path,
-    sparse_states: Callable[..., list[Arrays]],
+    sparse_states: States,
     coder: str,
     threads: int,
     change: Change,
@@ -426,10 +385,7 @@ def test_a_record_that_fails_half_way(
 
 
 def test_nothing_follows_a_record_that_failed_half_way(
-    run: Path,
-    forge: Callable[[Any, Arrays], bytes],
-    parts_of: Callable[[bytes], Any],
-    forge_stream: ForgeStream,
+    run: Path, forge: Forge, parts_of: Parts, forge_stream: ForgeStream
 ) -> None:
     """The state has been moved in part: even a record that names the good one before as its
     parent is not applied to it. A base is, for it needs no parent."""
@@ -460,7 +416,7 @@ def test_nothing_follows_a_record_that_failed_half_way(
 
 
 @pytest.fixture
-def cached(tmp_path: Path, sparse_states: Callable[..., list[Arrays]]) -> Path:
+def cached(tmp_path: Path, sparse_states: States) -> Path:
     """A chain of steps 0 to 4 whose table is sent in step 1 alone."""
     path = tmp_path / "cached.lcc"
     with codec.Checkpointer(path) as checkpoints:
@@ -493,10 +449,7 @@ def test_cached_tables_live_in_the_chain(
 
 
 def test_a_base_forgets_all_tables(
-    cached: Path,
-    tmp_path: Path,
-    forge: Callable[[Any, Arrays], bytes],
-    parts_of: Callable[[bytes], Any],
+    cached: Path, tmp_path: Path, forge: Forge, parts_of: Parts
 ) -> None:
     """A delta after a base cannot use a table from before it, though its parent is right."""
     at_two = codec.restore(cached, 2)
@@ -529,9 +482,7 @@ def test_memory_that_changes_is_noticed(run: Path, monkeypatch: pytest.MonkeyPat
         track.arrays["b"][4] += 1  # where, say, a bit of memory has flipped
 
     monkeypatch.setattr(records, "apply_checked", changed)
-    with pytest.raises(
-        codec.TrackDigestError, match=r"^00000010\.delta\.safetensors: expected 'b' with digest"
-    ):
+    with pytest.raises(codec.TrackDigestError, match=r"^00000010\.delta.*: expected 'b' with"):
         codec.restore(run, 10)
     for step in (20, 30):
         (run / f"000000{step}.delta.safetensors").unlink()
@@ -542,25 +493,18 @@ def test_memory_that_changes_is_noticed(run: Path, monkeypatch: pytest.MonkeyPat
 
 def test_record_under_another_name(run: Path) -> None:
     os.rename(run / "00000030.delta.safetensors", run / "00000031.delta.safetensors")
-    with pytest.raises(
-        codec.MalformedRecordError, match="expected delta of step 31, found delta of step 30"
-    ):
+    with pytest.raises(codec.MalformedRecordError, match="step 31, found delta of step 30"):
         codec.restore(run, 31)
 
 
 def test_foreign_files_are_ignored(run: Path) -> None:
     expected = codec.restore(run)
-    for name in (
-        ".abc.tmp",
-        "notes.txt",
-        "40.delta.safetensors",
-        "000000040.delta.safetensors",
-        "00000040.delta.safetensors.tmp",
-        "٠٠٠٠٠٠٤٠.delta.safetensors",
-        "00000040.full.safetensors",
-        "00000040.delta.safetensors\n",
-        "9" * 20 + ".delta.safetensors",
-    ):
+    leftovers = [".abc.tmp", "notes.txt", "00000040.delta.safetensors.tmp"]
+    leftovers += ["00000040.delta.safetensors\n", f"{'9' * 20}.delta.safetensors"]
+    wrong = "40.delta 000000040.delta ٠٠٠٠٠٠٤٠.delta 00000040.full 00000040.merged 40-50.merged "
+    wrong += "00000040-00000050.delta 00000040-00000050.base 00000050-00000040.merged "
+    wrong += "00000040-.merged -00000040.merged"
+    for name in (*leftovers, *(f"{name}.safetensors" for name in wrong.split())):
         (run / name).write_bytes(b"leftover")
     assert codec.Chain(run).steps == (0, 10, 20, 30)
     assert same(codec.restore(run), expected)
@@ -655,11 +599,6 @@ def test_damaged_member(golden: Path) -> None:
     with pytest.warns(codec.SkippedRecordWarning, match="restored step 0 instead of 1: .*Bad CRC"):
         assert codec.restore(path)["n"] == 7
     assert codec.verify(path).steps == (0,)
-
-
-def test_every_stored_bad_archive_has_its_test(golden: Path) -> None:
-    stored = {p.name.removesuffix(".lcc.zip") for p in (golden / "bad").glob("*.lcc.zip")}
-    assert stored == set(BAD) | {"damaged-member"}
 
 
 def test_encrypted_member_is_refused(golden: Path) -> None:
@@ -795,7 +734,7 @@ def test_disk_faults(
     fault: str,
     nameless: bool,
     run: Path,
-    random_states: Callable[..., list[Arrays]],
+    random_states: States,
     faulty: Callable[[str], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -812,9 +751,7 @@ def test_disk_faults(
     track = {k: a.copy() for k, a in tracker.state.items()}
     sums, tables = dict(tracker.track.sums), dict(tracker.track.tables)
     faulty(fault)
-    with pytest.raises(
-        codec.WriteError, match=r"00000040\.delta\.safetensors: could not be written"
-    ):
+    with pytest.raises(codec.WriteError, match=r"00000040\.delta.*could not be written"):
         checkpoints.save(40, state)
     monkeypatch.undo()
     assert names(run) == before
@@ -847,14 +784,13 @@ def test_interrupted_after_the_link(run: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_publish_never_overwrites(run: Path) -> None:
     path = run / "00000030.delta.safetensors"
     before, listing = path.read_bytes(), names(run)
-    with pytest.raises(
-        codec.StepOrderError, match="exists already, and records are never overwritten"
-    ):
+    with pytest.raises(codec.StepOrderError, match="exists already"):
         storage.publish(path, lambda file: file.write(b"x"))
     assert path.read_bytes() == before
     assert names(run) == listing
     storage.publish(path, lambda file: file.write(b"x"), overwrite=True)
     assert path.read_bytes() == b"x"
+    assert path.stat().st_mode & 0o777 == 0o644, "others can read it"
     assert names(run) == listing
 
 
@@ -868,11 +804,6 @@ def test_publish_leaves_nothing_when_the_writer_fails(tmp_path: Path) -> None:
     assert names(tmp_path) == []
     with pytest.raises(codec.WriteError, match="could not be written"):
         storage.publish(tmp_path / "no" / "x", lambda file: file.write(b"x"))
-
-
-def test_published_files_can_be_read_by_others(tmp_path: Path) -> None:
-    storage.publish(tmp_path / "x", lambda file: file.write(b"x"))
-    assert (tmp_path / "x").stat().st_mode & 0o777 == 0o644
 
 
 @pytest.mark.parametrize("nameless", [False, True])
@@ -954,7 +885,7 @@ def test_full_disk_while_packing(run: Path, tmp_path: Path, faulty: Callable[[st
 
 
 @pytest.fixture
-def long(tmp_path: Path, jumping_states: Callable[..., list[Arrays]]) -> Path:
+def long(tmp_path: Path, jumping_states: States) -> Path:
     """A chain of a base and eight deltas, steps 0, 10 … 80, which one layer can hold."""
     path = tmp_path / "long.lcc"
     with codec.Checkpointer(path, coder="huffman") as checkpoints:
@@ -1075,16 +1006,11 @@ def test_a_link_to_nowhere_is_no_record(run: Path) -> None:
 def test_steps_of_merged_records(long: Path) -> None:
     codec.merge(long, 4)
     chain = codec.Chain(long)
-    assert [(e.first, e.step, e.kind) for e in chain.entries] == [
-        (0, 0, "base"),
-        (10, 40, "merged"),
-        (50, 80, "merged"),
-    ]
+    found = [(e.first, e.step, e.kind) for e in chain.entries]
+    assert found == [(0, 0, "base"), (10, 40, "merged"), (50, 80, "merged")]
     assert chain.steps == (0, 10, 20, 30, 40, 50, 60, 70, 80)
     for step in (5, 15, 41, 75, 90):
-        with pytest.raises(
-            codec.StepNotFoundError, match=f"no record of step {step}; it has 9 steps from 0 to 80"
-        ):
+        with pytest.raises(codec.StepNotFoundError, match=f"no record of step {step}; it has 9"):
             codec.restore(long, step)
     for step in chain.steps:
         assert codec.restore(long, step)["n"] == step // 10
@@ -1117,31 +1043,27 @@ def test_a_step_is_found_without_reading_all(long: Path) -> None:
 
 def test_replay_of_merged_records(long: Path) -> None:
     """Every step, whatever it is coded together with; to one in the middle and no further."""
-    plain = [
-        (p.step, p.track.arrays["w"].tobytes(), p.track.values) for p in codec.Chain(long).replay()
-    ]
+
+    def replayed(end: int | None = None) -> list[Any]:
+        found = []
+        for p in codec.Chain(long).replay(end):
+            assert p.track.sums == digest_sums(p.track.layout, p.track.arrays)
+            assert p.record.step == p.entry.step >= p.step
+            assert (p.delta is None) == (p.entry.kind != "delta")
+            found.append((p.step, p.track.arrays["w"].tobytes(), p.track.values))
+        return found
+
+    plain = replayed()
     codec.merge(long, 3)
-    found = []
-    for position in codec.Chain(long).replay():
-        assert position.track.sums == digest_sums(position.track.layout, position.track.arrays)
-        assert position.record.step == position.entry.step >= position.step
-        assert (position.delta is None) == (position.entry.kind != "delta")
-        found.append((position.step, position.track.arrays["w"].tobytes(), position.track.values))
-    assert found == plain
+    assert replayed() == plain
     for end in (0, 20, 30, 50, 70):
-        found = [
-            (p.step, p.track.arrays["w"].tobytes(), p.track.values)
-            for p in codec.Chain(long).replay(end)
-        ]
-        assert found == plain[: end // 10 + 1]
+        assert replayed(end) == plain[: end // 10 + 1]
 
 
 def test_a_merged_record_without_its_parent(long: Path) -> None:
     codec.merge(long, 4)
     (long / "00000010-00000040.merged.safetensors").unlink()
-    with pytest.raises(
-        codec.ParentError, match=r"^00000050-00000080\.merged\.safetensors: its par"
-    ):
+    with pytest.raises(codec.ParentError, match=r"^00000050-00000080\.merged.*: its parent"):
         codec.restore(long, 60)
     assert codec.verify(long).steps == (0,)
 
@@ -1158,27 +1080,11 @@ def test_a_merged_record_under_another_name(long: Path, name: str) -> None:
     assert "its parent, digest" in problems[-1]
 
 
-def test_names_of_merged_records(run: Path) -> None:
-    expected = codec.restore(run)
-    for name in (
-        "00000040.merged",
-        "00000040-00000050.delta",
-        "00000040-00000050.base",
-        "00000050-00000040.merged",
-        "40-50.merged",
-        "00000040-.merged",
-        "-00000040.merged",
-    ):
-        (run / f"{name}.safetensors").write_bytes(b"leftover")
-    assert codec.Chain(run).steps == (0, 10, 20, 30)
-    assert same(codec.restore(run), expected)
-
-
 # Records that overlap, as where a backup was copied over a chain that had been merged since
 
 
 @pytest.fixture
-def overlapping(long: Path, jumping_states: Callable[..., list[Arrays]]) -> Path:
+def overlapping(long: Path, jumping_states: States) -> Path:
     """Steps 10 to 80 in one record, and 10 to 90 in three that begin and end elsewhere."""
     other = long.parent / "other.lcc"
     shutil.copytree(long, other)
@@ -1188,13 +1094,8 @@ def overlapping(long: Path, jumping_states: Callable[..., list[Arrays]]) -> Path
     codec.merge(long, 3)
     for path in other.glob("*.merged.*"):
         shutil.copy(path, long)
-    assert [n.partition(".")[0] for n in names(long)] == [
-        "00000000",
-        "00000010-00000030",
-        "00000010-00000080",
-        "00000040-00000060",
-        "00000070-00000090",
-    ]
+    found = [(e.first, e.step) for e in codec.Chain(long).entries]
+    assert found == [(0, 0), (10, 80), (10, 30), (40, 60), (70, 90)]
     return long
 
 
@@ -1226,7 +1127,7 @@ def test_overlapping_records_in_order(overlapping: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore::codec.SkippedRecordWarning")
 def test_a_writer_goes_on_after_overlapping_records(
-    overlapping: Path, jumping_states: Callable[..., list[Arrays]]
+    overlapping: Path, jumping_states: States
 ) -> None:
     states = jumping_states(13)
     with codec.Checkpointer(overlapping, coder="huffman", resume=True) as checkpoints:
@@ -1258,9 +1159,7 @@ def test_deltas_of_a_damaged_merged_record_but_for_the_last(long: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::codec.SkippedRecordWarning")
-def test_a_base_where_nothing_follows(
-    long: Path, jumping_states: Callable[..., list[Arrays]]
-) -> None:
+def test_a_base_where_nothing_follows(long: Path, jumping_states: States) -> None:
     """A backup that ends with a base in the middle of what has been merged since."""
     kept = long.parent / "kept.lcc"
     shutil.copytree(long, kept)
@@ -1295,7 +1194,7 @@ def test_a_base_where_nothing_follows(
 
 @pytest.mark.parametrize("step", [40, None])
 def test_a_damaged_record_that_nothing_follows(
-    run: Path, random_states: Callable[..., list[Arrays]], step: int | None
+    run: Path, random_states: States, step: int | None
 ) -> None:
     """It was set aside and came back with a backup: what goes on before it is no worse for that."""
     path = run / "00000030.delta.safetensors"
@@ -1314,7 +1213,7 @@ def test_a_damaged_record_that_nothing_follows(
 
 
 def test_the_deltas_of_a_merged_record_that_goes_wrong(
-    long: Path, forge: Callable[[Any, Arrays], bytes], parts_of: Callable[[bytes], Any]
+    long: Path, forge: Forge, parts_of: Parts
 ) -> None:
     """It shows only while it is applied: the deltas that are still there lead to the step."""
     expected = codec.restore(long)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import subprocess
 import sys
@@ -19,13 +18,22 @@ import torch
 
 import codec
 from codec.record import record as records
+from codec.scheme.coding import Coding
 from codec.scheme.track import Track
 from codec.storage import directory as storage
 
 Arrays = dict[str, np.ndarray]
+States = Callable[..., list[Arrays]]
+Forge = Callable[[Any, Arrays], bytes]
+Parts = Callable[[bytes], Any]
 
 
-def test_saved(tmp_path: Path, random_states: Callable[..., list[Arrays]]) -> None:
+def damage(path: Path) -> None:
+    """Lose the last byte."""
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def test_saved(tmp_path: Path, random_states: States) -> None:
     first, second = random_states(2)
     with codec.Checkpointer(tmp_path / "a" / "run.lcc", bits=2) as checkpoints:
         base, delta = checkpoints.save(0, first), checkpoints.save(7, second)
@@ -43,19 +51,19 @@ def test_saved(tmp_path: Path, random_states: Callable[..., list[Arrays]]) -> No
         assert saved.seconds > 0
 
 
+PAIRS = [("runlength", "model"), ("huffman", "tensor"), ("runlength", "tensor")]
 SETTINGS = [{"bits": b} for b in (None, 1, 2, 8)] + [{"budget": b} for b in (0.06, 0.1, 1)]
 
 
-@pytest.mark.parametrize("coder", ["runlength", "huffman"])
-@pytest.mark.parametrize("scope", ["model", "tensor"])
+@pytest.mark.parametrize(("coder", "scope"), PAIRS)
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_restores_the_track(
     tmp_path: Path,
-    sparse_states: Callable[..., list[Arrays]],
+    sparse_states: States,
     settings: dict[str, Any],
     scope: str,
     coder: str,
-    random_states: Callable[..., list[Arrays]],
+    random_states: States,
 ) -> None:
     """The track of a save is that of the same step without a disk; a budget pays for the header
     too, so it is compared with the checkpointer's own."""
@@ -73,9 +81,8 @@ def test_restores_the_track(
                     if live is tracker:
                         tracker.step(state)
                         assert tracker.track.sums == checkpoints.tracker.track.sums
-                        assert (
-                            tracker.track.tables.keys() == checkpoints.tracker.track.tables.keys()
-                        )
+                        tables = checkpoints.tracker.track.tables
+                        assert tracker.track.tables.keys() == tables.keys()
                     tracks.append({k: a.copy() for k, a in live.state.items()})
         for i, track in list(enumerate(tracks))[1:]:
             back = codec.restore(tmp_path / name, i)
@@ -159,15 +166,10 @@ def test_a_changed_layout_makes_a_base(tmp_path: Path) -> None:
         assert all(back[k].tobytes() == a.tobytes() for k, a in state.items())
 
 
-@pytest.mark.parametrize("coder", ["runlength", "huffman"])
-@pytest.mark.parametrize("scope", ["model", "tensor"])
+@pytest.mark.parametrize(("coder", "scope"), PAIRS)
 @pytest.mark.parametrize("settings", [{"bits": 2}, {"budget": 0.3}], ids=str)
 def test_resume_goes_on_from_the_track_on_disk(
-    tmp_path: Path,
-    sparse_states: Callable[..., list[Arrays]],
-    settings: dict[str, Any],
-    scope: str,
-    coder: str,
+    tmp_path: Path, sparse_states: States, settings: dict[str, Any], scope: str, coder: str
 ) -> None:
     """A resumed chain has the same bytes as one written in one go, tables sent last included."""
     states = sparse_states(5)
@@ -179,19 +181,14 @@ def test_resume_goes_on_from_the_track_on_disk(
         with codec.Checkpointer(tmp_path / "two", **settings, resume=True) as checkpoints:
             assert checkpoints.step == (i - 1 if i else None)
             checkpoints.save(i, state)
-    cached = [
-        g.encoded.cached
-        for p in codec.Chain(tmp_path / "two").replay()
-        for g in (p.delta.groups if p.delta else ())
-    ]
+    deltas = [p.delta for p in codec.Chain(tmp_path / "two").replay() if p.delta]
+    cached = [group.encoded.cached for delta in deltas for group in delta.groups]
     assert any(cached) or "bits" not in settings
     for path in (tmp_path / "one").iterdir():
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
 
 
-def test_settings_may_change_on_resume(
-    tmp_path: Path, sparse_states: Callable[..., list[Arrays]]
-) -> None:
+def test_settings_may_change_on_resume(tmp_path: Path, sparse_states: States) -> None:
     """Each record says what it was made with; tables are found by their alphabets' names."""
     path = tmp_path / "run.lcc"
     changes: list[dict[str, Any]] = [
@@ -218,17 +215,15 @@ def test_settings_may_change_on_resume(
     deltas = {p.entry.step: p.delta for p in codec.Chain(path).replay() if p.delta}
     for i, delta in deltas.items():
         asked = changes[i // 2]
-        assert delta.coding.coder == asked.get("coder", "runlength")
-        assert delta.coding.scope == asked.get("scope", "model")
-        assert delta.coding.budget == asked.get("budget")
-        assert delta.coding.bits == (None if "budget" in asked else asked.get("bits", 2))
+        bits = None if "budget" in asked else 2
+        assert delta.coding == Coding(
+            **{"bits": bits, "scope": "model", "coder": "runlength"} | asked
+        )
     assert deltas[10].groups[0].encoded.cached  # from before the steps of one alphabet
     assert deltas[10].tables["w"] is deltas[5].tables["w"]
 
 
-def test_a_plain_table_is_no_use_to_runs_and_back(
-    tmp_path: Path, sparse_states: Callable[..., list[Arrays]]
-) -> None:
+def test_a_plain_table_is_no_use_to_runs_and_back(tmp_path: Path, sparse_states: States) -> None:
     """The paper's coder never writes tokens, though the table sent last may be one of them."""
     path, states = tmp_path / "run.lcc", sparse_states(6)
     for i, state in enumerate(states):
@@ -236,23 +231,16 @@ def test_a_plain_table_is_no_use_to_runs_and_back(
         with codec.Checkpointer(path, coder=coder, resume=True) as checkpoints:
             checkpoints.save(i, state)
     tables = [p.delta.groups[0].encoded.table for p in codec.Chain(path).replay() if p.delta]
-    assert [table is not None and table.classes > 1 for table in tables] == [
-        True,
-        False,
-        False,
-        True,
-        True,
-    ]
+    of_tokens = [table is not None and table.classes > 1 for table in tables]
+    assert of_tokens == [True, False, False, True, True]
     assert codec.verify(path).ok
 
 
 def test_resume_of_a_damaged_chain(run: Path) -> None:
     path = run / "00000030.delta.safetensors"
-    path.write_bytes(path.read_bytes()[:-1])
+    damage(path)
     damaged = path.read_bytes()
-    with pytest.warns(
-        codec.SkippedRecordWarning, match="step 20; 1 records after it were set aside"
-    ):
+    with pytest.warns(codec.SkippedRecordWarning, match="step 20; 1 records after it"):
         checkpoints = codec.Checkpointer(run, resume=True)
     assert checkpoints.step == 20
     assert (run / "00000030.delta.safetensors.unusable").read_bytes() == damaged
@@ -273,25 +261,19 @@ def test_resume_of_a_chain_whose_base_is_damaged(tmp_path: Path) -> None:
     states = [{"w": np.full(8 + (step > 1), step, np.float32)} for step in range(3)]
     path = tmp_path / "run.lcc"
     with codec.Checkpointer(path, bits=None) as checkpoints:
-        assert [checkpoints.save(i, s).kind for i, s in enumerate(states)] == [
-            "base",
-            "delta",
-            "base",
-        ]
-    for name in ("00000002", "00000000"):
-        damaged = path / f"{name}.base.safetensors"
-        damaged.write_bytes(damaged.read_bytes()[:-1])
-        if name == "00000000":
-            names = sorted(p.name for p in path.iterdir())
-            with pytest.raises(codec.RecordError, match="no step restores: put back a copy"):
-                codec.Checkpointer(path, resume=True)
-            assert sorted(p.name for p in path.iterdir()) == names
-            continue
-        with pytest.warns(codec.SkippedRecordWarning, match="step 1; 1 records"):
-            checkpoints = codec.Checkpointer(path, resume=True)
-        assert checkpoints.save(2, states[1]).kind == "delta"
-        checkpoints.close()
-        assert codec.verify(path).ok
+        kinds = [checkpoints.save(i, s).kind for i, s in enumerate(states)]
+        assert kinds == ["base", "delta", "base"]
+    damage(path / "00000002.base.safetensors")
+    with pytest.warns(codec.SkippedRecordWarning, match="step 1; 1 records"):
+        checkpoints = codec.Checkpointer(path, resume=True)
+    assert checkpoints.save(2, states[1]).kind == "delta"
+    checkpoints.close()
+    assert codec.verify(path).ok
+    damage(path / "00000000.base.safetensors")
+    names = sorted(p.name for p in path.iterdir())
+    with pytest.raises(codec.RecordError, match="no step restores: put back a copy"):
+        codec.Checkpointer(path, resume=True)
+    assert sorted(p.name for p in path.iterdir()) == names
 
 
 def test_a_newer_format_is_not_set_aside(run: Path, golden: Path) -> None:
@@ -304,9 +286,7 @@ def test_a_newer_format_is_not_set_aside(run: Path, golden: Path) -> None:
 
 
 def test_a_chain_is_not_continued_by_accident(run: Path) -> None:
-    with pytest.raises(
-        codec.StepOrderError, match=r"already holds a chain up to step 30; .* resume=True"
-    ):
+    with pytest.raises(codec.StepOrderError, match=r"chain up to step 30; .* resume=True"):
         codec.Checkpointer(run)
 
 
@@ -328,17 +308,12 @@ def test_steps(tmp_path: Path) -> None:
     assert type(saved.step) is int
     assert type(checkpoints.step) is int
     for early in (0, 5, np.uint8(4)):
-        with pytest.raises(
-            codec.StepOrderError, match=rf"step {early} is not after the chain's newest, 5"
-        ):
+        with pytest.raises(codec.StepOrderError, match=f"step {early} is not after .* 5"):
             checkpoints.save(early, state)
     for step in (np.uint64(10**8), 123456789012, 2**63 - 1):
         checkpoints.save(step, state)
     assert codec.Chain(tmp_path / "run.lcc").steps == (5, 10**8, 123456789012, 2**63 - 1)
-    assert (
-        sorted(p.name for p in (tmp_path / "run.lcc").iterdir())[-1]
-        == f"{2**63 - 1}.delta.safetensors"
-    )
+    assert (tmp_path / "run.lcc" / f"{2**63 - 1}.delta.safetensors").exists()
     assert codec.verify(tmp_path / "run.lcc").ok
 
 
@@ -352,9 +327,7 @@ def test_two_writers(tmp_path: Path) -> None:
     one.close()
     with codec.Checkpointer(tmp_path / "run.lcc", resume=True) as two:
         two.save(2, {"n": np.array(3)})
-        (tmp_path / "run.lcc" / "00000003.delta.safetensors").write_bytes(
-            b""
-        )  # by no writer of ours
+        (tmp_path / "run.lcc" / "00000003.delta.safetensors").write_bytes(b"")  # no writer of ours
         with pytest.raises(codec.StepOrderError, match="exists already"):
             two.save(3, {"n": np.array(4)})
     assert codec.restore(tmp_path / "run.lcc", 2)["n"] == 3
@@ -392,11 +365,8 @@ os.read(0, 1)  # until the test is over
         process.stdout.close()
         with codec.Checkpointer(path, resume=True) as checkpoints:
             assert checkpoints.save(1, {"n": np.array(2)}).kind == "delta"
-    assert sorted(p.name for p in path.iterdir()) == [
-        ".lock",
-        "00000000.base.safetensors",
-        "00000001.delta.safetensors",
-    ]
+    left = sorted(p.name for p in path.iterdir())
+    assert left == [".lock", "00000000.base.safetensors", "00000001.delta.safetensors"]
 
 
 @pytest.mark.parametrize(
@@ -418,49 +388,23 @@ def test_a_refused_state_changes_nothing(run: Path, state: Any, error: type) -> 
     assert checkpoints.step == 30
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        {"bits": 9},
-        {"scope": "x"},
-        {"coder": "x"},
-        {"budget": 0},
-        {"budget": 1.5},
-        {"budget": True},
-        {"budget": float("nan")},
-        {"budget": "0.1"},
-        {"bits": 9, "budget": 0.1},
-    ],
-)
+WRONG: list[dict[str, Any]] = [{"bits": 9}, {"scope": "x"}, {"coder": "x"}]
+WRONG += [{"budget": b} for b in (0, 1.5, True, float("nan"), "0.1")] + [{"bits": 9, "budget": 0.1}]
+WRONG += [{"base_every": n} for n in (0, True, 2.0)] + [{"keep_bases": n} for n in (1, "2")]
+
+
+@pytest.mark.parametrize("setting", WRONG, ids=str)
 def test_settings(tmp_path: Path, setting: dict[str, Any]) -> None:
-    with pytest.raises(codec.SettingsError, match=r"must be|budget is a share"):
+    with pytest.raises(codec.SettingsError, match="|".join(setting)):
         codec.Checkpointer(tmp_path / "run.lcc", **setting)
     assert not (tmp_path / "run.lcc").exists()
 
 
-def test_a_record_is_decoded_before_it_is_published(
-    run: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("what", ["digest", "stream"])
+def test_a_wrong_record_is_never_published(
+    run: Path, random_states: States, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    """Were the encoder wrong, the record would never get its name."""
-    checkpoints = codec.Checkpointer(run, bits=3, resume=True)
-    before = sorted(run.iterdir())
-    real = records.dump_delta
-
-    def wrong(place: records.Place, track: str, delta: codec.Delta) -> bytes:
-        return real(place, "0" * 32, delta)
-
-    monkeypatch.setattr(records, "dump_delta", wrong)
-    with pytest.raises(
-        codec.TrackDigestError, match=r"00000040\.delta\.safetensors: expected a track"
-    ):
-        checkpoints.save(40, random_states(1)[0])
-    assert sorted(run.iterdir()) == before
-
-
-def test_a_wrong_stream_is_never_published(
-    run: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not only the digest: a stream that does not decode is found in the record's own bytes."""
+    """It is decoded from its own bytes before it gets its name; the track stays as it was."""
     checkpoints = codec.Checkpointer(run, bits=3, resume=True)
     before, tracker = sorted(run.iterdir()), checkpoints.tracker
     assert tracker is not None
@@ -468,12 +412,15 @@ def test_a_wrong_stream_is_never_published(
     real = records.dump_delta
 
     def wrong(place: records.Place, track: str, delta: codec.Delta) -> bytes:
+        if what == "digest":
+            return real(place, "0" * 32, delta)
         (group,) = delta.groups
         encoded = replace(group.encoded, streams=group.encoded.streams - np.uint32(1))
         return real(place, track, replace(delta, groups=(replace(group, encoded=encoded),)))
 
     monkeypatch.setattr(records, "dump_delta", wrong)
-    with pytest.raises(codec.MalformedRecordError, match=r"^00000040\.delta\.safetensors: "):
+    error = codec.TrackDigestError if what == "digest" else codec.MalformedRecordError
+    with pytest.raises(error, match=r"^00000040\.delta\.safetensors: "):
         checkpoints.save(40, random_states(1)[0])
     assert sorted(run.iterdir()) == before
     assert checkpoints.tracker is tracker
@@ -484,11 +431,7 @@ def test_a_wrong_stream_is_never_published(
 @pytest.mark.parametrize("coder", ["runlength", "huffman"])
 @pytest.mark.parametrize("still", [False, True])
 def test_a_prepared_step_moves_nothing(
-    tmp_path: Path,
-    sparse_states: Callable[..., list[Arrays]],
-    coder: str,
-    still: bool,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, sparse_states: States, coder: str, still: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A save that fails at the last moment leaves track, sums and tables as they were, and the
     next one writes the same bytes as if nothing had been."""
@@ -525,10 +468,7 @@ def test_a_prepared_step_moves_nothing(
 
 @pytest.mark.parametrize("half", [True, False])
 def test_interrupted_after_publishing(
-    run: Path,
-    random_states: Callable[..., list[Arrays]],
-    monkeypatch: pytest.MonkeyPatch,
-    half: bool,
+    run: Path, random_states: States, monkeypatch: pytest.MonkeyPatch, half: bool
 ) -> None:
     """The record is there, but who knows how far the track went: the next save is a base."""
     *_, state, last = random_states(6)
@@ -543,8 +483,10 @@ def test_interrupted_after_publishing(
         patch.setattr(Track, "apply", interrupt)
         with pytest.raises(KeyboardInterrupt):
             checkpoints.save(40, state)
-    assert codec.verify(run).ok
-    assert codec.verify(run).steps == (0, 10, 20, 30, 40)
+    assert (codec.verify(run).problems, codec.verify(run).steps) == ((), (0, 10, 20, 30, 40))
+    with pytest.raises(codec.StepOrderError):  # a second record of that step would have no parent
+        checkpoints.save(40, last)
+    assert codec.restore(run, 40)["d"].tobytes() == state["d"].tobytes()
     saved = checkpoints.save(50, last)
     assert (saved.kind, saved.delta) == ("base", None)
     assert checkpoints.save(60, state).kind == "delta"
@@ -552,26 +494,6 @@ def test_interrupted_after_publishing(
     assert (report.problems, report.steps) == ((), (0, 10, 20, 30, 40, 50, 60))
     back = codec.restore(run, 50)
     assert all(back[k].tobytes() == a.tobytes() for k, a in last.items())
-
-
-def test_the_step_of_an_interrupted_save_is_taken(
-    run: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its record was published: a second one of that step would be nobody's parent."""
-    *_, state, last = random_states(6)
-    checkpoints = codec.Checkpointer(run, bits=3, resume=True)
-
-    def interrupt(*args: Any) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(codec.Tracker, "commit", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            checkpoints.save(40, state)
-    with pytest.raises(codec.StepOrderError):
-        checkpoints.save(40, last)
-    assert codec.verify(run).ok
-    assert codec.restore(run, 40)["d"].tobytes() == state["d"].tobytes()
 
 
 # Infinity and NaN that stay
@@ -671,8 +593,7 @@ def walk() -> list[Arrays]:
     return states
 
 
-@pytest.mark.parametrize("coder", ["runlength", "huffman"])
-@pytest.mark.parametrize("scope", ["model", "tensor"])
+@pytest.mark.parametrize(("coder", "scope"), PAIRS)
 @pytest.mark.parametrize("budget", [0.02, 0.05, 0.1, 0.3])
 def test_a_budget_is_kept_on_disk(
     tmp_path: Path,
@@ -720,8 +641,7 @@ def test_a_budget_is_kept_on_disk(
     assert [p.delta.coding.budget for p in codec.Chain(path).replay() if p.delta] == [budget] * 3
 
 
-@pytest.mark.parametrize("coder", ["runlength", "huffman"])
-@pytest.mark.parametrize("scope", ["model", "tensor"])
+@pytest.mark.parametrize(("coder", "scope"), PAIRS)
 def test_a_budget_pays_for_many_small_tensors(tmp_path: Path, scope: str, coder: str) -> None:
     """Sizes, tables and padding of 200 alphabets, and a header that names them."""
     rng = np.random.default_rng(6)
@@ -745,7 +665,7 @@ def test_a_small_model_pays_for_its_header(tmp_path: Path, changes: bool, coder:
     buckets. Values come on top, if they change."""
     rng = np.random.default_rng(8)
     left = []
-    for budget in np.linspace(0.05, 0.11, 25):
+    for budget in np.linspace(0.05, 0.11, 10):
         path = tmp_path / f"{budget}"
         with codec.Checkpointer(path, budget=float(budget), coder=coder) as checkpoints:
             w = np.zeros(6300, np.float32)
@@ -757,30 +677,6 @@ def test_a_small_model_pays_for_its_header(tmp_path: Path, changes: bool, coder:
                 assert (saved.exact_nbytes > 9 * step) == changes
                 left.append(budget * 4 * 6300 - (saved.nbytes - saved.exact_nbytes))
     assert 0 <= min(left) < (30 if coder == "runlength" else 60)
-
-
-def test_a_larger_budget_keeps_more(tmp_path: Path, walk: list[Arrays]) -> None:
-    """Any number of buckets, not only 2^x - 1; and never less of the delta."""
-    kept, lost = [], []
-    for budget in (0.0004, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3):
-        with codec.Checkpointer(tmp_path / str(budget), budget=budget) as checkpoints:
-            checkpoints.save(0, walk[0])
-            delta = checkpoints.save(1, walk[1]).delta
-            assert delta is not None
-            assert checkpoints.tracker is not None
-            kept.append(delta.groups[0].encoded.levels.size - 1)
-            lost.append(
-                sum(
-                    float(np.abs(walk[1][k] - checkpoints.tracker.state[k]).sum())
-                    for k in walk[0]
-                    if k[0] in "abc"
-                )
-            )
-    assert kept == sorted(kept)
-    assert kept[0] > 0  # which pays for little more than the header
-    assert len(set(kept)) > 4
-    assert set(kept) - {2**x - 1 for x in range(9)}
-    assert lost == sorted(lost, reverse=True)
 
 
 SCRIPT = """
@@ -817,9 +713,7 @@ def test_same_bytes_in_three_processes(tmp_path: Path) -> None:
         subprocess.run(command, check=True, env=environment)
         files = sorted(p for p in path.rglob("[!.]*") if p.is_file())
         assert len(files) == 5 * 4
-        found.append(
-            {str(p.relative_to(path)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
-        )
+        found.append({str(p.relative_to(path)): p.read_bytes() for p in files})
         for number in range(5):
             assert codec.verify(path / str(number)).ok
     assert found[0] == found[1] == found[2]
@@ -834,24 +728,6 @@ def interrupt_publishing(patch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     patch.setattr(storage, "publish", publish_and_be_interrupted)
-
-
-def test_interrupted_when_the_record_has_its_name(
-    tmp_path: Path, walk: list[Arrays], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nobody was told of it: it is taken back, and the next save is a base."""
-    path = tmp_path / "run.lcc"
-    with codec.Checkpointer(path) as checkpoints:
-        checkpoints.save(0, walk[0])
-        with monkeypatch.context() as patch:
-            interrupt_publishing(patch)
-            with pytest.raises(KeyboardInterrupt):
-                checkpoints.save(1, walk[1])
-        assert checkpoints.save(2, walk[2]).kind == "base"
-        assert checkpoints.save(3, walk[3]).kind == "delta"
-    report = codec.verify(path)
-    assert report.ok
-    assert report.steps == (0, 2, 3)
 
 
 @pytest.mark.parametrize("removable", [False, True])
@@ -884,7 +760,7 @@ def test_an_interrupted_record_that_cannot_be_looked_at(
 
 
 def test_an_interrupted_step_is_saved_again(
-    run: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch
+    run: Path, random_states: States, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As who handles Ctrl-C would do it: nobody was told of the delta, which is taken back."""
     *_, state, last = random_states(6)
@@ -894,19 +770,20 @@ def test_an_interrupted_step_is_saved_again(
             with pytest.raises(KeyboardInterrupt):
                 checkpoints.save(40, state)
         assert checkpoints.save(40, last).kind == "base"
+        assert checkpoints.save(45, last).kind == "delta"
     assert not (run / "00000040.delta.safetensors").exists()
     for step in (40, None):
         assert codec.restore(run, step)["w"].tobytes() == last["w"].tobytes()
-    assert (codec.verify(run).problems, codec.verify(run).steps) == ((), (0, 10, 20, 30, 40))
+    assert (codec.verify(run).problems, codec.verify(run).steps) == ((), (0, 10, 20, 30, 40, 45))
     with codec.Checkpointer(run, bits=3, resume=True) as checkpoints:
-        assert checkpoints.step == 40
+        assert checkpoints.step == 45
         assert checkpoints.save(50, state).kind == "delta"
     assert codec.verify(run).ok
     assert codec.restore(run, 50)["d"].tobytes() == state["d"].tobytes()
 
 
 def test_a_record_that_could_not_be_taken_back(
-    tmp_path: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, random_states: States, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has its name, but the save failed, and so did removing it: the next save does that."""
     states = random_states(4)
@@ -930,7 +807,7 @@ def test_a_record_that_could_not_be_taken_back(
 
 
 def test_a_disk_that_cannot_be_read_for_a_while(
-    run: Path, random_states: Callable[..., list[Arrays]], monkeypatch: pytest.MonkeyPatch
+    run: Path, random_states: States, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The newest base is damaged, and of what is before it nothing is set aside."""
     with codec.Checkpointer(run, resume=True) as checkpoints:
@@ -981,7 +858,7 @@ def test_a_directory_that_cannot_be_looked_into(
 @pytest.mark.parametrize("budget", [0.5, 0.4321234567891234, 1.0])
 def test_no_budget_is_exceeded_by_a_byte(tmp_path: Path, budget: float) -> None:
     """Dense buckets in every exponent, so that the room is used to the last one."""
-    for seed in range(40):
+    for seed in range(15):
         rng = np.random.default_rng(seed)
         n = int(rng.integers(1000, 6000))
         delta = np.ldexp(rng.normal(size=n), rng.integers(-120, 120, n)).astype(np.float32)
@@ -1017,10 +894,7 @@ def test_restore_of_what_is_there(tmp_path: Path, asynchronous: bool) -> None:
 
 
 def test_resume_of_a_merged_record_that_goes_wrong(
-    tmp_path: Path,
-    sparse_states: Callable[..., list[Arrays]],
-    forge: Callable[[Any, Arrays], bytes],
-    parts_of: Callable[[bytes], Any],
+    tmp_path: Path, sparse_states: States, forge: Forge, parts_of: Parts
 ) -> None:
     """Some of its steps restore, but no delta can follow one of them: it is set aside whole."""
     path, states = tmp_path / "run.lcc", sparse_states(8)
@@ -1053,9 +927,7 @@ def kinds(path: Path) -> str:
 
 
 @pytest.mark.parametrize("resume", [False, True])
-def test_base_every(
-    tmp_path: Path, sparse_states: Callable[..., list[Arrays]], resume: bool
-) -> None:
+def test_base_every(tmp_path: Path, sparse_states: States, resume: bool) -> None:
     """So many deltas, then a base of the state itself; counted across a resume too."""
     path, states = tmp_path / "run.lcc", sparse_states(9)
     checkpoints = codec.Checkpointer(path, base_every=3)
@@ -1085,9 +957,7 @@ def test_base_every_is_counted_anew_with_other_tensors(tmp_path: Path) -> None:
     assert kinds(path) == "bd" + "bddd" + "bdd"
 
 
-def test_one_record_may_hold_many_deltas(
-    tmp_path: Path, sparse_states: Callable[..., list[Arrays]]
-) -> None:
+def test_one_record_may_hold_many_deltas(tmp_path: Path, sparse_states: States) -> None:
     """Merged records are counted as one each: a base is for what makes a restore slow."""
     path, states = tmp_path / "run.lcc", sparse_states(9)
     with codec.Checkpointer(path, base_every=4) as checkpoints:
@@ -1100,7 +970,7 @@ def test_one_record_may_hold_many_deltas(
     assert kinds(path) == "bm" + "dddb"
 
 
-def test_no_bases_of_their_own(tmp_path: Path, sparse_states: Callable[..., list[Arrays]]) -> None:
+def test_no_bases_of_their_own(tmp_path: Path, sparse_states: States) -> None:
     with codec.Checkpointer(tmp_path / "run.lcc", base_every=None) as checkpoints:
         for step in range(70):
             checkpoints.save(step, {"w": np.full(16, step * 1.1**step, np.float32)})
@@ -1133,9 +1003,7 @@ def test_deltas_that_outgrow_their_base(tmp_path: Path, resume: bool) -> None:
 
 @pytest.mark.usefixtures("forks")
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_keep_bases(
-    tmp_path: Path, sparse_states: Callable[..., list[Arrays]], asynchronous: bool
-) -> None:
+def test_keep_bases(tmp_path: Path, sparse_states: States, asynchronous: bool) -> None:
     """What lies before the two newest is gone as soon as there is a third."""
     path, states = tmp_path / "run.lcc", sparse_states(12)
     seen = []
@@ -1148,8 +1016,7 @@ def test_keep_bases(
     assert seen == ["b", "bd", "bdd", "bddb", "bddbd", "bddbdd"] + ["bddb", "bddbd", "bddbdd"] * 2
     report = codec.verify(path)
     assert (report.problems, report.steps) == ((), (6, 7, 8, 9, 10, 11))
-    damaged = path / "00000009.base.safetensors"
-    damaged.write_bytes(damaged.read_bytes()[:-1])
+    damage(path / "00000009.base.safetensors")
     with pytest.warns(codec.SkippedRecordWarning, match="restored step 8 instead of 11"):
         assert codec.restore(path)["n"] == 8
     with codec.Checkpointer(tmp_path / "all", base_every=2) as checkpoints:
@@ -1180,22 +1047,6 @@ def test_history_that_cannot_be_removed(
         checkpoints.save(6, {"w": np.zeros(8, np.float32)})
     assert kinds(path) == "bdb"
     assert codec.verify(path).steps == (4, 5, 6)
-
-
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ({"base_every": 0}, "base_every is an integer from 1 on, or None; got 0"),
-        ({"base_every": True}, "base_every is an integer from 1 on, or None; got True"),
-        ({"base_every": 2.0}, "base_every is an integer from 1 on, or None; got 2.0"),
-        ({"keep_bases": 1}, "keep_bases is an integer from 2 on, or None; got 1"),
-        ({"keep_bases": "2"}, "keep_bases is an integer from 2 on, or None; got '2'"),
-    ],
-)
-def test_settings_of_history(tmp_path: Path, setting: dict[str, Any], message: str) -> None:
-    with pytest.raises(codec.SettingsError, match=f"^{message}$"):
-        codec.Checkpointer(tmp_path / "run.lcc", **setting)
-    assert not (tmp_path / "run.lcc").exists()
 
 
 @pytest.mark.usefixtures("forks")

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import codec
+from codec.saving.call_lock import CallLock
 from codec.saving.checkpointer import Front
-from codec.saving.turn import Turn
 
 pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="needs POSIX's signals and forks"),
@@ -38,21 +38,21 @@ def in_a_fork(call: Any) -> int:
 
 
 def test_other_threads_wait(tmp_path: Path) -> None:
-    turn, inside = Turn(tmp_path), []
-    thread = threading.Thread(target=turn.run, args=(inside.append, 1))
+    lock, inside = CallLock(tmp_path), []
+    thread = threading.Thread(target=lock.run, args=(inside.append, 1))
 
     def outer() -> None:
         thread.start()
         thread.join(0.1)
         assert inside == []
         with pytest.raises(codec.LockedError, match="another call is under way"):
-            turn.run(inside.append, 2)
+            lock.run(inside.append, 2)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        turn.run(outer)
+        lock.run(outer)
     thread.join()
-    turn.run(inside.append, 3)
+    lock.run(inside.append, 3)
     assert inside == [1, 3]
 
 

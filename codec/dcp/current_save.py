@@ -1,14 +1,15 @@
 """One save at a time through one writer.
 
-DCP calls a writer at each stage of a save, and tells nobody when a save has failed elsewhere: in a
-planner, or on another rank. So a save has the turn until it ends or another one begins. That one is
-refused while the writer is at work in a stage; between two stages it takes the turn, and the first
-save is refused at its next stage. Of two saves at once one raises LockedError. What goes unnoticed
-is a signal handler's save that fails between the same two stages as the save that it interrupts.
+DCP calls a writer at each stage of a save, and does not say when a save has failed elsewhere: in a
+planner, or on another rank. So a save is the current one until it ends or another one begins. The
+other one is refused while the writer is working in a stage. Between two stages it becomes the
+current save, and the first one is refused at its next stage. Of two saves at once, one raises
+LockedError. One case goes unnoticed: a signal handler's save that fails between the same two stages
+as the save that it interrupts.
 
 Saves wait only for those of `async_save`: its threads end with their save.
 
-Not done here: what a save is.
+Not done here: the stages (writer).
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ ONE_SAVE = (
 )
 
 
-class Turns:
-    """Whose turn it is: that of one thread, which saves."""
+class CurrentSave:
+    """The thread whose save is the current one."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None  # whose turn it is
+        self._thread: threading.Thread | None = None
         self._at_work = False  # in a stage of its save
         self._staged: list[threading.Thread] | None = None  # threads older than the staged state
         self._last: threading.Thread | None = None  # of `async_save`
 
     def wait(self) -> None:
-        """Until every staged state is saved. Raises LockedError if no thread takes it."""
+        """Wait until every staged state is saved. Raises LockedError if no thread takes it."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._staged is None, PATIENCE):
                 self._staged = None
@@ -48,17 +49,17 @@ class Turns:
             self._last.join()
 
     def stage(self) -> None:
-        """A thread that has not started yet is to save a state."""
+        """Announce a state that a thread which has not started yet will save."""
         self._staged = threading.enumerate()
 
     def drop(self) -> None:
-        """The staged state will not be saved."""
+        """Forget the staged state: it will not be saved."""
         with self._changed:
             self._staged = None
             self._changed.notify_all()
 
     def begin(self) -> None:
-        """A new save of this thread, once staged states are saved. Raises LockedError."""
+        """Begin a save of this thread, after staged states are saved. Raises LockedError."""
         thread = threading.current_thread()
         if self._staged is None or thread in self._staged:
             self.wait()
@@ -71,7 +72,7 @@ class Turns:
                 self.drop()
 
     def end(self) -> None:
-        """The save is done."""
+        """End the save."""
         self._thread = None
 
     def is_at_work(self) -> bool:
@@ -79,7 +80,7 @@ class Turns:
         return self._at_work and self._thread is threading.current_thread()
 
     def run(self, call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """A stage of this thread's save, which ends if that fails. Raises LockedError."""
+        """Run a stage of this thread's save; an error ends the save. Raises LockedError."""
         entered = False
         try:
             with self._changed:

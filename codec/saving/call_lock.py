@@ -1,8 +1,8 @@
 """One call at a time, in the process that made the object.
 
-Two saves at once would both follow the same record, and no reader could follow both. Other
-threads wait for their turn. Whoever cannot wait is refused: the handler of a signal that interrupts
-a call, and a forked process, which knows nothing of what the others write.
+Two saves at once would both follow the same record, and no reader could follow both. Other threads
+wait. Two callers cannot wait and get an error: a signal handler that interrupts a call, and a
+forked process, which knows nothing of what the others write.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Turn:
-    """Runs calls one after another. path: for the errors."""
+class CallLock:
+    """Runs calls one after another. path: for errors."""
 
     def __init__(self, path: object) -> None:
         self._path = path
@@ -28,13 +28,17 @@ class Turn:
         self._threads: set[int] = set()  # that are in a call, or wait for the lock
 
     @property
-    def elsewhere(self) -> bool:
-        """Whether this process is a fork of the one that made it."""
+    def is_fork(self) -> bool:
+        """Whether this process is a fork of the one that made the lock."""
         return os.getpid() != self._process
 
     def run(self, call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call it once no other thread is in a call. Raises LockedError, see above."""
-        if self.elsewhere:
+        """Call it when no other thread is in a call.
+
+        Raises:
+            LockedError: This thread is in a call already, or this process is a fork.
+        """
+        if self.is_fork:
             raise LockedError(
                 f"{self._path}: only process {self._process} writes here, and this one is a fork "
                 "of it; make a Checkpointer in the process that saves"

@@ -1,0 +1,64 @@
+"""Which record comes next on the way to a step, by the names of files alone.
+
+Not done here: reading them, and what to do when one is damaged (chain).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence, Set
+
+from codec.storage.source import Entry
+
+NONE: Set[Entry] = frozenset()
+
+
+def next_entry(
+    entries: Sequence[Entry], at: int, step: int | None, bad: Set[Entry] = NONE
+) -> Entry | None:
+    """The record to apply next.
+
+    Args:
+        entries: Sorted by their first step.
+        at: Where the track is.
+        step: Where it should go; None for as far as possible.
+        bad: Records to leave out.
+
+    Returns:
+        A delta or merged record; None if there is none up to ``step``.
+    """
+    for i in range(bisect_right(entries, at, key=lambda e: e.first), len(entries)):
+        found = entries[i]
+        if step is not None and found.first > step:
+            break
+        if found.kind != "base" and found not in bad:
+            return found
+    return None
+
+
+def following(
+    entries: Sequence[Entry], entry: Entry | None, step: int | None, bad: Set[Entry] = NONE
+) -> Iterator[Entry]:
+    """A record and those that come after it on the way to a step, if none is damaged."""
+    while entry is not None:
+        yield entry
+        entry = next_entry(entries, entry.step, step, bad)
+
+
+def record_to_leave_out(
+    entries: Sequence[Entry], entry: Entry | None, stuck: Entry | None, bad: Set[Entry]
+) -> Entry | None:
+    """The record to leave out to find another way to a step; None if there is no other way.
+
+    Args:
+        entries: Sorted by their first step.
+        entry: The record that failed.
+        stuck: The record before it, if no other one follows that.
+        bad: Records that are left out already.
+    """
+    rest = [e for e in entries if e not in bad and e != entry and e.kind != "base"]
+    if stuck and any(e.first <= stuck.step < e.step for e in rest):
+        return stuck  # another one goes further
+    if entry and any(e.first <= entry.step and e.step >= entry.first for e in rest):
+        return entry
+    return None

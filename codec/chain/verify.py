@@ -1,0 +1,106 @@
+"""Checks a whole chain: every record is read and replayed.
+
+Not done here: reading and replaying (chain, replay).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from codec.errors import ChainError, RecordError, VanishedError
+from codec.record import record as records
+from codec.record.merged import steps_of
+from codec.record.record import Record
+from codec.storage.source import Entry
+
+from .replay import Replay
+
+if TYPE_CHECKING:
+    from .chain import Chain
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `verify` found.
+
+    Attributes:
+        steps: The steps that restore.
+        problems: Everything that is wrong, as sentences.
+        nbytes: Bytes of all records.
+    """
+
+    steps: tuple[int, ...]
+    problems: tuple[str, ...]
+    nbytes: int
+
+    @property
+    def ok(self) -> bool:
+        """True if every record is intact and restores."""
+        return not self.problems
+
+
+def verify_chain(chain: Chain, progress: Callable[[int, int], None] | None = None) -> Report:
+    """Read and replay every record, see `codec.verify`.
+
+    Raises:
+        VanishedError: A record was merged or removed meanwhile.
+    """
+    steps: set[int] = set()
+    aside: set[int] = set()  # of records that overlap with those that were followed
+    identities: set[str | None] = set()
+    problems = []
+    replay, failed = Replay(), False
+    chain.expect(chain.entries)
+    for done, entry in enumerate(chain.entries, 1):
+        try:
+            record = chain.read(entry)
+            if replay.is_past(entry):
+                aside.update(steps_of(record) if entry.kind == "merged" else [entry.step])
+            else:
+                before = replay.step
+                for position in replay.advance(entry, record, every=True):
+                    replay.check_values(entry.name)
+                    steps.add(position.step)
+                if not failed and _lacks_steps(chain, entry, record, identities):
+                    problems.append(
+                        f"{entry.name}: the record before it, digest {record.parent}, is "
+                        f"missing; steps between {before} and {entry.step} may be lost"
+                    )
+                failed = False
+            identities.add(record.identity)
+        except VanishedError:
+            raise
+        except (RecordError, ChainError) as exc:
+            problems.append(str(exc))
+            failed = True
+        if progress:
+            progress(done, len(chain.entries))
+    if replay.track is not None:
+        try:
+            records.check_whole(chain.where, replay.track)
+        except RecordError as exc:
+            problems.append(str(exc))
+    for step in sorted(aside - steps):
+        try:
+            chain.at(step)
+            steps.add(step)
+        except VanishedError:
+            raise
+        except (RecordError, ChainError) as exc:
+            problems.append(str(exc))
+    return Report(tuple(sorted(steps)), tuple(problems), chain.nbytes)
+
+
+def _lacks_steps(chain: Chain, entry: Entry, record: Record, identities: set[str | None]) -> bool:
+    """Whether records are missing before the newest base.
+
+    Before older bases an interrupted compaction may have removed them. identities: of the records
+    before this one.
+    """
+    if not identities or entry.kind != "base" or record.parent is None:
+        return False
+    if identities & {record.parent, record.replaces}:
+        return False
+    return all(e.kind != "base" or e.step <= entry.step for e in chain.entries)

@@ -1,0 +1,102 @@
+"""A record that is about to be written: encoded, read again from its own bytes, and compared.
+
+The recorder, DCP's writer and compaction encode and check their records here.
+
+Not done here: what to do about a record that fails its check (diagnosis, saving.recorder).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from codec.scheme.delta import Delta
+from codec.scheme.track import Track
+from codec.scheme.tracker import Tracker
+from codec.state import edits
+from codec.state.tensors import Arrays
+
+from . import record
+from .record import Place, Record
+
+
+class DeltaEncoder:
+    """Encodes deltas for records: a budget also pays for the record's header."""
+
+    def __init__(self) -> None:
+        self._header: tuple[tuple[Any, ...], int] = ((), 0)  # the newest one's key and bytes
+
+    def encode(
+        self, tracker: Tracker, step: int, arrays: Arrays, values: Sequence[str] = ()
+    ) -> Delta:
+        """Encode the difference between a state and the track, which stays where it is.
+
+        Args:
+            tracker: Its track and settings.
+            step: The number of the new record; its digits count.
+            arrays: Name -> array, as `state.to_arrays` makes them with the track's layout.
+            values: JSON texts of what is no tensor, as many as the track has.
+
+        Raises:
+            BudgetError: The budget holds nothing of lossy tensors that have changed.
+        """
+        track, coding = tracker.track, tracker.coding
+
+        def header_nbytes(exact: Arrays) -> int:
+            if coding.budget is None:
+                return 0
+            digits = len(str(step))
+            key = (digits, coding, track.layout, *exact)
+            if self._header[0] != key:
+                self._header = (key, record.header_nbytes(digits, track.layout, exact, coding))
+            return self._header[1]
+
+        delta = tracker.prepare_arrays(arrays, header_nbytes)
+        return replace(delta, values=edits.changes(track.values, values))
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A record that is not written yet.
+
+    Attributes:
+        name: For messages.
+        data: Its bytes.
+        delta: What was encoded; None for a base.
+    """
+
+    name: str
+    data: bytes
+    delta: Delta | None = None
+
+    @classmethod
+    def of_base(cls, name: str, place: Place, track: Track) -> Draft:
+        """A base: the track itself, exactly."""
+        return cls(name, record.dump_base(place, track))
+
+    @classmethod
+    def of_delta(cls, name: str, place: Place, track: Track, delta: Delta) -> Draft:
+        """A delta that `DeltaEncoder` has encoded. track: where it begins."""
+        return cls(name, record.dump_delta(place, track.digest_after(delta), delta), delta)
+
+    def check(self, track: Track) -> Record:
+        """Read the record from its bytes and decode it.
+
+        Args:
+            track: Where a delta begins; it stays there.
+
+        Returns:
+            The record as it was read.
+
+        Raises:
+            RecordError: It cannot be read again; its header is too long, say.
+            TrackDigestError: It does not lead to the state that was encoded.
+        """
+        found = record.load(self.data, self.name)
+        if self.delta is None:
+            record.base_of(found)
+        else:
+            delta = record.delta_of(found, track)
+            record.preview_checked(found, delta, track, self.delta.sums or {})
+        return found

@@ -1,0 +1,202 @@
+"""The process that saves: how it starts, what it does, and what the two processes tell each other.
+
+Each message has its two directions side by side here: settings, errors, what was saved.
+
+Not done here: the other end, in the training loop (background); memory and messages (channel).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+from codec import errors
+from codec.errors import LccError, RecordError, SettingsError, SkippedRecordWarning, WriteError
+from codec.scheme.coding import Coding
+from codec.scheme.warmup import warm_up
+from codec.scheme.workers import set_threads
+from codec.state.tensors import Layout, TensorSpec
+from codec.storage.location import Location
+
+from .channel import Line, Memory, Message
+from .recorder import Recorder, Settings
+from .saved import Saved
+
+SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")  # sent to whole groups of processes
+_START = "import sys; sys.path[:] = {path!r}; from codec.saving.process import serve; serve()"
+
+
+def start(location: Location) -> tuple[subprocess.Popen[bytes], Line]:
+    """Start the process that saves.
+
+    Args:
+        location: Where it will save, for errors.
+
+    Returns:
+        The process, and the line to it.
+
+    Raises:
+        SettingsError: The system has no POSIX sockets.
+        WriteError: The process cannot be started.
+    """
+    if os.name != "posix":
+        raise SettingsError("asynchronous saving needs a system with POSIX's sockets")
+    # It imports what this process does: nothing from the directory where the training was started
+    # ("" is the current one), and the standard library's modules before others of their names.
+    known = [place for place in sys.path if place and isinstance(place, str)]
+    code = _START.format(path=[*known, str(Path(__file__).parents[2])])
+    try:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            command = [sys.executable, "-c", code, str(theirs.fileno()), str(os.getpid())]
+            try:
+                process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
+                )
+            except BaseException:
+                ours.close()
+                raise
+    except OSError as exc:
+        raise WriteError(f"{location}: no process for saving can be started: {exc}") from exc
+    return process, Line(ours)
+
+
+def describe_exit(code: int) -> str:
+    """How a process ended, by its exit code; below 0 it is a signal's number."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"it was killed by {signal.Signals(-code).name}"
+    except ValueError:  # a real-time signal has no name
+        return f"it was killed by signal {-code}"
+
+
+def settings_message(settings: Settings) -> Message:
+    """Settings as JSON can hold them.
+
+    Raises:
+        SettingsError: The other process would not find the same location.
+    """
+    location = settings.path
+    if location.remote is not None and location.remote.protocol == "memory":
+        raise SettingsError(f"{location}: is this process's own; asynchronous saving needs another")
+    parts = location.arguments()
+    try:
+        reason = "" if json.loads(json.dumps(parts)) == parts else "another value comes back"
+    except (TypeError, ValueError) as exc:
+        reason = f"one is {type(exc).__name__}"
+    if reason:
+        raise SettingsError(
+            f"{location}: asynchronous saving hands storage_options to another process as JSON, "
+            f"which cannot hold these: {reason}"
+        )
+    return vars(settings) | {"path": parts, "coding": settings.coding.header()}
+
+
+def settings_of(message: Message) -> Settings:
+    """The settings in a message."""
+    location, coding = Location(*message["path"]), Coding(**message["coding"])
+    return Settings(**message | {"path": location, "coding": coding})
+
+
+def saved_message(saved: Saved) -> Message:
+    """What a save wrote, without the delta: that stays in its process."""
+    return vars(saved) | {"delta": None}
+
+
+def saved_of(message: Message) -> Saved:
+    """What a save wrote, from a message."""
+    return Saved(**message | {key: tuple(message[key]) for key in ("tables", "non_finite")})
+
+
+def error_message(exc: Exception, newest: int | None) -> Message:
+    """An error, and the newest step that is on disk."""
+    record = [exc.where, exc.expected, exc.found] if isinstance(exc, RecordError) else []
+    return {"error": type(exc).__name__, "text": str(exc), "record": record, "step": newest}
+
+
+def error_of(message: Message) -> LccError:
+    """The error in a message; WriteError if it is none of the codec's."""
+    kind = getattr(errors, message["error"], None)
+    if kind is None:
+        return WriteError(f"the process that saves failed: {message['error']}: {message['text']}")
+    error = kind(*message["record"]) if issubclass(kind, RecordError) else kind(message["text"])
+    error.newest = message["step"]
+    assert isinstance(error, LccError)
+    return error
+
+
+def serve() -> None:
+    """Save each state that the training loop hands over, until it ends."""
+    for name in SIGNALS:  # for the training loop to handle, which may want to save once more
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
+    with contextlib.suppress(EOFError, OSError), socket.socket(fileno=int(sys.argv[1])) as ours:
+        _serve(Line(ours), int(sys.argv[2]))
+
+
+def _serve(line: Line, parent: int) -> None:
+    first = _next_message(line, parent)
+    set_threads(first["threads"])
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            recorder = Recorder(settings_of(first["settings"]))
+        texts = [str(w.message) for w in caught if issubclass(w.category, SkippedRecordWarning)]
+        line.send({"step": recorder.step, "warnings": texts})
+    except Exception as exc:
+        line.send(error_message(exc, None))
+        return
+    warm_up()  # while the first iteration is computed
+    try:
+        _save_all(line, parent, recorder)
+    finally:
+        recorder.close()
+
+
+def _save_all(line: Line, parent: int, recorder: Recorder) -> None:
+    layout, memory, values, last = Layout(()), None, (), 0
+    while True:
+        message = _next_message(line, parent)
+        number = message.get("number", 0)
+        if number <= last:  # half a message, or one that was sent again
+            continue
+        last = number
+        if "layout" in message:
+            tensors, structure = message["layout"]
+            specs = (TensorSpec(n, d, tuple(shape), *more) for n, d, shape, *more in tensors)
+            layout = Layout(tuple(specs), structure)
+            *others, descriptor = line.received
+            for other in others:
+                os.close(other)
+            line.received.clear()
+            if memory is not None:
+                memory.close()
+            memory = Memory(layout, descriptor)
+        assert memory is not None, "the first message has a layout"
+        values = tuple(message.get("values", values))
+        try:
+            saved = recorder.save(message["step"], layout, memory.arrays, values)
+            line.send({"number": number, "saved": saved_message(saved)})
+            memory.done = number
+        except Exception as exc:
+            line.send({"number": number} | error_message(exc, recorder.step))
+            memory.done = -number
+
+
+def _next_message(line: Line, parent: int) -> Message:
+    """Wait for a message.
+
+    Raises EOFError at the end, even where others still hold the other side: a killed training loop
+    leaves its forked data loaders behind for a while.
+    """
+    while (message := line.receive(1.0)) is None:
+        if os.getppid() != parent:
+            raise EOFError
+    return message

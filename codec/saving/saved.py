@@ -1,0 +1,105 @@
+"""What `Checkpointer.save` returns.
+
+Not done here: saving itself (recorder, background).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from codec.errors import LccError
+from codec.scheme.delta import Delta
+
+STAGES = ("encode", "check", "write", "advance")  # of a save
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What one save wrote.
+
+    Attributes:
+        step: The number of the checkpoint.
+        kind: "base" or "delta"; "skipped" if there was no time.
+        nbytes: Size of the record on disk.
+        full_nbytes: Size of the same state uncompressed, with float32 for lossy tensors.
+        seconds: Of the whole save.
+        levels: How many levels other than 0 all alphabets have together.
+        tables: How many code tables are new, and how many are reused.
+        non_finite: Tensors with NaN or infinity in their delta, stored whole.
+        delta: What was encoded; None for a base, and if another process encoded it.
+        stages: Seconds of "encode" (up to the record's bytes), "check" (decoding them), "write"
+            (until they are on disk) and "advance" (of the track).
+        commit: The last seconds of "write": the file, already fsynced, gets its name, and the
+            directory is fsynced.
+        began: When, by `time.perf_counter`, a clock that all processes of a machine share.
+        exact_nbytes: The part of nbytes that is stored exactly, and so outside a budget: tensors
+            and values with their entries in the header; all of a base.
+        lossy_nbytes: The lossy tensors' part of full_nbytes, which a budget is a share of.
+    """
+
+    step: int
+    kind: str
+    nbytes: int
+    full_nbytes: int
+    seconds: float
+    levels: int = 0
+    tables: tuple[int, int] = (0, 0)
+    non_finite: tuple[str, ...] = ()
+    delta: Delta | None = None
+    stages: Mapping[str, float] = field(default_factory=dict)
+    commit: float = 0.0
+    began: float = 0.0
+    exact_nbytes: int = 0
+    lossy_nbytes: int = 0
+
+    @property
+    def ratio(self) -> float:
+        """full_nbytes / nbytes: 30.0 means a record 30 times smaller; inf if skipped."""
+        return self.full_nbytes / self.nbytes if self.nbytes else math.inf
+
+    def result(self) -> Saved:
+        """Itself; for a `PendingSave`, what was written."""
+        return self
+
+
+class PendingSave(Saved):
+    """A save that another process may still be working on.
+
+    `step` is known at once. `result` and every other field wait for the save, and raise the error
+    that it ended with.
+    """
+
+    def __init__(self, step: int, number: int, finish: Callable[[PendingSave], Saved]) -> None:
+        self._step, self._finish = step, finish
+        self.number = number  # of the message
+        self.answer = b""  # read, and not parsed yet
+        self.saved: Saved | None = None
+        self.failure: LccError | None = None
+
+    @property
+    def step(self) -> int:
+        """Known at once."""
+        return self._step
+
+    def result(self) -> Saved:
+        """Wait, and return what was written.
+
+        Raises:
+            LccError: The error of that save.
+            LockedError: This process is a fork of the one that saves.
+        """
+        if self.saved is None:
+            self.saved = self._finish(self)
+        return self.saved
+
+
+def _awaited(name: str) -> Any:
+    return property(lambda pending: getattr(pending.result(), name))
+
+
+for _field in fields(Saved):
+    if _field.name != "step":
+        setattr(PendingSave, _field.name, _awaited(_field.name))
