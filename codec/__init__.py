@@ -2,113 +2,70 @@
 
     q = codec.quantize(delta, bits=2)          exponent buckets, priority promotion
     e = codec.encode(q)                        Huffman code
-    t = codec.Tracker({"w": u0}, bits=2)       deltas to the approximate track
+    t = codec.Tracker({"w": u0}, bits=2)       deltas to the tracked state
     with codec.Checkpointer("run.lcc") as c:   a chain of records on disk
         c.save(step, model.state_dict())
     state = codec.restore("run.lcc")
 
+Every error is in `codec.errors`; the five that people catch are here too. What tools need that look
+inside (buckets, tracks, records) is in `codec.inspect`.
+
+The packages follow the data: `state` turns a nested state into arrays, `scheme` numbers into bits,
+`record` one delta into bytes; `storage` keeps them, `chain` is many records, `saving` is what a
+training loop holds. `cli`, `bench`, `dcp` and `trainers` stand on them.
+
 The scheme: Chen, Liu, Ren, Jin, "On Efficient Constructions of Checkpoints", ICML 2020.
 """
 
+from codec import errors
 from codec.chain.chain import Chain, restore, verify
-from codec.chain.upkeep import Change, compact, merge
+from codec.chain.rewind import rewind
+from codec.chain.upkeep import Change, compact, merge, pack, unpack
 from codec.chain.verify import Report
+from codec.errors import ChainError, LccError, RecordError, SettingsError, WriteError
 from codec.saving.checkpointer import Checkpointer
-from codec.saving.saved import PendingSave, Saved
-from codec.scheme.delta import Delta, Group, apply
-from codec.scheme.quantize import Bucket, Buckets, Quantized, dequantize, quantize
+from codec.saving.saved import Saved
+from codec.scheme.coding import Coding
+from codec.scheme.delta import Delta, apply
+from codec.scheme.quantize import Quantized, dequantize, quantize
 from codec.scheme.stream import Encoded, decode, encode
 from codec.scheme.tracker import Tracker
 from codec.scheme.warmup import warm_up
 from codec.scheme.workers import set_threads, threads
 
-from .errors import (
-    ArchiveError,
-    BudgetError,
-    ChainError,
-    ChainNotFoundError,
-    CodeTableError,
-    DigestError,
-    DTypeError,
-    ForeignRecordError,
-    InputError,
-    LccError,
-    LockedError,
-    MalformedRecordError,
-    NonFiniteError,
-    ParentError,
-    PayloadError,
-    RecordError,
-    RewoundWarning,
-    SettingsError,
-    ShardedError,
-    SkippedRecordWarning,
-    SourceError,
-    StateMismatchError,
-    StepNotFoundError,
-    StepOrderError,
-    StreamError,
-    TrackDigestError,
-    TruncatedRecordError,
-    VanishedError,
-    VersionError,
-    WriteError,
-)
+__version__ = "0.1.0"
 
 __all__ = [
-    "ArchiveError",
-    "Bucket",
-    "Buckets",
-    "BudgetError",
     "Chain",
     "ChainError",
-    "ChainNotFoundError",
     "Change",
     "Checkpointer",
-    "CodeTableError",
-    "DTypeError",
+    "Coding",
     "Delta",
-    "DigestError",
     "Encoded",
-    "ForeignRecordError",
-    "Group",
-    "InputError",
     "LccError",
-    "LockedError",
-    "MalformedRecordError",
-    "NonFiniteError",
-    "ParentError",
-    "PayloadError",
-    "PendingSave",
     "Quantized",
     "RecordError",
     "Report",
-    "RewoundWarning",
     "Saved",
     "SettingsError",
-    "ShardedError",
-    "SkippedRecordWarning",
-    "SourceError",
-    "StateMismatchError",
-    "StepNotFoundError",
-    "StepOrderError",
-    "StreamError",
-    "TrackDigestError",
     "Tracker",
-    "TruncatedRecordError",
-    "VanishedError",
-    "VersionError",
     "WriteError",
+    "__version__",
     "apply",
     "compact",
     "decode",
     "dequantize",
     "encode",
+    "errors",
     "merge",
+    "pack",
     "quantize",
     "restore",
+    "rewind",
     "set_threads",
     "threads",
+    "unpack",
     "verify",
     "warm_up",
 ]

@@ -176,6 +176,32 @@ def compact(
         return Change.of(before, _measured(Chain(location))[0])
 
 
+def pack(
+    source: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> int:
+    """Write all records of a chain to one archive.
+
+    The same records give the same bytes, on every system and at any time.
+
+    Args:
+        source: A directory of records, or its URL.
+        path: The .lcc.zip to write, on this machine.
+        storage_options: For a URL.
+
+    Returns:
+        The bytes of the archive.
+
+    Raises:
+        SettingsError: The path is not on this machine.
+        WriteError: The archive cannot be written.
+        ChainError: There is no chain, or it cannot be read.
+    """
+    return Chain(source, storage_options=storage_options).pack(path)
+
+
 def unpack(
     source: str | os.PathLike[str] | IO[bytes],
     path: str | os.PathLike[str],

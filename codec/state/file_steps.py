@@ -37,7 +37,7 @@ Series = list[tuple[int, Path]]  # files and their steps, by rising step
 Places = dict[Hashable, int]  # place in a name -> the whole number there, from left to right
 
 
-def steps_of(paths: Sequence[Path]) -> Series:
+def steps_of_files(paths: Sequence[Path]) -> Series:
     """The files by rising step: the first of `mappings`. Raises what that does."""
     return mappings(paths)[0] if paths else []
 

@@ -20,11 +20,17 @@ from typing import Any
 from safetensors.torch import load
 
 import codec
-from codec.scheme.track import Track
-from codec.state.tensor_files import to_safetensors
-from codec.state.tensors import Arrays, Layout, is_tensor, layout_of, to_arrays
-from codec.state.tree import leaves
-from codec.storage.source import Entry
+from codec.inspect import (
+    Arrays,
+    Entry,
+    Layout,
+    Track,
+    is_tensor,
+    layout_of,
+    leaves,
+    to_arrays,
+    to_safetensors,
+)
 from demo_models import Task
 from lcviz.lab.progress import Progress
 from lcviz.run.run import Run

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from codec.state.tensors import Arrays, Layout
+from codec.inspect import Arrays, Layout
 from lcviz.lab.measures import distance
 
 _CHUNK = 2**20  # bytes

@@ -13,9 +13,7 @@ from pathlib import Path
 
 import codec
 from codec.errors import SourceError
-from codec.saving.checkpointer import Front
-from codec.state.policy import Policy
-from codec.state.tensors import Arrays, Layout, copy_arrays, to_arrays
+from codec.inspect import Arrays, Front, Layout, Policy, copy_arrays, to_arrays
 from lcviz.lab.progress import Progress
 from lcviz.run.snapshot import RunError
 from lcviz.server.quota import FullError, VisitorFolder

@@ -22,12 +22,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load
 
 import codec
-from codec.caps import short
 from codec.errors import SettingsError, SourceError
-from codec.record.record import MAX_STEP
-from codec.state import file_steps
-from codec.state.tensor_files import SUFFIXES, TORCH
-from codec.storage.source import entry_of
+from codec.inspect import MAX_STEP, SUFFIXES, TORCH, entry_of, file_steps, short
 from lcviz.server.foreign_files import Tensors, check_members, check_torch_zip, tensors_of
 from lcviz.server.pt_reader import Reader
 from lcviz.server.quota import FullError, VisitorFolder
@@ -297,7 +293,7 @@ def in_order(files: Sequence[OwnFile]) -> tuple[tuple[OwnFile, ...], str]:
     names = [Path(name) for name in by_name]
     order = "Ordered by the last number that all names share, which is taken for the step."
     try:
-        found = file_steps.steps_of(names)
+        found = file_steps.steps_of_files(names)
     except SettingsError as exc:
         found = list(enumerate(names))
         order = f"Ordered by name, and counted from 0: {exc}."

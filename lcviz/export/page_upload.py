@@ -9,7 +9,7 @@ from typing import Any
 import streamlit as st
 
 from codec.errors import LccError, SourceError
-from codec.state.tensor_files import SUFFIXES
+from codec.inspect import SUFFIXES
 from lcviz.server.quota import FullError, VisitorFolder
 from lcviz.text import nbytes_text, plain
 from lcviz.ui import session

@@ -21,10 +21,8 @@ from typing import Any
 import codec
 import demo_models
 from codec.bench.command import machine
-from codec.caps import parsed, typed
 from codec.errors import ForeignRecordError, RecordError
-from codec.record.header import FORMAT
-from codec.storage.source import Entry
+from codec.inspect import FORMAT, Entry, parsed, typed
 from lcviz.lab.progress import Progress
 from lcviz.run.run import Run
 from lcviz.text import plural

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 import plotly.graph_objects as go
 
-from codec.storage.source import Entry
+from codec.inspect import Entry
 from lcviz.text import nbytes_text, plural
 from lcviz.ui.charts import BLUE, GREEN, PURPLE, VERMILION, Panel
 

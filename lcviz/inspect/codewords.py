@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from codec import Encoded
 from codec.errors import StreamError
-from codec.scheme import huffman, runlength
-from codec.scheme.stream import Encoded
+from codec.inspect import huffman, runlength
 
 LONGEST = 64  # bits: a word has 15 at most, a class 7, a symbol 9, a run 19
 

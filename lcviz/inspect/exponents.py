@@ -9,10 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import codec
-from codec.record.merged import merged_of
-from codec.record.record import delta_of
-from codec.scheme.delta import Group
-from codec.scheme.track import Track
+from codec.inspect import Group, Track, delta_of, merged_of
 from lcviz.lab.lesson import BIAS
 from lcviz.lab.records import RecordFacts
 

@@ -10,6 +10,7 @@ import time
 import streamlit as st
 
 import codec
+from codec.errors import ChainNotFoundError, PayloadError
 from lcviz.lab.chain_summary import Summary, summarize
 from lcviz.text import CODER_NAMES, nbytes_text, percent_text, plural
 from lcviz.ui import follow_weight, session, widgets
@@ -54,7 +55,7 @@ def page() -> None:
     try:
         findings = read(source)
     except codec.LccError as exc:
-        if source.watched is not None and isinstance(exc, codec.ChainNotFoundError):
+        if source.watched is not None and isinstance(exc, ChainNotFoundError):
             page_watch.await_first(source.watched)
             return
         st.error(f"This cannot be opened. {sentence(exc)}", icon=":material/error:")
@@ -274,7 +275,7 @@ def _exponents(source: ChainSource, findings: Findings) -> None:
                     break
                 try:
                     counts = count_exponents(chain, record)
-                except (codec.RecordError, codec.PayloadError) as exc:
+                except (codec.RecordError, PayloadError) as exc:
                     counts = ()
                     findings.undecoded = findings.undecoded or sentence(exc)
                 findings.exponents[record.key] = counts

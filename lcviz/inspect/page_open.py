@@ -16,6 +16,7 @@ from typing import IO, Any, Literal
 import streamlit as st
 
 import codec
+from codec.errors import SourceError
 from lcviz.lab.records import AT_ONCE, Catalogue, Key, list_records, read_contents
 from lcviz.lab.step_tensors import StepFacts
 from lcviz.run.run import Run
@@ -168,7 +169,7 @@ def choose() -> ChainSource | Literal["compare"] | None:
     if path.strip():
         try:
             return _at(path.strip())
-        except codec.SourceError as exc:
+        except SourceError as exc:
             st.error(sentence(exc), icon=":material/error:")
             return None
     if choice == page_watch.ALL:
@@ -190,7 +191,7 @@ def choose() -> ChainSource | Literal["compare"] | None:
 def _at(text: str) -> ChainSource:
     """Raises SourceError for a path that a visitor of this server may not name, and for a URL."""
     if _URL.match(text) and not os.path.exists(text):
-        raise codec.SourceError(
+        raise SourceError(
             "Only a path on this server's disks can be opened here. Name a URL when you start the "
             "server: streamlit run app.py -- --run URL"
         )
@@ -247,7 +248,7 @@ def _received(turn: int) -> None:
     else:
         try:
             upload = Upload(given.name, given.getbuffer())
-        except codec.SourceError as exc:
+        except SourceError as exc:
             upload = f"{plain(given.name)}: {sentence(exc)}"
         except OSError as exc:
             upload = f"The upload cannot be stored. {sentence(exc)}"

@@ -15,6 +15,7 @@ from typing import Any
 import streamlit as st
 
 import codec
+from codec.errors import ChainNotFoundError
 from lcviz.text import enumerated, plain, plural
 from lcviz.ui import navigation, session, widgets
 
@@ -166,7 +167,7 @@ def _look(open_chain: Callable[[], object], missing: bool) -> None:
     try:
         open_chain()
     except codec.LccError as exc:
-        if isinstance(exc, codec.ChainNotFoundError) == missing:
+        if isinstance(exc, ChainNotFoundError) == missing:
             return
     st.rerun()
 

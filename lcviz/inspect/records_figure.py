@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from codec.scheme.coding import Coding
+from codec import Coding
 from lcviz.lab.records import RecordFacts
 from lcviz.text import nbytes_text, percent_text, plural
 from lcviz.ui.charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Panel, base_option

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import codec
+from codec.errors import ChainNotFoundError, SourceError
 from lcviz.lab.chain_summary import Summary, summarize
 from lcviz.lab.records import Key, RecordFacts, read_heads
 
@@ -87,7 +88,7 @@ class Watch:
 
     Args:
         places: Paths and URLs.
-        may_follow: Raises codec.SourceError for a path that must not be opened. Asked about
+        may_follow: Raises SourceError for a path that must not be opened. Asked about
             folders and records below a place that are links out of it; a place itself may be one.
 
     Attributes:
@@ -142,7 +143,7 @@ class Watch:
             return chain
         for path in watch_paths.linked_records(folder):
             if not self._allowed(path, place):
-                raise codec.SourceError(
+                raise SourceError(
                     f"{path.name}: is a link to what this server does not open; put the record "
                     "itself there"
                 )
@@ -205,7 +206,7 @@ class Watch:
             return True
         try:
             self._may_follow(path)
-        except codec.SourceError:
+        except SourceError:
             return False
         return True
 
@@ -235,7 +236,7 @@ class Watch:
             noticed = time.time_ns() if afar and now.reached else 0
             hear = report if afar else None
             found = read_heads(self.chain(now), now.folder, known.heads, noticed, hear)
-        except codec.ChainNotFoundError:
+        except ChainNotFoundError:
             pass  # not yet
         except codec.LccError as exc:
             known.now = replace(now, problem=str(exc), reached=True)

@@ -17,9 +17,7 @@ from pathlib import Path
 
 import codec
 from codec.console import Parser, UsageError
-from codec.state.file_steps import by_numbers
-from codec.storage.location import Location, fit_to_show
-from codec.storage.source import entry_of
+from codec.inspect import Location, by_numbers, entry_of, fit_to_show
 
 USAGE = "After “streamlit run app.py --” write --run PATH, as often as you like"
 SUFFIX = ".lcc"

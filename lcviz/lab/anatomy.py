@@ -16,11 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 import codec
-from codec.scheme import huffman
-from codec.scheme.delta import difference
-from codec.scheme.quantize import Codes, empty_codes, n_promoted
-from codec.scheme.tables import CodeTable
-from codec.state.tensors import Arrays
+from codec.inspect import (
+    Arrays,
+    Buckets,
+    Codes,
+    CodeTable,
+    difference,
+    empty_codes,
+    huffman,
+    n_promoted,
+)
 
 from .sizes import Sizes, Tables, coded_nbytes, huffman_nbytes, runlength_nbytes
 
@@ -44,7 +49,7 @@ class Alphabet:
 
     names: tuple[str, ...]
     n: int
-    buckets: codec.Buckets
+    buckets: Buckets
     energy: NDArray[np.float64]
     residual: NDArray[np.float64]
     table: CodeTable | None
@@ -143,7 +148,7 @@ def dissect(deltas: Arrays, step: codec.Delta) -> tuple[tuple[Alphabet, ...], li
 
 def _buckets(
     delta: NDArray[np.float32], e: codec.Encoded
-) -> tuple[codec.Buckets, Codes, NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Buckets, Codes, NDArray[np.float64], NDArray[np.float64]]:
     """Every bucket of a delta, their codes (n,), energy and residual.
 
     A budget may keep only the largest members of the first buckets. These and the remaining
@@ -161,13 +166,13 @@ def _buckets(
     assert small is not None
     columns = {
         f.name: np.concatenate((getattr(large, f.name), getattr(small, f.name)))
-        for f in fields(codec.Buckets)
+        for f in fields(Buckets)
     }
     (mine, *one), (rest, *other) = large.energies(sides[0]), small.energies(sides[1])
     codes = empty_codes(delta.size, 1 + len(large) + len(small))
     codes[...] = np.where(rest > 0, rest + np.uint16(len(large)), mine)
     energy, residual = (np.concatenate(pair) for pair in zip(one, other))
-    return codec.Buckets(**columns).keeping(None), codes, energy, residual
+    return Buckets(**columns).keeping(None), codes, energy, residual
 
 
 def n_kept(bits: int | None, n_buckets: int) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from codec.errors import SettingsError
-from codec.scheme import huffman
+from codec.inspect import huffman
 
 from .anatomy import Alphabet, changes, dissect
 from .series import Series, tracked

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from codec.chain.replay import is_past
-from codec.scheme.coding import Coding
+from codec import Coding
+from codec.inspect import is_past
 
 from .records import RecordFacts
 

@@ -9,14 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from codec.record.header import DIGEST
-from codec.record.record import RUN, Place, dump_delta, header_nbytes
-from codec.scheme.coding import Coding
-from codec.scheme.delta import Delta
-from codec.scheme.track import Track
-from codec.scheme.tracker import Tracker
-from codec.state import edits
-from codec.state.tensors import Arrays, Layout, copy_arrays
+from codec import Coding, Delta, Tracker
+from codec.inspect import (
+    DIGEST,
+    RUN,
+    Arrays,
+    Layout,
+    Place,
+    Track,
+    copy_arrays,
+    dump_delta,
+    edits,
+    header_nbytes,
+)
 
 
 class DryRun:

@@ -7,11 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-import codec
-from codec.scheme import huffman, runlength
-from codec.scheme.quantize import Codes
-from codec.scheme.tables import CodeTable
-from codec.state.tensors import Arrays
+from codec.inspect import Arrays, Bucket, Codes, CodeTable, huffman, runlength
 
 from .anatomy import Alphabet
 from .lesson import bucket_of
@@ -80,7 +76,7 @@ class Followed:
     track: float
     live: float
     delta: float
-    bucket: codec.Bucket | None
+    bucket: Bucket | None
     kept: bool
     level: float
     code: WeightCode | None

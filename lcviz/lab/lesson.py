@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import codec
-from codec.scheme import huffman
-from codec.state.tensors import Arrays
+from codec.inspect import Arrays, Buckets, huffman
 
 from .anatomy import Alphabet
 
@@ -58,7 +57,7 @@ class CodeGroup:
 
     name: str
     n: int
-    buckets: codec.Buckets
+    buckets: Buckets
     bits: int | None
 
     @cached_property
@@ -158,7 +157,7 @@ def lesson(
         scope: "model" or "tensor".
 
     Raises:
-        codec.SettingsError, codec.NonFiniteError: as `codec.quantize`.
+        codec.SettingsError, NonFiniteError: as `codec.quantize`.
     """
     before, after = (np.array(values, np.float32) for values in (track, live))
     with np.errstate(over="ignore", invalid="ignore"):
@@ -232,7 +231,7 @@ def _numbers(
     return tuple(found)
 
 
-def bucket_of(buckets: codec.Buckets, delta: float) -> int | None:
+def bucket_of(buckets: Buckets, delta: float) -> int | None:
     """The index of a change's bucket, None for 0."""
     if delta == 0:
         return None

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from codec.scheme.delta import difference
-from codec.state.tensors import Arrays
+from codec.inspect import Arrays, difference
 
 
 def distance(a: Arrays, b: Arrays, names: Iterable[str] | None = None) -> float:

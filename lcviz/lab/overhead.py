@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import codec
-from codec.saving.saved import STAGES, Saved
+from codec import Saved
+from codec.inspect import STAGES
 
 from .progress import Progress
 from .workload import Workload

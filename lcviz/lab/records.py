@@ -18,18 +18,32 @@ from pathlib import Path
 from typing import Any
 
 import codec
-from codec.caps import short, typed
-from codec.chain.replay import is_past
-from codec.errors import ChainError, InputError, MalformedRecordError, RecordError, VanishedError
-from codec.record.container import peek
-from codec.record.merged import merged_of, steps_of
-from codec.record.record import PREFIX, Record, base_of, delta_of
-from codec.scheme.coding import Coding
-from codec.scheme.stream import Encoded
-from codec.scheme.tables import CodeTable
-from codec.scheme.track import Track
-from codec.state.tensors import Layout
-from codec.storage.source import Entry, check_regular
+from codec import Coding, Encoded
+from codec.errors import (
+    ChainError,
+    InputError,
+    MalformedRecordError,
+    ParentError,
+    RecordError,
+    VanishedError,
+)
+from codec.inspect import (
+    PREFIX,
+    CodeTable,
+    Entry,
+    Layout,
+    Record,
+    Track,
+    base_of,
+    check_regular,
+    delta_of,
+    is_past,
+    merged_of,
+    peek,
+    short,
+    steps_of,
+    typed,
+)
 
 AT_ONCE = 20  # records between two reports to whoever waits
 MOST_AGAIN = 20  # unreadable records that one call tries again
@@ -275,7 +289,7 @@ def _content(
     except VanishedError:
         raise
     except (RecordError, ChainError) as exc:
-        passing = not isinstance(exc, RecordError | codec.ParentError)
+        passing = not isinstance(exc, RecordError | ParentError)
         return replace(facts, problem=str(exc), passing=passing), replace(before, failed=True)
 
 
@@ -283,7 +297,7 @@ def _in_order(record: Record, facts: RecordFacts, before: Context) -> tuple[Reco
     """As `_content`, for a record whose bytes are intact. Raises RecordError, ParentError."""
     name = facts.entry.name
     if record.run != (before.run or record.run):
-        raise codec.ParentError(
+        raise ParentError(
             f"{name}: is of the run {record.run}, the records before it are of {before.run}"
         )
     identity = record.identity

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codec.errors import SettingsError
-from codec.state.tensors import Arrays, copy_arrays
+from codec.inspect import Arrays, copy_arrays
 
 from .anatomy import Alphabet, BucketTotal, changes, dissect, totals
 from .measures import distance

@@ -11,17 +11,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from codec.chain.chain import Chain
+from codec import Chain, Coding, Tracker
 from codec.errors import SettingsError, SourceError
-from codec.saving.checkpointer import Front
-from codec.scheme.coding import Coding
-from codec.scheme.track import Track
-from codec.scheme.tracker import Tracker
-from codec.state.file_steps import by_numbers, steps_of
-from codec.state.policy import Policy
-from codec.state.tensor_files import SUFFIXES, read_state
-from codec.state.tensors import LOSSY_DTYPES, TINY_ELEMENTS, Arrays, Layout, copy_arrays, to_arrays
-from codec.storage.source import entry_of
+from codec.inspect import (
+    LOSSY_DTYPES,
+    SUFFIXES,
+    TINY_ELEMENTS,
+    Arrays,
+    Front,
+    Layout,
+    Policy,
+    Track,
+    by_numbers,
+    copy_arrays,
+    entry_of,
+    read_state,
+    steps_of_files,
+    to_arrays,
+)
 
 from .workload import Workload
 
@@ -87,7 +94,7 @@ class OwnSeries:
     """Checkpoints of a visitor's own: files, folders of them, or one chain or its archive.
 
     policy: which tensors are lossy, see `codec.Checkpointer`. Raises codec.SettingsError, also
-    during iteration for a checkpoint without lossy tensors; codec.SourceError, codec.ChainError.
+    during iteration for a checkpoint without lossy tensors; SourceError, codec.ChainError.
     """
 
     paths: Sequence[Path]
@@ -148,14 +155,14 @@ class OwnSeries:
         if self.is_chain:
             return ""
         try:
-            steps_of(self._paths())
+            steps_of_files(self._paths())
         except SettingsError as exc:
             return str(exc)
         return ""
 
     def _files(self) -> list[tuple[int, Path]]:
         paths = self._paths()
-        return list(enumerate(paths)) if self.why_counted else steps_of(paths)
+        return list(enumerate(paths)) if self.why_counted else steps_of_files(paths)
 
     def _paths(self) -> list[Path]:
         """The files as they were given, those of a folder by name."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import codec
-from codec.scheme import huffman
+from codec.inspect import Buckets, huffman
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def huffman_nbytes(counts: NDArray[np.int64]) -> int:
     return coded_nbytes(huffman.n_bits(counts, lengths), table, counts.size - 1)
 
 
-def runlength_nbytes(codes: NDArray[np.unsignedinteger], buckets: codec.Buckets) -> int:
+def runlength_nbytes(codes: NDArray[np.unsignedinteger], buckets: Buckets) -> int:
     """Bytes with run-length Huffman and a new table, by encoding.
 
     Args:

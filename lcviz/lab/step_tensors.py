@@ -10,12 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import codec
-from codec.chain.replay import Position
-from codec.record.merged import merged_of
-from codec.scheme import runlength
-from codec.scheme.delta import Group
-from codec.scheme.stream import Encoded
-from codec.state.tensors import Arrays, TensorSpec
+from codec import Encoded
+from codec.errors import StepNotFoundError
+from codec.inspect import Arrays, Group, Position, TensorSpec, merged_of, runlength
 
 _AS_NUMBERS = ("F64", "F32", "F16", "BF16", "BOOL")
 
@@ -79,7 +76,7 @@ def rebuild_step(
         if progress:
             progress(position.step)
     if position is None or position.step != step:
-        raise codec.StepNotFoundError(f"{chain.where}: no record leads to step {step}")
+        raise StepNotFoundError(f"{chain.where}: no record leads to step {step}")
     record, delta, column, together = position.record, position.delta, None, 1
     groups: tuple[Group, ...] = ()
     whole: Arrays = {}

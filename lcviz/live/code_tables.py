@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from codec.scheme import huffman, runlength
+from codec.inspect import huffman, runlength
 from lcviz.lab.anatomy import Alphabet
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from codec.scheme import huffman
+from codec.inspect import huffman
 from lcviz.lab.anatomy import Alphabet, BucketKey
 from lcviz.text import exponent_text, minus, nbytes_text, plural
 from lcviz.ui.charts import POINTER, Option, Panel

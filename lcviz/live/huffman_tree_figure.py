@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from codec.scheme.huffman import Node
+from codec.inspect import Node
 from lcviz.text import plural
 from lcviz.ui.charts import GREY, SIGN_COLOURS, Option
 from lcviz.ui.tree_chart import elbow, labels, tree_option

@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from codec.scheme.quantize import Codes
+from codec.inspect import Codes
 from lcviz.lab.anatomy import (
     EVERY_BITS,
     Alphabet,

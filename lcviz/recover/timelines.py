@@ -19,7 +19,7 @@ from statistics import median
 from typing import Any
 
 import codec
-from codec.saving.saved import Saved
+from codec import Saved
 from lcviz.lab.progress import Progress
 from lcviz.lab.workload import Workload
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import codec
 import demo_models
-from codec.state.tensors import Arrays, copy_arrays, layout_of, to_arrays
+from codec.inspect import Arrays, copy_arrays, layout_of, to_arrays
 from demo_models import Task
 
 from .snapshot import RunSettings

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import codec
-from codec.scheme.quantize import Codes
-from codec.state.tensors import Arrays, copy_arrays
+from codec.inspect import Arrays, Codes, copy_arrays
 from demo_models import Task
 from lcviz.lab.removed_bucket import RemovedBuckets, removed_buckets
 

@@ -19,7 +19,7 @@ import torch
 
 import codec
 import demo_models
-from codec.scheme.quantize import Codes
+from codec.inspect import Codes
 from demo_models import Task
 from lcviz.lab.removed_bucket import RemovedBuckets
 

@@ -6,11 +6,8 @@ import time
 from dataclasses import dataclass
 
 import codec
-from codec.scheme.delta import difference
-from codec.scheme.quantize import Codes
-from codec.scheme.track import Track
-from codec.scheme.tracker import Tracker
-from codec.state.tensors import Arrays, copy_arrays
+from codec import Tracker
+from codec.inspect import Arrays, Codes, Track, copy_arrays, difference
 from demo_models import Task
 from lcviz.lab.anatomy import dissect, tables
 from lcviz.lab.measures import distance

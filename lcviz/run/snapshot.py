@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum, auto
 from typing import Any
 
-from codec.state.tensors import Arrays
+from codec.inspect import Arrays
 from lcviz.lab.anatomy import Alphabet
 from lcviz.lab.recovery.kill import Pace, fingerprint
 from lcviz.lab.sizes import Tables

@@ -1,6 +1,6 @@
 """Checks of visitors' files before anything is read: .safetensors, and torch's zips.
 
-What is wrong is one sentence in a codec.SourceError, which does not name the file. Tensors are
+What is wrong is one sentence in a SourceError, which does not name the file. Tensors are
 read elsewhere; `unpickle` reads pickles.
 """
 
@@ -13,10 +13,18 @@ from typing import IO
 
 import numpy as np
 
-from codec.caps import MAX_JSON, MAX_TENSORS, parsed, short, typed
 from codec.errors import ForeignRecordError, RecordError, SourceError
-from codec.state.tensor_files import HEAD, check_torch_file
-from codec.state.tensors import CARRIER, is_unicode
+from codec.inspect import (
+    CARRIER,
+    HEAD,
+    MAX_JSON,
+    MAX_TENSORS,
+    check_torch_file,
+    is_unicode,
+    parsed,
+    short,
+    typed,
+)
 
 Tensors = Mapping[str, tuple[str, tuple[int, ...]]]  # name -> dtype, shape
 

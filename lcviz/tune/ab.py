@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codec.scheme.coding import Coding
-from codec.scheme.delta import Delta
-from codec.state.tensors import Arrays, Layout, copy_arrays
+from codec import Coding, Delta
+from codec.inspect import Arrays, Layout, copy_arrays
 from lcviz.lab.anatomy import changes, dissect
 from lcviz.lab.dry_run import DryRun, record_nbytes
 from lcviz.lab.measures import distance

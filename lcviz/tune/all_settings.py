@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from itertools import product
 
-from codec.scheme.coders import CODERS
-from codec.scheme.coding import SCOPES, Coding
-from codec.state.tensors import Arrays, Layout
+from codec import Coding
+from codec.inspect import CODERS, SCOPES, Arrays, Layout
 from lcviz.lab.anatomy import EVERY_BITS
 
 from .ab import Replay, RunState, TrialSave

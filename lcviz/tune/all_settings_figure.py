@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from codec.scheme.coding import Coding
+from codec import Coding
 from lcviz.lab.anatomy import EVERY_BITS
 from lcviz.text import enumerated, nbytes_text, percent_text
 from lcviz.ui.charts import (

@@ -12,11 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codec.scheme.coding import Coding
-from codec.scheme.quantize import Codes, n_promoted
-from codec.scheme.track import Track
-from codec.scheme.tracker import Tracker
-from codec.state.tensors import Arrays, Layout, copy_arrays
+from codec import Coding, Tracker
+from codec.inspect import Arrays, Codes, Layout, Track, copy_arrays, n_promoted
 from lcviz.lab.anatomy import EVERY_BITS, Alphabet, BucketTotal, changes, dissect, totals
 from lcviz.lab.measures import distance
 from lcviz.lab.removed_bucket import among, rebuilt

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import codec
-from codec.scheme.coding import Coding
-from codec.scheme.delta import Group, difference
-from codec.state.tensors import Arrays, Layout
+from codec import Coding
+from codec.inspect import Arrays, Group, Layout, difference
 from lcviz.lab.anatomy import EVERY_BITS
 from lcviz.lab.dry_run import DryRun
 from lcviz.lab.step_tensors import word_bits

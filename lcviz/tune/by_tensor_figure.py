@@ -6,7 +6,7 @@ import math
 
 import pandas as pd
 
-from codec.scheme.coding import Coding
+from codec import Coding
 from lcviz.ui.charts import CIVIDIS, Option, Panel, axis, base_option
 
 from .by_tensor import ByTensor, Cell

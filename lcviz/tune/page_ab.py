@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 import codec
-from codec.state.tensors import layout_of
+from codec.inspect import layout_of
 from lcviz.run.run import Run
 from lcviz.run.snapshot import Snapshot
 from lcviz.text import plural

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 import codec
-from codec.scheme.coding import Coding
+from codec import Coding
 from lcviz.run.run import Run
 from lcviz.run.snapshot import Snapshot
 from lcviz.text import nbytes_text, percent_text, plural

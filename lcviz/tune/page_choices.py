@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from codec.scheme.coding import Coding
+from codec import Coding
 from lcviz.text import CODER_NAMES
 from lcviz.ui import widgets
 from lcviz.ui.settings import BITS, CODERS, KEEP, SCOPES, bits_name

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import streamlit as st
 import torch
 
-from codec.state.tensors import Arrays, Layout, layout_of
+from codec.inspect import Arrays, Layout, layout_of
 from lcviz.lab.series import LossOf
 from lcviz.run.run import Run
 from lcviz.run.snapshot import CLOSED, PLAYING, Snapshot

@@ -9,6 +9,7 @@ import pytest
 
 import codec
 from codec import errors
+from codec.errors import InputError, SkippedRecordWarning, TruncatedRecordError
 
 
 def test_tree_is_as_drawn() -> None:
@@ -36,13 +37,13 @@ def test_every_error_is_public_and_documented() -> None:
 
 
 def test_input_errors_are_value_errors() -> None:
-    assert issubclass(codec.InputError, ValueError)
+    assert issubclass(InputError, ValueError)
     assert not issubclass(codec.RecordError, ValueError)
-    assert issubclass(codec.SkippedRecordWarning, UserWarning)
+    assert issubclass(SkippedRecordWarning, UserWarning)
 
 
 def test_record_errors_say_where_expected_and_found() -> None:
     with pytest.raises(codec.RecordError, match=r"^a\.bin: expected 3 bytes, found 2$") as caught:
-        raise codec.TruncatedRecordError("a.bin", "3 bytes", "2")
+        raise TruncatedRecordError("a.bin", "3 bytes", "2")
     error = caught.value
     assert (error.where, error.expected, error.found) == ("a.bin", "3 bytes", "2")

@@ -30,6 +30,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tenso
 
 import codec
 from codec.dcp import ChainReader, ChainWriter, needed
+from codec.errors import StepOrderError
 from codec.storage import directory as storage
 
 TIMEOUT = timedelta(seconds=600)
@@ -318,7 +319,7 @@ def mixed(folder: Path, groups: dict[int, Any]) -> None:
                 dcp.load(wider, storage_reader=ChainReader(path), process_group=groups[2])
         dist.barrier()
         for other in (True, False):
-            with pytest.raises((CheckpointException, codec.StepOrderError), match="overwritten"):
+            with pytest.raises((CheckpointException, StepOrderError), match="overwritten"):
                 dcp.save(
                     state, storage_writer=ChainWriter(), checkpoint_id=path, use_collectives=other
                 )

@@ -35,6 +35,7 @@ from common import (
 )
 
 import codec
+from codec.errors import ChainNotFoundError, LockedError, SkippedRecordWarning
 
 CODES = (errno.ENOSPC, errno.EIO, errno.EACCES)
 FILLER = "filler"
@@ -70,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--lasting", type=int, default=1, help="of so many calls one that lasts")
     parser.add_argument("--stride", type=int, default=1, help="of the sizes a file may have")
     options = parser.parse_args(arguments)
-    warnings.simplefilter("ignore", codec.SkippedRecordWarning)
+    warnings.simplefilter("ignore", SkippedRecordWarning)
     codec.warm_up()
     met: Counter[str] = Counter()
     for task in TASKS:
@@ -124,7 +125,7 @@ def refused(refusal: Refusal, met: Counter[str], *kinds: type) -> Iterator[list[
 
 def begun(path: Path, refusal: Refusal, met: Counter[str]) -> None:
     """A new chain."""
-    kinds = (codec.WriteError, codec.ChainError, codec.LockedError)
+    kinds = (codec.WriteError, codec.ChainError, LockedError)
     with refused(refusal, met, *kinds):
         codec.Checkpointer(path).close()
     go_on(path, {})
@@ -179,7 +180,7 @@ def opened_before_a_base(path: Path, refusal: Refusal, met: Counter[str]) -> Non
 def open_refused(path: Path, refusal: Refusal, met: Counter[str], told: dict[int, str]) -> None:
     """Continue a chain; all that was told must still be there."""
     (path / ".lcc-left-over").touch()
-    kinds = (codec.WriteError, codec.ChainError, codec.LockedError)
+    kinds = (codec.WriteError, codec.ChainError, LockedError)
     checkpoints = None
     with refused(refusal, met, *kinds):
         checkpoints = codec.Checkpointer(path, resume=True)
@@ -194,7 +195,7 @@ def open_refused(path: Path, refusal: Refusal, met: Counter[str], told: dict[int
 def read(path: Path, refusal: Refusal, met: Counter[str]) -> None:
     """The newest step that can be read, and one that is asked for."""
     told = chain_of(path, 3)
-    kinds = (codec.ChainError, codec.ChainNotFoundError, codec.WriteError)
+    kinds = (codec.ChainError, ChainNotFoundError, codec.WriteError)
     with refused(refusal, met, *kinds):
         for step in (1, None):
             restored = codec.restore(path, step)
@@ -216,7 +217,7 @@ def packed(path: Path, refusal: Refusal, met: Counter[str]) -> None:
     before = target.read_bytes()
     with codec.Checkpointer(path, resume=True) as checkpoints:
         told |= saves(checkpoints, range(2, 4))
-    kinds = (codec.WriteError, codec.ChainError, codec.ChainNotFoundError)
+    kinds = (codec.WriteError, codec.ChainError, ChainNotFoundError)
     with refused(refusal, met, *kinds):
         codec.Chain(path).pack(target)
     if target.read_bytes() == before:

@@ -25,6 +25,7 @@ import numpy as np
 from common import MEMORY
 
 import codec
+from codec.errors import ArchiveError, ChainNotFoundError, SkippedRecordWarning
 from codec.record import record as records
 
 NEWEST = 5
@@ -39,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--bits", type=int, default=8, help="bits of each byte, but for files: 1")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
-    warnings.simplefilter("ignore", codec.SkippedRecordWarning)
+    warnings.simplefilter("ignore", SkippedRecordWarning)
     rng = random.Random(options.seed)
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         path = Path(folder) / "run.lcc"
@@ -197,7 +198,7 @@ def of_one_archive(data: bytes, expected: dict[int, Any], number: int) -> str:
             assert not wrong, wrong
             return "noticed"
         restored = {s: content(codec.restore(io.BytesIO(data), s)) for s in report.steps}
-    except (codec.ArchiveError, codec.ChainNotFoundError):
+    except (ArchiveError, ChainNotFoundError):
         return "noticed"
     if restored == expected:
         return "harmless"

@@ -32,6 +32,7 @@ import numpy as np
 from common import chain_of, resealed
 
 import codec
+from codec.errors import SkippedRecordWarning
 from codec.record import container
 from codec.storage.source import record_name
 
@@ -68,7 +69,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of the processor")
     parser.add_argument("--small", action="store_true", help="not those that take long to make")
     options = parser.parse_args(arguments)
-    warnings.simplefilter("ignore", codec.SkippedRecordWarning)
+    warnings.simplefilter("ignore", SkippedRecordWarning)
     codec.warm_up()
     failed, most = 0, [0.0, 0.0]
     chosen = {

@@ -29,6 +29,7 @@ from typing import Any
 from common import chain_of, check_told, digest_of, saves, state_of
 
 import codec
+from codec.errors import SkippedRecordWarning
 
 EVERY = 20  # steps, at most, to each read beside them
 
@@ -40,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=2000, help="saved beside a reader")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
-    warnings.simplefilter("error", codec.SkippedRecordWarning)
+    warnings.simplefilter("error", SkippedRecordWarning)
     codec.warm_up()
     rng, met = random.Random(options.seed), Counter[str]()
     for work in (

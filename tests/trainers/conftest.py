@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-import codec
+from codec.errors import RewoundWarning
 
 Patch = pytest.MonkeyPatch
 
@@ -46,7 +46,7 @@ def killed() -> Callable[[Callable[[], Any]], None]:
             pid = os.fork()
         if pid == 0:
             try:
-                warnings.simplefilter("ignore", codec.RewoundWarning)
+                warnings.simplefilter("ignore", RewoundWarning)
                 what()
             finally:
                 os._exit(1)

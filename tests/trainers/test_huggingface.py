@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 import codec
+from codec.errors import LockedError, RewoundWarning, ShardedError, StepOrderError
 
 Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
@@ -144,7 +145,7 @@ def test_resumed_after_it_failed(make: Make, hf: Any, tmp_path: Path) -> None:
 
     # The Trainer does not tell that it has failed; another one in this thread does not mind.
     again = make(hf.Chain("run.lcc", every=1, **EXACT))
-    with pytest.warns(codec.RewoundWarning, match="goes on from step 4 and was at 7"):
+    with pytest.warns(RewoundWarning, match="goes on from step 4 and was at 7"):
         again.train(resume_from_checkpoint=True)
     assert codec.Chain("run.lcc").steps == tuple(range(1, 11))
     assert codec.Chain("run.lcc/until-7.lcc").steps == tuple(range(1, 8))
@@ -153,9 +154,9 @@ def test_resumed_after_it_failed(make: Make, hf: Any, tmp_path: Path) -> None:
     for name, tensor in codec.restore("run.lcc")["model"].items():
         assert torch.equal(tensor, alone.model.state_dict()[name]), name
 
-    with pytest.raises(codec.StepOrderError, match="up to step 10; choose another directory"):
+    with pytest.raises(StepOrderError, match="up to step 10; choose another directory"):
         make(hf.Chain("run.lcc", every=1)).train()
-    with pytest.warns(codec.RewoundWarning):
+    with pytest.warns(RewoundWarning):
         make(hf.Chain("run.lcc", every=5, resume=True)).train()
     assert codec.Chain("run.lcc").steps == (5, 10)
 
@@ -170,7 +171,7 @@ def test_tried_again_with_smaller_batches(make: Make, hf: Any) -> None:
 
     chain = hf.Chain("run.lcc", every=1)
     trainer = make(chain, hf.Stops(3, fails), auto_find_batch_size=True, max_steps=4)
-    with pytest.warns(codec.RewoundWarning, match="begins anew and was at 3"):
+    with pytest.warns(RewoundWarning, match="begins anew and was at 3"):
         trainer.train()
     assert codec.Chain("run.lcc").steps == (1, 2, 3, 4)
     assert trainer.state.train_batch_size < 4
@@ -182,7 +183,7 @@ def test_killed(make: Make, hf: Any, killed: Callable[[Callable[[], Any]], None]
     killed(make(hf.Chain("run.lcc", every=1), stop).train)
     assert codec.Chain("run.lcc").steps == (1, 2, 3, 4, 5, 6)
     assert codec.verify("run.lcc").ok
-    with pytest.warns(codec.RewoundWarning):
+    with pytest.warns(RewoundWarning):
         make(hf.Chain("run.lcc", every=3)).train(resume_from_checkpoint=True)
     assert codec.Chain("run.lcc").steps == (1, 2, 3, 4, 6, 9, 10)
 
@@ -191,7 +192,7 @@ def test_closed_after_a_failure(make: Make, hf: Any) -> None:
     chain = hf.Chain("mine.lcc", every=1)
     with pytest.raises(ZeroDivisionError):
         make(chain, hf.Stops(2, raises)).train()
-    with pytest.raises(codec.LockedError):
+    with pytest.raises(LockedError):
         codec.Checkpointer("mine.lcc", resume=True)
     chain.close()
     codec.Checkpointer("mine.lcc", resume=True).close()
@@ -258,7 +259,7 @@ def test_refused(make: Make, hf: Any, tmp_path: Path) -> None:
     for name, value in (("fsdp", True), ("deepspeed_plugin", object())):
         trainer = make(hf.Chain("run.lcc"))
         event = SimpleNamespace(**{"fsdp": None, "deepspeed_plugin": None, name: value})
-        with pytest.raises(codec.ShardedError, match=r"codec\.dcp"):
+        with pytest.raises(ShardedError, match=r"codec\.dcp"):
             hf.Chain("run.lcc").on_train_begin(event, trainer.state, None, model=trainer.model)
     other = hf.Chain("run.lcc", every=1)  # as in the processes beside the main one
     rank, control = SimpleNamespace(is_world_process_zero=False, global_step=1), trainer.control

@@ -18,6 +18,14 @@ import torch
 from torch import nn
 
 import codec
+from codec.errors import (
+    LockedError,
+    RewoundWarning,
+    ShardedError,
+    StepOrderError,
+    TruncatedRecordError,
+    VersionError,
+)
 from codec.trainers import pointer, states
 from codec.trainers.pointer import Pointer
 from codec.trainers.run import ChainRun, check_every
@@ -41,19 +49,19 @@ def test_a_training_after_another(tmp_path: Path) -> None:
     run.close()
     assert codec.restore(path)["model"]["w"].tolist() == [3.0] * 9
 
-    with pytest.raises(codec.StepOrderError, match="up to step 3; choose another directory"):
+    with pytest.raises(StepOrderError, match="up to step 3; choose another directory"):
         run.begin(0)  # a new training
     run.begin(3)  # resumed where the chain ends: nothing to go back from
     run.save(4, state(4))
     run.close()
-    with pytest.warns(codec.RewoundWarning):
+    with pytest.warns(RewoundWarning):
         run.begin(2)
     run.save(3, state(30))
     run.close()
     assert codec.Chain(path).steps == (1, 2, 3)
     assert codec.Chain(path / "until-4.lcc").steps == (1, 2, 3, 4)
     again = ChainRun(path, True, {})
-    with pytest.warns(codec.RewoundWarning):
+    with pytest.warns(RewoundWarning):
         again.begin(0)
     again.save(1, state(1))
     again.close()
@@ -68,23 +76,23 @@ def test_step_0_of_a_new_training_and_of_the_old_one(tmp_path: Path) -> None:
     run = ChainRun(path, True, {})
     run.begin(0)
     run.save(0, state(7))
-    with pytest.warns(codec.RewoundWarning, match="begins anew and was at 0"):
+    with pytest.warns(RewoundWarning, match="begins anew and was at 0"):
         run.begin(0)
     assert run.save(0, state(8)) is not None
     run.save(1, state(9))
     run.close()
     assert codec.restore(path, 0)["model"]["w"].tolist() == [8.0] * 9
     assert codec.restore(path / "until-0.lcc")["model"]["w"].tolist() == [7.0] * 9
-    with pytest.warns(codec.RewoundWarning, match="goes on from step 0 and was at 1"):
+    with pytest.warns(RewoundWarning, match="goes on from step 0 and was at 1"):
         ChainRun(path, False, {}).begin(0, resumed=True)  # from a checkpoint of step 0
     assert codec.restore(path)["model"]["w"].tolist() == [8.0] * 9
     far = ChainRun("memory://anna:geheim@trainers/zero.lcc", True, {})
     far.begin(0)
     far.save(0, state(7))
-    with pytest.raises(codec.StepOrderError, match="is at step 0, and the training beg") as caught:
+    with pytest.raises(StepOrderError, match="is at step 0, and the training beg") as caught:
         far.begin(0)
     assert "geheim" not in str(caught.value)
-    with pytest.raises(codec.LockedError, match=r"^memory://trainers/zero\.lcc: is closed"):
+    with pytest.raises(LockedError, match=r"^memory://trainers/zero\.lcc: is closed"):
         far.save(1, state(7))
     assert ChainRun("memory://anna:geheim@host", True, {}).name == "host"
     far.begin(0, resumed=True)
@@ -101,7 +109,7 @@ def test_a_training_behind_a_url() -> None:
         run.save(step, state(step))
     run.close()
     assert run.restore(1)["model"]["w"].tolist() == [1.0] * 9
-    with pytest.raises(codec.StepOrderError, match="is at step 2, and the training goes on from 1"):
+    with pytest.raises(StepOrderError, match="is at step 2, and the training goes on from 1"):
         run.begin(1)
     assert not run.is_open
     run.begin(2)
@@ -109,7 +117,7 @@ def test_a_training_behind_a_url() -> None:
     run.close()
     with codec.Checkpointer(url, resume=True) as other:  # which is left alone
         for step, again in ((1, run), (0, ChainRun(url, True, {}))):
-            with pytest.raises(codec.StepOrderError, match="is at step 3, and the training"):
+            with pytest.raises(StepOrderError, match="is at step 3, and the training"):
                 again.begin(step)
         other.save(4, state(4))
     assert codec.Chain(url).steps == (1, 2, 3, 4)
@@ -124,7 +132,7 @@ def test_what_a_failed_training_left_open_is_closed(tmp_path: Path) -> None:
     first.begin(0)
     first.save(1, state(1))
     second.begin(1)  # of the same thread
-    with pytest.raises(codec.LockedError, match="another training of this process has begun"):
+    with pytest.raises(LockedError, match="another training of this process has begun"):
         first.save(2, state(2))
     second.save(2, state(2))
 
@@ -133,7 +141,7 @@ def test_what_a_failed_training_left_open_is_closed(tmp_path: Path) -> None:
     def other() -> None:
         try:
             first.begin(2)
-        except codec.LockedError as exc:
+        except LockedError as exc:
             caught.append(exc)
 
     thread = threading.Thread(target=other)
@@ -153,7 +161,7 @@ def test_what_a_failed_training_left_open_is_closed(tmp_path: Path) -> None:
     third = ChainRun(tmp_path / "third.lcc", False, {})
     third.begin(0)
     third.save(1, state(1))
-    with pytest.warns(codec.RewoundWarning):
+    with pytest.warns(RewoundWarning):
         third.begin(0)  # the trainer tries again: it was open itself
     third.close()
 
@@ -217,11 +225,11 @@ def test_the_model_itself_or_refused() -> None:
         assert list(found) == names
         assert found["0.weight"].data_ptr() == model[0].weight.data_ptr()
     model[0].weight.ds_id = 1  # type: ignore[assignment]
-    with pytest.raises(codec.ShardedError, match=r"DeepSpeed has '0.weight'.* codec.dcp"):
+    with pytest.raises(ShardedError, match=r"DeepSpeed has '0.weight'.* codec.dcp"):
         states.state_of(nn.DataParallel(model))
     del model[0].weight.ds_id
     fully_shard(model[0], mesh=torch.distributed.init_device_mesh("cpu", (1,)))
-    with pytest.raises(codec.ShardedError, match=r"'0.weight' is a DTensor: use codec.dcp"):
+    with pytest.raises(ShardedError, match=r"'0.weight' is a DTensor: use codec.dcp"):
         states.state_of(model)
 
 
@@ -241,10 +249,10 @@ def test_pointers(tmp_path: Path) -> None:
     assert pointer.read(place) is None
     for version in ("2", '"x"'):
         place.write_text(good.replace(": 1", f": {version}", 1))
-        with pytest.raises(codec.VersionError, match=r"x\.ckpt: expected format 1 of"):
+        with pytest.raises(VersionError, match=r"x\.ckpt: expected format 1 of"):
             pointer.read(place)
     place.write_bytes(b"")
-    with pytest.raises(codec.TruncatedRecordError, match=r"x\.ckpt: .* an empty file; load"):
+    with pytest.raises(TruncatedRecordError, match=r"x\.ckpt: .* an empty file; load"):
         pointer.read(place)
     assert pointer.read(tmp_path) is pointer.read(tmp_path / "none") is None
     with pytest.raises(codec.WriteError, match="cannot be made"):

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from codec.scheme.coding import SCOPES
-from codec.state.policy import rules
+from codec.inspect import SCOPES, rules
 from demo_models import DATASETS, MODELS, IncompatibleDataError
 from lcviz.lab.intervals import Mean
 from lcviz.lab.progress import Progress as Tell

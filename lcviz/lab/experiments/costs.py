@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from codec.bench.markdown import table
-from codec.saving.saved import STAGES
+from codec.inspect import STAGES
 from lcviz.lab.overhead import NONE, SYNCHRONOUS, round_of
 
 from .base import (

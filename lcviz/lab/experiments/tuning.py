@@ -9,8 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from codec.bench.markdown import table
-from codec.scheme.coders import CODERS
-from codec.scheme.coding import SCOPES
+from codec.inspect import CODERS, SCOPES
 from lcviz.lab.progress import part
 from lcviz.lab.recovery.methods import SHARES
 from lcviz.lab.recovery.recovery import Protocol as Failure

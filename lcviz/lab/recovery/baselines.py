@@ -20,13 +20,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codec import PayloadError, SettingsError
-from codec.scheme.delta import check_array
-from codec.scheme.tracker import check_same_layout
-from codec.state.tensors import (
+from codec import SettingsError
+from codec.errors import PayloadError
+from codec.inspect import (
     Arrays,
     Layout,
     TensorSpec,
+    check_array,
+    check_same_layout,
     copy_arrays,
     layout_of,
     same_bits,

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import codec
-from codec.scheme.track import Track
-from codec.state.tensors import layout_of, to_arrays
+from codec.errors import StepNotFoundError
+from codec.inspect import Track, layout_of, to_arrays
 from demo_models import Training
 from lcviz.lab.progress import Progress
 from lcviz.lab.workload import Workload
@@ -64,9 +64,9 @@ class _Records:
         self._nbytes = {e.step: e.nbytes for e in codec.Chain(path).entries}
 
     def save(self, step: int, state: Mapping[str, Any]) -> int:
-        """Bytes of the record that is there. Raises codec.StepNotFoundError if none is."""
+        """Bytes of the record that is there. Raises StepNotFoundError if none is."""
         if step not in self._nbytes:
-            raise codec.StepNotFoundError(f"{self._path}: holds no step {step}")
+            raise StepNotFoundError(f"{self._path}: holds no step {step}")
         return self._nbytes[step]
 
     def restore(self) -> dict[str, Any]:

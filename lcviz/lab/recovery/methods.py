@@ -14,11 +14,20 @@ from typing import Any, Protocol
 import numpy as np
 
 import codec
-from codec.record.container import seal
-from codec.record.header import DIGEST, FORMAT
-from codec.record.record import RUN, Place
-from codec.state.tensors import Arrays, from_arrays, layout_of
-from codec.state.tree import Parts, flatten, unflatten
+from codec.errors import BudgetError
+from codec.inspect import (
+    DIGEST,
+    FORMAT,
+    RUN,
+    Arrays,
+    Parts,
+    Place,
+    flatten,
+    from_arrays,
+    layout_of,
+    seal,
+    unflatten,
+)
 
 from .baselines import Full, Scar, TopN
 
@@ -91,7 +100,7 @@ class _Chain:
     def save(self, step: int, state: Mapping[str, Any]) -> int:
         try:
             return self._checkpointer.save(step, state).nbytes
-        except codec.BudgetError:  # as a user who goes on without this checkpoint
+        except BudgetError:  # as a user who goes on without this checkpoint
             return 0
 
     def restore(self) -> dict[str, Any]:

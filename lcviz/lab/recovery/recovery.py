@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from codec.state.tensors import Arrays, copy_arrays, layout_of, to_arrays
+from codec.inspect import Arrays, copy_arrays, layout_of, to_arrays
 from demo_models import Training
 from lcviz.lab.measures import crossing, distance, smoothed
 from lcviz.lab.progress import Progress

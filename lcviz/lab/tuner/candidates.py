@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from codec.scheme.coding import Coding
+from codec import Coding
 from lcviz.lab.intervals import Mean
 from lcviz.lab.recovery.methods import SHARES, Method
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from codec.errors import BudgetError, SettingsError
-from codec.state.tensors import Arrays, Layout, copy_arrays
+from codec.inspect import Arrays, Layout, copy_arrays
 from lcviz.lab.dry_run import DryRun, record_nbytes
 from lcviz.lab.intervals import mean, upper_bound
 from lcviz.lab.measures import crossing, distance, smoothed

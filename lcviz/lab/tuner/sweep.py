@@ -46,7 +46,7 @@ class Sweep:
 
     @property
     def series(self) -> Series:
-        """What they are tried out on. Raises codec.SettingsError, codec.SourceError."""
+        """What they are tried out on. Raises codec.SettingsError, SourceError."""
         if self.own:
             return OwnSeries([Path(self.own)])
         return TrainedSeries(workload(self.model), 0, ITERATIONS)

@@ -19,6 +19,18 @@ from hypothesis import strategies as st
 
 import codec
 from codec.chain import chain
+from codec.errors import (
+    ArchiveError,
+    ChainNotFoundError,
+    DigestError,
+    MalformedRecordError,
+    ParentError,
+    SkippedRecordWarning,
+    StepNotFoundError,
+    StepOrderError,
+    TrackDigestError,
+    VanishedError,
+)
 from codec.record import record as records
 from codec.scheme.coding import Coding
 from codec.scheme.track import digest_sums
@@ -66,11 +78,11 @@ def test_golden_chain(golden: Path) -> None:
 
 def test_what_is_not_there(golden: Path, tmp_path: Path) -> None:
     for what in ("missing", "x" * 5000):
-        with pytest.raises(codec.ChainNotFoundError, match=r"no chain directory or \.lcc\.zip"):
+        with pytest.raises(ChainNotFoundError, match=r"no chain directory or \.lcc\.zip"):
             codec.restore(tmp_path / what)
-    with pytest.raises(codec.ChainNotFoundError, match=r"empty\.lcc: holds no records"):
+    with pytest.raises(ChainNotFoundError, match=r"empty\.lcc: holds no records"):
         codec.verify(golden / "bad" / "empty.lcc")
-    with pytest.raises(codec.StepNotFoundError, match="step 5; it has 2 steps from 0 to 1"):
+    with pytest.raises(StepNotFoundError, match="step 5; it has 2 steps from 0 to 1"):
         codec.restore(golden / "run.lcc", 5)
 
 
@@ -117,7 +129,7 @@ def test_unlistable_directory(run: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_parent_missing(golden: Path) -> None:
     message = r"^00000001\.delta.*its parent, digest (ab){16}, is missing .*digest 19999d4b\w{24}$"
-    with pytest.raises(codec.ParentError, match=message):
+    with pytest.raises(ParentError, match=message):
         codec.restore(golden / "bad" / "parent.lcc", 1)
     report = codec.verify(golden / "bad" / "parent.lcc")
     assert (report.ok, report.steps) == (False, (0,))
@@ -125,7 +137,7 @@ def test_parent_missing(golden: Path) -> None:
 
 def test_base_missing(run: Path) -> None:
     (run / "00000000.base.safetensors").unlink()
-    with pytest.raises(codec.ParentError, match="no base record at or before step 30"):
+    with pytest.raises(ParentError, match="no base record at or before step 30"):
         codec.restore(run)
     report = codec.verify(run)
     assert report.steps == ()
@@ -137,9 +149,9 @@ def test_base_missing(run: Path) -> None:
 def test_damaged_delta(run: Path, step: int, left: int) -> None:
     expected = codec.restore(run, left)
     damage(run / f"{step:08d}.delta.safetensors")
-    with pytest.warns(codec.SkippedRecordWarning, match=f"step {left} instead of 30: 000000{step}"):
+    with pytest.warns(SkippedRecordWarning, match=f"step {left} instead of 30: 000000{step}"):
         assert same(codec.restore(run), expected)
-    with pytest.raises(codec.DigestError, match=f"^000000{step}.delta.safetensors: "):
+    with pytest.raises(DigestError, match=f"^000000{step}.delta.safetensors: "):
         codec.restore(run, 30)
     report = codec.verify(run)
     assert report.steps[-1] == left
@@ -147,7 +159,7 @@ def test_damaged_delta(run: Path, step: int, left: int) -> None:
     assert not report.ok
     (run / f"{step:08d}.delta.safetensors").unlink()
     if step < 30:
-        with pytest.warns(codec.SkippedRecordWarning, match=f"step {left} .* its parent"):
+        with pytest.warns(SkippedRecordWarning, match=f"step {left} .* its parent"):
             assert same(codec.restore(run), expected)
 
 
@@ -161,10 +173,10 @@ def test_damaged_second_base(run: Path) -> None:
     assert same(codec.restore(run, 30), expected)
     assert codec.verify(run).ok
     damage(run / "00000040.base.safetensors")
-    with pytest.warns(codec.SkippedRecordWarning, match="step 30 instead of 50: 00000040.base"):
+    with pytest.warns(SkippedRecordWarning, match="step 30 instead of 50: 00000040.base"):
         assert same(codec.restore(run), expected)
     assert codec.verify(run).steps == (0, 10, 20, 30)
-    with pytest.raises(codec.DigestError, match=r"^00000040.base"):
+    with pytest.raises(DigestError, match=r"^00000040.base"):
         codec.restore(run, 50)
 
 
@@ -176,7 +188,7 @@ def test_more_damaged_bases_than_ways(tmp_path: Path) -> None:
             checkpoints.save(step, {"w": np.zeros(step + 1, np.float32)})
     for step in range(1, chain.WAYS + 4):
         damage(path / f"{step:08d}.base.safetensors")
-    with pytest.warns(codec.SkippedRecordWarning, match="restored step 0 instead of 19: 00000019"):
+    with pytest.warns(SkippedRecordWarning, match="restored step 0 instead of 19: 00000019"):
         assert codec.restore(path)["w"].size == 1
 
 
@@ -238,7 +250,7 @@ def test_a_warning_points_to_who_called(run: Path) -> None:
         lambda: codec.Checkpointer(run, resume=True).close(),
     ]
     for call in calls:
-        with pytest.warns(codec.SkippedRecordWarning) as seen:
+        with pytest.warns(SkippedRecordWarning) as seen:
             call()
         assert {(w.filename, w.lineno) for w in seen} == {
             (__file__, call.__code__.co_firstlineno)
@@ -246,7 +258,7 @@ def test_a_warning_points_to_who_called(run: Path) -> None:
     (run / "00000010.delta.safetensors").unlink(missing_ok=True)
     for path in run.glob("*.merged.*"):
         damage(path)
-    with pytest.warns(codec.SkippedRecordWarning, match="instead of") as seen:
+    with pytest.warns(SkippedRecordWarning, match="instead of") as seen:
         codec.restore(run)
     assert seen[-1].filename == __file__
 
@@ -263,7 +275,7 @@ def test_damaged_first_base(run: Path) -> None:
 
 def test_nothing_left_to_restore(run: Path) -> None:
     damage(run / "00000000.base.safetensors")
-    with pytest.raises(codec.DigestError, match=r"^00000000.base"):
+    with pytest.raises(DigestError, match=r"^00000000.base"):
         codec.restore(run)
     assert codec.verify(run).steps == ()
 
@@ -371,14 +383,14 @@ def test_a_record_that_fails_half_way(
 
     with pytest.raises(codec.RecordError, match=f"^00000003.delta.safetensors: .*{message}"):
         codec.restore(run, 3)
-    with pytest.warns(codec.SkippedRecordWarning, match="restored step 2 instead of 3: 00000003"):
+    with pytest.warns(SkippedRecordWarning, match="restored step 2 instead of 3: 00000003"):
         assert same(codec.restore(run), tracker.state)
     report = codec.verify(run)
     assert report.steps == (0, 1, 2)
     (problem,) = report.problems
     assert problem.startswith("00000003.delta.safetensors: expected ")
     assert message in problem
-    with pytest.warns(codec.SkippedRecordWarning, match="step 2; 1 records after it .*00000003"):
+    with pytest.warns(SkippedRecordWarning, match="step 2; 1 records after it .*00000003"):
         checkpoints = codec.Checkpointer(run, coder=coder, resume=True)
     assert checkpoints.tracker is not None
     assert same(checkpoints.tracker.state, tracker.state)
@@ -399,7 +411,7 @@ def test_nothing_follows_a_record_that_failed_half_way(
     assert report.steps == (0, 10)
     assert "streams that decode" in report.problems[0]
     assert "the usable record before it does not exist" in report.problems[1]
-    with pytest.warns(codec.SkippedRecordWarning, match="restored step 10 instead of 30"):
+    with pytest.warns(SkippedRecordWarning, match="restored step 10 instead of 30"):
         assert same(codec.restore(run), expected)
     with codec.Checkpointer(run.parent / "other") as other:
         other.save(40, {"x": np.ones(9, np.float32)})
@@ -441,7 +453,7 @@ def test_cached_tables_live_in_the_chain(
         assert position.track.arrays["w"].tobytes() == state["w"].tobytes()
     forge_stream(cached / "00000001.delta.safetensors", no_table)
     with pytest.raises(
-        codec.MalformedRecordError,
+        MalformedRecordError,
         match=r"^00000001\.delta\.safetensors: .*the code table sent last for '', but none was$",
     ):
         codec.restore(cached, 4)
@@ -464,9 +476,9 @@ def test_a_base_forgets_all_tables(
     metadata, arrays = parts_of(later.read_bytes())
     parent = codec.Chain(cached).read(codec.Chain(cached).entries[2]).digest
     later.write_bytes(forge(metadata | {"parent": parent}, arrays))
-    with pytest.raises(codec.MalformedRecordError, match="sent last for '', but none was"):
+    with pytest.raises(MalformedRecordError, match="sent last for '', but none was"):
         codec.restore(cached, 3)
-    with pytest.warns(codec.SkippedRecordWarning, match="restored step 2 instead of 4"):
+    with pytest.warns(SkippedRecordWarning, match="restored step 2 instead of 4"):
         assert same(codec.restore(cached), at_two)
     report = codec.verify(cached)
     assert report.steps == (0, 1, 2)
@@ -482,7 +494,7 @@ def test_memory_that_changes_is_noticed(run: Path, monkeypatch: pytest.MonkeyPat
         track.arrays["b"][4] += 1  # where, say, a bit of memory has flipped
 
     monkeypatch.setattr(records, "apply_checked", changed)
-    with pytest.raises(codec.TrackDigestError, match=r"^00000010\.delta.*: expected 'b' with"):
+    with pytest.raises(TrackDigestError, match=r"^00000010\.delta.*: expected 'b' with"):
         codec.restore(run, 10)
     for step in (20, 30):
         (run / f"000000{step}.delta.safetensors").unlink()
@@ -493,7 +505,7 @@ def test_memory_that_changes_is_noticed(run: Path, monkeypatch: pytest.MonkeyPat
 
 def test_record_under_another_name(run: Path) -> None:
     os.rename(run / "00000030.delta.safetensors", run / "00000031.delta.safetensors")
-    with pytest.raises(codec.MalformedRecordError, match="step 31, found delta of step 30"):
+    with pytest.raises(MalformedRecordError, match="step 31, found delta of step 30"):
         codec.restore(run, 31)
 
 
@@ -516,7 +528,7 @@ def test_unreadable_record(run: Path) -> None:
     (run / "00000030.delta.safetensors").mkdir()
     with pytest.raises(codec.ChainError, match=r"00000030\.delta\.safetensors: cannot be read: "):
         codec.restore(run, 30)
-    with pytest.warns(codec.SkippedRecordWarning, match="restored step 20"):
+    with pytest.warns(SkippedRecordWarning, match="restored step 20"):
         codec.restore(run)
 
 
@@ -585,18 +597,18 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_stored_bad_archives(name: str, golden: Path) -> None:
     path = golden / "bad" / f"{name}.lcc.zip"
-    with pytest.raises(codec.ArchiveError, match=BAD[name]):
+    with pytest.raises(ArchiveError, match=BAD[name]):
         codec.restore(path)
-    with pytest.raises(codec.ArchiveError, match="the archive: "):
+    with pytest.raises(ArchiveError, match="the archive: "):
         codec.verify(io.BytesIO(path.read_bytes()))
 
 
 def test_damaged_member(golden: Path) -> None:
     path = golden / "bad" / "damaged-member.lcc.zip"
     message = r"damaged-member\.lcc\.zip: member 00000001\.delta\.safetensors is damaged: Bad CRC"
-    with pytest.raises(codec.ArchiveError, match=message):
+    with pytest.raises(ArchiveError, match=message):
         codec.restore(path, 1)
-    with pytest.warns(codec.SkippedRecordWarning, match="restored step 0 instead of 1: .*Bad CRC"):
+    with pytest.warns(SkippedRecordWarning, match="restored step 0 instead of 1: .*Bad CRC"):
         assert codec.restore(path)["n"] == 7
     assert codec.verify(path).steps == (0,)
 
@@ -609,7 +621,7 @@ def test_encrypted_member_is_refused(golden: Path) -> None:
     data = bytearray(file.getvalue())
     for at in (data.find(b"PK\x03\x04") + 6, data.find(b"PK\x01\x02") + 8):
         data[at] |= 1  # the flag of an encrypted member
-    with pytest.raises(codec.ArchiveError, match=r"is damaged: .*password"):
+    with pytest.raises(ArchiveError, match=r"is damaged: .*password"):
         codec.restore(io.BytesIO(bytes(data)), 0)
 
 
@@ -622,7 +634,7 @@ def test_a_member_cannot_hide_others(golden: Path, tmp_path: Path, at: int) -> N
     first = data.index(b"PK\1\2")
     for bit in range(16):
         data[first + at + bit // 8] ^= 1 << bit % 8
-        with pytest.raises(codec.ArchiveError):
+        with pytest.raises(ArchiveError):
             codec.Chain(io.BytesIO(bytes(data)))
         data[first + at + bit // 8] ^= 1 << bit % 8
     assert codec.verify(io.BytesIO(bytes(data))).ok
@@ -636,7 +648,7 @@ def test_a_name_with_nul_is_refused(golden: Path, name: str) -> None:
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr(info, (golden / "run.lcc" / "00000000.base.safetensors").read_bytes())
     data = file.getvalue().replace(info.filename.encode(), name.encode())
-    with pytest.raises(codec.ArchiveError, match="is not a stored record"):
+    with pytest.raises(ArchiveError, match="is not a stored record"):
         codec.verify(io.BytesIO(data))
 
 
@@ -661,7 +673,7 @@ def test_any_archive(packed: bytes, edits: list[tuple[int, int]], near_end: bool
         data[at] = byte
     try:
         report = codec.verify(io.BytesIO(bytes(data[: len(data) - cut])))
-    except (codec.ArchiveError, codec.ChainNotFoundError):
+    except (ArchiveError, ChainNotFoundError):
         return
     assert set(report.steps) <= {0, 1}
     assert report.ok <= (report.steps == (0, 1))
@@ -784,7 +796,7 @@ def test_interrupted_after_the_link(run: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_publish_never_overwrites(run: Path) -> None:
     path = run / "00000030.delta.safetensors"
     before, listing = path.read_bytes(), names(run)
-    with pytest.raises(codec.StepOrderError, match="exists already"):
+    with pytest.raises(StepOrderError, match="exists already"):
         storage.publish(path, lambda file: file.write(b"x"))
     assert path.read_bytes() == before
     assert names(run) == listing
@@ -946,7 +958,7 @@ def test_what_was_listed_is_gone(
     assert same(codec.restore(packed, 80), expected)
     assert codec.verify(packed).ok
     if change is not codec.merge:
-        with pytest.raises(codec.StepNotFoundError, match="no record of step 30; it has"):
+        with pytest.raises(StepNotFoundError, match="no record of step 30; it has"):
             meanwhile(copies[4]).restore(30)
     else:
         assert meanwhile(copies[4]).restore(30)["n"] == 3
@@ -961,7 +973,7 @@ def test_a_chain_that_never_stays(long: Path, tmp_path: Path) -> None:
 
     chain._read = gone
     for read in (chain.restore, chain.verify, lambda: chain.pack(tmp_path / "x.zip")):
-        with pytest.raises(codec.VanishedError, match=r"\.safetensors: is not there any more"):
+        with pytest.raises(VanishedError, match=r"\.safetensors: is not there any more"):
             read()
     assert not (tmp_path / "x.zip").exists()
 
@@ -1010,18 +1022,18 @@ def test_steps_of_merged_records(long: Path) -> None:
     assert found == [(0, 0, "base"), (10, 40, "merged"), (50, 80, "merged")]
     assert chain.steps == (0, 10, 20, 30, 40, 50, 60, 70, 80)
     for step in (5, 15, 41, 75, 90):
-        with pytest.raises(codec.StepNotFoundError, match=f"no record of step {step}; it has 9"):
+        with pytest.raises(StepNotFoundError, match=f"no record of step {step}; it has 9"):
             codec.restore(long, step)
     for step in chain.steps:
         assert codec.restore(long, step)["n"] == step // 10
     damage(long / "00000050-00000080.merged.safetensors")
     assert codec.Chain(long).steps == (0, 10, 20, 30, 40, 50, 80)  # what its name tells
     for step in (50, 60, 65, 80):  # not: no such step
-        with pytest.raises(codec.DigestError, match=r"^00000050-00000080\.merged"):
+        with pytest.raises(DigestError, match=r"^00000050-00000080\.merged"):
             codec.restore(long, step)
-    with pytest.raises(codec.StepNotFoundError, match="no record of step 45"):
+    with pytest.raises(StepNotFoundError, match="no record of step 45"):
         codec.restore(long, 45)
-    with pytest.warns(codec.SkippedRecordWarning, match="restored step 40 instead of 80: 00000050"):
+    with pytest.warns(SkippedRecordWarning, match="restored step 40 instead of 80: 00000050"):
         assert codec.restore(long)["n"] == 4
 
 
@@ -1063,7 +1075,7 @@ def test_replay_of_merged_records(long: Path) -> None:
 def test_a_merged_record_without_its_parent(long: Path) -> None:
     codec.merge(long, 4)
     (long / "00000010-00000040.merged.safetensors").unlink()
-    with pytest.raises(codec.ParentError, match=r"^00000050-00000080\.merged.*: its parent"):
+    with pytest.raises(ParentError, match=r"^00000050-00000080\.merged.*: its parent"):
         codec.restore(long, 60)
     assert codec.verify(long).steps == (0,)
 
@@ -1099,7 +1111,7 @@ def overlapping(long: Path, jumping_states: States) -> Path:
     return long
 
 
-@pytest.mark.filterwarnings("ignore::codec.SkippedRecordWarning")
+@pytest.mark.filterwarnings("ignore::SkippedRecordWarning")
 @pytest.mark.parametrize("damaged", [None, "00000010-00000080", "00000040-00000060"])
 def test_overlapping_records(overlapping: Path, damaged: str | None) -> None:
     if damaged:
@@ -1112,20 +1124,20 @@ def test_overlapping_records(overlapping: Path, damaged: str | None) -> None:
     assert report.steps == tuple(range(0, last + 1, 10))
     assert report.ok == (damaged is None)
     if last == 80:
-        with pytest.raises(codec.ParentError, match=r"^00000010-00000080.* no record after it"):
+        with pytest.raises(ParentError, match=r"^00000010-00000080.* no record after it"):
             codec.restore(overlapping, 90)
 
 
 def test_overlapping_records_in_order(overlapping: Path) -> None:
     """Never some of the steps as if they were all."""
-    with pytest.raises(codec.ParentError, match=r"^00000070-00000090.* begins before step 80"):
+    with pytest.raises(ParentError, match=r"^00000070-00000090.* begins before step 80"):
         list(codec.Chain(overlapping).every_step())
     damage(overlapping / "00000010-00000080.merged.safetensors")
-    with pytest.raises(codec.DigestError, match=r"^00000010-00000080"):
+    with pytest.raises(DigestError, match=r"^00000010-00000080"):
         list(codec.Chain(overlapping).every_step())
 
 
-@pytest.mark.filterwarnings("ignore::codec.SkippedRecordWarning")
+@pytest.mark.filterwarnings("ignore::SkippedRecordWarning")
 def test_a_writer_goes_on_after_overlapping_records(
     overlapping: Path, jumping_states: States
 ) -> None:
@@ -1142,7 +1154,7 @@ def test_a_writer_goes_on_after_overlapping_records(
     assert codec.restore(overlapping)["n"] == 12
 
 
-@pytest.mark.filterwarnings("ignore::codec.SkippedRecordWarning")
+@pytest.mark.filterwarnings("ignore::SkippedRecordWarning")
 def test_deltas_of_a_damaged_merged_record_but_for_the_last(long: Path) -> None:
     """What is left of them leads as far as it goes, though the merged record goes further."""
     kept = {path.name: path.read_bytes() for path in long.glob("*.delta.*")}
@@ -1154,11 +1166,11 @@ def test_deltas_of_a_damaged_merged_record_but_for_the_last(long: Path) -> None:
     for step in range(0, 71, 10):
         assert codec.restore(long, step)["n"] == step // 10
     assert codec.restore(long)["n"] == 7
-    with pytest.raises(codec.DigestError, match=r"^00000010-00000080"):
+    with pytest.raises(DigestError, match=r"^00000010-00000080"):
         codec.restore(long, 80)
 
 
-@pytest.mark.filterwarnings("ignore::codec.SkippedRecordWarning")
+@pytest.mark.filterwarnings("ignore::SkippedRecordWarning")
 def test_a_base_where_nothing_follows(long: Path, jumping_states: States) -> None:
     """A backup that ends with a base in the middle of what has been merged since."""
     kept = long.parent / "kept.lcc"
@@ -1205,10 +1217,10 @@ def test_a_damaged_record_that_nothing_follows(
     expected = codec.restore(run)
     path.write_bytes(data)
     damage(path)
-    with pytest.warns(codec.SkippedRecordWarning, match="step 40 by another way: 00000030.delta"):
+    with pytest.warns(SkippedRecordWarning, match="step 40 by another way: 00000030.delta"):
         assert same(codec.restore(run, step), expected)
     assert codec.verify(run).steps == (0, 10, 20, 40)
-    with pytest.raises(codec.DigestError, match=r"^00000030\.delta"):
+    with pytest.raises(DigestError, match=r"^00000030\.delta"):
         codec.restore(run, 30)
 
 
@@ -1225,5 +1237,5 @@ def test_the_deltas_of_a_merged_record_that_goes_wrong(
     path.write_bytes(forge(metadata, arrays))
     for name, data in kept.items():
         (long / name).write_bytes(data)
-    with pytest.warns(codec.SkippedRecordWarning, match="another way: 00000010-00000080.* track"):
+    with pytest.warns(SkippedRecordWarning, match="another way: 00000010-00000080.* track"):
         assert same(codec.restore(long), expected)

@@ -12,6 +12,7 @@ import pytest
 
 import codec
 from codec.chain.rewind import rewind
+from codec.errors import ChainNotFoundError, LockedError, RewoundWarning
 from codec.storage.directory import Directory
 
 Look = Callable[[Path], dict[int, tuple[Any, ...]]]
@@ -22,7 +23,7 @@ Look = Callable[[Path], dict[int, tuple[Any, ...]]]
 )
 def test_goes_back_and_keeps_what_was(run: Path, all_steps: Look, step: int, left: Any) -> None:
     before = all_steps(run)
-    with pytest.warns(codec.RewoundWarning, match=rf"from step {step} and was at 30") as caught:
+    with pytest.warns(RewoundWarning, match=rf"from step {step} and was at 30") as caught:
         kept = rewind(run, step)
     assert kept == run / "until-30.lcc"
     assert caught[0].filename == __file__
@@ -33,7 +34,7 @@ def test_goes_back_and_keeps_what_was(run: Path, all_steps: Look, step: int, lef
         assert checkpoints.save(step + 1, state).kind == "delta"
     assert codec.verify(run).ok
     assert codec.verify(kept).ok
-    with pytest.warns(codec.RewoundWarning):
+    with pytest.warns(RewoundWarning):
         assert rewind(run, step) == run / f"until-{step + 1}.lcc"
 
 
@@ -53,19 +54,19 @@ def test_before_the_first_step_a_new_chain_begins(tmp_path: Path, all_steps: Loo
             for step in range(5, 10):
                 checkpoints.save(step, {"w": np.full(9, step * n, np.float32)})
         before = all_steps(path)
-        with pytest.warns(codec.RewoundWarning):
+        with pytest.warns(RewoundWarning):
             kept = rewind(path, 4)
         assert kept is not None
         assert kept.name == ("until-9.lcc" if n == 1 else "until-9-2.lcc")
         assert all_steps(kept) == before
-        with pytest.raises(codec.ChainNotFoundError):
+        with pytest.raises(ChainNotFoundError):
             codec.Chain(path)
 
 
 def test_a_merged_record_goes_as_a_whole(run: Path, all_steps: Look) -> None:
     codec.merge(run, 2)  # steps 10 and 20
     before = all_steps(run)
-    with pytest.warns(codec.RewoundWarning):
+    with pytest.warns(RewoundWarning):
         kept = rewind(run, 10)
     assert kept is not None
     assert all_steps(kept) == before
@@ -73,12 +74,12 @@ def test_a_merged_record_goes_as_a_whole(run: Path, all_steps: Look) -> None:
 
 
 def test_only_who_writes_goes_back(run: Path) -> None:
-    with codec.Checkpointer(run, resume=True), pytest.raises(codec.LockedError):
+    with codec.Checkpointer(run, resume=True), pytest.raises(LockedError):
         rewind(run, 10)
     assert codec.Chain(run).steps == (0, 10, 20, 30)
 
 
-@pytest.mark.filterwarnings("ignore::codec.RewoundWarning")
+@pytest.mark.filterwarnings("ignore::RewoundWarning")
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
 def test_stopped_anywhere_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, all_steps: Look, error: type[BaseException]

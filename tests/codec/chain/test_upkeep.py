@@ -22,6 +22,18 @@ from hypothesis import strategies as st
 import codec
 from codec.chain import upkeep
 from codec.chain.upkeep import superseded
+from codec.errors import (
+    ChainNotFoundError,
+    DigestError,
+    ForeignRecordError,
+    LockedError,
+    MalformedRecordError,
+    ParentError,
+    SkippedRecordWarning,
+    StepNotFoundError,
+    TrackDigestError,
+    VersionError,
+)
 from codec.record import container, merged
 from codec.storage import directory as storage
 from codec.storage.source import Entry
@@ -364,7 +376,7 @@ def test_bases_in_the_middle(tmp_path: Path, jumping_states: States, all_steps: 
     assert all_steps(path) == before
     assert codec.verify(path).ok
     damage(path / "00000090.base.safetensors")
-    with pytest.warns(codec.SkippedRecordWarning, match=r"step \d+ by another way: 00000090"):
+    with pytest.warns(SkippedRecordWarning, match=r"step \d+ by another way: 00000090"):
         assert all_steps(path)[110] == before[110]
 
 
@@ -470,7 +482,7 @@ def test_compact(chain: Path, all_steps: Look, jumping_states: States) -> None:
     assert min(change.restore_seconds) > 0
     assert all_steps(chain) == {step: now[step] for step in (80, 90, 100, 110)}
     for step in (0, 10, 70):
-        with pytest.raises(codec.StepNotFoundError, match=f"no record of step {step}; it has 4"):
+        with pytest.raises(StepNotFoundError, match=f"no record of step {step}; it has 4"):
             codec.restore(chain, step)
     report = codec.verify(chain)
     assert (report.problems, report.steps) == ((), (80, 90, 100, 110))
@@ -509,10 +521,10 @@ def test_a_damaged_new_base(chain: Path, all_steps: Look, jumping_states: States
     write(chain, jumping_states(1, 2), 11)
     before = all_steps(chain)
     damage(chain / "00000100.base.safetensors")
-    with pytest.warns(codec.SkippedRecordWarning, match="by another way: 00000100.base"):
+    with pytest.warns(SkippedRecordWarning, match="by another way: 00000100.base"):
         after = all_steps(chain)
     assert after == before
-    with pytest.warns(codec.SkippedRecordWarning, match="another way") as seen:
+    with pytest.warns(SkippedRecordWarning, match="another way") as seen:
         codec.restore(chain)
     assert len(seen) == 1
     report = codec.verify(chain)
@@ -526,8 +538,8 @@ def test_compact_where_the_newest_base_is_damaged(chain: Path) -> None:
     damage(chain / "00000080.base.safetensors")
     before = files(chain)
     with (
-        pytest.warns(codec.SkippedRecordWarning, match="another way: 00000080.base"),
-        pytest.raises(codec.DigestError, match=r"^00000080\.base\.safetensors"),
+        pytest.warns(SkippedRecordWarning, match="another way: 00000080.base"),
+        pytest.raises(DigestError, match=r"^00000080\.base\.safetensors"),
     ):
         codec.compact(chain)
     assert files(chain) == before
@@ -586,22 +598,22 @@ def test_a_damaged_merged_record(chain: Path, all_steps: Look, removed: int) -> 
         codec.merge(chain, 8)
     damage(chain / "00000010-00000080.merged.safetensors")
     if removed:
-        with pytest.warns(codec.SkippedRecordWarning, match="step 0 instead of 80: 00000010-00000"):
+        with pytest.warns(SkippedRecordWarning, match="step 0 instead of 80: 00000010-00000"):
             assert codec.restore(chain)["n"] == 0
-        with pytest.raises(codec.DigestError, match=r"00000010-00000080\.merged"):
+        with pytest.raises(DigestError, match=r"00000010-00000080\.merged"):
             codec.restore(chain, 80)
-        with pytest.raises(codec.DigestError, match=r"00000010-00000080\.merged"):
+        with pytest.raises(DigestError, match=r"00000010-00000080\.merged"):
             codec.merge(chain, 8)
         return
-    with pytest.warns(codec.SkippedRecordWarning, match="another way: 00000010-00000080.merged"):
+    with pytest.warns(SkippedRecordWarning, match="another way: 00000010-00000080.merged"):
         assert all_steps(chain) == before
     report = codec.verify(chain)
     assert report.steps == tuple(before)
     assert len(report.problems) == 1
     assert report.problems[0].startswith("00000010-00000080.merged.safetensors: expected content")
     with (
-        pytest.warns(codec.SkippedRecordWarning, match="another way"),
-        pytest.warns(codec.SkippedRecordWarning, match=r"1 records stay as .*: 00000010-00000080"),
+        pytest.warns(SkippedRecordWarning, match="another way"),
+        pytest.warns(SkippedRecordWarning, match=r"1 records stay as .*: 00000010-00000080"),
     ):
         codec.merge(chain, 8)
     assert names(chain) == ["0b", "10-80m", "10-80m.unusable"]
@@ -735,7 +747,7 @@ def test_a_wrong_merge_is_never_published(chain: Path, monkeypatch: pytest.Monke
         return real(place, content)
 
     monkeypatch.setattr(merged, "dump", wrong)
-    with pytest.raises(codec.TrackDigestError, match=r"^00000010-00000080\.merged.* a track of"):
+    with pytest.raises(TrackDigestError, match=r"^00000010-00000080\.merged.* a track of"):
         codec.merge(chain, 8)
     assert files(chain) == before
 
@@ -759,7 +771,7 @@ def test_a_merge_too_large_for_a_header(
     def refusing(data: bytes, where: str) -> Any:
         record = load(data, where)
         if record.kind == "merged":  # not even two steps
-            raise codec.ForeignRecordError(where, "less", "more")
+            raise ForeignRecordError(where, "less", "more")
         return record
 
     monkeypatch.setattr(codec.record.record, "load", refusing)
@@ -780,7 +792,7 @@ def test_tables_that_no_merged_record_can_tell(
     write(path, states[5:], 5, scope="tensor")
     before, steps = files(path), all_steps(path)
     monkeypatch.setattr(codec.record.record, "MAX_LENGTHS", n)
-    with pytest.raises(codec.MalformedRecordError, match=rf"^00000080\.base.*more than {n} code"):
+    with pytest.raises(MalformedRecordError, match=rf"^00000080\.base.*more than {n} code"):
         codec.compact(path)
     assert files(path) == before
     codec.merge(path, 4)
@@ -797,7 +809,7 @@ def test_a_wrong_base_is_never_published(chain: Path, monkeypatch: pytest.Monkey
         return real(place, replace(track, arrays=track.arrays | {"n": track.arrays["n"] + 1}))
 
     monkeypatch.setattr(codec.record.record, "dump_base", wrong)
-    with pytest.raises(codec.TrackDigestError, match=r"^00000080\.base.* a track of digest"):
+    with pytest.raises(TrackDigestError, match=r"^00000080\.base.* a track of digest"):
         codec.compact(chain)
     assert files(chain) == before
 
@@ -808,7 +820,7 @@ def test_a_damaged_chain_is_left_alone(chain: Path, what: Any, step: int) -> Non
     """Or one without a record: the error names the record that cannot be applied."""
     (path,) = chain.glob(f"{abs(step):08d}.*")
     path.unlink() if step < 0 else damage(path)
-    error, name = (codec.ParentError, "00000040") if step < 0 else (codec.DigestError, path.name)
+    error, name = (ParentError, "00000040") if step < 0 else (DigestError, path.name)
     before = files(chain)
     with pytest.raises(error, match=f"^{name}"):
         what(chain, 4)
@@ -829,7 +841,7 @@ def test_merging_goes_on_around_damage(
     rest = {s: state for s, state in before.items() if s not in left}
     bytes_before = files(path)
     with pytest.warns(
-        codec.SkippedRecordWarning,
+        SkippedRecordWarning,
         match=rf"{len(left)} records stay as they are.*rename it.*: {broken.name}: expected",
     ):
         change = codec.merge(path, 5)
@@ -851,7 +863,7 @@ def test_what_a_newer_version_wrote_is_not_damaged(
     metadata, arrays = parts_of(record.read_bytes())
     record.write_bytes(forge(metadata | {"format": 3}, arrays))
     before = files(path)
-    with pytest.raises(codec.VersionError, match=r"^00000020\.delta"):
+    with pytest.raises(VersionError, match=r"^00000020\.delta"):
         codec.merge(path, 2)
     assert files(path) == before
 
@@ -865,9 +877,9 @@ def test_a_damaged_base_is_none_of_those_that_are_kept(
     before = all_steps(chain)
     write(chain, jumping_states(2, 2), 11)
     damage(chain / "00000100.base.safetensors")
-    with pytest.warns(codec.SkippedRecordWarning, match="another way: 00000100.base"):
+    with pytest.warns(SkippedRecordWarning, match="another way: 00000100.base"):
         codec.compact(chain)
-    with pytest.warns(codec.SkippedRecordWarning, match="another way: 00000100.base"):
+    with pytest.warns(SkippedRecordWarning, match="another way: 00000100.base"):
         after = all_steps(chain)
     assert {k: v for k, v in after.items() if k in before} == before
     write(chain, jumping_states(1, 3), 13)
@@ -907,13 +919,13 @@ def test_leftovers_that_tell_more_stay(
     write(chain, jumping_states(1, 1), 9)
     codec.merge(chain, 3)
     shutil.copy(other / "00000010-00000080.merged.safetensors", chain)
-    with pytest.warns(codec.SkippedRecordWarning, match="step 90 by another way"):
+    with pytest.warns(SkippedRecordWarning, match="step 90 by another way"):
         write(chain, jumping_states(2, 2), 10, base_every=1)
     assert names(chain)[-2:] == ["100b", "110d"]
-    with pytest.warns(codec.SkippedRecordWarning, match="step 90 by another way"):
+    with pytest.warns(SkippedRecordWarning, match="step 90 by another way"):
         before = all_steps(chain)
     codec.merge(chain, 2)
-    with pytest.warns(codec.SkippedRecordWarning, match="step 90 by another way"):
+    with pytest.warns(SkippedRecordWarning, match="step 90 by another way"):
         assert all_steps(chain) == before
     (chain / "00000070-00000090.merged.safetensors").unlink()
     codec.merge(chain, 2)
@@ -940,7 +952,7 @@ def test_compact_checks_what_it_keeps(chain: Path, jumping_states: States) -> No
     write(chain, jumping_states(1, 2), 12)
     damage(chain / "00000100.delta.safetensors")
     before = files(chain)
-    with pytest.raises(codec.DigestError, match=r"^00000100\.delta"):
+    with pytest.raises(DigestError, match=r"^00000100\.delta"):
         codec.compact(chain, 3)
     assert {k: v for k, v in files(chain).items() if k in before} == before
 
@@ -955,8 +967,8 @@ def test_compact_says_what_is_in_the_way(chain: Path, jumping_states: States) ->
     late = chain / "00000095.delta.safetensors"
     shutil.copy(other / late.name, late)
     with (
-        pytest.warns(codec.SkippedRecordWarning, match="another way: 00000095"),
-        pytest.raises(codec.ParentError, match=r"^00000095.*; nothing was removed: .*rename"),
+        pytest.warns(SkippedRecordWarning, match="another way: 00000095"),
+        pytest.raises(ParentError, match=r"^00000095.*; nothing was removed: .*rename"),
     ):
         codec.compact(chain)
     late.rename(f"{late}.late")
@@ -965,7 +977,7 @@ def test_compact_says_what_is_in_the_way(chain: Path, jumping_states: States) ->
     damage(chain / "00000110.base.safetensors")
     damage(chain / "00000110.delta.safetensors")
     for what in (codec.merge, codec.compact):
-        with pytest.raises(codec.DigestError, match="; a Checkpointer with resume=True sets aside"):
+        with pytest.raises(DigestError, match="; a Checkpointer with resume=True sets aside"):
             what(chain)
 
 
@@ -974,7 +986,7 @@ def test_a_directory_that_is_written_to(chain: Path, what: Any) -> None:
     before = files(chain)
     with (
         codec.Checkpointer(chain, resume=True),
-        pytest.raises(codec.LockedError, match="another writer is at work here"),
+        pytest.raises(LockedError, match="another writer is at work here"),
     ):
         what(chain)
     assert files(chain) == before
@@ -982,11 +994,11 @@ def test_a_directory_that_is_written_to(chain: Path, what: Any) -> None:
 
 @pytest.mark.parametrize("what", [codec.merge, codec.compact])
 def test_no_directory_of_records(chain: Path, tmp_path: Path, what: Any) -> None:
-    with pytest.raises(codec.ChainNotFoundError, match="there is no chain directory"):
+    with pytest.raises(ChainNotFoundError, match="there is no chain directory"):
         what(tmp_path / "none")
     assert not (tmp_path / "none").exists()
     (tmp_path / "empty").mkdir()
-    with pytest.raises(codec.ChainNotFoundError, match="holds no records"):
+    with pytest.raises(ChainNotFoundError, match="holds no records"):
         what(tmp_path / "empty")
     assert list((tmp_path / "empty").iterdir()) == []
     codec.Chain(chain).pack(tmp_path / "run.lcc.zip")

@@ -30,6 +30,16 @@ from codec.dcp import ChainReader, ChainWriter, files, needed
 from codec.dcp.chunks import Rules, fit_records
 from codec.dcp.files import is_name
 from codec.dcp.rank_writer import RankWriter
+from codec.errors import (
+    ChainNotFoundError,
+    DigestError,
+    LockedError,
+    ParentError,
+    SourceError,
+    StepOrderError,
+    TrackDigestError,
+    TruncatedRecordError,
+)
 from codec.record import record as records
 from codec.storage import directory as storage
 
@@ -228,17 +238,17 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
         assert all(word in str(fault(error)) for word in words), fault(error)
 
     steps[1].rename(tmp_path / "away")
-    refused(codec.ParentError, "step-3", "no longer holds step-2")
+    refused(ParentError, "step-3", "no longer holds step-2")
     (tmp_path / "away").rename(steps[1])
     (parent,) = steps[1].glob("*.delta.safetensors")
     data = parent.read_bytes()
     parent.unlink()
-    refused(codec.ParentError, parent.name, "is missing", "step-3")
+    refused(ParentError, parent.name, "is missing", "step-3")
     parent.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    refused(codec.DigestError, parent.name)
+    refused(DigestError, parent.name)
     (other,) = steps[2].glob("*.delta.safetensors")
     parent.write_bytes(other.read_bytes())
-    refused(codec.DigestError, parent.name)
+    refused(DigestError, parent.name)
     parent.write_bytes(data)
     load(steps[2])
     for file in steps[0].iterdir():
@@ -303,7 +313,7 @@ def test_another_job_that_was_faster(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(ChainWriter, "finish", overtaken)
     with pytest.raises(CheckpointException) as error:
         save_step(ChainWriter(), tmp_path / "1", 1)
-    assert isinstance(fault(error), codec.StepOrderError)
+    assert isinstance(fault(error), StepOrderError)
     assert torch.equal(load(tmp_path / "1")["model"][WEIGHT], state_of(1)["model"][WEIGHT])
 
 
@@ -359,7 +369,7 @@ def test_what_cannot_be_resumed_from(tmp_path: Path) -> None:
     for seed in (3, 4):
         with pytest.raises(CheckpointException, match="Without resume=") as error:
             save_step(writer, tmp_path / f"{seed}", seed)
-        assert isinstance(fault(error), codec.ParentError)
+        assert isinstance(fault(error), ParentError)
         assert "no longer holds 1" in str(fault(error))
     (tmp_path / "away").rename(tmp_path / "1")
     (parent,) = (tmp_path / "2").glob("*.delta.safetensors")
@@ -367,7 +377,7 @@ def test_what_cannot_be_resumed_from(tmp_path: Path) -> None:
     parent.write_bytes(data[:-1])
     with pytest.raises(CheckpointException, match="Without resume=") as error:
         save_step(writer, tmp_path / "3", 3)
-    assert isinstance(fault(error), codec.TruncatedRecordError)
+    assert isinstance(fault(error), TruncatedRecordError)
     parent.write_bytes(data)
     save_step(writer, tmp_path / "3", 3)
     assert len(needed(tmp_path / "3")) == 3
@@ -416,9 +426,13 @@ def test_damaged_metadata_is_named(tmp_path: Path) -> None:
     mark.rename(step / "__0.metadata")
     refused(step, codec.ChainError, r"1/__0\.metadata: DCP's metadata cannot")
     mark.with_name("__0.metadata").rename(step / "__3.metadata")
-    refused(step, codec.ChainNotFoundError, r"no __0\.metadata.*'__3\.metadata'.*on as many ranks")
-    refused(tmp_path / "none", codec.ChainNotFoundError, "there is no such directory")
-    refused(tmp_path, codec.ChainNotFoundError, r"\['1'\]: load one of these")
+    refused(
+        step,
+        ChainNotFoundError,
+        r"no __0\.metadata.*'__3\.metadata'.*on as many ranks",
+    )
+    refused(tmp_path / "none", ChainNotFoundError, "there is no such directory")
+    refused(tmp_path, ChainNotFoundError, r"\['1'\]: load one of these")
 
 
 @pytest.mark.parametrize("name", ["../away/{}", "/{}", "__0_0.base.safetensors", "../1/{}"])
@@ -436,8 +450,8 @@ def test_metadata_cannot_lead_elsewhere(name: str, tmp_path: Path) -> None:
     (step / ".metadata").write_bytes(pickle.dumps(metadata))
     with pytest.raises(CheckpointException) as error:
         dcp.load({"w": torch.zeros(9)}, storage_reader=ChainReader(step))
-    assert isinstance(fault(error), codec.SourceError)
-    with pytest.raises(codec.SourceError):
+    assert isinstance(fault(error), SourceError)
+    with pytest.raises(SourceError):
         needed(step)
 
 
@@ -501,7 +515,7 @@ def test_refuses(tmp_path: Path) -> None:
     dcp.save(state_of(1), storage_writer=writer)
     with pytest.raises(CheckpointException, match="none is ever overwritten") as error:
         dcp.save(state_of(1), storage_writer=writer)
-    assert isinstance(fault(error), codec.StepOrderError)
+    assert isinstance(fault(error), StepOrderError)
     with pytest.raises(CheckpointException, match="checkpoint_id"):
         dcp.save({}, storage_writer=ChainWriter())
     with pytest.raises(codec.SettingsError, match=r"AsyncCheckpointerType\.THREAD"):
@@ -519,9 +533,9 @@ def test_refuses(tmp_path: Path) -> None:
     with pytest.raises(CheckpointException, match="Unicode"):
         dcp.save({"\ud800": 1}, storage_writer=writer, checkpoint_id=tmp_path / "2")
     dcp.save({"a": torch.ones(9)}, checkpoint_id=tmp_path / "plain")
-    with pytest.raises(codec.SourceError, match="DCP's own reader"):
+    with pytest.raises(SourceError, match="DCP's own reader"):
         needed(tmp_path / "plain")
-    with pytest.raises(codec.ChainNotFoundError):
+    with pytest.raises(ChainNotFoundError):
         needed(tmp_path / "nothing")
     names = {"", ".", "..", "a/b", "a\\b", "\0", 3}
     assert not any(map(is_name, names))
@@ -530,7 +544,7 @@ def test_refuses(tmp_path: Path) -> None:
 
 def test_errors_reach_other_ranks() -> None:
     """DCP pickles them: one that cannot be put together again would leave the others waiting."""
-    error = codec.TrackDigestError("a file", "this", "that")
+    error = TrackDigestError("a file", "this", "that")
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again)) == (type(error), str(error))
     assert (again.where, again.expected, again.found) == ("a file", "this", "that")
@@ -651,7 +665,7 @@ def test_two_saves_at_once(
     save(1)
     refused, saved = ("2", "1") if at == "a stage" else ("1", "2")
     assert list(failures) == [refused]
-    assert isinstance(failures[refused].failures[0][0], codec.LockedError)
+    assert isinstance(failures[refused].failures[0][0], LockedError)
     assert "two saves at once" in str(failures[refused])
     assert not (tmp_path / refused / ".metadata").exists()
     assert load(tmp_path / saved)["epoch"] == int(saved)
@@ -680,7 +694,7 @@ def test_a_state_that_no_thread_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("codec.dcp.current_save.PATIENCE", 0.01)
     writer = ChainWriter()
     writer.stage(state_of(1))
-    with pytest.raises(codec.LockedError, match="never saved"):
+    with pytest.raises(LockedError, match="never saved"):
         writer.stage(state_of(2))
     writer.stage(state_of(2))
 

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 import codec
 from codec import caps as untrusted
 from codec import errors
+from codec.errors import CodeTableError
 from codec.record import alphabets as coded_of
 from codec.record import container as container_of
 from codec.record import merged
@@ -538,7 +539,7 @@ def test_any_bytes_as_a_table(packed: bytes, n: int) -> None:
     expected = code_lengths(packed, n)
     array = np.frombuffer(packed, np.uint8)
     if expected is None:
-        with pytest.raises(codec.CodeTableError, match=f"no list of at most {n} code lengths"):
+        with pytest.raises(CodeTableError, match=f"no list of at most {n} code lengths"):
             huffman.unpack_lengths(array, n)
     else:
         assert huffman.unpack_lengths(array, n).tolist() == expected

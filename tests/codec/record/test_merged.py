@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import codec
 from codec.chain.replay import Replay
+from codec.errors import MalformedRecordError, ParentError, TrackDigestError
 from codec.record import merged
 from codec.record import record as records
 from codec.state.tensors import Layout
@@ -166,7 +167,7 @@ def test_layers_that_are_none(entries: dict[str, Any], good: Parts, forge: Any) 
     record = records.load(forge(metadata | {"track": "0" * 32} | entries, arrays), "r")
     for look in (merged.steps_of, lambda r: merged.merged_of(r, Layout(()))):
         with pytest.raises(
-            codec.MalformedRecordError,
+            MalformedRecordError,
             match=r"^r: expected layers of rising steps and their tracks",
         ):
             look(record)
@@ -196,15 +197,15 @@ METADATA = [
 @pytest.mark.parametrize("entries", METADATA, ids=lambda e: json.dumps(e)[:60])
 def test_hostile_metadata(entries: dict[str, Any], good: Parts, attempt: Try) -> None:
     metadata, arrays = good
-    with pytest.raises(codec.MalformedRecordError, match=r"^r: expected .{,900}$") as caught:
+    with pytest.raises(MalformedRecordError, match=r"^r: expected .{,900}$") as caught:
         attempt(metadata | entries, arrays)
-    assert type(caught.value) is codec.MalformedRecordError
+    assert type(caught.value) is MalformedRecordError
 
 
 @pytest.mark.parametrize("field", ["layers", "sent"])
 def test_missing_metadata(field: str, good: Parts, attempt: Try) -> None:
     metadata, arrays = good
-    with pytest.raises(codec.MalformedRecordError):
+    with pytest.raises(MalformedRecordError):
         attempt({k: v for k, v in metadata.items() if k != field}, arrays)
 
 
@@ -224,9 +225,7 @@ SENT += [["", n, 2, 1] for n in (None, 10**400)]
 @pytest.mark.parametrize("told", SENT, ids=lambda t: json.dumps(t)[:30])
 def test_tables_sent_last(told: list[Any], good: Parts, attempt: Try) -> None:
     metadata, arrays = good
-    with pytest.raises(
-        codec.MalformedRecordError, match=r"tables \[alphabet, symbols, classes, byt"
-    ):
+    with pytest.raises(MalformedRecordError, match=r"tables \[alphabet, symbols, classes, byt"):
         attempt(metadata | {"sent": [told]}, arrays)
 
 
@@ -244,9 +243,7 @@ def test_tables_sent_last_twice_or_too_few(good: Parts, attempt: Try) -> None:
         ({}, arrays | {"sent": arrays["sent"].reshape(1, -1)}),
         ({}, {k: a for k, a in arrays.items() if k != "sent"}),
     ):
-        with pytest.raises(
-            codec.MalformedRecordError, match=r"tables \[alphabet, symbols, classes"
-        ):
+        with pytest.raises(MalformedRecordError, match=r"tables \[alphabet, symbols, classes"):
             attempt(metadata | entries, own)
 
 
@@ -272,15 +269,15 @@ ARRAYS: list[Any] = [
 @pytest.mark.parametrize("more", ARRAYS, ids=lambda e: str(e)[:40])
 def test_hostile_arrays(more: Arrays, good: Parts, attempt: Try) -> None:
     metadata, arrays = good
-    with pytest.raises(codec.MalformedRecordError, match=r"^r: expected .{,900}$") as caught:
+    with pytest.raises(MalformedRecordError, match=r"^r: expected .{,900}$") as caught:
         attempt(metadata, arrays | more)
-    assert type(caught.value) is codec.MalformedRecordError
+    assert type(caught.value) is MalformedRecordError
 
 
 @pytest.mark.parametrize("name", ["coded", "t/2/model/v", "t/3/model/v"])
 def test_missing_arrays(name: str, good: Parts, attempt: Try) -> None:
     metadata, arrays = good
-    with pytest.raises(codec.MalformedRecordError):
+    with pytest.raises(MalformedRecordError):
         attempt(metadata, {k: a for k, a in arrays.items() if k != name})
 
 
@@ -288,7 +285,7 @@ def test_what_is_missing_has_not_changed(good: Parts, attempt: Try) -> None:
     """Nobody can tell by the arrays, but the digest of the track does."""
     metadata, arrays = good
     for name in ("t/1/n", "t/4/n", "values/3"):
-        with pytest.raises(codec.TrackDigestError):
+        with pytest.raises(TrackDigestError):
             attempt(metadata, {k: a for k, a in arrays.items() if k != name})
 
 
@@ -314,7 +311,7 @@ def test_pieces_that_lie(
     if name == "table" and not old.size:
         old = np.ones(5, np.uint8)  # where the row has none, and there are zeros
     new = grown(grown(grown(old))) if how == "longer" else old[: -3 if name == "table" else -1]
-    with pytest.raises(codec.MalformedRecordError, match=r"^r: expected layers that decode, found"):
+    with pytest.raises(MalformedRecordError, match=r"^r: expected layers that decode, found"):
         attempt(metadata, recoded(arrays, {name: new}, at, COLUMNS))
 
 
@@ -335,7 +332,7 @@ def test_pieces_that_lie(
 def test_words_that_lie(change: Callable[[Any], Any], good: Parts, attempt: Try) -> None:
     """An alphabet more or less than those of the layers, or another kind of array."""
     metadata, arrays = good
-    with pytest.raises(codec.MalformedRecordError, match=r"^r: expected layers that decode, found"):
+    with pytest.raises(MalformedRecordError, match=r"^r: expected layers that decode, found"):
         attempt(metadata, arrays | {"coded": change(arrays["coded"])})
 
 
@@ -359,7 +356,7 @@ def test_numbers_that_lie(
     told = recoded(arrays, {"row": tuple(row)}, at, COLUMNS)
     if column == 2 and 1 <= value <= 32:  # nothing is longer than a unit here
         return attempt(metadata, told)
-    error = codec.RecordError if column == 1 else codec.MalformedRecordError
+    error = codec.RecordError if column == 1 else MalformedRecordError
     with pytest.raises(error):  # other classes may decode, to something else
         attempt(metadata, told)
     return None
@@ -375,7 +372,7 @@ def test_columns_that_lie(
     layers[0]["steps"] = layers[0]["steps"][: len(new)]
     if len(new) == len(old):
         layers[0]["steps"], layers[1]["steps"] = layers[0]["steps"][:1], layers[0]["steps"][1:]
-    with pytest.raises(codec.MalformedRecordError):
+    with pytest.raises(MalformedRecordError):
         attempt(metadata | {"layers": layers}, arrays)
 
 
@@ -390,7 +387,7 @@ def test_levels_that_are_not_finite(
     metadata, arrays = good
     levels = apart(arrays["coded"], COLUMNS)[0]["levels"]
     levels[1] = value
-    with pytest.raises(codec.MalformedRecordError, match="levels are not zero, then finite"):
+    with pytest.raises(MalformedRecordError, match="levels are not zero, then finite"):
         attempt(metadata, recoded(arrays, {"levels": levels}, 0, COLUMNS))
 
 
@@ -401,7 +398,7 @@ def test_other_levels(
     metadata, arrays = good
     levels = apart(arrays["coded"], COLUMNS)[0]["levels"]
     levels[0], levels[1] = levels[1] + 1, levels[0] - 1
-    with pytest.raises(codec.TrackDigestError, match=r"^r: expected a track of digest"):
+    with pytest.raises(TrackDigestError, match=r"^r: expected a track of digest"):
         attempt(metadata, recoded(arrays, {"levels": levels}, 0, COLUMNS))
 
 
@@ -417,7 +414,7 @@ def test_few_bytes_do_not_stand_for_any_number_of_tables(
         if n == 3:
             attempt(*told)
         else:
-            with pytest.raises(codec.MalformedRecordError, match="found more than 57 code lengths"):
+            with pytest.raises(MalformedRecordError, match="found more than 57 code lengths"):
                 attempt(*told)
 
 
@@ -429,7 +426,7 @@ def test_a_table_sent_before_the_record_is_none(
     k, classes, units, nbytes = apart(arrays["coded"], COLUMNS)[0]["row"]
     assert min(classes, nbytes) > 0
     cached = {"row": (k, classes, units, 0), "table": np.zeros(0, np.uint8)}
-    with pytest.raises(codec.MalformedRecordError, match="sent last for '', but none was"):
+    with pytest.raises(MalformedRecordError, match="sent last for '', but none was"):
         attempt(metadata, recoded(arrays, cached, 0, COLUMNS))
 
 
@@ -441,7 +438,7 @@ def test_as_many_steps_as_there_may_be(n: int, good: Parts, forge: Any) -> None:
     if n == merged.MAX_STEPS:
         assert merged.steps_of(record) == tuple(range(1, n + 1))
     else:
-        with pytest.raises(codec.MalformedRecordError, match=r"layers of rising steps and their"):
+        with pytest.raises(MalformedRecordError, match=r"layers of rising steps and their"):
             merged.steps_of(record)
 
 
@@ -457,7 +454,7 @@ def test_names_that_are_not_finite(good: Parts, attempt: Try) -> None:
     ):
         layers = [dict(layer) for layer in metadata["layers"]]
         layers[1]["non_finite"] = names
-        with pytest.raises(codec.MalformedRecordError):
+        with pytest.raises(MalformedRecordError):
             attempt(metadata | {"layers": layers}, arrays)
 
 
@@ -494,7 +491,7 @@ def test_any_change(good: Parts, attempt: Try, data: st.DataObject) -> None:
         at = data.draw(st.integers(0, len(raw) - 1))
         raw[at] = data.draw(st.integers(0, 255))
         arrays[name] = np.frombuffer(bytes(raw), arrays[name].dtype).reshape(arrays[name].shape)
-    with contextlib.suppress(codec.RecordError, codec.ParentError):
+    with contextlib.suppress(codec.RecordError, ParentError):
         attempt(metadata, arrays)
 
 

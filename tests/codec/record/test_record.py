@@ -21,6 +21,17 @@ from hypothesis import strategies as st
 
 import codec
 from codec import caps as untrusted
+from codec.errors import (
+    CodeTableError,
+    DigestError,
+    ForeignRecordError,
+    MalformedRecordError,
+    PayloadError,
+    StreamError,
+    TrackDigestError,
+    TruncatedRecordError,
+    VersionError,
+)
 from codec.record import container
 from codec.record import record as records
 from codec.record.record import Place
@@ -177,16 +188,14 @@ def test_every_golden_record_is_flipped(golden: Path) -> None:
 def test_every_truncation_is_refused(kind: str, base: bytes, delta: bytes) -> None:
     data = base if kind == "base" else delta
     for length in range(len(data)):
-        with pytest.raises(codec.TruncatedRecordError, match=f"found {length}$"):
+        with pytest.raises(TruncatedRecordError, match=f"found {length}$"):
             records.load(data[:length], "r")
-    with pytest.raises(
-        codec.TruncatedRecordError, match=f"{len(data)} bytes, found {len(data) + 1}"
-    ):
+    with pytest.raises(TruncatedRecordError, match=f"{len(data)} bytes, found {len(data) + 1}"):
         records.load(data + b"\0", "r")
 
 
-FOREIGN, TRUNCATED = codec.ForeignRecordError, codec.TruncatedRecordError
-MALFORMED, TRACK = codec.MalformedRecordError, codec.TrackDigestError
+FOREIGN, TRUNCATED = ForeignRecordError, TruncatedRecordError
+MALFORMED, TRACK = MalformedRecordError, TrackDigestError
 
 # File -> its class, what its message says was expected, and found (regular expressions).
 DECODE = r"streams that decode"
@@ -198,12 +207,12 @@ BAD = {
     "truncated-header": (TRUNCATED, r"288 bytes for the header", r"100"),
     "longer": (TRUNCATED, r"324 bytes", r"325"),
     "version": (MALFORMED, r"format 1, .*", r"format 2"),
-    "version-3": (codec.VersionError, r"format 1 or 2", r"format 3; update this package"),
+    "version-3": (VersionError, r"format 1 or 2", r"format 3; update this package"),
     "version-1-edit": (MALFORMED, r"format 2, .*", r"format 1"),
     "edit-number": (MALFORMED, DECODE, r"value 0: an edit with '0 00 1 1' instead .*"),
     "edit-early": (MALFORMED, DECODE, r"value 0: an edit .* ends within splice 1"),
     "edit-base": (MALFORMED, r"a structure and its values", r".* an edit is among them"),
-    "digest": (codec.DigestError, r"content of BLAKE3 b5d03a39da42\w{20}", r"\w{32}"),
+    "digest": (DigestError, r"content of BLAKE3 b5d03a39da42\w{20}", r"\w{32}"),
     "malformed-kind": (MALFORMED, r"kind base, delta or merged", r"'diff'"),
     "malformed-step": (MALFORMED, r"a step in decimal", r"'-1'"),
     "malformed-bits": (MALFORMED, r"settings within their range", r"bits must be .*; got 9"),
@@ -238,16 +247,16 @@ BAD = {
 
 # What stands behind a stream that does not decode.
 CAUSES = {
-    "table": codec.CodeTableError,
-    "table-classes": codec.CodeTableError,
-    "table-none-sent": codec.PayloadError,
-    "stream-sizes": codec.PayloadError,
-    "stream-units": codec.PayloadError,
-    "malformed-coded-empty": codec.PayloadError,
-    "coded-left": codec.PayloadError,
-    "coded-padding": codec.PayloadError,
-    "edit-number": codec.PayloadError,
-    "edit-early": codec.PayloadError,
+    "table": CodeTableError,
+    "table-classes": CodeTableError,
+    "table-none-sent": PayloadError,
+    "stream-sizes": PayloadError,
+    "stream-units": PayloadError,
+    "malformed-coded-empty": PayloadError,
+    "coded-left": PayloadError,
+    "coded-padding": PayloadError,
+    "edit-number": PayloadError,
+    "edit-early": PayloadError,
 }
 
 
@@ -259,7 +268,7 @@ def test_stored_bad_records(name: str, golden: Path, base: bytes) -> None:
         read(data, base)
     assert type(caught.value) is error
     if expected == DECODE:
-        assert type(caught.value.__cause__) is CAUSES.get(name, codec.StreamError)
+        assert type(caught.value.__cause__) is CAUSES.get(name, StreamError)
 
 
 def test_every_stored_bad_record_has_its_test(golden: Path) -> None:
@@ -307,20 +316,20 @@ DEEP = "[" * 100_000 + "]" * 100_000
     ids=lambda header: repr(header[:40]),
 )
 def test_hostile_headers(header: bytes) -> None:
-    with pytest.raises(codec.ForeignRecordError, match=r"^r: expected .{,500}$"):
+    with pytest.raises(ForeignRecordError, match=r"^r: expected .{,500}$"):
         records.load(len(header).to_bytes(8, "little") + header, "r")
 
 
 @pytest.mark.parametrize("end", [HUGE, "-1", "10000000000", str(2**64)])
 def test_offsets_that_lie(end: str) -> None:
     header = f'{{"a": {{"data_offsets": [0, {end}]}}}}'.encode()
-    with pytest.raises(codec.TruncatedRecordError, match=r"^r: expected .{,100} bytes, found"):
+    with pytest.raises(TruncatedRecordError, match=r"^r: expected .{,100} bytes, found"):
         records.load(len(header).to_bytes(8, "little") + header, "r")
 
 
 @pytest.mark.parametrize("length", [2**64 - 1, 2**63, 16 * 2**20 + 1])
 def test_header_length_that_lies(length: int) -> None:
-    with pytest.raises(codec.ForeignRecordError, match=f"found {length}"):
+    with pytest.raises(ForeignRecordError, match=f"found {length}"):
         records.load(length.to_bytes(8, "little") + b"{}", "r")
 
 
@@ -341,13 +350,13 @@ def test_keys_that_stand_twice(
     length = int.from_bytes(delta[:8], "little")
     header = delta[8 : 8 + length].replace(old, new, 1)
     data = resign(len(header).to_bytes(8, "little") + header + delta[8 + length :])
-    with pytest.raises(codec.ForeignRecordError, match="a key is there twice"):
+    with pytest.raises(ForeignRecordError, match="a key is there twice"):
         records.load(data, "r")
 
 
 def test_too_many_tensors(monkeypatch: pytest.MonkeyPatch, base: bytes) -> None:
     monkeypatch.setattr(container, "MAX_TENSORS", 3)
-    with pytest.raises(codec.ForeignRecordError, match="at most 3 tensors, found 4"):
+    with pytest.raises(ForeignRecordError, match="at most 3 tensors, found 4"):
         records.load(base, "r")
 
 
@@ -413,7 +422,7 @@ def test_hostile_metadata(
     kind: str, entries: dict[str, Any], base: bytes, delta: bytes, forge: Forge, parts_of: Parts
 ) -> None:
     metadata, arrays = parts_of(base if kind == "base" else delta)
-    with pytest.raises(codec.MalformedRecordError, match=r"^r: expected .{,700}$"):
+    with pytest.raises(MalformedRecordError, match=r"^r: expected .{,700}$"):
         read(forge(metadata | entries, arrays), base)
 
 
@@ -422,9 +431,9 @@ def test_missing_metadata(base: bytes, forge: Forge, parts_of: Parts) -> None:
     assert read(forge(metadata, arrays), base).kind == "base"
     for less in ({"layout"}, {"layout", "replaces"}):
         told = {k: v for k, v in metadata.items() if k not in less}
-        with pytest.raises(codec.MalformedRecordError, match=r"found no 'layout'$"):
+        with pytest.raises(MalformedRecordError, match=r"found no 'layout'$"):
             read(forge(told | {"others": 1}, arrays), base)
-        with pytest.raises(codec.MalformedRecordError, match=r"found no 'layout'$"):
+        with pytest.raises(MalformedRecordError, match=r"found no 'layout'$"):
             read(forge(told, arrays), base)
 
 
@@ -454,12 +463,12 @@ LINES = [
     *(
         (
             f"{version} {LINE[2:]}",
-            codec.VersionError,
+            VersionError,
             f"format 1 or 2, found format {version}; update this package$",
         )
         for version in (0, 3, 10, 99999999999999999999)
     ),
-    (f"3 {'0' * 32}", codec.VersionError, "format 1 or 2, found format 3;"),
+    (f"3 {'0' * 32}", VersionError, "format 1 or 2, found format 3;"),
     (f"2 {LINE[2:]}", MALFORMED, "format 1, by what its values hold, found format 2$"),
     (f"1 {'0' * 32}", MALFORMED, "10 words, format kind step run parent track keep .*, found 2$"),
     (LINE.replace(" 2 ", "  2 "), MALFORMED, "10 words, .*, found 11$"),
@@ -517,7 +526,7 @@ def test_digest_in_the_wrong_place(delta: bytes) -> None:
     own, track = metadata["digest"].encode(), metadata["track"].encode()
     swapped = delta.replace(track, b"x").replace(own, track).replace(b"x", own)
     assert len(swapped) == len(delta)
-    with pytest.raises(codec.DigestError, match=f"content of BLAKE3 {track.decode()}, found"):
+    with pytest.raises(DigestError, match=f"content of BLAKE3 {track.decode()}, found"):
         records.load(swapped, "r")
 
 
@@ -539,12 +548,12 @@ def test_metadata_comes_first(delta: bytes, forge: Forge) -> None:
     ):
         header = delta[8 : 8 + length].replace(old, new, 1)
         data = len(header).to_bytes(8, "little") + header + delta[8 + length :]
-        with pytest.raises(codec.ForeignRecordError, match=FOREIGN_LINE):
+        with pytest.raises(ForeignRecordError, match=FOREIGN_LINE):
             records.load(data, "r")
     inside = f'{{"a":{{"data_offsets":[0,0],"x":{{"__metadata__":{{"lcc":"{LINE}"}}}}}}}}'.encode()
-    with pytest.raises(codec.ForeignRecordError, match=FOREIGN_LINE):
+    with pytest.raises(ForeignRecordError, match=FOREIGN_LINE):
         records.load(len(inside).to_bytes(8, "little") + inside, "r")
-    with pytest.raises(codec.ForeignRecordError, match=FOREIGN_LINE):
+    with pytest.raises(ForeignRecordError, match=FOREIGN_LINE):
         records.load(forge("1 x", {f'{{"__metadata__":{{"lcc":"{LINE}"}}': np.zeros(1)}), "r")
 
 
@@ -593,7 +602,7 @@ def test_more_that_is_none(
 ) -> None:
     metadata, arrays = parts_of(base if kind == "base" else delta)
     more = {"more": np.frombuffer(text, U8)}
-    with pytest.raises(codec.MalformedRecordError, match=rf"^r: expected .*{message}") as caught:
+    with pytest.raises(MalformedRecordError, match=rf"^r: expected .*{message}") as caught:
         read(forge(metadata, arrays | more), base)
     assert len(str(caught.value)) < 400
 
@@ -609,7 +618,7 @@ def test_more_of_another_kind(
     array = np.frombuffer(text, U8)
     array = array.astype(dtype) if dtype == "bool" else array.view(dtype)
     for other in (array.reshape(shape), np.frombuffer(text, U8).reshape(1, -1)):
-        with pytest.raises(codec.MalformedRecordError, match="'more' as uint8 of 1 dimension"):
+        with pytest.raises(MalformedRecordError, match="'more' as uint8 of 1 dimension"):
             read(forge(metadata, arrays | {"more": other}), base)
 
 
@@ -627,11 +636,11 @@ def test_more_that_costs_a_parser_too_much(
             assert records.load(data, "r").metadata["x"]
         else:
             message = re.escape(f"at most 50 of '{mark}' in 'more', found 51")
-            with pytest.raises(codec.ForeignRecordError, match=message):
+            with pytest.raises(ForeignRecordError, match=message):
                 records.load(data, "r")
     monkeypatch.setattr(untrusted, "MAX_JSON", len(text) - 1)
     monkeypatch.setitem(untrusted.MAX_MARKS, mark, 51)
-    with pytest.raises(codec.ForeignRecordError, match=f"'more' of at most {len(text) - 1} bytes"):
+    with pytest.raises(ForeignRecordError, match=f"'more' of at most {len(text) - 1} bytes"):
         records.load(data, "r")
 
 
@@ -756,7 +765,7 @@ WRONG_PARTS = [
 @pytest.mark.parametrize(("arrays", "message"), WRONG_ROWS + WRONG_PARTS)
 def test_hostile_arrays(arrays: Arrays, message: str, base: bytes, changed: Changed) -> None:
     assert read(changed({}), base).kind == "delta"
-    with pytest.raises(codec.MalformedRecordError, match=message) as caught:
+    with pytest.raises(MalformedRecordError, match=message) as caught:
         read(changed(arrays), base)
     assert str(caught.value).startswith("r: expected ")
 
@@ -772,7 +781,7 @@ def test_the_words_of_the_paper(delta: bytes, parts_of: Parts) -> None:
 def test_missing_alphabets(base: bytes, delta: bytes, forge: Forge, parts_of: Parts) -> None:
     metadata, arrays = parts_of(delta)
     del arrays["coded"]
-    with pytest.raises(codec.MalformedRecordError, match="2 more words of 'coded', only 0 left"):
+    with pytest.raises(MalformedRecordError, match="2 more words of 'coded', only 0 left"):
         read(forge(metadata, arrays), base)
 
 
@@ -790,7 +799,7 @@ def test_an_empty_array_where_there_are_no_alphabets(forge: Forge, parts_of: Par
         (U32([]), "an empty array 'coded'"),
         (U32([1, 0]), "2 words of 'coded'"),
     ):
-        with pytest.raises(codec.MalformedRecordError, match=message):
+        with pytest.raises(MalformedRecordError, match=message):
             read(forge(metadata, arrays | {"coded": np.array(words, U32)}), data)
 
 
@@ -800,7 +809,7 @@ def test_an_exact_tensor_that_is_missing_has_not_changed(
     """Which the digest of the track contradicts here."""
     metadata, arrays = parts_of(delta)
     del arrays["t/n"]
-    with pytest.raises(codec.TrackDigestError):
+    with pytest.raises(TrackDigestError):
         read(forge(metadata, arrays), base)
 
 
@@ -873,19 +882,19 @@ def test_tokens(stream: str, codes: list[int], track: Track, changed: Changed) -
     ],
 )
 def test_hostile_tokens(arrays: Arrays, message: str, base: bytes, changed: Changed) -> None:
-    with pytest.raises(codec.MalformedRecordError, match=rf"^r: expected streams .*{message}"):
+    with pytest.raises(MalformedRecordError, match=rf"^r: expected streams .*{message}"):
         read(changed(arrays), base)
 
 
 @pytest.mark.parametrize(
     ("stream", "error"),
     [
-        ("0" * 9 + "1" * 15, codec.TrackDigestError),  # decodes, but to something else
-        ("1" * 150, codec.TrackDigestError),
-        ("0" * 9 + "1" * 14, codec.MalformedRecordError),
-        ("1" * 149, codec.MalformedRecordError),
-        ("1" * 165, codec.MalformedRecordError),
-        ("0" * 9 + "1" * 14 + "0" * 2, codec.MalformedRecordError),
+        ("0" * 9 + "1" * 15, TrackDigestError),  # decodes, but to something else
+        ("1" * 150, TrackDigestError),
+        ("0" * 9 + "1" * 14, MalformedRecordError),
+        ("1" * 149, MalformedRecordError),
+        ("1" * 165, MalformedRecordError),
+        ("0" * 9 + "1" * 14 + "0" * 2, MalformedRecordError),
     ],
 )
 def test_words_of_15_bits(stream: str, error: type, base: bytes, changed: Changed) -> None:
@@ -905,7 +914,7 @@ def test_one_symbol(base: bytes, track: Track, changed: Changed) -> None:
         assert codes_of(records.delta_of(record, track)) == [k - 1] * 10
         for name in ("streams", "payload", "levels"):
             left = own | {name: np.concatenate((own[name], np.zeros(1, own[name].dtype)))}
-            with pytest.raises(codec.MalformedRecordError, match="the end, but 1 words of 'coded'"):
+            with pytest.raises(MalformedRecordError, match="the end, but 1 words of 'coded'"):
                 read(changed(left), base)
 
 
@@ -923,9 +932,9 @@ def test_overflow_is_no_warning(base: bytes, changed: Changed) -> None:
         track = records.base_of(records.load(base, "b"))
         track.arrays["w"][...] = huge
         step = records.delta_of(record, track)
-        with pytest.raises(codec.TrackDigestError):
+        with pytest.raises(TrackDigestError):
             records.preview_checked(record, step, track, {})
-        with pytest.raises(codec.TrackDigestError):
+        with pytest.raises(TrackDigestError):
             records.apply_checked(record, step, track)
 
 
@@ -948,7 +957,7 @@ def test_cached_tables(golden: Path, forge: Forge, parts_of: Parts, recoded: Rec
     assert again.groups[0].encoded.table_nbytes == 0
     assert again.tables == {"w": table}
     for others in ({}, {"": table}, {"v": table}, {"w": CodeTable(LENGTHS, 2)}):
-        with pytest.raises(codec.MalformedRecordError, match="sent last for 'w', but none was"):
+        with pytest.raises(MalformedRecordError, match="sent last for 'w', but none was"):
             with_tables(second, others)
     records.apply_checked(first, sent, track)
     lengths = table.lengths.copy()  # the same classes, other words
@@ -960,7 +969,7 @@ def test_cached_tables(golden: Path, forge: Forge, parts_of: Parts, recoded: Rec
     records.apply_checked(second, again, track)
     metadata, arrays = parts_of(paths[2].read_bytes())
     forged = records.load(forge(metadata, recoded(arrays, row(4, 18, 0))), "f")
-    with pytest.raises(codec.MalformedRecordError, match="sent last for 'w', but none was"):
+    with pytest.raises(MalformedRecordError, match="sent last for 'w', but none was"):
         with_tables(forged, sent.tables)
 
 
@@ -973,7 +982,7 @@ def test_a_plain_table_serves_as_many_codes(track: Track, changed: Changed) -> N
     ):
         track.tables = {"": CodeTable(np.array(lengths, U8), 1)}
         if message:
-            with pytest.raises(codec.MalformedRecordError, match=message):
+            with pytest.raises(MalformedRecordError, match=message):
                 records.delta_of(record, track)
         else:
             assert codes_of(records.delta_of(record, track))[:3] == [1, 2, 0]
@@ -1011,7 +1020,7 @@ def test_a_table_of_tokens_serves_any_number_of_levels(
     record = records.load(changed(arrays, bits=None), "r")
     step = records.delta_of(record, track)
     if isinstance(codes, str):
-        with pytest.raises(codec.StreamError, match=codes):
+        with pytest.raises(StreamError, match=codes):
             codes_of(step)
     else:
         assert codes_of(step) == codes + [0] * (10 - len(codes))
@@ -1051,9 +1060,7 @@ def test_hostile_views(
     header["x"] = {"dtype": dtype, "shape": shape, "data_offsets": [36, 36]}
     text = json.dumps(header, separators=(",", ":")).encode()
     data = resign(len(text).to_bytes(8, "little") + text + delta[8 + length :])
-    with pytest.raises(
-        codec.MalformedRecordError, match=r"valid safetensors|known dtype|shape that"
-    ):
+    with pytest.raises(MalformedRecordError, match=r"valid safetensors|known dtype|shape that"):
         records.load(data, "r")
 
 
@@ -1184,7 +1191,7 @@ def test_sums_follow_every_change(random_states: Callable[..., list[Arrays]]) ->
         for i in range(flat.size):
             before = flat[i].copy()
             flat[i] = -before if before == 0 else np.nextafter(before, F32(2))
-            with pytest.raises(codec.TrackDigestError, match=rf"^r: expected '{name}' with digest"):
+            with pytest.raises(TrackDigestError, match=rf"^r: expected '{name}' with digest"):
                 records.check_whole("r", track)
             flat[i] = before
         flat[:2] = flat[1::-1].copy()  # two elements change places

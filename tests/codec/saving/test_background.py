@@ -22,6 +22,8 @@ import pytest
 import torch
 
 import codec
+from codec.errors import DigestError, LockedError, SkippedRecordWarning, StepOrderError
+from codec.inspect import PendingSave
 from codec.saving.background import Background
 from codec.saving.channel import PIECE, Line, Memory
 
@@ -208,12 +210,12 @@ def test_save_waits_for_the_one_before(
 def test_every_field_waits(tmp_path: Path) -> None:
     with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=True) as checkpoints:
         pending = checkpoints.save(0, {"w": np.zeros(9, np.float32)})
-        assert isinstance(pending, codec.PendingSave)
+        assert isinstance(pending, PendingSave)
         saved = pending.result()
         assert type(saved) is codec.Saved
         assert saved.result() is saved
         for name in vars(saved):
-            assert name in vars(codec.PendingSave)
+            assert name in vars(PendingSave)
             assert getattr(pending, name) == getattr(saved, name)
 
 
@@ -225,22 +227,22 @@ def test_errors_are_told_by_the_next_call(tmp_path: Path) -> None:
         checkpoints.save(0, state)
         (path / "00000001.delta.safetensors").write_bytes(b"")
         failed = checkpoints.save(1, state)
-        with pytest.raises(codec.StepOrderError, match=r"00000001.* exists already"):
+        with pytest.raises(StepOrderError, match=r"00000001.* exists already"):
             checkpoints.save(2, state)
         assert checkpoints.step == 0
-        with pytest.raises(codec.StepOrderError, match="exists already"):
+        with pytest.raises(StepOrderError, match="exists already"):
             _ = failed.nbytes
         (path / "00000001.delta.safetensors").unlink()
         assert checkpoints.save(2, state).kind == "delta"
         (path / "00000003.delta.safetensors").write_bytes(b"")
         failed = checkpoints.save(3, state)
-        with pytest.raises(codec.StepOrderError):
+        with pytest.raises(StepOrderError):
             _ = failed.ratio  # told: the next call goes on
         (path / "00000003.delta.safetensors").unlink()
         checkpoints.save(4, state)
         (path / "00000005.delta.safetensors").write_bytes(b"")
         checkpoints.save(5, state)
-        with pytest.raises(codec.StepOrderError):
+        with pytest.raises(StepOrderError):
             checkpoints.close()
     (path / "00000005.delta.safetensors").unlink()
     assert codec.verify(path).steps == (0, 2, 4)
@@ -250,8 +252,8 @@ def test_a_record_error_keeps_its_parts() -> None:
     """It is built again from what it says."""
     from codec.saving.process import error_message, error_of
 
-    error = error_of(error_message(codec.DigestError("r", "x", "y"), None))
-    assert type(error) is codec.DigestError
+    error = error_of(error_message(DigestError("r", "x", "y"), None))
+    assert type(error) is DigestError
     assert (error.where, error.expected, error.found) == ("r", "x", "y")
     error = error_of(error_message(MemoryError("no"), None))
     assert type(error) is codec.WriteError
@@ -260,12 +262,12 @@ def test_a_record_error_keeps_its_parts() -> None:
 
 def test_errors_at_the_start(run: Path) -> None:
     before = records(run)
-    with pytest.raises(codec.StepOrderError, match="already holds a chain up to step 30"):
+    with pytest.raises(StepOrderError, match="already holds a chain up to step 30"):
         codec.Checkpointer(run, asynchronous=True)
     with codec.Checkpointer(run, asynchronous=True, resume=True) as checkpoints:
         assert checkpoints.step == 30
         for asynchronous in (False, True):
-            with pytest.raises(codec.LockedError):
+            with pytest.raises(LockedError):
                 codec.Checkpointer(run, asynchronous=asynchronous, resume=True)
     assert records(run) == before
     with pytest.raises(codec.SettingsError, match="when_busy must be one of wait, skip; got 'x'"):
@@ -276,7 +278,7 @@ def test_resume_of_a_damaged_chain(run: Path) -> None:
     path = run / "00000030.delta.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
     with (
-        pytest.warns(codec.SkippedRecordWarning, match="step 20; 1 records after it"),
+        pytest.warns(SkippedRecordWarning, match="step 20; 1 records after it"),
         codec.Checkpointer(run, asynchronous=True, resume=True) as checkpoints,
     ):
         assert checkpoints.step == 20
@@ -484,7 +486,7 @@ def test_the_training_is_killed(tmp_path: Path, how: str, by: str, n: int) -> No
             try:
                 checkpoints = codec.Checkpointer(path, resume=True)
                 break
-            except codec.LockedError:
+            except LockedError:
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
         assert checkpoints.step == n - 1

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import codec
+from codec.errors import LockedError, StepOrderError
 from codec.saving.call_lock import CallLock
 from codec.saving.checkpointer import Front
 
@@ -45,7 +46,7 @@ def test_other_threads_wait(tmp_path: Path) -> None:
         thread.start()
         thread.join(0.1)
         assert inside == []
-        with pytest.raises(codec.LockedError, match="another call is under way"):
+        with pytest.raises(LockedError, match="another call is under way"):
             lock.run(inside.append, 2)
         raise KeyboardInterrupt
 
@@ -68,7 +69,7 @@ def test_saves_from_several_threads(tmp_path: Path, asynchronous: bool) -> None:
                 try:
                     saved = checkpoints.save(step, {"w": np.full(1000, step)})
                     assert saved.nbytes > 0
-                except codec.StepOrderError:  # another one was faster
+                except StepOrderError:  # another one was faster
                     pass
 
         threads = [threading.Thread(target=save, daemon=True) for _ in range(3)]
@@ -98,7 +99,7 @@ def test_a_signal_s_handler_in_the_midst_of_a_save(
                     "look_at",
                     lambda *args: (signal.raise_signal(signal.SIGUSR1), look_at(*args))[1],
                 )
-                with pytest.raises(codec.LockedError, match="another call is under way"):
+                with pytest.raises(LockedError, match="another call is under way"):
                     checkpoints.save(1, state)
         finally:
             signal.signal(signal.SIGUSR1, previous)
@@ -111,9 +112,9 @@ def test_a_fork_writes_nothing(tmp_path: Path, asynchronous: bool) -> None:
     path, state = tmp_path / "run.lcc", {"w": np.zeros(9)}
 
     def save() -> None:
-        with pytest.raises(codec.LockedError, match=r"only process .* writes here, and this one"):
+        with pytest.raises(LockedError, match=r"only process .* writes here, and this one"):
             checkpoints.save(1, state)
-        with pytest.raises(codec.LockedError):
+        with pytest.raises(LockedError):
             checkpoints.restore()
 
     with codec.Checkpointer(path, asynchronous=asynchronous) as checkpoints:
@@ -139,7 +140,7 @@ def test_a_fork_that_leaves_the_with_takes_nothing_along(
 
         assert in_a_fork(leave) == 5
         assert in_a_fork(checkpoints.close) == 0
-        with pytest.raises(codec.LockedError):
+        with pytest.raises(LockedError):
             codec.Checkpointer(path, resume=True)
         assert saved.kind == "base"
     assert codec.verify(path).steps == (0,)

@@ -17,6 +17,17 @@ import pytest
 import torch
 
 import codec
+from codec.errors import (
+    BudgetError,
+    DTypeError,
+    LockedError,
+    MalformedRecordError,
+    SkippedRecordWarning,
+    StateMismatchError,
+    StepOrderError,
+    TrackDigestError,
+    VersionError,
+)
 from codec.record import record as records
 from codec.scheme.coding import Coding
 from codec.scheme.track import Track
@@ -240,7 +251,7 @@ def test_resume_of_a_damaged_chain(run: Path) -> None:
     path = run / "00000030.delta.safetensors"
     damage(path)
     damaged = path.read_bytes()
-    with pytest.warns(codec.SkippedRecordWarning, match="step 20; 1 records after it"):
+    with pytest.warns(SkippedRecordWarning, match="step 20; 1 records after it"):
         checkpoints = codec.Checkpointer(run, resume=True)
     assert checkpoints.step == 20
     assert (run / "00000030.delta.safetensors.unusable").read_bytes() == damaged
@@ -250,7 +261,7 @@ def test_resume_of_a_damaged_chain(run: Path) -> None:
     assert codec.verify(run).problems == ()
     assert codec.verify(run).steps == (0, 10, 20, 30)
     path.write_bytes(b"again")  # and what was set aside before stays as well
-    with pytest.warns(codec.SkippedRecordWarning, match="step 20; 1 records"):
+    with pytest.warns(SkippedRecordWarning, match="step 20; 1 records"):
         codec.Checkpointer(run, resume=True).close()
     assert (run / "00000030.delta.safetensors.unusable").read_bytes() == damaged
     assert (run / "00000030.delta.safetensors.unusable-2").read_bytes() == b"again"
@@ -264,7 +275,7 @@ def test_resume_of_a_chain_whose_base_is_damaged(tmp_path: Path) -> None:
         kinds = [checkpoints.save(i, s).kind for i, s in enumerate(states)]
         assert kinds == ["base", "delta", "base"]
     damage(path / "00000002.base.safetensors")
-    with pytest.warns(codec.SkippedRecordWarning, match="step 1; 1 records"):
+    with pytest.warns(SkippedRecordWarning, match="step 1; 1 records"):
         checkpoints = codec.Checkpointer(path, resume=True)
     assert checkpoints.save(2, states[1]).kind == "delta"
     checkpoints.close()
@@ -280,13 +291,13 @@ def test_a_newer_format_is_not_set_aside(run: Path, golden: Path) -> None:
     (run / "00000030.delta.safetensors").write_bytes(
         (golden / "bad" / "version-3.safetensors").read_bytes()
     )
-    with pytest.raises(codec.VersionError):
+    with pytest.raises(VersionError):
         codec.Checkpointer(run, resume=True)
     assert (run / "00000030.delta.safetensors").exists()
 
 
 def test_a_chain_is_not_continued_by_accident(run: Path) -> None:
-    with pytest.raises(codec.StepOrderError, match=r"chain up to step 30; .* resume=True"):
+    with pytest.raises(StepOrderError, match=r"chain up to step 30; .* resume=True"):
         codec.Checkpointer(run)
 
 
@@ -308,7 +319,7 @@ def test_steps(tmp_path: Path) -> None:
     assert type(saved.step) is int
     assert type(checkpoints.step) is int
     for early in (0, 5, np.uint8(4)):
-        with pytest.raises(codec.StepOrderError, match=f"step {early} is not after .* 5"):
+        with pytest.raises(StepOrderError, match=f"step {early} is not after .* 5"):
             checkpoints.save(early, state)
     for step in (np.uint64(10**8), 123456789012, 2**63 - 1):
         checkpoints.save(step, state)
@@ -321,14 +332,14 @@ def test_two_writers(tmp_path: Path) -> None:
     one = codec.Checkpointer(tmp_path / "run.lcc")
     one.save(0, {"n": np.array(1)})
     for resume in (False, True):
-        with pytest.raises(codec.LockedError, match="another writer is at work here; close it"):
+        with pytest.raises(LockedError, match="another writer is at work here; close it"):
             codec.Checkpointer(tmp_path / "run.lcc", resume=resume)
     one.save(1, {"n": np.array(2)})
     one.close()
     with codec.Checkpointer(tmp_path / "run.lcc", resume=True) as two:
         two.save(2, {"n": np.array(3)})
         (tmp_path / "run.lcc" / "00000003.delta.safetensors").write_bytes(b"")  # no writer of ours
-        with pytest.raises(codec.StepOrderError, match="exists already"):
+        with pytest.raises(StepOrderError, match="exists already"):
             two.save(3, {"n": np.array(4)})
     assert codec.restore(tmp_path / "run.lcc", 2)["n"] == 3
 
@@ -358,7 +369,7 @@ os.read(0, 1)  # until the test is over
     ) as process:
         assert process.stdout is not None
         assert {process.stdout.readline() for _ in range(2)} == {"saved\n", "forked\n"}
-        with pytest.raises(codec.LockedError):
+        with pytest.raises(LockedError):
             codec.Checkpointer(path, resume=True)
         process.kill()
         process.wait()
@@ -372,11 +383,11 @@ os.read(0, 1)  # until the test is over
 @pytest.mark.parametrize(
     ("state", "error"),
     [
-        ({"w": [object()]}, codec.DTypeError),
-        ({(1, 2): np.zeros(1)}, codec.StateMismatchError),
-        ({"\udc80": np.zeros(1)}, codec.DTypeError),
-        ([np.zeros(1)], codec.DTypeError),
-        ({"w": torch.zeros(9).to_sparse()}, codec.DTypeError),
+        ({"w": [object()]}, DTypeError),
+        ({(1, 2): np.zeros(1)}, StateMismatchError),
+        ({"\udc80": np.zeros(1)}, DTypeError),
+        ([np.zeros(1)], DTypeError),
+        ({"w": torch.zeros(9).to_sparse()}, DTypeError),
     ],
 )
 def test_a_refused_state_changes_nothing(run: Path, state: Any, error: type) -> None:
@@ -419,7 +430,7 @@ def test_a_wrong_record_is_never_published(
         return real(place, track, replace(delta, groups=(replace(group, encoded=encoded),)))
 
     monkeypatch.setattr(records, "dump_delta", wrong)
-    error = codec.TrackDigestError if what == "digest" else codec.MalformedRecordError
+    error = TrackDigestError if what == "digest" else MalformedRecordError
     with pytest.raises(error, match=r"^00000040\.delta\.safetensors: "):
         checkpoints.save(40, random_states(1)[0])
     assert sorted(run.iterdir()) == before
@@ -484,7 +495,7 @@ def test_interrupted_after_publishing(
         with pytest.raises(KeyboardInterrupt):
             checkpoints.save(40, state)
     assert (codec.verify(run).problems, codec.verify(run).steps) == ((), (0, 10, 20, 30, 40))
-    with pytest.raises(codec.StepOrderError):  # a second record of that step would have no parent
+    with pytest.raises(StepOrderError):  # a second record of that step would have no parent
         checkpoints.save(40, last)
     assert codec.restore(run, 40)["d"].tobytes() == state["d"].tobytes()
     saved = checkpoints.save(50, last)
@@ -615,7 +626,7 @@ def test_a_budget_is_kept_on_disk(
     if coder == "huffman" and budget < 1 / 32:  # it takes a bit for every value
         with codec.Checkpointer(path, budget=budget, scope=scope, coder=coder) as checkpoints:
             checkpoints.save(0, walk[0])
-            with pytest.raises(codec.BudgetError, match="runlength"):
+            with pytest.raises(BudgetError, match="runlength"):
                 checkpoints.save(1, walk[1])
         return
     with codec.Checkpointer(path, budget=budget, scope=scope, coder=coder) as checkpoints:
@@ -826,7 +837,7 @@ def test_a_disk_that_cannot_be_read_for_a_while(
         with pytest.raises(codec.ChainError, match=r"00000010\.delta.*cannot be read"):
             codec.Checkpointer(run, resume=True)
     assert sorted(run.iterdir()) == before
-    with pytest.warns(codec.SkippedRecordWarning, match="goes on from step 30; 1 records"):
+    with pytest.warns(SkippedRecordWarning, match="goes on from step 30; 1 records"):
         assert codec.Checkpointer(run, resume=True).step == 30
 
 
@@ -909,9 +920,9 @@ def test_resume_of_a_merged_record_that_goes_wrong(
     metadata, arrays = parts_of(wrong.read_bytes())
     assert len(metadata["layers"]) == 3
     wrong.write_bytes(forge(metadata, arrays | {"t/2/n": np.array(77)}))
-    with pytest.warns(codec.SkippedRecordWarning, match="restored step 5 instead of 6"):
+    with pytest.warns(SkippedRecordWarning, match="restored step 5 instead of 6"):
         assert codec.restore(path)["n"] == 5
-    with pytest.warns(codec.SkippedRecordWarning, match="goes on from step 3; 1 records after it"):
+    with pytest.warns(SkippedRecordWarning, match="goes on from step 3; 1 records after it"):
         checkpoints = codec.Checkpointer(path, resume=True)
     with checkpoints:
         assert checkpoints.step == 3
@@ -1017,7 +1028,7 @@ def test_keep_bases(tmp_path: Path, sparse_states: States, asynchronous: bool) -
     report = codec.verify(path)
     assert (report.problems, report.steps) == ((), (6, 7, 8, 9, 10, 11))
     damage(path / "00000009.base.safetensors")
-    with pytest.warns(codec.SkippedRecordWarning, match="restored step 8 instead of 11"):
+    with pytest.warns(SkippedRecordWarning, match="restored step 8 instead of 11"):
         assert codec.restore(path)["n"] == 8
     with codec.Checkpointer(tmp_path / "all", base_every=2) as checkpoints:
         for step, state in enumerate(states):

@@ -15,6 +15,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 import codec
+from codec.errors import LockedError
 from codec.storage.location import Location
 
 pytestmark = pytest.mark.usefixtures("forks")
@@ -117,7 +118,7 @@ def test_without_its_lock_nothing_is_changed(tmp_path: Path, how: str) -> None:
         second.save(1, state_of(1))
         before = records(path)
         for step in range(2, 6):
-            with pytest.raises(codec.LockedError, match=r"\.lock.*resume=True"):
+            with pytest.raises(LockedError, match=r"\.lock.*resume=True"):
                 first.save(step, state_of(step))
         first.close()
         assert records(path) == before
@@ -127,7 +128,7 @@ def test_without_its_lock_nothing_is_changed(tmp_path: Path, how: str) -> None:
     with Location(path).store() as store:
         lose(path, "deleted")
         for change in changes(store):
-            with pytest.raises(codec.LockedError, match=r"\.lock"):
+            with pytest.raises(LockedError, match=r"\.lock"):
                 change()
     assert codec.verify(path).steps == (0, 1, 2)
 
@@ -142,7 +143,7 @@ def test_a_fork_does_not_hold_the_lock(tmp_path: Path) -> None:
             code = 1
             try:
                 for change in changes(store):
-                    with pytest.raises(codec.LockedError, match="fork"):
+                    with pytest.raises(LockedError, match="fork"):
                         change()
                 code = 0
             finally:
@@ -183,7 +184,7 @@ def test_a_directory_that_is_removed(tmp_path: Path, asynchronous: bool, anew: b
     shutil.rmtree(path)
     if anew:
         path.mkdir()
-    error: Any = (codec.LockedError, ".lock") if anew else (codec.WriteError, "removed or moved")
+    error: Any = (LockedError, ".lock") if anew else (codec.WriteError, "removed or moved")
     with pytest.raises(error[0], match=error[1]) as raised:
         _ = checkpoints.save(1, state_of(1)).nbytes
     assert str(path) in str(raised.value)

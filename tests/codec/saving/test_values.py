@@ -17,6 +17,7 @@ import torch
 
 import codec
 from codec.chain.rewind import rewind
+from codec.errors import DTypeError, MalformedRecordError
 from codec.record import record as records
 from codec.record.merged import Layer, Moment
 from codec.scheme.coding import Coding
@@ -156,7 +157,7 @@ def test_what_would_change_is_refused_by_name(tmp_path: Path, name: str, where: 
     path, place = tmp_path / "run.lcc", "x/a" if where == "mapping" else "x/0"
     held = {"a": value} if where == "mapping" else [value]
     expected = expected.replace("longdouble", type(np.longdouble(1)).__name__)
-    with pytest.raises(codec.DTypeError) as caught:
+    with pytest.raises(DTypeError) as caught:
         again(path, held)
     assert f"'{place}'" in str(caught.value)
     assert expected.split("[")[0].removeprefix("c") in str(caught.value)
@@ -203,7 +204,7 @@ def test_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     report = codec.verify(path)
     assert (report.ok, len(report.steps)) == (True, 2)
-    with pytest.raises(codec.DTypeError, match="install torch"):
+    with pytest.raises(DTypeError, match="install torch"):
         codec.restore(path)
 
 
@@ -378,7 +379,7 @@ def test_an_edit_that_leads_to_no_value_is_refused(
         lambda: codec.Checkpointer(path, resume=True),
         lambda: codec.compact(path),
     ):
-        with pytest.raises(codec.MalformedRecordError, match=r"00000001.*after their edits"):
+        with pytest.raises(MalformedRecordError, match=r"00000001.*after their edits"):
             read()
     report = codec.verify(path)
     assert (report.ok, report.steps) == (False, (0,))
@@ -394,12 +395,12 @@ def test_an_edit_that_does_not_fit_is_refused(
     metadata, arrays = parts_of(file.read_bytes())
     arrays["values"] = np.frombuffer(b"0 =900 1 1 {\n", np.uint8)
     file.write_bytes(forge(metadata, arrays))
-    with pytest.raises(codec.MalformedRecordError, match="up to character 901"):
+    with pytest.raises(MalformedRecordError, match="up to character 901"):
         codec.restore(path, 1)
     monkeypatch.setattr("codec.scheme.track.MAX_TEXT", 100)
     arrays["values"] = np.frombuffer(b"0 =0 0 20 " + b"9" * 20 + b"\n", np.uint8)
     file.write_bytes(forge(metadata, arrays))
-    with pytest.raises(codec.MalformedRecordError, match="not to 100"):
+    with pytest.raises(MalformedRecordError, match="not to 100"):
         codec.restore(path, 1)
 
 
@@ -460,7 +461,7 @@ def test_values_that_no_base_can_hold_are_refused_in_a_delta(
             log += range(10)
             checkpoints.save(step, state)
         log += range(400)
-        with pytest.raises(codec.DTypeError, match="'log' alone"):
+        with pytest.raises(DTypeError, match="'log' alone"):
             checkpoints.save(20, state)
     assert codec.Chain(tmp_path / "run.lcc").steps == tuple(range(20))
     codec.compact(tmp_path / "run.lcc")

@@ -15,6 +15,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import codec
+from codec.errors import BudgetError
+from codec.inspect import Group
 from codec.scheme import budget as budgets
 from codec.scheme.budget import check_budget
 from codec.scheme.coders import CODERS
@@ -45,7 +47,7 @@ def sizes_of(
             yield keep, coded(message, coder, previous)[0].nbytes
 
 
-def kept(group: codec.Group) -> int:
+def kept(group: Group) -> int:
     return group.encoded.levels.size - 1
 
 
@@ -91,7 +93,7 @@ def test_it_fits_and_one_more_would_not(
         whole = max(keep for keep, nbytes in sizes.items() if nbytes <= room or keep == 0)
         try:
             step = tracker.step({"w": state})
-        except codec.BudgetError:
+        except BudgetError:
             assert delta.any()
             assert room < least(n, coder)  # the largest value alone always fits into that
             assert tracker.state["w"].tobytes() == track.tobytes()
@@ -108,7 +110,7 @@ def test_it_fits_and_one_more_would_not(
         assert tracker.state["w"].tobytes() == expected.tobytes()
 
 
-def check_largest_values(delta: np.ndarray, codes: np.ndarray, group: codec.Group) -> None:
+def check_largest_values(delta: np.ndarray, codes: np.ndarray, group: Group) -> None:
     """All values from some magnitude on are there, and no others; each level is the middle of its
     own values, which have one exponent and sign."""
     assert np.count_nonzero(codes) > 0
@@ -453,7 +455,7 @@ def test_a_budget_that_lossy_moments_use_up_is_refused(
     w = {"model": {"w": np.zeros(500, F32)}}
     with codec.Checkpointer(tmp_path / "1.lcc", budget=0.01, policy={"*": "lossy"}) as checkpoints:
         checkpoints.save(0, w | {"optimizer": {"m": np.zeros(500, F32)}})
-        with pytest.raises(codec.BudgetError, match="step 1"):  # though the model has not changed
+        with pytest.raises(BudgetError, match="step 1"):  # though the model has not changed
             checkpoints.save(1, w | {"optimizer": {"m": np.arange(500, dtype=F32)}})
 
 

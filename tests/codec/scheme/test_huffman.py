@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import codec
+from codec.errors import CodeTableError
 from codec.scheme import huffman
 from codec.scheme.huffman import Node
 
@@ -74,7 +75,7 @@ def test_limit_binds_on_fibonacci_counts(huffman_total: Callable[[list[int]], in
 
 def test_tight_limits() -> None:
     assert huffman.code_lengths(np.array([100, 1, 1, 1]), limit=2).tolist() == [2, 2, 2, 2]
-    with pytest.raises(codec.CodeTableError, match="5 symbols cannot all have code words of at"):
+    with pytest.raises(CodeTableError, match="5 symbols cannot all have code words of at"):
         huffman.code_lengths(np.ones(5, np.int64), limit=2)
 
 
@@ -161,9 +162,9 @@ def test_tree_and_words_agree(counts: list[int]) -> None:
     ],
 )
 def test_tables_that_are_no_code(table: np.ndarray, message: str) -> None:
-    with pytest.raises(codec.CodeTableError, match=message):
+    with pytest.raises(CodeTableError, match=message):
         huffman.checked_lengths(table)
-    with pytest.raises(codec.CodeTableError, match=message):
+    with pytest.raises(CodeTableError, match=message):
         huffman.tree(table)
 
 
@@ -209,7 +210,7 @@ def test_words_against_rfc_1951(counts: list[int]) -> None:
 def test_words_beyond_the_limit_are_refused() -> None:
     """The kernel counts words of at most 15 bits: more would be written out of its bounds."""
     table = huffman.code_lengths(np.array([2**i for i in range(17)]), limit=16)
-    with pytest.raises(codec.CodeTableError, match="a code word of 16 bits; at most 15 are"):
+    with pytest.raises(CodeTableError, match="a code word of 16 bits; at most 15 are"):
         huffman.code_words(table)
 
 
@@ -250,5 +251,5 @@ def test_packed_lengths_come_back(table: list[int], zeros: int) -> None:
     while used and not table[used - 1]:
         used -= 1
     if used:  # the last length that is not 0 has no room
-        with pytest.raises(codec.CodeTableError, match=f"no list of at most {used - 1} code"):
+        with pytest.raises(CodeTableError, match=f"no list of at most {used - 1} code"):
             huffman.unpack_lengths(packed, used - 1)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import codec
+from codec.errors import DTypeError, NonFiniteError
 from codec.scheme.quantize import Bucket
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 1.5, 2.0**-126, -(2.0**-126), 2.0**-149, 3 * 2.0**-149]
@@ -240,13 +241,13 @@ def test_bits_of_numpy(kind: type) -> None:
 
 @pytest.mark.parametrize("dtype", [np.int32, np.bool_, np.complex64, np.longdouble, object])
 def test_other_dtypes(dtype: type) -> None:
-    with pytest.raises(codec.DTypeError, match="must be float16, float32 or float64, not"):
+    with pytest.raises(DTypeError, match="must be float16, float32 or float64, not"):
         codec.quantize(np.zeros(3, dtype))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e39])
 def test_non_finite(value: float) -> None:
-    with pytest.raises(codec.NonFiniteError, match="2 of 4 values are NaN, infinite"):
+    with pytest.raises(NonFiniteError, match="2 of 4 values are NaN, infinite"):
         codec.quantize(np.array([1.0, value, 0.0, value]))
 
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import codec
+from codec.errors import StreamError
 from codec.scheme import coders, huffman, runlength, tables
 from codec.scheme.tables import CodeTable
 
@@ -345,7 +346,7 @@ def test_classes_that_do_not_exist() -> None:
         if kind < 84:
             assert np.flatnonzero(codec.decode(changed).codes).tolist() == [CLASSES[kind][0]]
         else:
-            with pytest.raises(codec.StreamError, match=f"go on after {MAX_STREAM} elements"):
+            with pytest.raises(StreamError, match=f"go on after {MAX_STREAM} elements"):
                 codec.decode(changed)
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import codec
+from codec.errors import CodeTableError, PayloadError, StreamError
 from codec.scheme import coders as coders_of
 from codec.scheme import huffman, kernels, tables, workers
 from codec.scheme import stream as coding
@@ -311,7 +312,7 @@ FIELDS = [(name, value, m) for (name, m), values in ALL_FIELDS.items() for value
 
 @pytest.mark.parametrize(("field", "value", "message"), FIELDS, ids=str)
 def test_hostile_fields(encoded: codec.Encoded, field: str, value: Any, message: str) -> None:
-    error = codec.CodeTableError if "code lengths" in message else codec.StreamError
+    error = CodeTableError if "code lengths" in message else StreamError
     with pytest.raises(error, match=message):
         codec.decode(replace(encoded, **{field: value}))
 
@@ -342,20 +343,20 @@ def test_hostile_fields(encoded: codec.Encoded, field: str, value: Any, message:
 )
 def test_hostile_tables(encoded: codec.Encoded, table: Any, message: str) -> None:
     """Some of them would lead a kernel out of bounds."""
-    with pytest.raises(codec.CodeTableError, match=message):
+    with pytest.raises(CodeTableError, match=message):
         codec.decode(replace(encoded, table=table))
 
 
 def test_one_symbol_streams_that_do_not_agree() -> None:
     nothing = codec.encode(quantized([0, 0, 0]))
-    with pytest.raises(codec.StreamError, match="an alphabet of one symbol has no streams"):
+    with pytest.raises(StreamError, match="an alphabet of one symbol has no streams"):
         codec.decode(replace(nothing, payload=np.zeros(1, U32)))
-    with pytest.raises(codec.StreamError, match="an alphabet of one symbol has no streams"):
+    with pytest.raises(StreamError, match="an alphabet of one symbol has no streams"):
         codec.decode(replace(nothing, streams=np.zeros(1, U32)))
-    with pytest.raises(codec.StreamError, match="a code table, but no level other than zero"):
+    with pytest.raises(StreamError, match="a code table, but no level other than zero"):
         codec.decode(replace(nothing, table=CodeTable(lengths(1, 1, 0), 2)))
     for n in (2**62, 2**60):  # no bits bound it, so only memory can
-        with pytest.raises(codec.StreamError, match=f"no memory for {n} codes"):
+        with pytest.raises(StreamError, match=f"no memory for {n} codes"):
             codec.decode(replace(nothing, shape=(n,)))
 
 
@@ -374,7 +375,7 @@ def test_a_symbol_beyond_the_last_level() -> None:
         payload = np.array([int(bits[::-1], 2)], U32)
         changed = replace(e, payload=payload, streams=np.array([len(bits)], U32), shape=(n,))
         if message:
-            with pytest.raises(codec.StreamError, match=message):
+            with pytest.raises(StreamError, match=message):
                 codec.decode(changed)
         else:
             assert codec.decode(changed).codes.tolist() == [0, 1, 3]
@@ -416,7 +417,7 @@ def test_any_fields(
     )
     try:
         q = codec.decode(e)
-    except codec.PayloadError:
+    except PayloadError:
         return
     assert codec.dequantize(q).shape == shape
     assert q.codes.max(initial=0) < k
@@ -426,15 +427,15 @@ def test_contradictory_quantized(paper: np.ndarray) -> None:
     """A Quantized changed by hand is refused rather than written out of bounds."""
     q = codec.quantize(paper, 2)
     for coder in CODERS:
-        with pytest.raises(codec.StreamError, match="8 different codes for 4 levels"):
+        with pytest.raises(StreamError, match="8 different codes for 4 levels"):
             codec.encode(replace(q, codes=np.full(10, 7, U8), buckets=None), coder)
-        with pytest.raises(codec.StreamError, match="do not have the counts of their buckets"):
+        with pytest.raises(StreamError, match="do not have the counts of their buckets"):
             codec.encode(replace(q, codes=np.full(10, 2, U8)), coder)
-        with pytest.raises(codec.StreamError, match=r"counts of their buckets|codes for 4 levels"):
+        with pytest.raises(StreamError, match=r"counts of their buckets|codes for 4 levels"):
             codec.encode(replace(q, codes=np.full(10, 7, U8)), coder)
         levels = np.arange(512, dtype=F32)
         many = codec.Quantized(np.arange(512, dtype=np.uint16), levels, (512,), None, None)
-        with pytest.raises(codec.StreamError, match="512 levels"):
+        with pytest.raises(StreamError, match="512 levels"):
             codec.encode(many, coder)
         other = replace(q, codes=np.where(q.codes == 2, 0, q.codes).astype(U8), buckets=None)
         assert codec.decode(codec.encode(other, coder)).codes.tolist() == other.codes.tolist()
@@ -445,7 +446,7 @@ def test_contradictory_quantized(paper: np.ndarray) -> None:
 def test_one_symbol_of_several_levels(paper: np.ndarray, coder: str, codes: list[int]) -> None:
     """No code has a word then, and which one it is cannot be told."""
     q = replace(codec.quantize(paper, 2), codes=np.array(codes, U8), buckets=None)
-    with pytest.raises(codec.PayloadError, match="levels"):
+    with pytest.raises(PayloadError, match="levels"):
         codec.encode(q, coder)
 
 
@@ -612,9 +613,9 @@ def check_damaged(e: codec.Encoded, shape: tuple[int, ...]) -> bool:
     """
     try:
         q = codec.decode(e)
-    except codec.PayloadError:
+    except PayloadError:
         q = None
-        with by_two(), pytest.raises(codec.PayloadError):
+        with by_two(), pytest.raises(PayloadError):
             codec.decode(e)
     else:
         with by_two():
@@ -627,7 +628,7 @@ def check_damaged(e: codec.Encoded, shape: tuple[int, ...]) -> bool:
     segments = Segments([track[: n // 3], track[n // 3 : n // 2], track[n // 2 :]])
     for mode in (LOOK, CHANGE):
         if q is None:
-            with pytest.raises(codec.PayloadError):
+            with pytest.raises(PayloadError):
                 coding.advance(e, segments, mode)
         else:
             changes = coding.advance(e, segments, mode)

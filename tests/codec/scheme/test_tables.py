@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import codec
+from codec.errors import CodeTableError
+from codec.inspect import Group
 from codec.scheme import huffman, runlength, tables
 from codec.scheme import stream as coding
 from codec.scheme.coders import CODERS
@@ -333,7 +335,7 @@ def test_packed_and_unpacked(message: tuple[int, list[int]]) -> None:
     ],
 )
 def test_what_is_no_table(table: np.ndarray, n_symbols: int, classes: int, message: str) -> None:
-    with pytest.raises(codec.CodeTableError, match=message):
+    with pytest.raises(CodeTableError, match=message):
         CodeTable.unpacked(huffman.pack_lengths(table), n_symbols, classes)
 
 
@@ -342,7 +344,7 @@ def test_any_bytes_of_a_table(packed_lengths: bytes, n_symbols: int, classes: in
     """A complete code of the size announced, or a CodeTableError."""
     try:
         table = CodeTable.unpacked(np.frombuffer(packed_lengths, U8), n_symbols, classes)
-    except codec.CodeTableError:
+    except CodeTableError:
         return
     assert table.lengths.size == 1 + n_symbols * classes
     words = huffman.code_words(table.lengths)
@@ -401,7 +403,7 @@ def test_a_decoder_that_keeps_the_last_table(scope: str, coder: str) -> None:
                 e.bits,
                 e.coder,
             )
-            groups.append(codec.Group(group.tensors, sent, None))
+            groups.append(Group(group.tensors, sent, None))
         received = replace(step, groups=tuple(groups), sums=None)
         codec.apply(received, rebuilt)
         for k, array in rebuilt.items():

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import codec
+from codec.errors import StateMismatchError, StreamError, TrackDigestError
 from codec.scheme import huffman
 from codec.scheme import stream as coding
 from codec.scheme.delta import alphabets
@@ -435,7 +436,7 @@ def test_all_tensors_non_finite(scope: str) -> None:
 )
 def test_another_layout(state: dict[str, Any], message: str) -> None:
     tracker = codec.Tracker(dict.fromkeys("ab", np.zeros(8, np.float32)))
-    with pytest.raises(codec.StateMismatchError, match=message):
+    with pytest.raises(StateMismatchError, match=message):
         tracker.step(state)
     check_same_layout(tracker.track.layout, tracker.track.layout)
 
@@ -457,7 +458,7 @@ def test_apply_refuses_a_state_before_it_changes_it() -> None:
     ]
     for state in hostile:
         before = copied(state)
-        with pytest.raises(codec.StateMismatchError, match=r"missing from the state|; expected"):
+        with pytest.raises(StateMismatchError, match=r"missing from the state|; expected"):
             codec.apply(step, state)
         assert same(before, state)
 
@@ -481,7 +482,7 @@ def test_apply_into_other_arrays() -> None:
     ]
     for state, out in hostile:
         before = copied(state), copied(out)
-        with pytest.raises(codec.StateMismatchError, match=r"missing from the state|; expected"):
+        with pytest.raises(StateMismatchError, match=r"missing from the state|; expected"):
             codec.apply(step, state, out)
         assert same(before[0], state)
         assert same(before[1], out)
@@ -565,7 +566,7 @@ def test_an_interrupted_step_is_the_last(monkeypatch: pytest.MonkeyPatch) -> Non
             with pytest.raises(KeyboardInterrupt):
                 tracker.step(second) if name == "step" else tracker.commit(prepared)
         for use in (tracker.step, tracker.prepare):
-            with pytest.raises(codec.StateMismatchError, match="interrupted"):
+            with pytest.raises(StateMismatchError, match="interrupted"):
                 use(second)
     tracker = codec.Tracker(first)
     with monkeypatch.context() as patch:
@@ -622,7 +623,7 @@ def test_what_went_wrong_is_told(
         return replace(step, groups=(replace(group, encoded=wrong),))
 
     def fail(*_: object) -> None:
-        raise codec.StreamError("bits that end before 3000 elements are told")
+        raise StreamError("bits that end before 3000 elements are told")
 
     with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
         checkpoints.save(0, first)
@@ -630,7 +631,7 @@ def test_what_went_wrong_is_told(
         if fault == "always":
             previews = iter([lambda track: track, fail])
             monkeypatch.setattr(Track, "preview", lambda track, _delta: next(previews)(track))
-        with pytest.raises(codec.TrackDigestError, match=f"{re.escape(told)}$"):
+        with pytest.raises(TrackDigestError, match=f"{re.escape(told)}$"):
             checkpoints.save(1, second)
         monkeypatch.undo()
         assert checkpoints.save(1, second).kind == ("base" if fault == "track" else "delta")

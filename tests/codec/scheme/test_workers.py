@@ -21,6 +21,7 @@ import pytest
 import torch
 
 import codec
+from codec.errors import TrackDigestError
 from codec.scheme import workers
 from codec.scheme.workers import Scratch, pieces, spread
 
@@ -235,7 +236,7 @@ def test_a_piece_that_is_not_done_is_found_out(
     monkeypatch.setattr(workers, "spread", losing)
     with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
         checkpoints.save(0, states[0])
-        with pytest.raises(codec.TrackDigestError) as caught:
+        with pytest.raises(TrackDigestError) as caught:
             checkpoints.save(1, states[1])
         assert of_read == 2  # once more, to tell
         assert re.search(

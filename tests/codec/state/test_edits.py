@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import codec
+from codec.errors import PayloadError
 from codec.state import edits
 
 Patch = pytest.MonkeyPatch
@@ -90,7 +90,7 @@ def test_an_edit_has_a_limited_number_of_splices(monkeypatch: Patch) -> None:
     monkeypatch.setattr(edits, "MAX_SPLICES", 39)
     assert edits.change_of(old, new) == new
     edits.check_edit("=" + "0 1 0 " * 39)
-    with pytest.raises(codec.PayloadError):
+    with pytest.raises(PayloadError):
         edits.check_edit("=" + "0 1 0 " * 40)
 
 
@@ -101,10 +101,10 @@ NO_EDITS += "|=0 0 999999999 a|==0 0 1 a|=" + "9" * 5000 + " 0 1 a"
 
 @pytest.mark.parametrize("edit", NO_EDITS.split("|"))
 def test_what_is_no_edit(edit: str) -> None:
-    with pytest.raises(codec.PayloadError) as caught:
+    with pytest.raises(PayloadError) as caught:
         edits.check_edit(edit)
     assert len(str(caught.value)) < 300
-    with pytest.raises(codec.PayloadError):
+    with pytest.raises(PayloadError):
         edits.applied("a long enough text", edit, MOST)
 
 
@@ -113,13 +113,13 @@ def test_what_is_no_edit(edit: str) -> None:
 )
 def test_an_edit_of_a_longer_text(edit: str) -> None:
     edits.check_edit(edit)
-    with pytest.raises(codec.PayloadError, match="of a value of 4"):
+    with pytest.raises(PayloadError, match="of a value of 4"):
         edits.applied("text", edit, MOST)
 
 
 def test_a_text_that_becomes_too_long() -> None:
     assert edits.applied("text", "=4 0 3 abc", 7) == "textabc"
-    with pytest.raises(codec.PayloadError, match="8 characters"):
+    with pytest.raises(PayloadError, match="8 characters"):
         edits.applied("text", "=4 0 4 abcd", 7)
 
 

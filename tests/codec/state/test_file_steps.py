@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import codec
-from codec.state.file_steps import by_numbers, mappings, numbered, parts_of_one, steps_of
+from codec.state.file_steps import by_numbers, mappings, numbered, parts_of_one, steps_of_files
 
 SERIES = """
 c-10.pt c-2.pt c-1.pt: 10 2 1
@@ -32,7 +32,7 @@ c-1/m-1-of-2.pt c-2/m-1-of-2.pt: 1 2; epoch_3_of_10.pt epoch_4_of_10.pt: 3 4
 def test_steps_of_names(series: str) -> None:
     names, steps = map(str.split, series.split(":"))
     paths = [Path("/9") / name for name in names]
-    assert steps_of(paths) == sorted(zip(map(int, steps), paths))
+    assert steps_of_files(paths) == sorted(zip(map(int, steps), paths))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_steps_of_names(series: str) -> None:
 )
 def test_names_that_do_not_tell(names: str, found: str) -> None:
     with pytest.raises(codec.SettingsError) as caught:
-        steps_of([Path(name) for name in names.split()])
+        steps_of_files([Path(name) for name in names.split()])
     assert found in str(caught.value)
 
 

@@ -15,6 +15,7 @@ from safetensors.torch import load as load_torch
 from safetensors.torch import save_file
 
 import codec
+from codec.errors import DTypeError, SourceError
 from codec.state import tensor_files as files
 
 Capture = pytest.CaptureFixture[str]
@@ -35,7 +36,7 @@ def test_to_safetensors() -> None:
     }
     tensors = {"w": torch.arange(4, dtype=torch.bfloat16)}
     assert torch.equal(load_torch(files.to_safetensors(tensors))["w"], tensors["w"])
-    with pytest.raises(codec.DTypeError, match="a tensor named '__metadata__'"):
+    with pytest.raises(DTypeError, match="a tensor named '__metadata__'"):
         files.to_safetensors({"__metadata__": np.zeros(1)})
 
 
@@ -58,7 +59,7 @@ def test_tensors_alone(tmp_path: Path) -> None:
 
 
 def test_a_type_that_torch_has_not(tmp_path: Path) -> None:
-    with pytest.raises(codec.DTypeError, match="torch has no dtype"):
+    with pytest.raises(DTypeError, match="torch has no dtype"):
         files.write_state(tmp_path / "a.pt", {"w": np.zeros(3, np.longdouble)}, "pt")
 
 
@@ -69,10 +70,10 @@ def test_a_type_that_torch_has_not(tmp_path: Path) -> None:
 def test_files_that_are_none(tmp_path: Path, suffix: str, data: bytes, told: str) -> None:
     path = tmp_path / f"x{suffix}"
     path.write_bytes(data)
-    with pytest.raises(codec.SourceError, match=told):
+    with pytest.raises(SourceError, match=told):
         files.read_state(path)
     path.unlink()
-    with pytest.raises(codec.SourceError, match="is not there"):
+    with pytest.raises(SourceError, match="is not there"):
         files.read_state(path)
 
 
@@ -80,18 +81,18 @@ def test_files_that_are_none(tmp_path: Path, suffix: str, data: bytes, told: str
 def test_a_plain_pickle_is_called_so(tmp_path: Path, protocol: int) -> None:
     path = tmp_path / "a.pt"
     path.write_bytes(pickle.dumps({"w": [1.5, 2.5], "x": Foreign()}, protocol))
-    with pytest.raises(codec.SourceError, match=r"a\.pt: .* plain pickle, .*torch\.save") as caught:
+    with pytest.raises(SourceError, match=r"a\.pt: .* plain pickle, .*torch\.save") as caught:
         files.read_state(path)
     assert "issue" not in str(caught.value)
 
 
 def test_what_torch_says_besides_is_left_out(tmp_path: Path) -> None:
     torch.save({"w": Foreign()}, tmp_path / "a.pt")
-    with pytest.raises(codec.SourceError, match="GLOBAL") as caught:
+    with pytest.raises(SourceError, match="GLOBAL") as caught:
         files.read_state(tmp_path / "a.pt")
     assert "issue" not in str(caught.value)
     (tmp_path / "b.pt").write_bytes(b"no pickle, no zip")
-    with pytest.raises(codec.SourceError, match=r"not a torch\.save file"):
+    with pytest.raises(SourceError, match=r"not a torch\.save file"):
         files.read_state(tmp_path / "b.pt")
 
 
@@ -108,7 +109,7 @@ def test_the_format_before_zips_is_read(tmp_path: Path, protocol: int) -> None:
     else:
         with (
             pytest.warns(UserWarning, match="protocol"),
-            pytest.raises(codec.SourceError) as caught,
+            pytest.raises(SourceError) as caught,
         ):
             files.read_state(tmp_path / "a.pt")
         assert "plain pickle" not in str(caught.value)
@@ -118,7 +119,7 @@ def test_nothing_is_unpickled(tmp_path: Path, capsys: Capture) -> None:
     torch.save({"w": Foreign()}, tmp_path / "a.pt")
     (tmp_path / "b.pt").write_bytes(pickle.dumps(Foreign()))
     for name in ("a.pt", "b.pt"):
-        with pytest.raises(codec.SourceError):
+        with pytest.raises(SourceError):
             files.read_state(tmp_path / name)
     assert "unpickled" not in capsys.readouterr().out
 
@@ -127,19 +128,19 @@ def test_other_files(tmp_path: Path) -> None:
     with pytest.raises(codec.SettingsError, match=r"must end with one of \.safetensors, \.pt"):
         files.read_state(tmp_path / "a.h5")
     torch.save([torch.ones(2)], tmp_path / "list.pt")
-    with pytest.raises(codec.SourceError, match="holds a list; a state is a mapping"):
+    with pytest.raises(SourceError, match="holds a list; a state is a mapping"):
         files.read_state(tmp_path / "list.pt")
 
 
 def test_a_directory_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "x.pt").mkdir()
-    with pytest.raises(codec.SourceError, match=r"x\.pt: is a directory"):
+    with pytest.raises(SourceError, match=r"x\.pt: is a directory"):
         files.read_state(tmp_path / "x.pt")
 
 
 def test_errors_name_the_file() -> None:
-    with pytest.raises(codec.DTypeError, match=r"^x\.pt: odd$"), files.naming(Path("x.pt")):
-        raise codec.DTypeError("odd")
+    with pytest.raises(DTypeError, match=r"^x\.pt: odd$"), files.naming(Path("x.pt")):
+        raise DTypeError("odd")
     with pytest.raises(codec.WriteError) as caught, files.naming(Path("x.pt")):
         raise codec.WriteError("disk full")
     assert "x.pt" in caught.value.__notes__[0]

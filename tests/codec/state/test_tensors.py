@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import codec
+from codec.errors import DTypeError, StateMismatchError
 from codec.state import tensors as states
 
 NUMPY = "float64 float32 float16 complex128 complex64 bool "
@@ -99,24 +100,32 @@ def test_half_beyond_its_range_is_infinite_without_a_warning() -> None:
 @pytest.mark.parametrize(
     ("state", "error", "message"),
     [
-        ({"x": [1.0]}, codec.DTypeError, "tensor 'x' is a list; a state maps names to"),
-        ({"x": 3}, codec.DTypeError, "tensor 'x' is a int"),
-        ({"x": {"y": np.zeros(1)}}, codec.DTypeError, "tensor 'x' is a dict"),
-        ({"x": np.zeros(1, np.longdouble)}, codec.DTypeError, "float128, which is not supported"),
-        ({"x": np.array(["a"])}, codec.DTypeError, "dtype <U1, which is not supported"),
-        ({"x": np.zeros(1, object)}, codec.DTypeError, "dtype object"),
-        ({"x": np.ma.masked_array([1.0], [True])}, codec.DTypeError, "'x' is a MaskedArray"),
-        ({"x": np.ones((1, 1)).view(np.matrix)}, codec.DTypeError, "'x' is a matrix"),
-        ({"x": np.zeros(1, "i4,f4")}, codec.DTypeError, "which is not supported"),
-        ({"x": torch.zeros(1, dtype=torch.float4_e2m1fn_x2)}, codec.DTypeError, "torch.float4"),
-        ({"x": torch.zeros(9).to_sparse()}, codec.DTypeError, "'x' .*sparse.*to_dense"),
-        ({"x": torch.zeros(9, device="meta")}, codec.DTypeError, "'x' .*meta device"),
+        ({"x": [1.0]}, DTypeError, "tensor 'x' is a list; a state maps names to"),
+        ({"x": 3}, DTypeError, "tensor 'x' is a int"),
+        ({"x": {"y": np.zeros(1)}}, DTypeError, "tensor 'x' is a dict"),
+        (
+            {"x": np.zeros(1, np.longdouble)},
+            DTypeError,
+            "float128, which is not supported",
+        ),
+        ({"x": np.array(["a"])}, DTypeError, "dtype <U1, which is not supported"),
+        ({"x": np.zeros(1, object)}, DTypeError, "dtype object"),
+        ({"x": np.ma.masked_array([1.0], [True])}, DTypeError, "'x' is a MaskedArray"),
+        ({"x": np.ones((1, 1)).view(np.matrix)}, DTypeError, "'x' is a matrix"),
+        ({"x": np.zeros(1, "i4,f4")}, DTypeError, "which is not supported"),
+        (
+            {"x": torch.zeros(1, dtype=torch.float4_e2m1fn_x2)},
+            DTypeError,
+            "torch.float4",
+        ),
+        ({"x": torch.zeros(9).to_sparse()}, DTypeError, "'x' .*sparse.*to_dense"),
+        ({"x": torch.zeros(9, device="meta")}, DTypeError, "'x' .*meta device"),
         (
             {1: np.zeros(1)},
-            codec.StateMismatchError,
+            StateMismatchError,
             "names of tensors are strings of Unicode; got 1",
         ),
-        ({"\ud800": np.zeros(1)}, codec.StateMismatchError, r"got '\\ud800'"),
+        ({"\ud800": np.zeros(1)}, StateMismatchError, r"got '\\ud800'"),
     ],
 )
 def test_what_is_no_state(state: Any, error: type, message: str) -> None:
@@ -228,10 +237,10 @@ def test_tensors_that_cannot_be_stored(
     value, match = refused
     apart = request.node.callspec.id == "freed"  # saved in another process too
     with codec.Checkpointer(tmp_path / "run.lcc", asynchronous=apart) as checkpoints:
-        with pytest.raises(codec.DTypeError, match=match):
+        with pytest.raises(DTypeError, match=match):
             checkpoints.save(0, {"model": {"odd": value}})
         checkpoints.save(0, {"model": {"odd": torch.ones(9)}})
-        with pytest.raises(codec.DTypeError, match=match):
+        with pytest.raises(DTypeError, match=match):
             checkpoints.save(1, {"model": {"odd": value}})
         checkpoints.save(1, {"model": {"odd": torch.zeros(9)}})
     assert codec.restore(tmp_path / "run.lcc")["model"]["odd"].sum() == 0
@@ -239,18 +248,18 @@ def test_tensors_that_cannot_be_stored(
 
 def test_a_tracker_refuses_the_same(refused: tuple[torch.Tensor, str]) -> None:
     value, match = refused
-    with pytest.raises(codec.DTypeError, match=match):
+    with pytest.raises(DTypeError, match=match):
         codec.Tracker({"model/odd": value})
-    with pytest.raises(codec.DTypeError, match=match):
+    with pytest.raises(DTypeError, match=match):
         codec.Tracker({"model/odd": torch.ones(9)}).step({"model/odd": value})
 
 
 @pytest.mark.parametrize("transform", [torch.vmap, torch.func.grad, torch.func.functionalize])
 def test_inside_a_transform(transform: Any, tmp_path: Path) -> None:
     def save(tensor: torch.Tensor) -> torch.Tensor:
-        with pytest.raises(codec.DTypeError, match=r"'w'"):
+        with pytest.raises(DTypeError, match=r"'w'"):
             checkpoints.save(0, {"w": tensor})
-        with pytest.raises(codec.DTypeError, match=r"'w'"):
+        with pytest.raises(DTypeError, match=r"'w'"):
             codec.Tracker({"w": tensor})
         return tensor.sum()
 
@@ -279,10 +288,10 @@ def test_what_is_spread_over_processes(kind: str, tmp_path: Path) -> None:
         for value in (spread, torch.nn.Parameter(spread) if kind == "DTensor" else spread):
             with (
                 codec.Checkpointer(tmp_path / "run.lcc") as checkpoints,
-                pytest.raises(codec.DTypeError, match=r"'model/w'.*codec\.dcp\.ChainWriter"),
+                pytest.raises(DTypeError, match=r"'model/w'.*codec\.dcp\.ChainWriter"),
             ):
                 checkpoints.save(0, {"model": {"w": value}})
-            with pytest.raises(codec.DTypeError, match=r"'w'.*codec\.dcp\.ChainWriter"):
+            with pytest.raises(DTypeError, match=r"'w'.*codec\.dcp\.ChainWriter"):
                 codec.Tracker({"w": value})
     finally:
         dist.destroy_process_group()

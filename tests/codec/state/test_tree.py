@@ -13,7 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import codec
+from codec.errors import DTypeError, StateMismatchError
 from codec.state.tree import (
     MAX_DEPTH,
     Parts,
@@ -202,7 +202,7 @@ def test_names() -> None:
     state = {"": {"w": one + 1, "": one + 2}, "w": one + 3, "/": [one + 4], "~1": one + 5, 7: one}
     assert list(flatten(state, never).tensors) == ["/w", "/", "w", "~1/0", "~01", "7"]
     for clash in ({1: 0, "1": 0}, {None: one, "None": 0}, {"x": {True: 1, "True": 2}}):
-        with pytest.raises(codec.StateMismatchError, match=r"two keys of .* are written "):
+        with pytest.raises(StateMismatchError, match=r"two keys of .* are written "):
             flatten(clash, never)
 
 
@@ -277,17 +277,21 @@ class Pair(NamedTuple):
 @pytest.mark.parametrize(
     ("state", "error", "message"),
     [
-        (3, codec.DTypeError, "a state is a mapping; got a int"),
-        ([np.ones(1)], codec.DTypeError, "a state is a mapping; got a list"),
-        ({"a": {"b": object()}}, codec.DTypeError, r"'a/b' is a object; .*policy={'a/b': 'skip'}"),
-        ({"a": Pair(1, 2)}, codec.DTypeError, "'a' is a Pair"),
-        ({"a": {1, 2}}, codec.DTypeError, "'a' is a set"),
-        ({"a": 1j}, codec.DTypeError, "'a' is a complex"),
-        ({"a": print}, codec.DTypeError, "'a' is a builtin_function"),
-        ({"a": ["\ud800"]}, codec.DTypeError, "a text or key at 'a/0' is not Unicode"),
-        ({"\ud800": 1}, codec.DTypeError, "a text or key at the state is not Unicode"),
-        ({(1, 2): 1}, codec.StateMismatchError, "a key of the state is a tuple; keys are"),
-        ({"a": {b"x": np.ones(1)}}, codec.StateMismatchError, "a key of 'a' is a bytes"),
+        (3, DTypeError, "a state is a mapping; got a int"),
+        ([np.ones(1)], DTypeError, "a state is a mapping; got a list"),
+        (
+            {"a": {"b": object()}},
+            DTypeError,
+            r"'a/b' is a object; .*policy={'a/b': 'skip'}",
+        ),
+        ({"a": Pair(1, 2)}, DTypeError, "'a' is a Pair"),
+        ({"a": {1, 2}}, DTypeError, "'a' is a set"),
+        ({"a": 1j}, DTypeError, "'a' is a complex"),
+        ({"a": print}, DTypeError, "'a' is a builtin_function"),
+        ({"a": ["\ud800"]}, DTypeError, "a text or key at 'a/0' is not Unicode"),
+        ({"\ud800": 1}, DTypeError, "a text or key at the state is not Unicode"),
+        ({(1, 2): 1}, StateMismatchError, "a key of the state is a tuple; keys are"),
+        ({"a": {b"x": np.ones(1)}}, StateMismatchError, "a key of 'a' is a bytes"),
     ],
 )
 def test_what_cannot_be_stored(state: Any, error: type, message: str) -> None:
@@ -301,13 +305,11 @@ def test_depth() -> None:
         for _ in range(MAX_DEPTH - 1):
             state = {"x": state}
         assert same(unflatten(flatten(state, never)), state)
-        with pytest.raises(
-            codec.StateMismatchError, match=f"more than {MAX_DEPTH} containers deep"
-        ):
+        with pytest.raises(StateMismatchError, match=f"more than {MAX_DEPTH} containers deep"):
             flatten({"x": [[state]]}, never)
     endless: dict[str, Any] = {}
     endless["x"] = endless
-    with pytest.raises(codec.StateMismatchError, match="containers deep"):
+    with pytest.raises(StateMismatchError, match="containers deep"):
         flatten(endless, never)
 
 
@@ -349,7 +351,7 @@ def test_integers_that_cannot_be_read_again() -> None:
         state = {"big": -(10**digits), 10**digits: 1}
         assert unflatten(flatten(state, never)) == state
     for state in ({"big": 10**4400}, {10**4400: 1}):
-        with pytest.raises((codec.DTypeError, codec.StateMismatchError), match="integer of 14617"):
+        with pytest.raises((DTypeError, StateMismatchError), match="integer of 14617"):
             flatten(state, never)
 
 

@@ -28,6 +28,13 @@ from fsspec.implementations.memory import MemoryFileSystem
 import codec
 from codec.chain import upkeep
 from codec.cli.main import main
+from codec.errors import (
+    ArchiveError,
+    ChainNotFoundError,
+    LockedError,
+    SkippedRecordWarning,
+    StepOrderError,
+)
 from codec.storage import read_ahead as ahead
 from codec.storage import remote
 from codec.storage.lease import WRITER
@@ -214,10 +221,10 @@ def test_the_same_chain_as_on_disk(
     assert codec.verify("memory://bucket/run.lcc.zip") == codec.verify(here)
     with pytest.raises(codec.SettingsError, match=r"run\.lcc\.zip: can only be read"):
         codec.Checkpointer("memory://bucket/run.lcc.zip")
-    with pytest.raises(codec.ChainNotFoundError, match=r"there is no \.lcc\.zip there"):
+    with pytest.raises(ChainNotFoundError, match=r"there is no \.lcc\.zip there"):
         codec.Chain("memory://bucket/other.lcc.zip")
     fsspec.filesystem("memory").pipe_file("/bucket/run.lcc.zip", archive[:-30])
-    with pytest.raises(codec.ArchiveError, match=r"^memory://bucket/run\.lcc\.zip: is not"):
+    with pytest.raises(ArchiveError, match=r"^memory://bucket/run\.lcc\.zip: is not"):
         codec.Chain("memory://bucket/run.lcc.zip")
 
     changes = [codec.merge(path, 3, quick=True) for path in (URL, here)]
@@ -227,7 +234,7 @@ def test_the_same_chain_as_on_disk(
     assert codec.verify(URL) == codec.verify(here)
     upkeep.unpack(URL, "memory://bucket/copy.lcc")
     assert codec.verify("memory://bucket/copy.lcc") == codec.verify(here)
-    with pytest.raises(codec.StepOrderError, match="holds a chain already"):
+    with pytest.raises(StepOrderError, match="holds a chain already"):
         upkeep.unpack(here, "memory://bucket/copy.lcc")
     assert WRITER not in " ".join(store)
 
@@ -243,7 +250,7 @@ def test_a_damaged_newest_record_is_set_aside(store: dict[str, Any]) -> None:
         name = f"/bucket/run.lcc/00000002.{kind}.safetensors"
         damaged.append(store[name].getvalue()[: -1 - len(damaged)])
         fsspec.filesystem("memory").pipe_file(name, damaged[-1])
-        with pytest.warns(codec.SkippedRecordWarning, match="1 records after it were set aside"):
+        with pytest.warns(SkippedRecordWarning, match="1 records after it were set aside"):
             checkpoints = codec.Checkpointer(URL, resume=True)
         with checkpoints:
             assert checkpoints.step == 1
@@ -261,26 +268,24 @@ def test_one_writer(store: dict[str, Any]) -> None:
     training.save(first, 0)
     told = rf"run\.lcc: another writer \(process {os.getpid()} on '.+'\) writes here, or was killed"
     for call in (codec.Checkpointer, codec.merge, codec.compact):
-        with pytest.raises(codec.LockedError, match=told):
+        with pytest.raises(LockedError, match=told):
             call(FLAKY)
     training.save(first, 1)
     with codec.Checkpointer(FLAKY, resume=True) as second:
         for _ in range(2):
-            with pytest.raises(
-                codec.LockedError, match=r"on '.+'\) has taken over; what was saved"
-            ):
+            with pytest.raises(LockedError, match=r"on '.+'\) has taken over; what was saved"):
                 other.save(first, 2)
         assert training.save(second, 2).kind == "base"  # the other may have been at one
         first.close()  # which leaves the other's token alone
         training.save(second, 3)
         fsspec.filesystem("memory").pipe_file(f"/bucket/run.lcc/{WRITER}", b"\xff[")
-        with pytest.raises(codec.LockedError, match=r"another writer has taken over"):
+        with pytest.raises(LockedError, match=r"another writer has taken over"):
             training.save(second, 4)
         del store[f"/bucket/run.lcc/{WRITER}"]
-        with pytest.raises(codec.LockedError, match=r"\.writer, .*was deleted: another one may"):
+        with pytest.raises(LockedError, match=r"\.writer, .*was deleted: another one may"):
             training.save(second, 4)
     training.check(FLAKY)
-    with pytest.raises(codec.StepOrderError, match="already holds a chain up to step 3"):
+    with pytest.raises(StepOrderError, match="already holds a chain up to step 3"):
         codec.Checkpointer(FLAKY)
     assert WRITER not in names(store)
 
@@ -305,7 +310,7 @@ def test_what_the_writer_before_was_still_putting(on: Callable[..., None]) -> No
         other.save(second, 9)
         third = taken[1]
         assert third.step == 7
-        with pytest.warns(codec.SkippedRecordWarning, match=r"00000009\.delta.* the writer before"):
+        with pytest.warns(SkippedRecordWarning, match=r"00000009\.delta.* the writer before"):
             assert training.save(third, 8).kind == "base"
         assert training.save(third, 9).kind == "delta"
         third.close()
@@ -332,12 +337,12 @@ def test_a_base_of_the_writer_before_comes_late(
         for step in (96, 97, 98, 99):
             training.save(checkpoints, step)
         store[late] = base
-        with pytest.warns(codec.SkippedRecordWarning, match=r"00000098\.base.* the writer before"):
+        with pytest.warns(SkippedRecordWarning, match=r"00000098\.base.* the writer before"):
             training.save(checkpoints, 100)
         for step in range(101, 110):
             training.save(checkpoints, step)
         store[late.replace("098", "200")] = base
-        with pytest.warns(codec.SkippedRecordWarning, match=r"00000200\.base.* the writer before"):
+        with pytest.warns(SkippedRecordWarning, match=r"00000200\.base.* the writer before"):
             checkpoints.close()
     training.check(FLAKY)  # all are there: nothing is removed while something may come
     assert store[f"{late}.unusable"].getvalue() == base.getvalue()
@@ -359,17 +364,15 @@ def test_nothing_is_overwritten(
         training.save(checkpoints, 0)
         path = "/bucket/run.lcc/00000001.delta.safetensors"
         fsspec.filesystem("memory").pipe_file(path, b"another's")
-        with pytest.raises(codec.StepOrderError, match=r"01\.delta\.safetensors: exists already"):
+        with pytest.raises(StepOrderError, match=r"01\.delta\.safetensors: exists already"):
             training.save(checkpoints, 1)
         if kind is Plain:  # it is looked for, and nobody says whether it is there
             on("before", "info", "01.delta.safetensors", LOST)
-            with pytest.raises(
-                codec.StepOrderError, match=r"01\.delta\.safetensors: exists already"
-            ):
+            with pytest.raises(StepOrderError, match=r"01\.delta\.safetensors: exists already"):
                 training.save(checkpoints, 1)
         assert store.pop(path).getvalue() == b"another's"
         assert training.save(checkpoints, 1).kind == "delta"
-        with pytest.raises(codec.LockedError):
+        with pytest.raises(LockedError):
             codec.Checkpointer(url)
     training.check(url)
 
@@ -478,7 +481,7 @@ def test_any_request_may_fail(when: str, store: dict[str, Any], monkeypatch: Pat
             raise ConnectionError("reset by peer")
 
     def opened(step: int | None) -> codec.Checkpointer:
-        with warnings.catch_warnings(action="ignore", category=codec.SkippedRecordWarning):
+        with warnings.catch_warnings(action="ignore", category=SkippedRecordWarning):
             try:
                 found = codec.Checkpointer(FLAKY, resume=True)
             except codec.ChainError:
@@ -559,7 +562,7 @@ def test_closed_without_knowing(store: dict[str, Any], on: Callable[..., None]) 
         on("after", "put", NEXT, delay)
         with pytest.raises(codec.WriteError, match="the answer was lost"):
             training.save(checkpoints, 2)
-    with pytest.raises(codec.LockedError, match="not knowing what became of its newest save"):
+    with pytest.raises(LockedError, match="not knowing what became of its newest save"):
         codec.merge(FLAKY)
     with codec.Checkpointer(FLAKY, resume=True) as checkpoints:
         store[path] = late[0]
@@ -587,13 +590,13 @@ def test_two_begin_at_once(on: Callable[..., None], store: dict[str, Any]) -> No
         training.save(first[0], 0)
 
     on("before", "put", WRITER, begin)
-    with pytest.raises(codec.LockedError, match=r"run\.lcc: another writer \(process"):
+    with pytest.raises(LockedError, match=r"run\.lcc: another writer \(process"):
         codec.Checkpointer(FLAKY)
     training.save(first[0], 1)
     first[0].close()
     on("before", "put", WRITER, lambda: first.append(codec.Checkpointer(FLAKY, resume=True)))
     with codec.Checkpointer(FLAKY, resume=True) as second:
-        with pytest.raises(codec.LockedError, match="has taken over"):
+        with pytest.raises(LockedError, match="has taken over"):
             training.save(first[1], 2)
         assert training.save(second, 2).kind == "base"
     training.check(FLAKY)
@@ -801,7 +804,10 @@ def test_over_http(run: Path, server: str, capsys: Capture) -> None:
         codec.verify(signed)
     for suffix in ("", ".zip"):
         assert main(["verify", f"{signed}{suffix}?signature=geheim"]) == 0
-    for other, error in (("no", codec.ChainNotFoundError), ("no.zip", codec.ChainNotFoundError)):
+    for other, error in (
+        ("no", ChainNotFoundError),
+        ("no.zip", ChainNotFoundError),
+    ):
         with pytest.raises(error, match="there is no"):
             codec.restore(f"{server}/{other}")
     assert main(["info", "--json", f"{signed}?signature=geheim"]) == 0
@@ -988,7 +994,7 @@ def test_s3_cut_in_the_middle(way: Way, moto_port: int) -> None:
 
         assert training.save(checkpoints, 8).kind == "delta"
         way.counted()
-        with pytest.raises(codec.LockedError, match="another writer"):
+        with pytest.raises(LockedError, match="another writer"):
             codec.merge(S3, storage_options=options)
     training.check(S3, options)
     way.counted()
@@ -996,7 +1002,7 @@ def test_s3_cut_in_the_middle(way: Way, moto_port: int) -> None:
     assert way.counted() == {"LIST": 1, "GET": 2}  # a base and a delta
     assert found["w"].tobytes() == training.saved[8]["w"].tobytes()
     fs.pipe_file("bucket/runs/run.lcc/00000009.delta.safetensors", b"")
-    with pytest.warns(codec.SkippedRecordWarning, match="goes on from step 8; 1 records after it"):
+    with pytest.warns(SkippedRecordWarning, match="goes on from step 8; 1 records after it"):
         codec.Checkpointer(S3, resume=True, storage_options=options).close()
 
     # What was opened here can be read in a fork: there it has a connection of its own.
@@ -1096,7 +1102,7 @@ def test_s3_killed_in_the_middle(moto_port: int) -> None:
     if fs.exists("bucket"):
         fs.rm("bucket", recursive=True)
     way.mend(moto_port)
-    with pytest.raises(codec.LockedError, match=r"\.writer, .* was deleted"):
+    with pytest.raises(LockedError, match=r"\.writer, .* was deleted"):
         training.save(checkpoints, 4)
     checkpoints.close()
     with pytest.raises(codec.WriteError, match=r"cannot be written to: .*bucket does not exist"):

@@ -17,6 +17,7 @@ import torch
 from safetensors.numpy import load
 
 import codec
+from codec.errors import StepNotFoundError
 from lcviz.export import archive as archives
 from lcviz.export.archive import pack, restore, safe_name, verify
 from lcviz.export.receipt import of_archive, problems
@@ -205,7 +206,7 @@ def test_a_restored_step_is_the_chain_s(shared: Run, monkeypatch: pytest.MonkeyP
         assert (restored.name, restored.step) == (f"{package.name}-step{step}", step)
         checkpoint = shared.snapshot().at(step)
         assert restored.loss == checkpoint.restored_loss == shared.task.probe_loss(expected)
-    with pytest.raises(codec.StepNotFoundError):
+    with pytest.raises(StepNotFoundError):
         restore(package, 5)
     write = archives.to_safetensors
 

@@ -16,6 +16,7 @@ import torch
 from safetensors.torch import load, save_file
 
 import codec
+from codec.errors import SourceError
 from lcviz.export import compress as compressing
 from lcviz.export import receipt as receipts
 from lcviz.export.archive import restore
@@ -83,7 +84,7 @@ def test_every_step_is_measured(own: OwnFiles, shelf: Shelf, place: VisitorFolde
     assert shelf.nbytes == pytest.approx(len(data), abs=2000)  # its records are accounted for
     place.close()
     assert shelf.nbytes == 0
-    with pytest.raises(codec.SourceError, match="compress again"):
+    with pytest.raises(SourceError, match="compress again"):
         made.load()
 
 
@@ -173,7 +174,7 @@ def test_a_chain_is_compressed_again(
 
 def test_a_chain_of_no_values(place: VisitorFolder, make_chain: MakeChain) -> None:
     empty = open_files(list_files(make_chain({"w": torch.empty(0, 3)})), Shelf().place(), quiet)
-    with pytest.raises(codec.SourceError, match="Step 0 holds no values"):
+    with pytest.raises(SourceError, match="Step 0 holds no values"):
         compress(empty, ChainSettings(), place, quiet)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import codec
+from codec.errors import StreamError
 from codec.scheme.tables import CodeTable
 from lcviz.inspect.codewords import CodeWord, first_words
 
@@ -60,5 +61,5 @@ def test_all_words_are_the_stream(coder: str, bits: int | None) -> None:
 
 def test_no_words_are_needed_and_bits_that_end_within_a_word(example: codec.Encoded) -> None:
     assert first_words(codec.encode(codec.quantize(np.zeros(10, np.float32), 2)), 5) == ()
-    with pytest.raises(codec.StreamError, match="only"):
+    with pytest.raises(StreamError, match="only"):
         first_words(replace(example, streams=np.array([17], np.uint32)), 99)

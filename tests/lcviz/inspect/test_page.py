@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import codec
+from codec.errors import StreamError
 from lcviz.inspect import page as inspect
 from lcviz.inspect import page_open
 from lcviz.run.run import Run
@@ -275,7 +276,7 @@ def test_decoding_stops_goes_on_and_survives_one_record(
 
     def fails(chain: codec.Chain, record: Any) -> Any:
         if record.entry.step == 3:
-            raise codec.StreamError("bits that end early")
+            raise StreamError("bits that end early")
         return whole(chain, record)
 
     monkeypatch.setattr(inspect, "count_exponents", fails)

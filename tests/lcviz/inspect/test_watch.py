@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import codec
+from codec.errors import SourceError
 from lcviz.inspect import watch as watching
 from lcviz.inspect import watch_paths
 from lcviz.inspect.watch import Watch
@@ -193,7 +194,7 @@ def test_links_lead_out_only_where_a_visitor_may_go(tmp_path: Path) -> None:
                 continue
             assert run.summary is None
             assert run.problem.startswith(f"{record.name}: is a link to what this server does not")
-            with pytest.raises(codec.SourceError, match="is a link to what"):
+            with pytest.raises(SourceError, match="is a link to what"):
                 watch.chain(run)
     assert len(Watch([str(outside)], lambda path: check_within([path], "", "")).runs()) == 1
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import codec
+from codec.errors import TruncatedRecordError, VersionError
 from codec.scheme.coding import Coding
 from lcviz.lab import records as module
 from lcviz.lab.chain_summary import Summary, summarize
@@ -243,7 +244,7 @@ def test_broken_files_make_sentences(tmp_path: Path, name: str, file: Path) -> N
             wrong = exc
         if wrong is None:
             assert head.problem == "" or "settings within their range" in head.problem
-        if isinstance(wrong, codec.TruncatedRecordError | codec.VersionError):
+        if isinstance(wrong, TruncatedRecordError | VersionError):
             assert head.problem == str(wrong)
 
 

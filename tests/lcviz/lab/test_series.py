@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import codec
+from codec.errors import SourceError
 from codec.state.tensors import copy_arrays
 from lcviz.lab.series import OwnSeries, TrainedSeries, tracked
 from lcviz.lab.workload import workload
@@ -92,7 +93,7 @@ def test_a_series_is_two_at_least(tmp_path: Path, states: list[dict[str, torch.T
     with pytest.raises(codec.SettingsError, match="must end with"):
         list(OwnSeries([tmp_path / "a.pt", tmp_path / "b.txt"]))
     for missing in (tmp_path / "c.pt", Path("a" * 300)):
-        with pytest.raises(codec.SourceError, match="not found"):
+        with pytest.raises(SourceError, match="not found"):
             OwnSeries([tmp_path / "a.pt", missing])
 
 
@@ -101,7 +102,7 @@ def test_a_folder_that_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.Monk
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "iterdir", refuse)
-    with pytest.raises(codec.SourceError, match="cannot be listed: Permission denied"):
+    with pytest.raises(SourceError, match="cannot be listed: Permission denied"):
         OwnSeries([tmp_path])
 
 

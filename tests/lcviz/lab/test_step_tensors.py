@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import codec
+from codec.errors import StepNotFoundError
 from codec.record.merged import merged_of
 from codec.state.tensors import TensorSpec
 from lcviz.inspect.codewords import first_words
@@ -66,7 +67,7 @@ def test_statistics_are_those_of_the_restored_state(chain: codec.Chain) -> None:
             wanted = (values.min(), values.max(), values.mean(), values.std())
             assert (t.low, t.high, t.mean, t.std) == pytest.approx(wanted, rel=1e-12)
         assert found.tensors[1].dtype == "F16"
-    with pytest.raises(codec.StepNotFoundError):
+    with pytest.raises(StepNotFoundError):
         rebuild_step(chain, 99)
 
 

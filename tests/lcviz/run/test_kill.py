@@ -19,6 +19,7 @@ import torch
 
 import codec
 import demo_models
+from codec.errors import SkippedRecordWarning
 from codec.scheme.track import Track
 from lcviz.lab.recovery.kill import fingerprint
 from lcviz.run import run as run_module
@@ -255,7 +256,7 @@ def test_a_chain_that_was_damaged_meanwhile(make_run: MakeRun, name: str) -> Non
     whole = file.read_bytes()
     file.write_bytes(whole[:-1])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", codec.SkippedRecordWarning)  # it sets records aside
+        warnings.simplefilter("ignore", SkippedRecordWarning)  # it sets records aside
         with pytest.raises(RunError, match="be read" if "base" in name else "step 3 on disk") as e:
             run.go_on()
     assert run.snapshot() == replace(before, message=str(e.value))

@@ -21,6 +21,7 @@ from safetensors.numpy import load_file
 import codec
 import codec.storage.directory
 import demo_models
+from codec.errors import StepOrderError
 from codec.record.record import header_nbytes
 from codec.scheme.coding import Coding
 from codec.state.tensors import copy_arrays
@@ -363,7 +364,7 @@ def test_a_chain_that_is_there_is_not_touched(finished_runs: Callable[..., Run])
     run = finished_runs(stop_after=2)
     run._thread.join()  # which closes the chain last
     before = chain_bytes(run)
-    with pytest.raises(codec.StepOrderError):
+    with pytest.raises(StepOrderError):
         Run("second", run.settings, run.path)
     assert chain_bytes(run) == before
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-import codec
+from codec.inspect import Bucket
 from lcviz.lab.follow_weight import Followed, Weight, WeightCode
 from lcviz.ui.charts import Panel
 from lcviz.ui.follow_weight_figure import bucket_text, level_text, said_text, weight_over_steps
 
 Check = Callable[[Panel], dict[str, Any]]
-BUCKET = codec.Bucket(-4, 1, -0.12, -0.07, 9, 2)
+BUCKET = Bucket(-4, 1, -0.12, -0.07, 9, 2)
 KEPT = Followed(
     8,
     Weight("c1.weight", 7),

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import codec
+from codec.errors import PayloadError, StateMismatchError
 from codec.state.tensors import copy_arrays
 from lcviz.lab.recovery.baselines import Full, Replacement, Scar, TopN
 
@@ -135,12 +136,12 @@ def test_fractions_out_of_range(cls: Any, fraction: Any) -> None:
 def test_another_layout_is_refused_and_changes_nothing(make: Callable[[Any], Any]) -> None:
     tracker = make(state(0))
     before = copy_arrays(tracker.state)
-    with pytest.raises(codec.StateMismatchError, match="rows"):
+    with pytest.raises(StateMismatchError, match="rows"):
         tracker.step(state(1) | {"rows": np.zeros((4, 30), np.float32)})
     step = tracker.step(state(1))
     other = {n: np.array(a, copy=True) for n, a in state(0).items()}
     other["filters"] = other["filters"].astype(np.float64)
-    with pytest.raises(codec.StateMismatchError, match="filters"):
+    with pytest.raises(StateMismatchError, match="filters"):
         step.apply(other)
     assert all(np.array_equal(before[name], other[name]) for name in before)
 
@@ -148,7 +149,7 @@ def test_another_layout_is_refused_and_changes_nothing(make: Callable[[Any], Any
 def test_values_that_do_not_belong_to_the_blocks() -> None:
     step = TopN(state(0), fraction=0.2).step(state(1))
     wrong = Replacement(step.partition, step.blocks, step.values[:-1], step.exact)
-    with pytest.raises(codec.PayloadError, match="do not fit these blocks"):
+    with pytest.raises(PayloadError, match="do not fit these blocks"):
         wrong.apply(copy_arrays(Full(state(0)).state))
 
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import codec
+from codec.errors import StepNotFoundError
 from lcviz.lab.recovery.kill import BEFORE, CAPS, SECONDS, Crash, OnDisk, Pace, Raced, fingerprint
 from lcviz.lab.recovery.methods import Method
 from lcviz.lab.recovery.recovery import Protocol, fail_and_recover
@@ -123,7 +124,7 @@ def test_a_training_that_cannot_be_repeated_is_told(crash: Crash) -> None:
 
 
 def test_a_record_that_is_not_there(crash: Crash) -> None:
-    with pytest.raises(codec.StepNotFoundError, match="holds no step 1"):
+    with pytest.raises(StepNotFoundError, match="holds no step 1"):
         raced(replace(crash, interval=1))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import codec
+from codec.errors import SourceError
 from lcviz.lab.tuner.candidates import settings
 from lcviz.lab.tuner.sweep import Sweep, stamped
 from lcviz.lab.tuner.tuner import choose, tune
@@ -40,5 +40,5 @@ def test_checkpoints_that_have_changed_are_others(own: Path) -> None:
     os.utime(own / "3.pt", ns=(1, 1))
     assert stamped(str(own), wide=False) != before
     missing = stamped(str(own / "nowhere"), wide=False)
-    with pytest.raises(codec.SourceError, match="not found"):
+    with pytest.raises(SourceError, match="not found"):
         missing.try_out(lambda _done, _total: None)

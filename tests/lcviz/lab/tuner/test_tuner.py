@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import codec
+from codec.errors import BudgetError
 from lcviz.lab.intervals import mean
 from lcviz.lab.recovery.recovery import Protocol, fail_and_recover
 from lcviz.lab.series import OwnSeries, TrainedSeries
@@ -264,7 +265,7 @@ def test_budgets_that_are_too_small_are_left_out(own: OwnSeries) -> None:
     found = tune(own, "distance", 0.9, few)
     assert [c.setting.budget for c in found.candidates] == [None, 0.1]
     assert "1 setting is left out" in found.because
-    with pytest.raises(codec.BudgetError, match="header"):
+    with pytest.raises(BudgetError, match="header"):
         tune(own, "distance", 0.9, few[1:2])
 
 

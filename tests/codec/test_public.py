@@ -1,0 +1,72 @@
+"""The public surface; the direction of imports is checked by the contracts in pyproject.toml."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import codec
+import codec.inspect
+from codec import dcp
+
+ROOT = Path(codec.__file__).parents[1]
+OPTIONAL = {"torch", "fsspec", "transformers", "lightning", "accelerate"}
+
+
+def test_import_loads_nothing_that_is_optional() -> None:
+    code = (
+        "import sys, codec, codec.inspect, codec.cli.main, codec.trainers; "
+        f"sys.exit(bool({OPTIONAL!r} & {{*sys.modules}}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("module", [codec, codec.inspect, dcp], ids=lambda m: m.__name__)
+def test_public_names_are_documented(module: ModuleType) -> None:
+    assert sorted(set(module.__all__)) == sorted(module.__all__)
+    for name in module.__all__:
+        value = getattr(module, name)
+        if not inspect.isclass(value) and not inspect.isroutine(value):
+            continue
+        assert inspect.getdoc(value), name
+        if inspect.isclass(value):
+            own = [m for k, m in vars(value).items() if inspect.isfunction(m) and k[0] != "_"]
+            assert all(inspect.getdoc(member) for member in own), name
+
+
+def test_the_public_names_are_those_of_the_reference() -> None:
+    text = (ROOT / "docs/reference/api.md").read_text()
+    assert len(codec.__all__) <= 32
+    assert [n for n in codec.__all__ if n not in text and not n.startswith("_")] == []
+
+
+def test_the_version_is_the_package_s() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert settings["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "codec.__version__"}
+
+
+def test_trainers_import_one_library_each() -> None:
+    """Outside of functions; nothing else of the codec imports what is optional."""
+    allowed = {
+        "huggingface": {"transformers"},
+        "accelerate": {"accelerate"},
+        "lightning": {"lightning", "pytorch_lightning"},
+    }
+    for path in (ROOT / "codec").rglob("*.py"):
+        top = [n for n in ast.parse(path.read_text()).body if not isinstance(n, ast.FunctionDef)]
+        found = set()
+        for node in (n for t in top if not isinstance(t, ast.ClassDef) for n in ast.walk(t)):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                found.add((node.module or "").partition(".")[0])
+        expected = {"torch"} if path.parent.name == "dcp" else allowed.get(path.stem, set())
+        assert found & OPTIONAL <= expected, path
