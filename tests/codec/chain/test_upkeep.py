@@ -598,7 +598,7 @@ def test_a_damaged_merged_record(chain: Path, all_steps: Look, removed: int) -> 
     assert codec.verify(chain).ok
 
 
-@pytest.mark.parametrize("removed", range(12))
+@pytest.mark.parametrize("removed", range(7))
 def test_killed_while_compacting(
     chain: Path, all_steps: Look, removed: int, jumping_states: States
 ) -> None:
