@@ -41,7 +41,7 @@ class SavingCost:
 
     iteration: seconds, the mean; the last save is waited for. above: what that is above the
     training without saving of the same round, as a share. call: seconds in `save`, the median.
-    stages: seconds, medians of deltas, by `recorder.STAGES`. nbytes: of a delta, the mean.
+    stages: seconds, medians of deltas, by `saved.STAGES`. nbytes: of a delta, the mean.
     saved: share of the steps that were saved, as deltas or bases.
     """
 
