@@ -1111,7 +1111,7 @@ def overlapping(long: Path, jumping_states: States) -> Path:
     return long
 
 
-@pytest.mark.filterwarnings("ignore::SkippedRecordWarning")
+@pytest.mark.filterwarnings("ignore::codec.errors.SkippedRecordWarning")
 @pytest.mark.parametrize("damaged", [None, "00000010-00000080", "00000040-00000060"])
 def test_overlapping_records(overlapping: Path, damaged: str | None) -> None:
     if damaged:
@@ -1137,7 +1137,7 @@ def test_overlapping_records_in_order(overlapping: Path) -> None:
         list(codec.Chain(overlapping).every_step())
 
 
-@pytest.mark.filterwarnings("ignore::SkippedRecordWarning")
+@pytest.mark.filterwarnings("ignore::codec.errors.SkippedRecordWarning")
 def test_a_writer_goes_on_after_overlapping_records(
     overlapping: Path, jumping_states: States
 ) -> None:
@@ -1154,7 +1154,7 @@ def test_a_writer_goes_on_after_overlapping_records(
     assert codec.restore(overlapping)["n"] == 12
 
 
-@pytest.mark.filterwarnings("ignore::SkippedRecordWarning")
+@pytest.mark.filterwarnings("ignore::codec.errors.SkippedRecordWarning")
 def test_deltas_of_a_damaged_merged_record_but_for_the_last(long: Path) -> None:
     """What is left of them leads as far as it goes, though the merged record goes further."""
     kept = {path.name: path.read_bytes() for path in long.glob("*.delta.*")}
@@ -1170,7 +1170,7 @@ def test_deltas_of_a_damaged_merged_record_but_for_the_last(long: Path) -> None:
         codec.restore(long, 80)
 
 
-@pytest.mark.filterwarnings("ignore::SkippedRecordWarning")
+@pytest.mark.filterwarnings("ignore::codec.errors.SkippedRecordWarning")
 def test_a_base_where_nothing_follows(long: Path, jumping_states: States) -> None:
     """A backup that ends with a base in the middle of what has been merged since."""
     kept = long.parent / "kept.lcc"

@@ -79,7 +79,7 @@ def test_only_who_writes_goes_back(run: Path) -> None:
     assert codec.Chain(run).steps == (0, 10, 20, 30)
 
 
-@pytest.mark.filterwarnings("ignore::RewoundWarning")
+@pytest.mark.filterwarnings("ignore::codec.errors.RewoundWarning")
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
 def test_stopped_anywhere_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, all_steps: Look, error: type[BaseException]
