@@ -453,7 +453,7 @@ def test_values_that_no_base_can_hold_are_refused_in_a_delta(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the chain would grow past what its next base, or a compaction, can write."""
-    monkeypatch.setattr("codec.scheme.track.MAX_TEXT", 1000)
+    monkeypatch.setattr("codec.saving.recorder.MAX_TEXT", 1000)
     log: list[int] = []
     state = {"w": np.ones(9, np.float32), "log": log, "note": "x" * 100}
     with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
