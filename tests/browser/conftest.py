@@ -191,8 +191,12 @@ class Tab:
     def check_fits(self) -> None:
         """Nothing scrolls sideways and no table is cut, in a wide and in a narrow window."""
         for width in (1400, 800):
-            self.page.set_viewport_size({"width": width, "height": 1000})
-            self.page.wait_for_function(FITS)  # charts follow the window a moment later
+            self.resize(width)
+
+    def resize(self, width: int) -> None:
+        """Give the window another width; its content has to fit."""
+        self.page.set_viewport_size({"width": width, "height": 1000})
+        self.page.wait_for_function(FITS)  # charts follow the window a moment later
 
     @staticmethod
     def expecting(what: Any) -> Any:
