@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request
 
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser")
@@ -46,6 +46,10 @@ OWN = {"include": ["[data-testid=stMain]", "[data-testid=stSidebar]"]}
 SERIOUS = ("critical", "serious")
 STILL = 5_000  # milliseconds until nothing moves on a page that does not tick
 ATTEMPTS = 4
+FITS = """() => [document.scrollingElement, document.querySelector('[data-testid=stMain]')]
+    .every(node => node.scrollWidth <= node.clientWidth)
+    && [...document.querySelectorAll('[data-testid=stTable]')]
+    .every(node => node.scrollWidth <= node.clientWidth + 1)"""
 _log = pytest.StashKey[Path]()
 
 
@@ -172,9 +176,27 @@ class Tab:
         """
         link = self.page.get_by_test_id("stToolbar").get_by_role("link", name=name, exact=True)
         self.expecting(link).to_be_visible()
+        self.settled()
+        link.click()
+
+    def settled(self) -> None:
+        """Wait until no script is running."""
         app = self.page.get_by_test_id("stApp")
         self.expecting(app).to_have_attribute("data-test-script-state", "notRunning")
-        link.click()
+
+    def chart(self, key: str) -> Locator:
+        """The picture of a panel."""
+        return self.page.locator(f".st-key-panel-{key} .stEChartsChart svg")
+
+    def check_fits(self) -> None:
+        """Nothing scrolls sideways and no table is cut, in a wide and in a narrow window."""
+        for width in (1400, 800):
+            self.resize(width)
+
+    def resize(self, width: int) -> None:
+        """Give the window another width; its content has to fit."""
+        self.page.set_viewport_size({"width": width, "height": 1000})
+        self.page.wait_for_function(FITS)  # charts follow the window a moment later
 
     @staticmethod
     def expecting(what: Any) -> Any:
@@ -193,8 +215,7 @@ class Tab:
         from playwright.sync_api import TimeoutError as NeverStill
 
         self.expecting(self.page.locator(shown).first).to_be_visible()
-        app = self.page.get_by_test_id("stApp")
-        self.expecting(app).to_have_attribute("data-test-script-state", "notRunning")
+        self.settled()
         options: dict[str, Any] = {"resultTypes": ["violations"]}
         options |= {"runOnly": list(only)} if only else {}
         told = []
@@ -284,10 +305,3 @@ def watching(
         yield make
         if before is not None:
             pytestconfig.stash[_log] = before
-
-
-@pytest.fixture(scope="module")
-def lasting_tab(visits: BrowserContext, server: str) -> Iterator[MakeTab]:
-    """The same for tabs that all tests of a module walk on with."""
-    with _tabs(visits, server) as make:
-        yield make

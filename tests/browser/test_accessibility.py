@@ -5,10 +5,9 @@ Not done here: watched runs, whose server has a test of its own (test_watch).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
-
-import pytest
 
 MakeTab = Callable[..., Any]
 # What a page has to show before it is looked at.
@@ -31,33 +30,44 @@ TUNE = {  # its other sections
 VIEW = "/?weight=f6.weight:1234&bucket=pos-7"  # followed and highlighted on every page
 
 
-COLOURS = ("color-contrast", "link-in-text-block")  # rules; by the others themes do not differ
+COLOURS = ("color-contrast", "link-in-text-block")  # the rules that themes can change
 
 
-@pytest.fixture(scope="module", params=["light", "dark"])
-def walker(lasting_tab: MakeTab, request: pytest.FixtureRequest) -> Any:
-    """Somebody who goes from page to page, a weight and a bucket along, and the rules to look at:
-    all of them in one theme."""
-    rules = COLOURS if request.param == "dark" else ()
-    return lasting_tab(color_scheme=request.param).open(VIEW), rules
+def test_no_serious_violation(tab: MakeTab) -> None:
+    """On every page in both themes; the followed weight's line comes along and says the same."""
+    visitor = tab(width=800).open(VIEW)
+    line = visitor.page.locator(".st-key-followed-line")
+    visitor.expecting(line).to_contain_text("f6.weight (10, 34)")
+    told = line.inner_text()
+    walk(visitor, told)
+    visitor.page.emulate_media(color_scheme="dark")  # a page follows when it is next run
+    walk(visitor, told, COLOURS)
+    visitor.check()
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_no_serious_violation(walker: Any, name: str) -> None:
-    visitor, rules = walker
+def walk(visitor: Any, told: str, rules: Sequence[str] = ()) -> None:
+    """Check every page. told: what the line of the weight says. rules: those checked, or all."""
     page = visitor.page
-    visitor.go(name)
-    if name == "Glossary":
-        visitor.open("/glossary?term=bucket")
-    if name == "Learn":
-        page.get_by_text("Open all steps at once").click()
-    visitor.check_accessible(PAGES[name], rules)
-    for section, shown in TUNE.items() if name == "Tune" else ():
-        page.get_by_role("radio", name=section, exact=True).press("Space")
+    line = page.locator(".st-key-followed-line")
+    for name, shown in PAGES.items():
+        visitor.go(name)
+        title = page.get_by_role("heading", level=1)
+        visitor.expecting(title).to_contain_text(name, ignore_case=True)
+        visitor.expecting(line).to_have_text(told, use_inner_text=True)
+        visitor.expecting(page).to_have_url(re.compile("weight="))
+        box = line.bounding_box()
+        assert 0 <= box["x"] <= box["x"] + box["width"] <= 800
+        if name == "Glossary":
+            visitor.open("/glossary?term=bucket&" + VIEW[2:])
+        if name == "Learn":
+            page.get_by_text("Open all steps at once").click()
         visitor.check_accessible(shown, rules)
-    if name == "Tune":
-        page.locator(".st-key-tune_out").get_by_role("toolbar").get_by_role("button").first.press(
-            "Space"
-        )
+        if name != "Tune":
+            continue
+        for section, chart in TUNE.items():
+            page.get_by_role("radio", name=section, exact=True).press("Space")
+            visitor.check_accessible(chart, rules)
+        buckets = page.locator(".st-key-tune_out").get_by_role("toolbar")
+        buckets.get_by_role("button").first.press("Space")
         visitor.expecting(page.get_by_text("Without 1 bucket of")).to_be_visible()
         visitor.check_accessible(".st-key-tune_out", rules)

@@ -59,7 +59,13 @@ def test_two_at_once_and_a_third_who_is_told(visits: BrowserContext, small: Serv
     before = lucky[0].run
     lucky[0].start()  # instead of the one before, for which there is no room beside it
     lucky[1].pause_or_play()
-    lucky[1].reload()
+    shown = lucky[0].page.locator(".st-key-controls").get_by_text("iteration")
+    expect(shown).not_to_have_text(shown.inner_text())  # the other one goes on
+    lucky[1].page.get_by_role("link", name="Learn", exact=True).first.click()
+    expect(lucky[1].page.get_by_role("heading", name="1 · δ")).to_be_visible()
+    lucky[1].page.reload()  # on a page that shows no run
+    expect(lucky[1].page.get_by_role("heading", name="1 · δ")).to_be_visible()
+    lucky[1].page.get_by_role("link", name="Live", exact=True).first.click()
     for visitor in lucky:
         visitor.look()
     assert lucky[0].run != before

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,13 +11,12 @@ import pytest
 from safetensors.numpy import load_file
 
 import demo_models
+from codec.cli.main import main as codec_cli
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
-ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 60_000
-TICK = 1_000  # milliseconds between two looks at a playing run
 WHILE_PLAYING = ("loss", "size", "buckets", "bits", "huffman")
 EVERY_PANEL = (*WHILE_PLAYING, "removed")
 
@@ -128,43 +124,25 @@ def pause(page: Page) -> int:
     return iteration(page)
 
 
-def test_starting_while_the_example_is_still_being_measured(tab: MakeTab) -> None:
-    """The first visitor of a fresh server, in a hurry: the new run's newest step is shown."""
-    visitor = tab().open("/?iterations=3000")
-    page = visitor.page
-    start(page)
-    wait_for_ticks(page, 2)
-    expecting(page.get_by_text("Step 0 is the base")).to_have_count(0)
-    stopped = pause(page)
-    expecting(heading_of(page, stopped)).to_be_visible()
-    visitor.check()
-
-
-def test_opens_with_the_example_and_no_error(tab: MakeTab) -> None:
-    visitor = tab().open()
-    page = visitor.page
-    for key in EVERY_PANEL:
-        expecting(drawing(page, key)).to_be_visible()
-        expecting(drawing(page, key).locator("path").nth(3)).to_be_attached()
-    expecting(heading_of(page, 40)).to_be_visible()
-    for label in ("Priority promotion", "Run-length Huffman code", "Exponent buckets"):
-        expecting(page.get_by_text(label).first).to_be_visible()
-    for label in ("Run-length Huffman · on disk", "Huffman (paper) · instead", "Entropy of"):
-        expecting(page.locator(".st-key-sizes").get_by_text(label)).to_be_visible()
-    expecting(written(page, "bits", re.compile(r"^size, % of float32$"))).to_be_visible()
-    assert visitor.run_id is None
-    settled(page)
-    visitor.check()
+def check_order(page: Page, n: int) -> list[int]:
+    """n iterations, each later than the one before, while the layout stands still."""
+    seen, gaps = [iteration(page)], {page.evaluate(GAP)}
+    while len(seen) < n:
+        seen.append(wait_for_ticks(page, 2)[1])
+        gaps.add(page.evaluate(GAP))
+    assert len(gaps) == 1  # the text in between takes as many lines at every tick
+    assert seen == sorted(set(seen))
+    return seen
 
 
 def test_live_training_updates_in_place_and_pauses(tab: MakeTab) -> None:
+    """The first visitor of a fresh server, who does not wait until the example is measured."""
     visitor = tab().open("/?iterations=3000")
     page = visitor.page
-    expecting(drawing(page, "removed")).to_be_visible()
-    settled(page)
     start(page)
-    # Not the example's panels any more, nor the base, which has none.
+    # Neither the example's panels, nor the base, which has none.
     expecting(heading(page)).not_to_have_text(re.compile(r"step (0|40)$"))
+    expecting(page.get_by_text("Step 0 is the base")).to_have_count(0)
     expecting(drawing(page, "removed")).to_have_count(0)
     for key in WHILE_PLAYING:
         expecting(drawing(page, key)).to_be_visible()
@@ -173,27 +151,65 @@ def test_live_training_updates_in_place_and_pauses(tab: MakeTab) -> None:
     assert n >= 2 * len(WHILE_PLAYING) + 6
     before = drawing(page, "buckets").inner_html()
     first_step = viewed_step(page)
-    seen, gaps = [iteration(page)], {page.evaluate(GAP)}
-    for _ in range(5):
-        seen.append(wait_for_ticks(page, 2)[1])
-        gaps.add(page.evaluate(GAP))
-    assert len(gaps) == 1  # the text in between takes as many lines at every tick
-    assert seen == sorted(set(seen))
+    check_order(page, 4)
     expecting(heading_of(page, first_step)).to_have_count(0)
     assert page.evaluate(TAGS, charts) == list(range(n))  # the very same nodes
     redrawn(page, "buckets", before)
-    visitor.check()
+
+    visitor.go("Tune")  # which follows the run, too
+    page.get_by_role("radio", name="A against B", exact=True).press("Space")
+    basis = page.get_by_text("Both begin with an exact base")
+    expecting(basis).to_be_visible()
+    expecting(basis).not_to_have_text(basis.inner_text())
+    expecting(page.get_by_text("On your run on Live")).to_be_visible()
+    visitor.go("Live")
 
     stopped = pause(page)
     expecting(heading_of(page, stopped)).to_be_visible()
     expecting(drawing(page, "removed")).to_be_visible()  # measured by itself now
-    page.wait_for_timeout(2 * TICK)
     assert iteration(page) == stopped
     thumb = page.get_by_test_id("stMain").get_by_role("slider")
     expecting(thumb).to_have_value(str(stopped))
     page.get_by_role("button", name="Step", exact=True).click()
     expecting(whereabouts(page)).to_contain_text(f"iteration {stopped + 1} of")
     expecting(heading_of(page, stopped + 1)).to_be_visible()
+    visitor.check()
+
+
+def test_the_example_and_its_steps_by_keyboard(tab: MakeTab) -> None:
+    visitor = tab().open()
+    page = visitor.page
+    for key in EVERY_PANEL:
+        expecting(drawing(page, key)).to_be_visible()
+        expecting(drawing(page, key).locator("path").nth(3)).to_be_attached()
+    expecting(heading_of(page, 40)).to_be_visible()
+    assert visitor.run_id is None
+    visitor.settled()
+
+    # Nothing overlaps in either theme; pictures follow the theme when they are next drawn.
+    nothing_overlaps(visitor)
+    expecting(drawing(page, "bits").locator("text[fill='#31333f']").first).to_be_visible()
+    page.emulate_media(color_scheme="dark")
+
+    before = {key: drawing(page, key).inner_html() for key in EVERY_PANEL}
+    thumb = step_slider(page)
+    for _ in range(3):
+        thumb.press("ArrowLeft")
+    expecting(heading_of(page, 37)).to_be_visible()
+    expecting(page.get_by_text("Error when one bucket of step 37 is removed")).to_be_visible()
+    for key in EVERY_PANEL:
+        redrawn(page, key, before[key])
+    expecting(page.locator(".st-key-panel-loss")).to_contain_text("step 37")  # its mark
+    expecting(drawing(page, "bits").locator("text[fill='#fafafa']").first).to_be_visible()
+    nothing_overlaps(visitor)
+
+    expecting(written(page, "huffman", "zeros, ").first).to_be_visible()
+    page.get_by_text("Show the paper's code of single values instead").click()
+    expecting(page.get_by_text("Huffman code of single values (paper)")).to_be_visible()
+    expecting(written(page, "huffman", "zero")).to_have_count(1)
+    step_slider(page).press("Home")
+    expecting(heading_of(page, 0)).to_be_visible()
+    expecting(page.get_by_text("Step 0 is the base")).to_be_visible()
     visitor.check()
 
 
@@ -226,53 +242,6 @@ def test_paper_s_coder_and_budget_are_one_click_away(tab: MakeTab) -> None:
         expecting(drawing(page, key)).to_be_visible()
     expecting(page.get_by_text(re.compile(r"^budget 5\.00 %$"))).to_be_visible()
     visitor.check()
-
-
-def test_the_paper_s_code_of_a_run_of_tokens(tab: MakeTab) -> None:
-    visitor = tab().open()
-    page = visitor.page
-    expecting(drawing(page, "removed")).to_be_visible()
-    settled(page)
-    expecting(written(page, "huffman", "zeros, ").first).to_be_visible()
-    page.get_by_text("Show the paper's code of single values instead").click()
-    expecting(page.get_by_text("Huffman code of single values (paper)")).to_be_visible()
-    expecting(written(page, "huffman", "zero")).to_have_count(1)
-    visitor.check()
-
-
-def test_scrubbing_by_keyboard(tab: MakeTab) -> None:
-    visitor = tab().open()
-    page = visitor.page
-    expecting(heading_of(page, 40)).to_be_visible()
-    expecting(drawing(page, "removed")).to_be_visible()
-    settled(page)
-    before = {key: drawing(page, key).inner_html() for key in EVERY_PANEL}
-    thumb = step_slider(page)
-    for _ in range(3):
-        thumb.press("ArrowLeft")
-    expecting(heading_of(page, 37)).to_be_visible()
-    expecting(page.get_by_text("Error when one bucket of step 37 is removed")).to_be_visible()
-    for key in EVERY_PANEL:
-        redrawn(page, key, before[key])
-    expecting(page.locator(".st-key-panel-loss")).to_contain_text("step 37")  # its mark
-    step_slider(page).press("Home")
-    expecting(heading_of(page, 0)).to_be_visible()
-    expecting(page.get_by_text("Step 0 is the base")).to_be_visible()
-    visitor.check()
-
-
-def codec_cli(*arguments: str | Path, cwd: Path) -> str:
-    """Run `python -m codec` as a person would; its output."""
-    done = subprocess.run(
-        [sys.executable, "-m", "codec", *map(str, arguments)],
-        cwd=cwd,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def download(page: Page, name: re.Pattern[str], folder: Path) -> Path:
@@ -313,13 +282,13 @@ def test_export_gives_what_it_says(tab: MakeTab, tmp_path: Path) -> None:
     assert re.fullmatch(r"lenet5-digits-.*seed3\.lcc\.zip", chain.name)
     said = page.get_by_text(re.compile(r"all 7 steps, 0 to 12, were rebuilt from")).inner_text()
     assert f"{chain.stat().st_size:,} bytes" in said
-    assert "7" in codec_cli("verify", chain, cwd=tmp_path)
+    assert codec_cli(["verify", str(chain)]) == 0
 
     task = demo_models.make_task("lenet5", "digits", seed=3)
 
     def check(step: int, loss: float) -> None:
         output = tmp_path / f"cli-{step}.safetensors"
-        codec_cli("restore", chain, "--step", str(step), "-o", output, cwd=tmp_path)
+        assert codec_cli(["restore", str(chain), "--step", str(step), "-o", str(output)]) == 0
         assert task.probe_loss(load_file(output)) == pytest.approx(loss, abs=1e-6)
         single = download(page, re.compile(rf"Download .*-step{step}\.safetensors"), tmp_path)
         assert single.read_bytes() == output.read_bytes()
@@ -338,102 +307,35 @@ def test_export_gives_what_it_says(tab: MakeTab, tmp_path: Path) -> None:
     visitor.check()
 
 
-def test_two_visitors_do_not_disturb_each_other(tab: MakeTab) -> None:
-    first = tab().open("/?model=Logistic+regression&iterations=5000")
-    second = tab().open("/?model=Matrix+factorization&iterations=5000")
-    titles = ("Logistic regression on Digits 8x8", "Matrix factorization on Synthetic ratings")
-    for visitor in (first, second):
-        start(visitor.page)
-    for visitor, title in zip((first, second), titles):
-        expecting(whereabouts(visitor.page)).to_contain_text(title)
-        wait_for_ticks(visitor.page, 2)
-    ids = [visitor.run_id for visitor in (first, second)]
-    assert None not in ids
-    assert ids[0] != ids[1]
-    reached = pause(first.page)
-    wait_for_ticks(second.page, 2)  # the other one goes on
-    first.page.get_by_role("link", name="Learn").click()  # which shows no run
-    expecting(first.page.get_by_role("heading", name="1 · δ")).to_be_visible()
-    first.page.reload()
-    expecting(first.page.get_by_role("heading", name="1 · δ")).to_be_visible()
-    first.page.get_by_role("link", name="Live").click()
-    expecting(whereabouts(first.page)).to_contain_text(f"iteration {reached} of 5000")
-    expecting(whereabouts(first.page)).to_contain_text(titles[0])
-    expecting(whereabouts(second.page)).to_contain_text(titles[1])
-    assert [visitor.run_id for visitor in (first, second)] == ids
-    pause(second.page)
-    for visitor in (first, second):
-        visitor.check()
-
-
-def test_a_diverging_run_is_told_and_can_be_scrubbed(tab: MakeTab) -> None:
-    visitor = tab().open()
-    page = visitor.page
-    expecting(page.get_by_role("button", name="Start live training")).to_be_visible()
-    settled(page)
-    field = page.get_by_label("Learning rate")
-    field.fill("100")
-    field.press("Enter")
-    settled(page)
-    start(page)
-    expecting(page.get_by_text("Training diverged: the loss became")).to_be_visible()
-    settled(page)
-    newest = viewed_step(page)
-    assert newest >= 1
-    step_slider(page).press("ArrowLeft")
-    expecting(heading_of(page, newest - 1)).to_be_visible()
-    step_slider(page).press("Home")
-    expecting(heading_of(page, 0)).to_be_visible()
-    step_slider(page).press("ArrowRight")
-    expecting(heading_of(page, 1)).to_be_visible()
-    for key in EVERY_PANEL:
-        expecting(drawing(page, key)).to_be_visible()
-    expecting(page.get_by_role("button", name="Play")).to_be_disabled()
-    visitor.check()
-
-
 BOXES = """selector => [...document.querySelectorAll(selector)].map(node => {
     const box = node.getBoundingClientRect();
     return [box.left, box.top, box.right, box.bottom];
 })"""
 
 
-FITS = """() => [document.scrollingElement, document.querySelector('[data-testid=stMain]')]
-    .every(node => node.scrollWidth <= node.clientWidth)"""
-
-
-@pytest.mark.parametrize(("theme", "ink"), [("light", "#31333f"), ("dark", "#fafafa")])
-def test_nothing_overlaps_and_nothing_scrolls_sideways(tab: MakeTab, theme: str, ink: str) -> None:
-    visitor = tab(color_scheme=theme).open()
+def nothing_overlaps(visitor: Any) -> None:
+    """Neither cards nor pictures, whatever the window's width, and no card's text is cut."""
     page = visitor.page
-    for key in EVERY_PANEL:
-        expecting(drawing(page, key)).to_be_visible()
-    settled(page)
     for width in (1400, 800):
-        page.set_viewport_size({"width": width, "height": 1000})
-        page.wait_for_function(FITS)  # pictures follow the window a moment later
-        nothing_overlaps(page, width)
-    expecting(drawing(page, "bits").locator(f"text[fill='{ink}']").first).to_be_visible()
-    visitor.check()
-
-
-def nothing_overlaps(page: Page, width: int) -> None:
-    """Neither cards nor pictures, and no card's text is cut."""
-    metrics = page.evaluate(BOXES, ".st-key-costs [data-testid=stMetric]")
-    assert len(metrics) == 8
-    metrics += page.evaluate(BOXES, ".st-key-sizes [data-testid=stMetric]")
-    assert len(metrics) == 11
-    cut = "nodes => nodes.filter(n => n.scrollWidth > n.clientWidth).map(n => n.innerText)"
-    for part in ("stMetricLabel", "stMetricValue"):
-        assert page.get_by_test_id(part).locator("p, div").evaluate_all(cut) == []
-    charts = page.evaluate(BOXES, ".stEChartsChart")
-    assert len(charts) == len(EVERY_PANEL)
-    for boxes in (metrics, charts):
-        for i, (left, top, right, bottom) in enumerate(boxes):
-            assert 0 <= left < right <= width
-            for other in boxes[:i]:
-                apart = (
-                    right <= other[0] or other[2] <= left or bottom <= other[1] or other[3] <= top
-                )
-                assert apart, (boxes[i], other)
-    assert min(right - left for left, _, right, _ in charts) >= 300
+        visitor.resize(width)
+        metrics = page.evaluate(BOXES, ".st-key-costs [data-testid=stMetric]")
+        assert len(metrics) == 8
+        metrics += page.evaluate(BOXES, ".st-key-sizes [data-testid=stMetric]")
+        assert len(metrics) == 11
+        cut = "nodes => nodes.filter(n => n.scrollWidth > n.clientWidth).map(n => n.innerText)"
+        for part in ("stMetricLabel", "stMetricValue"):
+            assert page.get_by_test_id(part).locator("p, div").evaluate_all(cut) == []
+        charts = page.evaluate(BOXES, ".stEChartsChart")
+        assert len(charts) == len(EVERY_PANEL)
+        for boxes in (metrics, charts):
+            for i, (left, top, right, bottom) in enumerate(boxes):
+                assert 0 <= left < right <= width
+                for other in boxes[:i]:
+                    apart = (
+                        right <= other[0]
+                        or other[2] <= left
+                        or bottom <= other[1]
+                        or other[3] <= top
+                    )
+                    assert apart, (boxes[i], other)
+        assert min(right - left for left, _, right, _ in charts) >= 300

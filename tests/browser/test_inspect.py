@@ -26,8 +26,7 @@ def save(path: Path, first: int, last: int) -> Path:
 
 
 def inspecting(tab: MakeTab, path: Path | None = None, **options: Any) -> Any:
-    visitor = tab(**options).open()
-    visitor.go("Inspect")
+    visitor = tab(**options).open("/inspect")
     visitor.expecting(visitor.page.get_by_text("Exponents over time")).to_be_visible()
     if path is not None:
         box = visitor.page.get_by_role("textbox", name="Path on this machine")
@@ -62,10 +61,7 @@ def test_it_follows_what_another_process_writes(tab: MakeTab, tmp_path: Path) ->
 
     page.get_by_role("button", name="Verify", exact=True).click()
     visitor.expecting(page.get_by_text("Verified: 10 records")).to_be_visible()
-    for width in (1400, 800):  # nothing scrolls sideways
-        page.set_viewport_size({"width": width, "height": 1000})
-        main = "() => { const m = document.querySelector('[data-testid=stMain]');"
-        page.wait_for_function(main + " return m.scrollWidth <= m.clientWidth }")
+    visitor.check_fits()
     visitor.check()
 
 

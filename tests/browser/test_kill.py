@@ -36,15 +36,8 @@ def test_killed_raced_and_gone_on(tab: MakeTab) -> None:
     page.get_by_role("radio", name="as measured").press("Space")
     expecting(page.get_by_text("loss around the crash, as measured")).to_be_visible()
     expecting(page).to_have_url(re.compile("kill_loss=as"))
-    for width in (1400, 800):
-        page.set_viewport_size({"width": width, "height": 1000})
-        main = "() => { const m = document.querySelector('[data-testid=stMain]');"
-        page.wait_for_function(main + " return m.scrollWidth <= m.clientWidth }")  # charts shrink
-
-    expecting(page.get_by_test_id("stApp")).to_have_attribute(
-        "data-test-script-state", "notRunning"
-    )
-    accessible(page)
+    visitor.check_fits()
+    visitor.check_accessible(".st-key-panel-kill svg")
     page.get_by_role("button", name="Go on from the checkpoint").click()
     expecting(page.get_by_role("button", name="Pause")).to_be_visible()
     expecting(page.get_by_text(f"The crash at iteration {iteration}")).to_be_visible()
@@ -54,12 +47,3 @@ def test_killed_raced_and_gone_on(tab: MakeTab) -> None:
     expecting(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
     visitor.check()
     other.check()
-
-
-def accessible(page: Any) -> None:
-    """What axe-core looks for, on what the tests of accessibility do not come to."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    found = Axe().run(page, context={"include": ["[data-testid=stMain]"]})
-    bad = [v for v in found.response["violations"] if v["impact"] in ("critical", "serious")]
-    assert [(v["id"], n["html"][:200], n["failureSummary"]) for v in bad for n in v["nodes"]] == []

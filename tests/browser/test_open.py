@@ -32,14 +32,6 @@ def series(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def opening(tab: MakeTab, **options: Any) -> Any:
-    visitor = tab(**options).open()
-    visitor.go("Export")
-    visitor.page.get_by_text("Files of mine").click()
-    visitor.expecting(visitor.page.get_by_text("Or a path on this machine")).to_be_visible()
-    return visitor
-
-
 def upload(visitor: Any, *files: Path) -> None:
     visitor.page.locator("input[type=file]").set_input_files(files)
 
@@ -57,8 +49,10 @@ def download(visitor: Any, name: str | re.Pattern[str], folder: Path) -> Path:
 def test_a_series_is_uploaded_compressed_and_taken_along(
     tab: MakeTab, series: Path, tmp_path: Path
 ) -> None:
-    visitor = opening(tab)
+    visitor = tab().open("/export")
     page = visitor.page
+    page.get_by_text("Files of mine").click()
+    visitor.expecting(page.get_by_text("Or a path on this machine")).to_be_visible()
     evil = tmp_path / "step-9.pt"
     evil.write_bytes(b"no checkpoint at all")
     upload(visitor, *sorted(series.iterdir(), reverse=True), evil)
@@ -92,10 +86,7 @@ def test_a_series_is_uploaded_compressed_and_taken_along(
     assert data == chain.read_bytes()
     assert receipt.problems(told, data) == []
     assert [f["name"] for f in told["files"]][1] == "step-1.pt"
-    for width in (800, 1400):  # nothing scrolls sideways
-        page.set_viewport_size({"width": width, "height": 1000})
-        main = "() => { const m = document.querySelector('[data-testid=stMain]');"
-        page.wait_for_function(main + " return m.scrollWidth <= m.clientWidth }")
+    visitor.check_fits()
 
     # To another page and back: it is still there, and can be closed.
     page.get_by_role("link", name="Glossary").click()
@@ -119,15 +110,4 @@ def test_a_series_is_uploaded_compressed_and_taken_along(
     page.locator(".st-key-inspect-receipting input[type=file]").set_input_files(paper)
     page.get_by_role("button", name="Check the receipt").click()
     visitor.expecting(page.get_by_text("As the receipt says: 4 records, 4 steps")).to_be_visible()
-    visitor.check()
-
-
-def test_a_link_opens_a_folder_with_its_settings(tab: MakeTab, series: Path) -> None:
-    visitor = tab(color_scheme="dark").open(
-        f"/export?export_source=Files+of+mine&export_path={series}&export_bits=4&export_step=2"
-    )
-    page = visitor.page
-    page.get_by_role("button", name="Compress 4 checkpoints").click()
-    visitor.expecting(page.get_by_text("restored step 2 bit for bit")).to_be_visible()
-    visitor.expecting(page.get_by_text("own-4steps-bits4").first).to_be_visible()
     visitor.check()

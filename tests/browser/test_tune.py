@@ -9,18 +9,12 @@ from typing import Any
 MakeTab = Callable[..., Any]
 
 
-def tune(tab: MakeTab, view: str, shown: str) -> Any:
+def tune(tab: MakeTab, section: str, shown: str) -> Any:
     """A visitor who looks at a section. shown: the key of a chart in it."""
-    visitor = tab().open()
-    page = visitor.page
-    visitor.go("Tune")
-    page.get_by_role("radio", name=view, exact=True).press("Space")
-    visitor.expecting(chart(page, shown)).to_be_visible()
+    visitor = tab().open("/tune")
+    visitor.page.get_by_role("radio", name=section, exact=True).press("Space")
+    visitor.expecting(visitor.chart(shown)).to_be_visible()
     return visitor
-
-
-def chart(page: Any, key: str) -> Any:
-    return page.locator(f".st-key-panel-{key} .stEChartsChart svg")
 
 
 def test_a_and_b_change_at_once(tab: MakeTab) -> None:
@@ -38,32 +32,19 @@ def test_a_and_b_change_at_once(tab: MakeTab) -> None:
     expecting(kept).to_contain_text("+12 buckets")  # the coder decides about bytes alone
     for key in ("ab-sizes", "ab-distances"):
         for name in ("A", "B"):
-            expecting(chart(page, key).get_by_text(name, exact=True)).to_have_count(1)
+            expecting(visitor.chart(key).get_by_text(name, exact=True)).to_have_count(1)
     page.reload()
     expecting(kept).to_contain_text("+12 buckets")  # the link says it all
     expecting(size).to_contain_text(re.compile(r"\+[1-9]\.\d+ bits"))
     visitor.check()
 
 
-def test_it_follows_a_run(tab: MakeTab) -> None:
-    visitor = tab().open()
-    page, expecting = visitor.page, visitor.expecting
-    page.get_by_role("button", name="Start live training").click()
-    expecting(page.get_by_role("button", name="Pause")).to_be_visible()
-    visitor.go("Tune")
-    page.get_by_role("radio", name="A against B", exact=True).press("Space")
-    basis = page.get_by_text("Both begin with an exact base")
-    expecting(basis).to_be_visible()
-    seen = basis.inner_text()
-    expecting(basis).not_to_have_text(seen)
-    expecting(page.get_by_text("On your run on Live")).to_be_visible()
-    visitor.check()
-
-
 def test_a_point_is_clicked_and_put_into_b(tab: MakeTab) -> None:
     visitor = tune(tab, "All settings", "all-settings")
     page, expecting = visitor.page, visitor.expecting
-    points = chart(page, "all-settings").locator('path[fill="#009E73"]')  # buckets over each tensor
+    points = visitor.chart("all-settings").locator(
+        'path[fill="#009E73"]'
+    )  # buckets over each tensor
     expecting(points).to_have_count(19)  # nine sizes, nine distances, and that of the legend
     points.nth(10).click(force=True)  # a distance: no other point is near
     chosen = page.locator(".st-key-tune_pick")
@@ -72,13 +53,11 @@ def test_a_point_is_clicked_and_put_into_b(tab: MakeTab) -> None:
     page.get_by_role("button", name="Put into B").click()
     expecting(page).to_have_url(re.compile("tune_b_bits=2"))
     expecting(page.locator(".st-key-tune_b_scope").get_by_role("radio").nth(1)).to_be_checked()
-    expecting(chart(page, "all-settings").get_by_text("B", exact=True)).to_have_count(2)
+    expecting(visitor.chart("all-settings").get_by_text("B", exact=True)).to_have_count(2)
     page.get_by_role("radio", name="Tensor by tensor", exact=True).press("Space")
     expecting(page.get_by_text(f"With {picked} (framed)")).to_be_visible()
-    expecting(chart(page, "by-tensor-B").get_by_text("c5.weight", exact=True)).to_have_count(1)
-    main = "() => { const m = document.querySelector('[data-testid=stMain]');"
-    page.set_viewport_size({"width": 800, "height": 1000})
-    page.wait_for_function(main + " return m.scrollWidth <= m.clientWidth }")
+    expecting(visitor.chart("by-tensor-B").get_by_text("c5.weight", exact=True)).to_have_count(1)
+    visitor.check_fits()
     visitor.check()
 
 
@@ -94,7 +73,7 @@ def test_the_slider_of_buckets(tab: MakeTab) -> None:
     expecting(loss).not_to_have_text(before)
     expecting(page.get_by_text("still being measured")).to_have_count(0)
     expecting(page.get_by_role("progressbar")).to_have_count(0)
-    expecting(chart(page, "by-bucket").get_by_text("x = all", exact=True)).to_have_count(1)
+    expecting(visitor.chart("by-bucket").get_by_text("x = all", exact=True)).to_have_count(1)
     page.get_by_role("radio", name="Leave out any").press("Space")
     expecting(page.get_by_text("With every bucket, the loss is")).to_be_visible()
     expecting(page).to_have_url(re.compile("tune_mode=Leave"))

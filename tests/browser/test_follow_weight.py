@@ -1,12 +1,10 @@
-"""A weight and a bucket through all pages, in a browser."""
+"""A bucket highlighted by a click, and a term explained, in a browser."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from typing import Any
-
-import pytest
 
 MakeTab = Callable[..., Any]
 
@@ -38,27 +36,6 @@ def test_a_click_on_a_bar_highlights_its_bucket_in_all_charts(tab: MakeTab) -> N
     visitor.check()
 
 
-def test_a_weight_goes_along_to_every_page(tab: MakeTab) -> None:
-    visitor = tab().open("/")
-    page = visitor.page
-    page.get_by_text("Follow one weight").click()
-    page.get_by_role("button", name="Follow any one that is kept").click()
-    line = page.locator(".st-key-followed-line")
-    visitor.expecting(line).to_contain_text("kept")
-    visitor.expecting(page.get_by_text("The followed weight, ")).to_be_visible()
-    page.keyboard.press("Escape")
-    told = line.inner_text()
-    for name in ("Learn", "Tune", "Recover", "Inspect", "Export", "Glossary"):
-        visitor.go(name)
-        visitor.expecting(page.get_by_role("heading", level=1)).to_contain_text(
-            name, ignore_case=True
-        )
-        visitor.expecting(line).to_have_text(re.compile(re.escape(told.split()[2])))
-        visitor.expecting(page).to_have_url(re.compile(r"weight="))
-        assert line.inner_text() == told
-    visitor.check()
-
-
 def test_a_word_is_explained_where_it_stands(tab: MakeTab) -> None:
     visitor = tab().open("/")
     page = visitor.page
@@ -73,16 +50,4 @@ def test_a_word_is_explained_where_it_stands(tab: MakeTab) -> None:
     visitor.expecting(asked).to_contain_text("One file of a chain")
     asked.get_by_role("link", name="Inspect").click()
     visitor.expecting(glossary.get_by_role("heading", name="Inspect a chain")).to_be_visible()
-    visitor.check()
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_line_fits_a_narrow_page(tab: MakeTab, theme: str) -> None:
-    visitor = tab(color_scheme=theme, width=800).open("/?weight=f6.weight:1234")
-    page = visitor.page
-    line = page.locator(".st-key-followed-line")
-    visitor.expecting(line).to_contain_text("f6.weight (10, 34)")
-    box = line.bounding_box()
-    assert box["x"] >= 0
-    assert box["x"] + box["width"] <= 800
     visitor.check()
