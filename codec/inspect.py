@@ -7,6 +7,7 @@ changelog. All other modules of the packages below `codec` are private.
 from codec.caps import MAX_JSON, MAX_TENSORS, parsed, short, typed
 from codec.chain.replay import Position, is_past
 from codec.record.container import peek, seal
+from codec.record.encode import DeltaEncoder
 from codec.record.header import DIGEST, FORMAT
 from codec.record.merged import merged_of, steps_of
 from codec.record.record import (
@@ -83,6 +84,7 @@ __all__ = [
     "Buckets",
     "CodeTable",
     "Codes",
+    "DeltaEncoder",
     "Entry",
     "Front",
     "Group",

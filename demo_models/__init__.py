@@ -17,6 +17,7 @@ what there is. A reading order:
 from demo_models.catalog import DATASETS, MODELS, DatasetCard
 from demo_models.dataset import FOLDER_VARIABLE, Dataset
 from demo_models.errors import (
+    ArgumentError,
     BatchError,
     DataError,
     FilesMissingError,
@@ -27,8 +28,7 @@ from demo_models.errors import (
     IncompatibleDataError,
     MalformedFileError,
     NumberError,
-    SettingsError,
-    StateMismatchError,
+    TensorMismatchError,
     UnknownNameError,
     WrongDatasetError,
 )
@@ -42,6 +42,7 @@ __all__ = [
     "FOLDER_VARIABLE",
     "MODELS",
     "OPTIMIZERS",
+    "ArgumentError",
     "BatchError",
     "DataError",
     "Dataset",
@@ -56,9 +57,8 @@ __all__ = [
     "Model",
     "ModelCard",
     "NumberError",
-    "SettingsError",
-    "StateMismatchError",
     "Task",
+    "TensorMismatchError",
     "Training",
     "UnknownNameError",
     "WrongDatasetError",

@@ -8,12 +8,12 @@
     |-- FileTooLargeError         a sound file, but too big to train on
     |-- MalformedFileError        a file does not follow its format
     |-- WrongDatasetError         the files are those of another dataset with the same file names
-    `-- SettingsError             an argument is wrong, whatever the files hold
+    `-- ArgumentError             an argument is wrong, whatever the files hold
         |-- UnknownNameError          no model, dataset or optimizer has that name
         |-- IncompatibleDataError     this model cannot take these data
         |-- BatchError                batch size or iteration number out of range
         |-- NumberError               seed, learning rate or momentum out of range
-        `-- StateMismatchError        a state does not have the model's tensors
+        `-- TensorMismatchError        a state does not have the model's tensors
 
 Every message is a sentence or two that people can read as it is, and says what to do.
 """
@@ -97,18 +97,18 @@ class WrongDatasetError(DataError):
         )
 
 
-class SettingsError(DataError):
+class ArgumentError(DataError):
     """An argument is wrong, whatever the files hold."""
 
 
-class UnknownNameError(SettingsError):
+class UnknownNameError(ArgumentError):
     """No model, dataset or optimizer has that name."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         super().__init__(f"There is no {kind} named '{name}'. Choose one of: {', '.join(known)}.")
 
 
-class IncompatibleDataError(SettingsError):
+class IncompatibleDataError(ArgumentError):
     """The model cannot take these data: an image model given ratings, or the reverse."""
 
     def __init__(self, model: str, data: str, possible: Iterable[str]) -> None:
@@ -118,15 +118,15 @@ class IncompatibleDataError(SettingsError):
         )
 
 
-class BatchError(SettingsError):
+class BatchError(ArgumentError):
     """A batch size or iteration number is out of range."""
 
 
-class NumberError(SettingsError):
+class NumberError(ArgumentError):
     """A seed, learning rate or momentum is out of range."""
 
 
-class StateMismatchError(SettingsError):
+class TensorMismatchError(ArgumentError):
     """A state to be measured has other names or shapes than the model."""
 
     def __init__(self, difference: str) -> None:

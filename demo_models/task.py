@@ -28,7 +28,7 @@ from demo_models.errors import (
     BatchError,
     IncompatibleDataError,
     NumberError,
-    StateMismatchError,
+    TensorMismatchError,
     UnknownNameError,
 )
 from demo_models.images import load_images
@@ -113,7 +113,7 @@ class Task:
             state: parameter name -> tensor or array of its shape; None for the live model's.
 
         Raises:
-            StateMismatchError: `state` has other names or shapes than the model.
+            TensorMismatchError: `state` has other names or shapes than the model.
         """
         return float(self._mean_loss(self._outputs(state, self.probe), self.probe[-1]))
 
@@ -143,10 +143,10 @@ class Task:
         """`state` as float32 tensors, of exactly the model's names and shapes."""
         shapes = {name: tuple(p.shape) for name, p in self._hollow.named_parameters()}
         if differing := sorted(shapes.keys() ^ state.keys()):
-            raise StateMismatchError(f"missing or unexpected: {', '.join(differing)}")
+            raise TensorMismatchError(f"missing or unexpected: {', '.join(differing)}")
         for name, shape in shapes.items():
             if tuple(state[name].shape) != shape:
-                raise StateMismatchError(f"{name} is {tuple(state[name].shape)}, not {shape}")
+                raise TensorMismatchError(f"{name} is {tuple(state[name].shape)}, not {shape}")
         return {
             name: value.detach().float()
             if isinstance(value, Tensor)

@@ -32,7 +32,7 @@ from lcviz.lab.recovery.recovery import ProtocolError
 from .export import receipt
 
 EXIT_CODES: dict[type[Exception], int] = {
-    **dict.fromkeys((demo_models.SettingsError, codec.SettingsError, ProtocolError), WRONG_USE),
+    **dict.fromkeys((demo_models.ArgumentError, codec.SettingsError, ProtocolError), WRONG_USE),
     **dict.fromkeys((demo_models.DataError, codec.LccError, ResultsFileError), BAD_DATA),
     receipt.ReceiptError: BAD_DATA,
 }

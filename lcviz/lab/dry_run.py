@@ -7,20 +7,18 @@ for the header, and code tables are reused.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from codec import Coding, Delta, Tracker
 from codec.inspect import (
     DIGEST,
     RUN,
     Arrays,
+    DeltaEncoder,
     Layout,
     Place,
     Track,
     copy_arrays,
     dump_delta,
-    edits,
-    header_nbytes,
 )
 
 
@@ -38,7 +36,7 @@ class DryRun:
         self, coding: Coding, layout: Layout, base: Arrays, values: Sequence[str] = ()
     ) -> None:
         self._tracker = Tracker.resume(Track.of(layout, copy_arrays(base), tuple(values)), coding)
-        self._known_header: tuple[tuple[object, ...], int] = ((), 0)
+        self._encoder = DeltaEncoder()
 
     @property
     def layout(self) -> Layout:
@@ -55,22 +53,11 @@ class DryRun:
 
         values: as many as the base's.
         """
-        delta = self._tracker.prepare_arrays(arrays, lambda exact: self._header_nbytes(step, exact))
-        return replace(delta, values=edits.changes(self._tracker.track.values, values))
+        return self._encoder.encode(self._tracker, step, arrays, values)
 
     def commit(self, delta: Delta) -> None:
         """Go on from a delta that `prepare` returned last."""
         self._tracker.commit(delta)
-
-    def _header_nbytes(self, step: int, exact: Arrays) -> int:
-        """Bytes of a record's header that a budget pays for, as the recorder counts them."""
-        coding, digits = self._tracker.coding, len(str(step))
-        if coding.budget is None:
-            return 0
-        key = digits, *exact
-        if self._known_header[0] != key:
-            self._known_header = key, header_nbytes(digits, self.layout, exact, coding)
-        return self._known_header[1]
 
 
 def record_nbytes(step: int, delta: Delta) -> int:

@@ -89,7 +89,7 @@ class Side:
         return float(np.median([s.seconds for s in self.saves]))
 
 
-class Replay:
+class TrialChain:
     """A choice on its way through the states of a run.
 
     first: the state that is stored as the base, name -> array; it is copied.
@@ -145,15 +145,15 @@ class Replay:
         return self._side
 
 
-class Replays:
+class TrialChains:
     """Choices replayed from the same checkpoint on. The last few are kept, so that going back to
     one takes no time."""
 
     def __init__(self) -> None:
         self._start = -1
-        self._kept: dict[Coding, Replay] = {}  # the one used last is the last
+        self._kept: dict[Coding, TrialChain] = {}  # the one used last is the last
 
-    def replay(self, choice: Coding, layout: Layout, states: Sequence[RunState]) -> Replay:
+    def replay(self, choice: Coding, layout: Layout, states: Sequence[RunState]) -> TrialChain:
         """Up to the newest of the states, of which the first is the base. Raises codec.LccError.
 
         states: those of the last call, perhaps with more at the end; or others from another base.
@@ -161,7 +161,7 @@ class Replays:
         first = states[0]
         if first.step != self._start:
             self._start, self._kept = first.step, {}
-        found = self._kept.pop(choice, None) or Replay(choice, layout, first.arrays)
+        found = self._kept.pop(choice, None) or TrialChain(choice, layout, first.arrays)
         self._kept[choice] = found
         while len(self._kept) > MOST_REPLAYS:
             del self._kept[next(iter(self._kept))]

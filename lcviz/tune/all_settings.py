@@ -11,7 +11,7 @@ from codec import Coding
 from codec.inspect import CODERS, SCOPES, Arrays, Layout
 from lcviz.lab.anatomy import EVERY_BITS
 
-from .ab import Replay, RunState, TrialSave
+from .ab import RunState, TrialChain, TrialSave
 
 
 def all_choices() -> tuple[Coding, ...]:
@@ -23,4 +23,4 @@ def all_choices() -> tuple[Coding, ...]:
 
 def try_all(layout: Layout, before: Arrays, state: RunState) -> dict[Coding, TrialSave]:
     """The delta from a track to a state, with every choice. Raises codec.LccError."""
-    return {v: Replay(v, layout, before).save(state) for v in all_choices()}
+    return {v: TrialChain(v, layout, before).save(state) for v in all_choices()}

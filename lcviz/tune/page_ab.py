@@ -42,7 +42,7 @@ def _both(run: Run, snapshot: Snapshot) -> None:
         return
     held = st.session_state.get(_REPLAYS)
     if held is None or held[0] != run.id:
-        held = st.session_state[_REPLAYS] = run.id, ab.Replays()
+        held = st.session_state[_REPLAYS] = run.id, ab.TrialChains()
     layout = layout_of(seen[0].arrays)
     try:
         replays = [held[1].replay(choice, layout, seen) for choice in chosen.values()]

@@ -17,7 +17,7 @@ from codec.scheme.coding import Coding
 from codec.state.tensors import copy_arrays, layout_of
 from lcviz.run.run import Run
 from lcviz.tune import ab
-from lcviz.tune.ab import Replay, Replays, RunState, replayed_steps
+from lcviz.tune.ab import RunState, TrialChain, TrialChains, replayed_steps
 
 Arrays = dict[str, np.ndarray]
 OTHERS = [
@@ -41,8 +41,8 @@ def walk(n: int, seed: int = 0) -> list[RunState]:
     return states
 
 
-def follow(choice: Coding, states: list[RunState]) -> Replay:
-    replay = Replay(choice, layout_of(states[0].arrays), states[0].arrays)
+def follow(choice: Coding, states: list[RunState]) -> TrialChain:
+    replay = TrialChain(choice, layout_of(states[0].arrays), states[0].arrays)
     for moment in states[1:]:
         replay.save(moment)
     return replay
@@ -142,14 +142,14 @@ def test_a_side_that_was_measured_holds_its_track_alone() -> None:
 
 def test_replays_save_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
     states, saves = walk(9), []
-    save = Replay.save
+    save = TrialChain.save
 
-    def counted(own: Replay, moment: RunState) -> Any:
+    def counted(own: TrialChain, moment: RunState) -> Any:
         saves.append((own.choice.bits, moment.step))
         return save(own, moment)
 
-    monkeypatch.setattr(Replay, "save", counted)
-    layout, replays = layout_of(states[0].arrays), Replays()
+    monkeypatch.setattr(TrialChain, "save", counted)
+    layout, replays = layout_of(states[0].arrays), TrialChains()
     one = replays.replay(Coding(1), layout, states[:4])
     assert saves == [(1, 1), (1, 2), (1, 3)]
     assert replays.replay(Coding(1), layout, states[:6]) is one

@@ -14,7 +14,7 @@ from codec.scheme.coding import Coding
 from codec.state.tensors import layout_of
 from lcviz.run.run import Run
 from lcviz.tune import ab, page_by_bucket, page_run
-from lcviz.tune.ab import Replay, RunState, Side
+from lcviz.tune.ab import RunState, Side, TrialChain
 from lcviz.tune.ab_figure import ab_sentence, ab_table
 from lcviz.tune.all_settings import try_all
 from lcviz.tune.page import SECTIONS
@@ -67,7 +67,7 @@ def states_of(run: Run) -> list[RunState]:
 
 def side(run: Run, choice: Coding) -> Side:
     base, *later = states_of(run)
-    replay = Replay(choice, layout_of(base.arrays), base.arrays)
+    replay = TrialChain(choice, layout_of(base.arrays), base.arrays)
     for state in later:
         replay.save(state)
     return replay.side(run.task.probe_loss)
@@ -93,14 +93,14 @@ def test_a_against_b(tuning: Tuning, monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows(page) == expected(run, Coding(2), Coding(3))
     assert page.charts == {"ab-sizes", "ab-distances"}
     assert "exact base at step 0, as the run's own chain does" in "".join(page.texts("caption"))
-    save, saves = Replay.save, []
+    save, saves = TrialChain.save, []
 
-    def counted(own: Replay, state: RunState) -> Any:
+    def counted(own: TrialChain, state: RunState) -> Any:
         saves.append((own.choice, state.step))
         return save(own, state)
 
     with monkeypatch.context() as counting:
-        counting.setattr(Replay, "save", counted)
+        counting.setattr(TrialChain, "save", counted)
         page.run()
         assert not saves
         page.set("select_slider", "tune_a_bits", 8)
@@ -143,7 +143,7 @@ def test_where_the_base_is(tuning: Tuning, monkeypatch: pytest.MonkeyPatch) -> N
     page = tuning("ab")
     assert "base at step 4, because older states" in "".join(page.texts("caption"))
     base, newest = states_of(run)[2:]
-    own = Replay(Coding(2), layout_of(base.arrays), base.arrays)
+    own = TrialChain(Coding(2), layout_of(base.arrays), base.arrays)
     assert f"{own.save(newest).nbytes:,} B" in rows(page)["newest record, bytes on disk"][0]
     monkeypatch.setattr(Run, "steps_held", lambda _: (6,))
     assert "Only the newest state" in tuning("ab").texts("info")[0]
@@ -153,7 +153,7 @@ def test_a_failure_is_told(tuning: Tuning, monkeypatch: pytest.MonkeyPatch) -> N
     def fails(*_: Any) -> None:
         raise codec.SettingsError("there is no room")
 
-    monkeypatch.setattr(ab.Replays, "replay", fails)
+    monkeypatch.setattr(ab.TrialChains, "replay", fails)
     (error,) = tuning("ab").texts("error")
     assert "there is no room" in error
 
