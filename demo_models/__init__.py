@@ -1,7 +1,8 @@
 """Small models and datasets that the dashboard and the lab train.
 
 Start with `make_task`, which joins a model, its data and its loss; `MODELS` and `DATASETS` list
-what there is. A reading order:
+what there is. To add a model, write one file with a `CARD` (see `model`) and list it in `catalog`.
+A reading order:
 
     errors                what can go wrong
     dataset               what a dataset is, and where its files may be

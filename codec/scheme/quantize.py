@@ -1,8 +1,11 @@
-"""Stage one and two of LC-Checkpoint: exponent buckets (E) and priority promotion (P).
+"""Stages one and two of LC-Checkpoint: exponent buckets (E) and priority promotion (P).
 
 A value v = (-1)^s * m * 2^e belongs to the bucket (e, s) and is represented by that bucket's
 (min + max) / 2. The 2^x - 1 buckets of largest magnitude are promoted; every other value becomes 0.
 (Chen, Liu, Ren, Jin: "On Efficient Constructions of Checkpoints", ICML 2020, section 3.)
+
+The exponent of a value is read from its bits, in `kernels.bucket_statistics`; a save does that in
+the same pass as the subtraction, in `kernels.collect`.
 """
 
 from __future__ import annotations
