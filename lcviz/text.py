@@ -6,7 +6,9 @@ import math
 import re
 from collections.abc import Sequence
 
-CODER_NAMES = {"runlength": "Run-length Huffman", "huffman": "Huffman (paper)"}
+from codec.inspect import CODERS
+
+CODER_NAMES = {name: coder.title for name, coder in CODERS.items()}
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _LINKED = re.compile("www(?=[.])|:(?=//|material/)|@", re.IGNORECASE)
 _LISTED = re.compile("^([0-9]*)([-+.)])(?= |$)")

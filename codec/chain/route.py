@@ -1,4 +1,4 @@
-"""Which record comes next on the way to a step, by the names of files alone.
+"""Which record leads on towards a step, by the names of files alone.
 
 Not done here: reading them, and what to do when one is damaged (chain).
 """

@@ -109,5 +109,5 @@ def _kept(word: str, where: str) -> dict[str, Any]:
     except ValueError:
         budget = None
     if budget is None or repr(budget) != word:
-        raise MalformedRecordError(where, "bits, all, or a budget in its one way", short(word))
+        raise MalformedRecordError(where, "bits, all, or a budget as it is written", short(word))
     return {"bits": None, "budget": budget}

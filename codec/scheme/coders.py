@@ -1,7 +1,8 @@
-"""The lossless coders, by name. A new one needs its module and a line in `CODERS`.
+"""The lossless coders, by name. A new one needs a `Coder`, listed in `CODERS`.
 
 A coder decides what is counted before a code table is chosen: single codes, or also runs of zeros.
-All coders share tables, streams and the decoder.
+All coders share tables, streams and the decoder; one with another payload needs a branch in
+`stream`, too.
 """
 
 from __future__ import annotations

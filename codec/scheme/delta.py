@@ -42,7 +42,7 @@ class Delta:
     """One encoded step.
 
     Attributes:
-        groups: The lossy tensors, one group an alphabet.
+        groups: The lossy tensors, one group per alphabet.
         exact: Name -> array, the tensors that this step stores as they are: exact ones that have
             changed, and those in non_finite.
         non_finite: Names of lossy tensors whose difference held NaN or infinity.

@@ -35,7 +35,7 @@ EXACT_BINS = np.arange(kernels.N_BINS, dtype=np.uint16)
 class Bucket:
     """One exponent bucket: all values with the same exponent and sign.
 
-    exponent: e of 2^e, -127 for subnormals (which share one bucket a sign). sign: 0 for
+    exponent: e of 2^e, -127 for subnormals (which share one bucket per sign). sign: 0 for
     positive, 1 for negative. min, max: smallest and largest member as signed float32
     values. count: members. level: index into the levels, 0 where the bucket was dropped.
     """

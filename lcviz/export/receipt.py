@@ -25,7 +25,7 @@ from codec.errors import ForeignRecordError, RecordError
 from codec.inspect import FORMAT, Entry, parsed, typed
 from lcviz.lab.progress import Progress
 from lcviz.run.run import Run
-from lcviz.text import plural
+from lcviz.text import CODER_NAMES, plural
 
 from .archive import Package, digest_of
 
@@ -45,7 +45,6 @@ _SIZES = {
 # How people read what a receipt says in the code's own words.
 _OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
 _SCOPES = {"model": "the whole model", "tensor": "each tensor"}
-_CODERS = {"runlength": "run-length Huffman", "huffman": "Huffman (paper)"}
 
 Receipt = dict[str, Any]
 
@@ -329,7 +328,7 @@ def describe(receipt: Receipt) -> dict[str, str]:
         found["Model"] = f"{receipt['model']['parameters']:,} parameters"
     elif receipt["of"] == "files":
         found["Files"] = f"{len(receipt['files'])}, the SHA-256 of each in the file"
-    coder = _CODERS.get(s["coder"], s["coder"])
+    coder = CODER_NAMES.get(s["coder"], s["coder"])
     versions = {k: str(v)[:16] if "SHA" in k else v for k, v in receipt["versions"].items()}
     return found | {
         "Kept": f"{kept}, buckets over {_SCOPES.get(s['scope'], s['scope'])}, {coder}",

@@ -82,7 +82,7 @@ def watch() -> Watch | None:
 def chain(run: Watched) -> codec.Chain:
     """Its records as they are now. Raises codec.LccError."""
     found = watch()
-    assert found is not None, "else there were no run"
+    assert found is not None, "without it there would be no run"
     return found.chain(run)
 
 
@@ -174,7 +174,7 @@ def _look(open_chain: Callable[[], object], missing: bool) -> None:
 
 def _look_at_url(run: Watched) -> None:
     found = watch()
-    assert found is not None, "else there were no run"
+    assert found is not None, "without it there would be no run"
     now = next((one for one in found.runs() if one.name == run.name), run)
     if (now.reached, now.summary, now.problem) != (run.reached, run.summary, run.problem):
         st.rerun()

@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from codec.inspect import Codes
+from codec.inspect import CODERS, Codes
 from lcviz.lab.anatomy import (
     EVERY_BITS,
     Alphabet,
@@ -35,10 +35,6 @@ from .huffman_figure import code_panel, token_panel
 from .removed_bucket_figure import removed_bucket_panel
 
 _SELECTED = "buckets-selected"  # in the session: the bars of the histogram that were clicked
-CODER_HELP = {
-    "runlength": "One code word for a run of zeros and the value after it.",
-    "huffman": "One code word for every single value, as in the paper: at least 1 bit each.",
-}
 ENTROPY_HELP = (
     "Shannon's bound: the least that a code of single values can take, from how often each value "
     "occurs. Tables and levels are not counted."
@@ -123,7 +119,7 @@ def _sizes(viewed: Checkpoint, coder: str) -> None:
         where, text = "instead", "What the same values would have taken, with a new table."
         if name == coder:
             where, text = "on disk", "This is on disk."
-        cards.append((f"{title} · {where}", nbytes, f"{CODER_HELP[name]} {text}"))
+        cards.append((f"{title} · {where}", nbytes, f"{CODERS[name].summary} {text}"))
     cards.append(("Entropy of single values", sizes.entropy, ENTROPY_HELP))
     shown = [
         (title, nbytes_text(size), f"{sizes.bits(size):.4f} bits a parameter", text)

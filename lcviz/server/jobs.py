@@ -250,7 +250,7 @@ class Jobs(Generic[T]):
 def _reason(exc: Exception) -> str:
     """Why a job failed. A path of the server is not shown."""
     if isinstance(exc, MemoryError):
-        return "this machine has not enough memory for it."
+        return "this machine does not have enough memory for it."
     if isinstance(exc, (demo_models.DataError, codec.LccError)):
         return f"{str(exc).rstrip('.')}."
     if isinstance(exc, OSError):

@@ -82,7 +82,7 @@ def all_settings_table(tried: Tried, full_nbytes: int) -> pd.DataFrame:
         [
             {
                 "x": _name(v.bits),
-                "alphabets": "one" if v.scope == "model" else "one a tensor",
+                "alphabets": "one" if v.scope == "model" else "one per tensor",
                 "coder": "run-length" if v.coder == "runlength" else "Huffman",
                 "bytes": s.nbytes,
                 "% of float32": round(100 * s.nbytes / full_nbytes, 3),

@@ -24,7 +24,7 @@ LIGHT, DARK = "#ffffff", "#000000"
 def by_tensor_panel(found: ByTensor, own: Coding, measure: str, who: str, top: float) -> Panel:
     """Rows are tensors, columns settings.
 
-    own: the one that is framed. measure: one of MEASURES. who: of whom it is, "A" or "B". top: the
+    own: the one that is framed. measure: one of MEASURES. who: whose it is, "A" or "B". top: the
     number that the lightest colour stands for, the same for all that are compared.
     """
     sizes = sorted(found.sizes, key=lambda name: -found.sizes[name])[:MAX_ROWS]
@@ -133,7 +133,7 @@ def _x_name(own: Coding) -> str:
 
 
 def _short(name: str) -> str:
-    """The end of a long name says more than its begin."""
+    """The end of a long name says more than its beginning."""
     return name if len(name) <= NAME_LENGTH else "…" + name[1 - NAME_LENGTH :]
 
 
