@@ -68,6 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run everything; returns the number of faults after which something was wrong."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--codes", type=int, default=len(CODES), help="1: ENOSPC alone")
+    parser.add_argument("--every", type=int, default=1, help="of so many calls one fails alone")
     parser.add_argument("--lasting", type=int, default=1, help="of so many calls one that lasts")
     parser.add_argument("--stride", type=int, default=1, help="of the sizes a file may have")
     options = parser.parse_args(arguments)
@@ -79,7 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
             for lasting in (False, True):
                 number = 0
                 while one_fault(task, Refusal(number, code, lasting), met):
-                    number += options.lasting if lasting else 1
+                    number += options.lasting if lasting else options.every
     for real in (small_files, small_files_of_another_process, full_disk):
         attempt(real.__name__, lambda real=real: real(met, options.stride), met)
     print(", ".join(f"{n} {what}" for what, n in sorted(met.items())))

@@ -35,6 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run all kills; returns how many missed their call, or lost something."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--random", type=int, default=100, help="kills at random times")
+    parser.add_argument("--every", type=int, default=1, help="of so many calls one is planned")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
     codec.warm_up()
@@ -44,7 +45,10 @@ def main(arguments: list[str] | None = None) -> int:
     for resumed in (False, True):
         names, succeed = calls_of(resumed)
         calls.update(names)
-        for when, numbers in (("before", range(len(names))), ("after", sorted(succeed))):
+        # Of two calls one is reached before and the other one after it, where --every is 2.
+        before, after = range(len(names)), sorted(succeed)
+        share = options.every
+        for when, numbers in (("before", before[::share]), ("after", after[share - 1 :: share])):
             for number in numbers:
                 met["planned"] += 1
                 if one_kill(resumed, Trap(when, number), None, met):
