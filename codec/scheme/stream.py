@@ -355,7 +355,7 @@ def _read(
     workers.spread(work, len(pieces))
     if status.any():
         problem = {
-            kernels.STREAM_ENDS_EARLY: f"bits that end before {n} elements are told",
+            kernels.STREAM_ENDS_EARLY: f"bits that end before {n} elements are decoded",
             kernels.STREAM_GOES_ON: f"bits that go on after {n} elements",
             kernels.STREAM_LEAVES: f"a symbol beyond the last of {k} levels",
         }[int(status[status > 0][0])]

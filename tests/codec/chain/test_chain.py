@@ -346,7 +346,7 @@ def one_thread_or_more() -> Iterator[Callable[[int], None]]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (one_bit_less, "found bits that end before 225000 elements are told"),
+        (one_bit_less, "found bits that end before 225000 elements are decoded"),
         (other_levels, "expected a track of digest"),
     ],
 )

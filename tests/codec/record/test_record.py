@@ -233,7 +233,7 @@ BAD = {
     "table": (MALFORMED, DECODE, r"code lengths \[1, 2, 3, 4\] are not a complete prefix code"),
     "table-classes": (MALFORMED, DECODE, r"85 classes of runs with 3 symbols"),
     "table-none-sent": (MALFORMED, DECODE, r"the code table sent last for '', but none was"),
-    "stream-early": (MALFORMED, DECODE, r"bits that end before 10 elements are told"),
+    "stream-early": (MALFORMED, DECODE, r"bits that end before 10 elements are decoded"),
     "stream-late": (MALFORMED, DECODE, r"bits that go on after 10 elements"),
     "stream-sizes": (MALFORMED, DECODE, r"2 more words of 'coded', only 1 left"),
     "stream-units": (MALFORMED, DECODE, r"streams of 0 units"),
@@ -479,7 +479,7 @@ LINES = [
         (
             LINE.replace(" 2 ", f" {keep} "),
             MALFORMED,
-            "bits, all, or a budget in its one way, found",
+            "bits, all, or a budget as it is written, found",
         )
         for keep in ("nan", "inf", "-inf", "05", "0x5", "0.50", "1e400", "2e", "Infinity")
     ),

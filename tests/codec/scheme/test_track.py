@@ -596,7 +596,7 @@ def interrupt(*_: object) -> None:
         ),
         (
             "always",
-            "decoded again: StreamError: bits that end before 3000 elements are told; "
+            "decoded again: StreamError: bits that end before 3000 elements are decoded; "
             "encoded again: the same; the track: as it was",
         ),
     ],
@@ -623,7 +623,7 @@ def test_what_went_wrong_is_told(
         return replace(step, groups=(replace(group, encoded=wrong),))
 
     def fail(*_: object) -> None:
-        raise StreamError("bits that end before 3000 elements are told")
+        raise StreamError("bits that end before 3000 elements are decoded")
 
     with codec.Checkpointer(tmp_path / "run.lcc") as checkpoints:
         checkpoints.save(0, first)
