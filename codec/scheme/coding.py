@@ -23,7 +23,7 @@ class Coding:
     Attributes:
         bits: Bits of priority promotion, 1 to 8: the largest 2**bits - 1 buckets are kept. None
             keeps all of them, and with a budget it is always None.
-        scope: "model" for one alphabet over all parameters (the paper), "tensor" for one for each.
+        scope: "model": one alphabet over all parameters (the paper). "tensor": one per tensor.
         coder: "runlength", or "huffman" for the paper's; see `coders.CODERS`.
         budget: Instead of bits, the share of the lossy tensors' float32 bytes that a delta may
             take, above 0 and at most 1; None for no limit.

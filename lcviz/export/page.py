@@ -86,8 +86,9 @@ def _offer_newer(run: Run, package: Package) -> None:
     """Keep watching while the run plays, and offer the steps it has saved since."""
     run.watch()
     newest, last = run.snapshot().newest.step, package.steps[-1]
-    if newest > last and st.button(
+    if newest > last and widgets.button(
         f"Include newer checkpoints, up to step {newest}",
+        key="export-newer",
         icon=":material/refresh:",
         help=f"The downloads below end at step {last}; the run has gone on since.",
     ):

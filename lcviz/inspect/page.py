@@ -117,7 +117,11 @@ def _records(source: ChainSource, pace: float | None, known: int, follow: bool) 
     _cards(summary)
     _problems(summary)
     newer = f"Go on below with the newest records, up to step {summary.newest}"
-    if more and not follow and st.button(newer, icon=":material/refresh:", key="inspect-newer"):
+    if (
+        more
+        and not follow
+        and widgets.button(newer, icon=":material/refresh:", key="inspect-newer")
+    ):
         st.rerun()
     grid = st.grid(2, min_column_width=420, border=True, key="inspect-records")
     with grid.cell():

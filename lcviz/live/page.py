@@ -111,7 +111,7 @@ def _controls(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
                 on_click=_play_or_pause,
                 args=(run, not playing),  # as its label, whatever another tab has done since
             )
-            if st.button(
+            if widgets.button(
                 "Step",
                 icon=":material/skip_next:",
                 disabled=playing or over,
@@ -122,7 +122,7 @@ def _controls(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
                 run.wait(PATIENCE)  # then it polls: a run that nobody polls would pause
                 st.rerun()
             problem = kill_button(run, snapshot)
-            if st.button(
+            if widgets.button(
                 "Reset",
                 icon=":material/restart_alt:",
                 key="reset",
@@ -156,7 +156,7 @@ def _play_or_pause(run: Run, play: bool) -> None:
 
 def _start_button(settings: RunSettings) -> str | None:
     """The button for a first run. Returns why the run cannot start, if it cannot."""
-    wanted = st.button(
+    wanted = widgets.button(
         "Start live training",
         type=widgets.main_button(),
         icon=":material/play_arrow:",

@@ -178,7 +178,7 @@ def _removed(run: Run, snapshot: Snapshot, viewed: Checkpoint, marked: BucketKey
     playing = snapshot.status == PLAYING
     held = st.session_state.get("removed")
     result: RemovedBuckets | None = held[1] if held and held[0] == run.id else None
-    if not playing or st.button(
+    if not playing or widgets.button(
         "Measure removed buckets now",
         key="measure",
         icon=":material/straighten:",

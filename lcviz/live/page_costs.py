@@ -15,7 +15,7 @@ from lcviz.ui import widgets
 def show_costs(snapshot: Snapshot, settings: RunSettings) -> None:
     """Sizes before and after, what a crash costs, and eight cards."""
     newest, every = snapshot.newest, snapshot.checkpoints
-    crash = "this crash costs" if snapshot.status in DEAD else "a crash now costs"
+    crash = "this crash" if snapshot.status in DEAD else "a crash now"
     st.subheader(
         f"{nbytes_text(newest.full_nbytes)} → {nbytes_text(newest.nbytes)}; {crash} "
         f"{describe_lost_work(snapshot)}",
@@ -111,11 +111,11 @@ def describe_lost_work(snapshot: Snapshot) -> str:
         last.step,
     )
     if since is None:
-        return f"the run: the model restored from step {last.step} has no finite loss"
+        return f"loses the run: the model restored from step {last.step} has no finite loss"
     n = since + snapshot.iteration - snapshot.newest.step
     if n == 0:
-        return "less than 1 iteration of training"
-    return f"roughly {plural(n, 'iteration')} of training"
+        return "repeats less than 1 iteration"
+    return f"repeats about {plural(n, 'iteration')}"
 
 
 def loss_or_nan(loss: float | None) -> float:

@@ -35,7 +35,7 @@ LOSSES = {"trend": "on the trend", "measured": "as measured"}
 def kill_button(run: Run, snapshot: Snapshot) -> str | None:
     """The button that crashes the run. Returns the problem if the run could not be killed."""
     refused, problem = _why_not(snapshot), None
-    if st.button(
+    if widgets.button(
         "Kill it now",
         icon=":material/bolt:",
         key="kill",
@@ -147,7 +147,7 @@ def _go_on(run: Run, snapshot: Snapshot, kill: Kill) -> None:
             icon=":material/hourglass_top:",
         )
         return
-    if st.button(
+    if widgets.button(
         "Go on from the checkpoint",
         icon=":material/play_arrow:",
         key="go-on",

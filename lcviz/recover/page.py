@@ -85,7 +85,7 @@ def _parameters() -> Key:
             st.caption(DATASETS[MODELS[model].default_data].sentence)
         with grid.cell():
             share = widgets.choice(
-                "A checkpoint may take, of float32",
+                "Size limit, % of float32",
                 {s: f"{100 * s:g} %" for s in SHARES},
                 default=0.05,
                 key="recover_share",

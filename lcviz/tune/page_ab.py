@@ -17,7 +17,7 @@ from .ab_figure import ab_distances, ab_sentence, ab_sizes, ab_table
 from .page_choices import both
 from .page_run import follow_run, live_loss, loss_of, replayed_states
 
-_REPLAYS = "tune-replays"  # in the session: the run's id and its replays
+_CHAINS = "tune-chains"  # in the session: the run's id and its trial chains
 
 
 def section() -> None:
@@ -40,9 +40,9 @@ def _both(run: Run, snapshot: Snapshot) -> None:
             "checkpoint after it. Smaller models keep more states."
         )
         return
-    held = st.session_state.get(_REPLAYS)
+    held = st.session_state.get(_CHAINS)
     if held is None or held[0] != run.id:
-        held = st.session_state[_REPLAYS] = run.id, ab.TrialChains()
+        held = st.session_state[_CHAINS] = run.id, ab.TrialChains()
     layout = layout_of(seen[0].arrays)
     try:
         replays = [held[1].replay(choice, layout, seen) for choice in chosen.values()]

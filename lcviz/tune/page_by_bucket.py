@@ -111,7 +111,7 @@ def _view(run: Run, snapshot: Snapshot, scope: str) -> BucketView | None:
             return view
         if snapshot.status == PLAYING:
             with st.container(horizontal=True, vertical_alignment="center", key="tune-newer"):
-                wanted = st.button(
+                wanted = widgets.button(
                     "Take the newest",
                     icon=":material/skip_next:",
                     key="tune-newest",

@@ -91,7 +91,7 @@ class Asking(Generic[T]):
             horizontal=True, vertical_alignment="center", key=f"{self.name}-controls"
         ):
             if watching:
-                if st.button(
+                if widgets.button(
                     "Stop",
                     icon=":material/stop:",
                     key=f"{self.name}-stop",
@@ -103,7 +103,7 @@ class Asking(Generic[T]):
                     st.rerun()
                 st.markdown(_where(view, words.working), width="content")
             elif view.status != DONE:
-                if st.button(
+                if widgets.button(
                     words.start,
                     icon=words.icon,
                     key=f"{self.name}-start",

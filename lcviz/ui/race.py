@@ -191,7 +191,7 @@ def race_sentence(ways: Ways, words: RaceWords) -> str:
     """When each method is back."""
     back = {name: end for name, end in ways.ends.items() if end is not None}
     parts = [
-        f"{name} {'at once' if end == 0 else f'after {end:.3g}'}"
+        f"{name} {'immediately' if end == 0 else f'after {end:.3g}'}"
         for name, end in sorted(back.items(), key=lambda item: item[1])
     ]
     never = [name for name, end in ways.ends.items() if end is None]
@@ -199,9 +199,9 @@ def race_sentence(ways: Ways, words: RaceWords) -> str:
         parts.append(f"{enumerated(never)} not within {plural(ways.cap, 'iteration')}")
     ends_at = "it is back, or at the cap" if never else "it is back"
     return (
-        f"Before the {words.event} the loss was {loss_text(ways.level, 4)}"
-        f"{' on the trend' if ways.smooth else ''}. Back there: {', '.join(parts)}. Each line ends "
-        f"where {ends_at}."
+        f"{'Smoothed loss' if ways.smooth else 'Loss'} before the {words.event}: "
+        f"{loss_text(ways.level, 4)}. Recovered: {', '.join(parts)}. Each line ends where "
+        f"{ends_at}."
     )
 
 

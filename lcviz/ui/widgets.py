@@ -67,6 +67,21 @@ def cards(every: Sequence[Card], key: str, across: int, min_width: int = 130) ->
             st.metric(label, value, note, delta_color="off", delta_arrow="off", help=text)
 
 
+def button(label: str, *, key: str, disabled: bool = False, **how: Any) -> bool:
+    """A button in a part of the page that polls: True once for each click. how: as for st.button.
+
+    A poll can interrupt the run of the script that a click began, before that run is here. A
+    callback comes first, and the click that it notes waits for the next run.
+    """
+    noted = f"{key}-clicked"
+
+    def note() -> None:
+        st.session_state[noted] = True
+
+    st.button(label, key=key, disabled=disabled, on_click=note, **how)
+    return bool(st.session_state.pop(noted, False)) and not disabled
+
+
 def main_button() -> Literal["primary", "secondary"]:
     """The type of the button that most people press next.
 

@@ -612,10 +612,10 @@ def test_a_disk_error_is_told(live: Live, create: Create, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("measured", "iteration", "said"),
     [
-        ([5.0, 4.0, 3.0, 2.0], 3, "roughly 1 iteration of training"),  # restored: 2.5
-        ([5.0, 4.0, 3.0, 2.0], 9, "roughly 7 iterations of training"),  # 6 since step 3
-        ([5.0, 4.0, 3.0, None], 3, "less than 1 iteration of training"),  # that of step 2 is 2.5
-        ([5.0, None, None, None], 3, "less than 1 iteration of training"),
+        ([5.0, 4.0, 3.0, 2.0], 3, "repeats about 1 iteration"),  # restored: 2.5
+        ([5.0, 4.0, 3.0, 2.0], 9, "repeats about 7 iterations"),  # 6 since step 3
+        ([5.0, 4.0, 3.0, None], 3, "repeats less than 1 iteration"),  # that of step 2 is 2.5
+        ([5.0, None, None, None], 3, "repeats less than 1 iteration"),
     ],
 )
 def test_losses_that_lag_behind_cost_nothing(

@@ -100,7 +100,7 @@ def test_killed(live: Live, create: Create) -> None:
         assert tab.texts("subheader")[0] == "Killed at iteration 5"
         assert all(tab.at.button(key=key).disabled for key in ("play", "step", "kill"))
         assert "iterations/s, killed." in said(tab)
-        assert "this crash costs" in tab.texts("subheader")[1]
+        assert "this crash repeats" in tab.texts("subheader")[1]
     c = run.snapshot().newest
     chain = sum(f.stat().st_size for f in run.path.iterdir())
     for fact in (

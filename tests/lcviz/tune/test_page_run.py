@@ -252,8 +252,7 @@ def test_a_newer_delta_while_it_plays(
     step(run)
     page.at.slider(key="tune_k").set_value(500)  # as if the delta before had had more
     assert page.run().metrics["Loss, live"][1] == "at step 3"
-    slider = page.at.slider(key="tune_k")
-    assert 0 < slider.value <= slider.max  # which it is depends on the last delta's buckets
+    assert page.at.slider(key="tune_k").value == 3  # as many as the run's own bits keep
 
 
 def test_a_large_model_waits_for_a_pause(

@@ -344,7 +344,12 @@ def test_errors_are_json_too(
 
 @pytest.mark.parametrize(
     ("shell", "code", "told"),
-    [("--json >/dev/full", 1, "standard output"), ("", 0, "rows are kept")],
+    [
+        (">/dev/full", 1, "standard output"),
+        ("--json >&-", 1, "standard output"),
+        ("--csv >/dev/full", 1, "standard output"),
+        ("", 0, "rows are kept"),
+    ],
 )
 def test_outputs_that_take_nothing_or_ascii_alone(
     shell: str, code: int, told: str, tmp_path: Path

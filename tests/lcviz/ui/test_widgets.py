@@ -1,0 +1,37 @@
+"""Inputs that the pages share."""
+
+from __future__ import annotations
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+
+def script() -> None:
+    import streamlit as st
+
+    from lcviz.ui import widgets
+
+    state = st.session_state
+    if state.pop("interrupt", False):
+        st.rerun()  # as a poll of another part of the page would
+    if widgets.button("Go", key="go", disabled=state.get("disabled", False)):
+        state.clicks = state.get("clicks", 0) + 1
+
+
+@pytest.mark.parametrize("interrupt", [False, True])
+def test_each_click_counts_once(interrupt: bool) -> None:
+    page = AppTest.from_function(script, default_timeout=60).run()
+    for clicks in (1, 2):
+        page.session_state["interrupt"] = interrupt
+        page.button(key="go").click().run()
+        page.run()
+        assert page.session_state["clicks"] == clicks
+
+
+def test_no_click_outlives_its_button() -> None:
+    page = AppTest.from_function(script, default_timeout=60).run()
+    page.session_state["interrupt"] = page.session_state["disabled"] = True
+    page.button(key="go").click().run()
+    page.session_state["disabled"] = False
+    page.run()
+    assert "clicks" not in page.session_state
