@@ -48,7 +48,7 @@ CARD = ModelCard(
     side=LogisticRegression.side,
     build=lambda _: LogisticRegression(),
     optimizers={"sgd": (0.1, 0.0), "adam": (0.003, 0.0)},
-    batch_size=32,
+    batch_size=256,
     lab_lr=0.03,
     lab_batch_size=128,
 )

@@ -117,9 +117,31 @@ class Task:
         """
         return float(self._mean_loss(self._outputs(state, self.probe), self.probe[-1]))
 
+    def probe_metric(self, state: State | None = None) -> tuple[float, float]:
+        """The mean loss on the probe, and accuracy (0 to 1) or RMSE (rating units) beside it.
+
+        One pass over the probe gives both; see `probe_loss`.
+        """
+        outputs, target = self._outputs(state, self.probe), self.probe[-1]
+        return float(self._mean_loss(outputs, target)), self._metric(outputs, target)
+
+    def predictions(self, n: int, state: State | None = None) -> Tensor:
+        """What a state makes of the first n examples of the probe; see `probe_loss`.
+
+        Returns:
+            int64 (n,) classes, or float32 (n,) ratings in rating units.
+        """
+        outputs = self._outputs(state, tuple(column[:n] for column in self.probe))
+        if self.dataset.mean_rating is None:
+            return outputs.argmax(dim=1)
+        return outputs + self.dataset.mean_rating
+
     def held_out_metric(self, state: State | None = None) -> float:
         """Accuracy (0 to 1) or RMSE (rating units) on all held-out examples; see `probe_loss`."""
-        outputs, target = self._outputs(state, self.dataset.held_out), self.dataset.held_out[-1]
+        held_out = self.dataset.held_out
+        return self._metric(self._outputs(state, held_out), held_out[-1])
+
+    def _metric(self, outputs: Tensor, target: Tensor) -> float:
         if self.dataset.mean_rating is None:
             return float((outputs.argmax(dim=1) == target).float().mean())
         return float(self._mean_loss(outputs, target).sqrt())

@@ -4,7 +4,6 @@ Read in this order:
     page            the page; page_open chooses a chain, page_step shows one step of it,
                     page_receipt checks a receipt, page_watch compares watched runs,
                     page_parts is what they share
-    codewords       the first bits of a stream, cut at its code words
     exponents       how many values of each step got a level of which exponent
     watch_paths     the arguments after --run, and chains in folders
     watch           the watched runs, read again and again

@@ -9,12 +9,12 @@ import streamlit as st
 
 import codec
 from lcviz.lab.chain_summary import Summary
+from lcviz.lab.codewords import CodeWord, first_words
 from lcviz.lab.lesson import fields
 from lcviz.lab.step_tensors import StepFacts, rebuild_step
 from lcviz.text import minus, plain, plural
 from lcviz.ui import widgets
 
-from .codewords import CodeWord, first_words
 from .page_open import ChainSource, Findings
 from .page_parts import progress_bar, sentence
 from .tensors_figure import STORED, tensor_bars, tensors_table

@@ -9,6 +9,7 @@ What is measured on one delta:
     breakdown       what each stage of the codec saves
     removed_bucket  the loss when one exponent bucket is left out
     follow_weight   one weight through all stages
+    codewords       the first bits of a stream, cut at its code words
     lesson          the worked example of the Learn page
 
 What is measured on a whole training:

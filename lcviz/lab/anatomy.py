@@ -30,6 +30,7 @@ from codec.inspect import (
 from .sizes import Sizes, Tables, coded_nbytes, huffman_nbytes, runlength_nbytes
 
 EVERY_BITS = (*range(1, 9), None)  # x of priority promotion; None: the exponent stage alone
+FIRST_WORDS = 64  # uint32 words of a payload that an alphabet keeps, to show
 BucketKey = tuple[int, int]  # exponent and sign: the same bucket in every alphabet and step
 
 
@@ -41,10 +42,8 @@ class Alphabet:
     levels that the record has. energy: float64 (b,), sum of squares of each bucket's members.
     residual: float64 (b,), sum of squared distances to the representative.
 
-    Of the record: table, its code, None if no bits were needed. cached: whether the last table was
-    reused. saved_bits: what a new one would have cost more. word_bits: bits of all code words.
-    stream_elements: elements of each of its streams. runlength_nbytes: bytes of the same symbols
-    with run-length Huffman and a new table.
+    encoded: as the record has it, with only the FIRST_WORDS of the payload. runlength_nbytes: bytes
+    of the same symbols with run-length Huffman and a new table.
     """
 
     names: tuple[str, ...]
@@ -52,12 +51,18 @@ class Alphabet:
     buckets: Buckets
     energy: NDArray[np.float64]
     residual: NDArray[np.float64]
-    table: CodeTable | None
-    cached: bool
-    saved_bits: int
-    word_bits: int
-    stream_elements: int
+    encoded: codec.Encoded
     runlength_nbytes: int
+
+    @property
+    def table(self) -> CodeTable | None:
+        """The record's code; None if no bits were needed."""
+        return self.encoded.table
+
+    @property
+    def cached(self) -> bool:
+        """Whether the record reuses the last table."""
+        return self.encoded.cached
 
     @property
     def kept(self) -> int:
@@ -67,12 +72,12 @@ class Alphabet:
     @property
     def table_nbytes(self) -> int:
         """Bytes of the record's table: 0 if the last one is reused."""
-        return 0 if self.table is None or self.cached else self.table.packed.size
+        return self.encoded.table_nbytes
 
     @property
     def nbytes(self) -> int:
         """Bytes of the record's code words, table and levels."""
-        return coded_nbytes(self.word_bits, self.table_nbytes, self.kept)
+        return coded_nbytes(self.encoded.payload_bits, self.table_nbytes, self.kept)
 
     def counts(self, kept: int) -> NDArray[np.int64]:
         """int64 (k,): occurrences of each code with ``kept`` buckets; code 0 is zero."""
@@ -140,8 +145,8 @@ def dissect(deltas: Arrays, step: codec.Delta) -> tuple[tuple[Alphabet, ...], li
         else:
             runlength = runlength_nbytes(own, buckets)
         names = tuple(t.name for t in group.tensors)
-        record = (e.table, e.cached, e.saved_bits, e.payload_bits, e.stream_elements)
-        alphabets.append(Alphabet(names, delta.size, buckets, energy, residual, *record, runlength))
+        start = replace(e, payload=e.payload[:FIRST_WORDS].copy())
+        alphabets.append(Alphabet(names, delta.size, buckets, energy, residual, start, runlength))
         codes.append(own)
     return tuple(alphabets), codes
 
@@ -249,7 +254,7 @@ def promotions(
             sum(len(a.buckets) for a in alphabets),
             held / energy if energy else 1.0,
             float(np.sqrt(lost / energy)) if energy else 0.0,
-            _sizes(alphabets, keep, sum(known) if len(known) == len(runs) else None),
+            new_sizes(alphabets, keep, sum(known) if len(known) == len(runs) else None),
         )
 
     found = [promotion(x, None, [n_kept(x, len(a.buckets)) for a in alphabets]) for x in EVERY_BITS]
@@ -265,12 +270,15 @@ def record_sizes(alphabets: Sequence[Alphabet], coder: str) -> Sizes:
     """
     own = sum(a.nbytes for a in alphabets)
     runlength = own if coder == "runlength" else sum(a.runlength_nbytes for a in alphabets)
-    sizes = _sizes(alphabets, [a.kept for a in alphabets], runlength)
+    sizes = new_sizes(alphabets, [a.kept for a in alphabets], runlength)
     return replace(sizes, huffman=own) if coder == "huffman" else sizes
 
 
-def _sizes(alphabets: Sequence[Alphabet], keep: Sequence[int], runlength: int | None) -> Sizes:
-    """Sizes with new tables if so many buckets of each alphabet are kept."""
+def new_sizes(alphabets: Sequence[Alphabet], keep: Sequence[int], runlength: int | None) -> Sizes:
+    """Sizes with new tables if so many buckets of each alphabet are kept.
+
+    runlength: bytes with run-length Huffman, None if they are not known.
+    """
     counts = [a.counts(kept) for a, kept in zip(alphabets, keep)]
     return Sizes(
         runlength,
@@ -284,4 +292,4 @@ def tables(alphabets: Iterable[Alphabet]) -> Tables:
     """How many code tables these needed, and how many of them were reused."""
     needed = [a for a in alphabets if a.table is not None]
     reused = [a for a in needed if a.cached]
-    return Tables(len(needed), len(reused), sum(a.saved_bits for a in reused) / 8)
+    return Tables(len(needed), len(reused), sum(a.encoded.saved_bits for a in reused) / 8)

@@ -141,8 +141,8 @@ def weight_code(alphabet: Alphabet, codes: Codes, at: int) -> WeightCode | None:
     if table.classes == 1:
         own = int(codes[at])
         return WeightCode(huffman.code_words(table.lengths)[own if own <= kept else 0])
-    begin = at // alphabet.stream_elements * alphabet.stream_elements
-    stream = codes[begin : begin + alphabet.stream_elements]
+    begin = at // alphabet.encoded.stream_elements * alphabet.encoded.stream_elements
+    stream = codes[begin : begin + alphabet.encoded.stream_elements]
     values = np.flatnonzero((stream > 0) & (stream <= kept))
     nth = int(np.searchsorted(values, at - begin))
     if nth == values.size:

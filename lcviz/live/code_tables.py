@@ -76,7 +76,7 @@ def token_table(
     table, kept = alphabet.table, alphabet.kept
     assert table is not None, "there is a table to show"
     assert table.classes > 1, "it is one of runs"
-    counted = None if codes is None else token_counts(codes, kept, alphabet.stream_elements)
+    counted = None if codes is None else token_counts(codes, kept, alphabet.encoded.stream_elements)
     words, levels = huffman.code_words(table.lengths), alphabet.buckets.representative
     rows = []
     for token in (np.flatnonzero(table.lengths[1:]) + 1).tolist():

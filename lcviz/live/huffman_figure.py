@@ -92,7 +92,8 @@ def token_panel(
     sentence = (
         f"{name}: {n_values:,} of {alphabet.n:,} values are not 0. Each makes one token with the "
         "zeros before it, and each token is one code word: "
-        f"{alphabet.word_bits / alphabet.n:.4f} bits a value. The entropy of single values is "
+        f"{alphabet.encoded.payload_bits / alphabet.n:.4f} bits per value. The entropy of single "
+        "values is "
         f"{huffman.entropy(counts) / alphabet.n:.4f}. {_cost(alphabet)}"
     )
     if escaped:
@@ -129,9 +130,9 @@ def _panel(
 
 def _cost(alphabet: Alphabet) -> str:
     """What a record's words and table cost, and whether the table is new."""
-    words = nbytes_text(alphabet.word_bits / 8)
+    words = nbytes_text(alphabet.encoded.payload_bits / 8)
     if alphabet.cached:
-        saved = nbytes_text(alphabet.saved_bits / 8)
+        saved = nbytes_text(alphabet.encoded.saved_bits / 8)
         return f"The last table is reused, which saved {saved}: only {words} of words."
     return f"The table is new: {plural(alphabet.table_nbytes, 'byte')} and {words} of words."
 

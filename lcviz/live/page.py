@@ -1,7 +1,7 @@
 """Live: train a small model and see every checkpoint go through the codec.
 
-One polling fragment holds what changes while the run plays. Its charts keep their place from tick
-to tick.
+The controls stand in the page itself; one polling fragment holds what changes while the run plays.
+Its pictures keep their place from tick to tick.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ import streamlit as st
 
 import codec
 import demo_models
-from lcviz.lab.tuner.candidates import Setting
-from lcviz.recover.page_timelines import timelines_of_run
 from lcviz.run.run import Run
 from lcviz.run.snapshot import (
     CLOSED,
@@ -23,23 +21,18 @@ from lcviz.run.snapshot import (
     FINISHED,
     KILLED,
     PLAYING,
-    RESTORING,
-    Checkpoint,
     RunError,
     RunSettings,
     Snapshot,
 )
 from lcviz.text import nbytes_text
-from lcviz.ui import session, widgets
-from lcviz.ui.curves import loss_curve, size_curve
-from lcviz.ui.glossary import explained
-from lcviz.ui.live_settings import own_training
-from lcviz.ui.settings import describe, settings_form
+from lcviz.ui import follow_weight, session, widgets
+from lcviz.ui.settings import SPEEDS, describe, settings_form, speed_slider
 
-from .page_checkpoint import show_checkpoint
-from .page_costs import loss_or_nan, show_costs
+from .page_details import show_details
 from .page_kill import kill_button, poll_seconds, show_kill
-from .page_step_slider import follow_newest, step_slider
+from .page_pictures import show_pictures
+from .page_step_slider import follow_newest
 
 PATIENCE = 3.0  # seconds that a click waits for what it began
 
@@ -47,98 +40,108 @@ PATIENCE = 3.0  # seconds that a click waits for what it began
 def page() -> None:
     """The whole page."""
     settings = settings_form()
-    st.title("LC-Checkpoint, live", anchor=False)
-    st.markdown(
-        explained(
-            "A [[checkpoint]] is a copy of the model, saved for training to go on after a crash. "
-            "LC-Checkpoint saves only the **difference [[δ|delta]]** between the model and what a "
-            "restart would load (the **[[track]]**), keeps only its largest power-of-two "
-            "**[[buckets|bucket]]**, and writes those with a **[[Huffman|Huffman code]]** code, "
-            "[[runs of zeros|run-length coder]] included. What is left out stays in the next δ."
-        )
-    )
     run = session.current_run()
     if run is None:
-        with st.container(key="controls"):
+        with st.container(horizontal=True, key="controls"):
             problem = _start_button(settings)
         _show_error(problem)
         session.await_example()
         return
+    snapshot = run.snapshot()
+    problem = _controls(run, snapshot, settings)
+    _show_error(problem)
     poll = poll_seconds(run)
-    st.fragment(_dashboard, run_every=poll)(run, settings, poll)
-    timelines_of_run("live", run.settings)
-    chosen = run.settings
-    own_training(Setting(chosen.bits, chosen.budget, chosen.scope, chosen.coder, chosen.interval))
+    st.fragment(_watched, run_every=poll)(run, settings, poll, _buttons(snapshot))
+    with st.container(horizontal=True, vertical_alignment="center", key="below"):
+        follow_weight.choosers(run)
+        details = st.toggle(
+            "Details",
+            key="details",
+            bind="query-params",
+            help="Sizes over time, bits by x, the code as a tree and a table, removed buckets, "
+            "where the time goes, and the lines for your own training.",
+        )
+        widgets.tables_toggle()
+        st.caption(describe(run.settings))
+    follow_weight.followed_line(run)
+    if details:
+        show_details(run)
 
 
-def _dashboard(run: Run, settings: RunSettings, poll: float | None) -> None:
+def _watched(run: Run, settings: RunSettings, poll: float | None, buttons: object) -> None:
+    """What follows the run. buttons: as the page has drawn them."""
     run.watch()
     snapshot = run.snapshot()
-    if snapshot.status == CLOSED or poll != poll_seconds(run):
-        st.rerun()  # the whole page: polling changes its interval, or another tab reset the run
-    _controls(run, snapshot, settings)
-    base = snapshot.newest
-    if base.kind == "base":
-        st.subheader(f"The base is saved: {nbytes_text(base.nbytes)}, exact", anchor=False)
+    if snapshot.status == CLOSED or poll != poll_seconds(run) or buttons != _buttons(snapshot):
+        st.rerun()  # the whole page: its pace or its buttons change, or another tab reset the run
+    _say_how_it_is(run, snapshot, settings)
+    if snapshot.newest.kind == "base":
+        st.subheader(f"The base is saved: {nbytes_text(snapshot.newest.nbytes)}", anchor=False)
         st.markdown(
-            f"A chain begins with the starting weights, stored bit for bit; their loss is "
-            f"{base.live_loss:.6f}. Everything after it is a small delta: *Play* trains on and "
-            "saves, *Step* goes to the next checkpoint."
+            "It holds the starting weights, bit for bit. Every checkpoint after it is a small δ: "
+            "press *Play*, or *Step* for one."
         )
         return
+    show_pictures(run, snapshot, settings)
     if snapshot.kills:
         show_kill(run, snapshot)
-    show_costs(snapshot, run.settings)
-    viewed = step_slider(run, snapshot)
-    _curves(run, snapshot, viewed)
-    show_checkpoint(run, snapshot, viewed)
 
 
-def _controls(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
+def _buttons(snapshot: Snapshot) -> tuple[str, bool]:
+    """What the buttons depend on."""
+    return snapshot.status, len(snapshot.checkpoints) > 1
+
+
+def _controls(run: Run, snapshot: Snapshot, settings: RunSettings) -> str | None:
+    """All buttons. Returns why one could not do what it should."""
     playing, over = snapshot.status == PLAYING, snapshot.status in (FINISHED, FAILED, *DEAD)
     problem = None
     with st.container(horizontal=True, vertical_alignment="center", key="controls"):
         if session.is_example(run):
             problem = _start_button(settings)
-        else:
-            label, icon = ("Pause", "pause") if playing else ("Play", "play_arrow")
-            st.button(
-                label,
-                type=widgets.main_button(),
-                icon=f":material/{icon}:",
-                disabled=over,
-                key="play",
-                on_click=_play_or_pause,
-                args=(run, not playing),  # as its label, whatever another tab has done since
-            )
-            if widgets.button(
-                "Step",
-                icon=":material/skip_next:",
-                disabled=playing or over,
-                key="step",
-                help="Train up to the next checkpoint, then pause.",
-            ):
-                run.step()
-                run.wait(PATIENCE)  # then it polls: a run that nobody polls would pause
-                st.rerun()
-            problem = kill_button(run, snapshot)
-            if widgets.button(
-                "Reset",
-                icon=":material/restart_alt:",
-                key="reset",
-                help="Begin anew with the settings at the side; this run and its chain are "
-                "deleted. Export first what you want to keep.",
-            ):
-                problem = _create_run(settings, play=False, instead_of=run)
-        st.markdown(_status_line(run, snapshot), width="content")
-    st.caption(describe(run.settings))
-    _show_error(problem)
+            st.markdown(f"An example: {run.task.title}, trained on this server.", width="content")
+            return problem
+        label, icon = ("Pause", "pause") if playing else ("Play", "play_arrow")
+        st.button(
+            label,
+            type=widgets.main_button(),
+            icon=f":material/{icon}:",
+            disabled=over,
+            key="play",
+            help="Key: space.",
+            on_click=_play_or_pause,
+            args=(run, not playing),  # as its label, whatever another tab has done since
+        )
+        st.button(
+            "Step",
+            icon=":material/skip_next:",
+            disabled=playing or over,
+            key="step",
+            help="Train up to the next checkpoint, then pause. Key: →.",
+            on_click=_step,
+            args=(run,),
+        )
+        problem = kill_button(run, snapshot)
+        if widgets.button(
+            "Reset",
+            icon=":material/restart_alt:",
+            key="reset",
+            help="Begin anew with the settings at the side; this run and its chain are "
+            "deleted. Export first what you want to keep.",
+        ):
+            problem = _create_run(settings, play=False, instead_of=run)
+        run.set_speed(SPEEDS[speed_slider()])
+    return problem
+
+
+def _say_how_it_is(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
+    """The run's status, and what to do about it."""
+    if session.is_example(run):
+        return
     if snapshot.status == FAILED:
         _show_error(snapshot.message)
     elif snapshot.message and snapshot.status != KILLED:  # the report of the kill has its message
         st.info(snapshot.message, icon=":material/pause_circle:")
-    elif settings != run.settings and not session.is_example(run):
-        st.info("The settings at the side don't apply to this run: Reset begins a new one.")
 
 
 def _show_error(problem: str | None) -> None:
@@ -154,6 +157,11 @@ def _play_or_pause(run: Run, play: bool) -> None:
         run.wait(PATIENCE)  # the iteration under way is shown, too
 
 
+def _step(run: Run) -> None:
+    run.step()
+    run.wait(PATIENCE)  # then it polls: a run that nobody polls would pause
+
+
 def _start_button(settings: RunSettings) -> str | None:
     """The button for a first run. Returns why the run cannot start, if it cannot."""
     wanted = widgets.button(
@@ -164,17 +172,6 @@ def _start_button(settings: RunSettings) -> str | None:
         help="With the settings at the side.",
     )
     return _create_run(settings, play=True) if wanted else None
-
-
-def _status_line(run: Run, snapshot: Snapshot) -> str:
-    title = run.task.title
-    if session.is_example(run):
-        return f"Below: a finished example, {title}, trained on this server."
-    text = f"{title}: **iteration {snapshot.iteration}** of {run.settings.stop_after}"
-    if snapshot.iteration:
-        text += f", {snapshot.rate:.3g} iterations/s"
-    end = {FINISHED: ", finished.", KILLED: ", killed.", RESTORING: ", killed, being restored."}
-    return text + end.get(snapshot.status, "")
 
 
 def _create_run(settings: RunSettings, *, play: bool, instead_of: Run | None = None) -> str:
@@ -192,28 +189,3 @@ def _create_run(settings: RunSettings, *, play: bool, instead_of: Run | None = N
         session.look_at(run)
         st.rerun()
     return problem
-
-
-def _curves(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
-    every, newest, measured = snapshot.checkpoints, snapshot.newest, snapshot.measured
-    budget = run.settings.budget
-    losses = loss_curve(
-        [c.step for c in measured],
-        [loss_or_nan(c.live_loss) for c in measured],
-        [loss_or_nan(c.restored_loss) for c in measured],
-        viewed.step,
-        [kill.iteration for kill in snapshot.kills],
-    )
-    sizes = size_curve(
-        snapshot.steps,
-        [c.nbytes for c in every],
-        [c.full_nbytes for c in every],
-        newest.nbytes - newest.stream_nbytes,
-        viewed.step,
-        budget,
-        [c.exact_nbytes + (budget or 0) * c.lossy_nbytes for c in every],
-    )
-    grid = st.grid(2, min_column_width=420, border=True, key="curves")
-    for panel, name in ((losses, "loss"), (sizes, "size")):
-        with grid.cell():
-            widgets.show(panel, name)

@@ -1,28 +1,18 @@
-"""The top of the Live page: what a checkpoint and a crash cost, in cards."""
+"""What a checkpoint and a crash cost, in words and in cards."""
 
 from __future__ import annotations
 
 import math
 
-import streamlit as st
-
 from lcviz.lab.measures import lost_iterations
-from lcviz.run.snapshot import DEAD, RunSettings, Snapshot
+from lcviz.run.snapshot import DEAD, FINISHED, KILLED, PLAYING, RESTORING, RunSettings, Snapshot
 from lcviz.text import loss_text, nbytes_text, percent_text, plural
 from lcviz.ui import widgets
 
 
 def show_costs(snapshot: Snapshot, settings: RunSettings) -> None:
-    """Sizes before and after, what a crash costs, and eight cards."""
+    """Eight cards."""
     newest, every = snapshot.newest, snapshot.checkpoints
-    crash = "this crash" if snapshot.status in DEAD else "a crash now"
-    st.subheader(
-        f"{nbytes_text(newest.full_nbytes)} → {nbytes_text(newest.nbytes)}; {crash} "
-        f"{describe_lost_work(snapshot)}",
-        anchor=False,
-        help="Estimated from the loss curve: iterations since the live model last had a loss as "
-        "high as the one a restart would begin with.",
-    )
     on_disk, full = sum(c.nbytes for c in every), sum(c.full_nbytes for c in every)
     kept = sum(a.kept for a in newest.alphabets)
     buckets = sum(len(a.buckets) for a in newest.alphabets)
@@ -96,6 +86,24 @@ def show_costs(snapshot: Snapshot, settings: RunSettings) -> None:
         ),
     )
     widgets.cards(cards, "costs", 4)
+
+
+def describe_status(snapshot: Snapshot, stop_after: int, speed: float | None) -> str:
+    """What the run does, in a few words.
+
+    stop_after: iterations in all. speed: most iterations per second, None for no limit.
+    """
+    text = f"iteration {snapshot.iteration} of {stop_after}"
+    if snapshot.status == PLAYING:
+        text += f", {min(snapshot.rate, speed or math.inf):.3g} per second"
+    end = {FINISHED: ", finished", KILLED: ", killed", RESTORING: ", killed, being restored"}
+    return text + end.get(snapshot.status, "")
+
+
+def describe_crash(snapshot: Snapshot) -> str:
+    """What a crash now would cost, or has cost, as a sentence without a full stop."""
+    crash = "this crash" if snapshot.status in DEAD else "a crash now"
+    return f"{crash} {describe_lost_work(snapshot)}"
 
 
 def describe_lost_work(snapshot: Snapshot) -> str:

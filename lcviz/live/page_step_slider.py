@@ -8,7 +8,7 @@ import streamlit as st
 
 from lcviz.run.run import Run
 from lcviz.run.snapshot import PLAYING, Checkpoint, Snapshot
-from lcviz.ui import session, widgets
+from lcviz.ui import session
 
 _STEP = "step"  # in the URL, while the newest is not followed
 _FOLLOW = "follow"  # in the session: how often the toggle was made, and its value
@@ -21,9 +21,7 @@ def step_slider(run: Run, snapshot: Snapshot) -> Checkpoint:
     if _FOLLOW not in st.session_state and (asked := _step_of_link(snapshot)) is not None:
         st.session_state[_FOLLOW] = 0, False
         st.session_state[place] = asked, secrets.token_hex(4)
-    with st.container(horizontal=True, vertical_alignment="center", key="step-slider"):
-        follow = _follow_toggle(place)
-        widgets.tables_toggle()
+    follow = _follow_toggle(place)
     # The page never moves a slider that a person can move: a poll under way would bring the old
     # value back, and that looks like a choice. It makes a new slider instead.
     running = follow and snapshot.status == PLAYING
@@ -49,12 +47,24 @@ def step_slider(run: Run, snapshot: Snapshot) -> Checkpoint:
         key=key,
         on_change=None if running else leave_newest,
         disabled=running,
-        help="Any saved step; 0 is the base. While the run plays, stop following first.",
+        label_visibility="collapsed",
     )
     session.remember(_STEP, None if follow else str(step))
     if step > newest:
         st.caption(f"Step {step} is not saved yet: below is the newest, step {newest}.")
     return snapshot.at(step)
+
+
+def viewed_checkpoint(snapshot: Snapshot) -> Checkpoint:
+    """The checkpoint that the slider shows."""
+    step = session.remembered(_STEP)
+    return snapshot.newest if step is None else snapshot.at(int(step))
+
+
+def look_into(run: Run, step: int) -> None:
+    """Show a step from now on, from a callback."""
+    follow_newest(False)
+    st.session_state[f"step-slider-{run.id}"] = step, secrets.token_hex(4)
 
 
 def _step_of_link(snapshot: Snapshot) -> int | None:
@@ -75,7 +85,12 @@ def _follow_toggle(place: str) -> bool:
             st.session_state.pop(place, None)
 
     st.session_state.setdefault(key, follow)
-    st.toggle("Follow the newest", key=key, on_change=turn)
+    st.toggle(
+        "Newest",
+        key=key,
+        on_change=turn,
+        help="Follow the newest step. Turned off, the slider shows any saved one; 0 is the base.",
+    )
     return bool(follow)
 
 

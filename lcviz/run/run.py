@@ -70,7 +70,8 @@ class Run:
         self._kills: list[Kill] = []
         self._checkpoints: list[Checkpoint] = []
         self._train_seconds = self._train_seconds_saved = 0.0
-        self._loss_seconds = self._wall_seconds = 0.0
+        self._loss_seconds = self._wall_seconds = self._idle_seconds = 0.0
+        self._speed: float | None = None
         self._codes: NewestSteps[list[Codes]] = NewestSteps(CODES_BUDGET)
         self._states: NewestSteps[States] = NewestSteps(STATES_BUDGET)
         self._alphabets, self._n_on_disk = AlphabetsOnDisk(path.parent), 0
@@ -94,6 +95,17 @@ class Run:
             if self._become(Status.STEPPING, watched=True):
                 interval = self.settings.interval
                 self._step_end = (self._iteration // interval + 1) * interval
+
+    def set_speed(self, rate: float | None) -> None:
+        """Train at most so many iterations a second; None: as fast as it goes."""
+        with self._condition:
+            self._speed = rate
+            self._condition.notify_all()
+
+    @property
+    def speed(self) -> float | None:
+        """Most iterations a second; None for no limit."""
+        return self._speed
 
     def watch(self) -> None:
         """Say that somebody watches."""
@@ -286,7 +298,9 @@ class Run:
         torch.set_num_threads(1)
         try:
             while self._may_iterate(live):
+                started = time.monotonic()
                 self._iterate(live)
+                self._idle(started)
             if self._status == Status.DYING:
                 self._measure_losses(live)
         except codec.LccError as exc:
@@ -314,6 +328,17 @@ class Run:
                 if self._status == Status.FINISHED:
                     return False
                 self._condition.wait()
+
+    def _idle(self, started: float) -> None:
+        """Wait as long as the speed asks for after an iteration that began at `started`."""
+        waited = time.monotonic()
+        with self._condition:
+            while self._speed and self._status == Status.PLAYING:
+                left = started + 1 / self._speed - time.monotonic()
+                if left <= 0:
+                    break
+                self._condition.wait(left)
+            self._idle_seconds += time.monotonic() - waited
 
     def _rest(self) -> tuple[Status, str] | None:
         """The status and message to rest with; None for a run that trains on, or ends."""
@@ -366,7 +391,8 @@ class Run:
             self._codes.add(step, saved.codes, sum(c.nbytes for c in saved.codes))
         self._move_to_disk()
         share = self.settings.loss_share
-        if share is None or self._loss_seconds <= share * self._wall_seconds:
+        spent = self._wall_seconds + self._idle_seconds
+        if share is None or self._loss_seconds <= share * spent:
             self._measure_losses(live)
 
     def _move_to_disk(self) -> None:
@@ -389,14 +415,16 @@ class Run:
         if newest.measured:
             return
         started = time.perf_counter()
-        loss = self.task.probe_loss(live.saved)
-        restored = self.task.probe_loss(live.track) if newest.kind == "delta" else loss
+        of_live = self.task.probe_metric(live.saved)
+        restored = self.task.probe_metric(live.track) if newest.kind == "delta" else of_live
         seconds = time.perf_counter() - started
         with self._condition:
             self._checkpoints[-1] = replace(
                 newest,
-                live_loss=loss,
-                restored_loss=restored,
+                live_loss=of_live[0],
+                restored_loss=restored[0],
+                live_metric=of_live[1],
+                restored_metric=restored[1],
                 measure_seconds=newest.measure_seconds + seconds,
             )
             self._loss_seconds += seconds

@@ -67,6 +67,8 @@ def save_step(
         train_loss=train_loss,
         live_loss=None,
         restored_loss=None,
+        live_metric=None,
+        restored_metric=None,
         distance=distance(track, live) / moved if moved else 0.0,
         moved=moved,
         alphabets=alphabets,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum, auto
 from typing import Any
 
+from codec import Coding
 from codec.inspect import Arrays
 from lcviz.lab.anatomy import Alphabet
 from lcviz.lab.recovery.kill import Pace, fingerprint
@@ -62,21 +63,26 @@ class RunSettings:
     checkpoint. It changes no byte.
     """
 
-    model: str = "lenet5"
+    model: str = "logistic-regression"
     data: str = "digits"
     folder: str | None = None
     optimizer: str = "sgd"
-    lr: float = 0.05
+    lr: float = 0.1
     momentum: float = 0.0
-    batch_size: int = 32
+    batch_size: int = 256
     seed: int = 0
-    interval: int = 1
+    interval: int = 10
     bits: int | None = 2
     scope: str = "model"
     coder: str = "runlength"
     budget: float | None = None
-    stop_after: int = 200
+    stop_after: int = 600
     loss_share: float | None = None
+
+    @property
+    def coding(self) -> Coding:
+        """How its deltas are coded."""
+        return Coding(self.bits, self.scope, self.coder, self.budget)
 
     def check(self) -> None:
         """Raise RunError, which says what to change, for numbers that no run can use."""
@@ -99,7 +105,7 @@ class Checkpoint:
     lossy_nbytes: of the lossy tensors in float32.
     train_loss: of the iteration's batch.
     live_loss, restored_loss: on the probe, of the live model and of the track; None where there
-    was no time to measure them.
+    was no time to measure them. live_metric, restored_metric: beside them, see `Task.probe_metric`.
     distance: ||track - u_t|| / ||u_t - u_0||. moved: that denominator.
     alphabets: those of older steps are read from disk on access. tables: of the alphabets.
     train_, codec_, measure_seconds: since the checkpoint before.
@@ -116,6 +122,8 @@ class Checkpoint:
     train_loss: float
     live_loss: float | None
     restored_loss: float | None
+    live_metric: float | None
+    restored_metric: float | None
     distance: float
     moved: float
     alphabets: Sequence[Alphabet]

@@ -21,7 +21,7 @@ IDLE_SECONDS = 300.0  # then a run at rest that no page shows is closed if room 
 # A training gives up the interpreter at every tensor operation, and a page keeps it for this long:
 # with Python's own 5 ms, a page would stop the training that it shows.
 SWITCH_SECONDS = 0.0005
-EXAMPLE = RunSettings(stop_after=40)
+EXAMPLE = RunSettings()
 EXAMPLE_ID = "example"
 
 

@@ -24,7 +24,7 @@ MODES = {"largest": "Keep the largest", "without": "Leave out any"}
 SLICE = 0.15  # seconds of measuring between two refreshes
 PACE = 0.3  # seconds between two refreshes, while something is left to measure
 _VIEW = "tune-curve"  # in the session
-_MODE, _OUT = "tune_mode", "tune_out"
+_MODE, _OUT, _K = "tune_mode", "tune_out", "tune_k"
 
 
 @dataclass(frozen=True)
@@ -131,13 +131,15 @@ def _view(run: Run, snapshot: Snapshot, scope: str) -> BucketView | None:
 
 def _largest(view: BucketView, run: Run) -> None:
     delta, most = view.curve.delta, view.curve.delta.most
-    default = min(2 ** (run.settings.bits or 8) - 1, most)
+    default: int | None = min(2 ** (run.settings.bits or 8) - 1, most)
+    if st.session_state.get(_K, 0) > most:  # of a delta that had more
+        st.session_state[_K], default = default, None
     k = st.slider(
         "Largest buckets kept, k",
         0,
         most,
         default,
-        key="tune_k",
+        key=_K,
         bind="query-params",
         help="With bits x, priority promotion keeps 2ˣ − 1. 0 leaves the track as it was.",
     )
@@ -202,7 +204,7 @@ def _numbers(view: BucketView, distance: float, loss: float, changed: int) -> No
     n = sum(a.n for a in view.curve.delta.alphabets)
     off, live = loss - view.live_loss, loss_text(view.live_loss)
     where = f"{abs(off):.6f} {'above' if off > 0 else 'below'} live"
-    rebuilt = "Of the rebuilt model, on up to 256 view-out examples."
+    rebuilt = "Of the rebuilt model, on up to 256 held-out examples."
     share, others = percent_text(changed / n), "The others stay as the track has them."
     cards = (
         ("Loss, rebuilt", loss_text(loss), where if math.isfinite(off) else "not finite", rebuilt),

@@ -101,7 +101,7 @@ def size_curve(
     return Panel("Size of each checkpoint", sentence, option, alt, table)
 
 
-def _thinned(n: int) -> range:
+def thinned(n: int) -> range:
     """At most MAX_POINTS of n points, evenly chosen, always with the newest."""
     stride = -(-n // MAX_POINTS) or 1
     return range((n - 1) % stride, n, stride)
@@ -118,7 +118,7 @@ def lines_option(
         "lineStyle": {"color": GREY},
         "data": [{"xAxis": viewed, "label": {"formatter": f"step {viewed}"}}],
     }
-    shown = _thinned(len(steps))
+    shown = thinned(len(steps))
     return base_option() | {
         "tooltip": {"trigger": "axis", "confine": True},
         "grid": [{"left": 64, "right": 24, "top": 48, "bottom": 48}],

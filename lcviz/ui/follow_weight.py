@@ -51,8 +51,20 @@ def toolbar(shown: bool = True) -> None:
             session.rerun_with_example()
         return
     with st.container(horizontal=True, vertical_alignment="center", key="following"):
-        _popover("Follow one weight", "my_location", _choose_weight, run, weight)
-        _popover("Highlight a bucket", "ink_highlighter", _choose_bucket, run, weight)
+        choosers(run)
+    followed_line(run)
+
+
+def choosers(run: Run) -> None:
+    """The buttons that choose a weight to follow and a bucket to highlight."""
+    weight = weight_followed()
+    _popover("Follow one weight", "my_location", _choose_weight, run, weight)
+    _popover("Highlight a bucket", "ink_highlighter", _choose_bucket, run, weight)
+
+
+def followed_line(run: Run) -> None:
+    """What the newest step did to the followed weight, if there is one."""
+    weight = weight_followed()
     if weight is not None:
         st.fragment(_line, run_every=session.poll_interval(run))(run, weight)
 

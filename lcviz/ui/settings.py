@@ -9,6 +9,7 @@ from typing import Any
 
 import streamlit as st
 
+from codec import Coding
 from demo_models import DATASETS, FOLDER_VARIABLE, MODELS, ModelCard
 from lcviz.run.snapshot import RunSettings
 from lcviz.text import CODER_NAMES, plural
@@ -42,13 +43,23 @@ def settings_form() -> RunSettings:
             text="Examples per iteration.",
         )
         stop_after = whole_number(
-            "Iterations", 1, 20_000, 1000, key="iterations", text="The run ends after so many."
+            "Iterations",
+            1,
+            20_000,
+            RunSettings.stop_after,
+            key="iterations",
+            text="The run ends after so many.",
         )
         same = "The same seed and settings give the same run, byte for byte."
         seed = whole_number("Seed", 0, 2**31, 0, key="seed", text=same)
         st.subheader("Checkpoints")
         interval = whole_number(
-            "Save every … iterations", 1, 1000, 1, key="interval", text="1 saves after each one."
+            "Save every … iterations",
+            1,
+            1000,
+            RunSettings.interval,
+            key="interval",
+            text="1 saves after each one.",
         )
         bits, budget = _kept()
         coder = choice(
@@ -97,6 +108,51 @@ def settings_form() -> RunSettings:
         stop_after=stop_after,
         loss_share=losses,
     )
+
+
+SPEEDS = {  # on the slider -> most iterations per second
+    "slow": 2.0,
+    "5/s": 5.0,
+    "10/s": 10.0,
+    "25/s": 25.0,
+    "50/s": 50.0,
+    "full": None,
+}
+SPEED = "10/s"
+
+
+def speed_slider() -> str:
+    """How fast the run trains: a key of SPEEDS."""
+    speed: str = st.select_slider(
+        "Speed",
+        list(SPEEDS),
+        SPEED,
+        key="speed",
+        label_visibility="collapsed",
+        width=200,
+        help="Iterations per second. Full: as fast as this server trains.",
+        **_IN_SESSION,
+    )
+    return speed
+
+
+def choose_coding(**changes: Any) -> None:
+    """Set some of bits, budget, coder and scope in the form, from a callback."""
+    state = st.session_state
+    if changes.get("budget") is not None:
+        state["keep"], state["budget"] = "budget", 100 * changes["budget"]
+    elif "bits" in changes:
+        state["keep"], state["bits"] = "bits", changes["bits"]
+    for name in ("coder", "scope"):
+        if name in changes:
+            state[name] = changes[name]
+
+
+def coding_words(coding: Coding) -> str:
+    """How a run codes, in a few words."""
+    if coding.budget is not None:
+        return f"a budget of {100 * coding.budget:g} %"
+    return "all buckets" if coding.bits is None else plural(coding.bits, "bit")
 
 
 def over(scope: str) -> str:

@@ -410,11 +410,9 @@ class Page:
 
 @pytest.fixture(scope="session")
 def cheap_example(scanned_once: None) -> Iterator[None]:
-    """Six iterations of logistic regression instead of forty of LeNet-5, trained once."""
+    """Six iterations instead of six hundred, trained once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            runs, "EXAMPLE", RunSettings("logistic-regression", lr=0.1, interval=2, stop_after=6)
-        )
+        patch.setattr(runs, "EXAMPLE", RunSettings(batch_size=32, interval=2, stop_after=6))
         patch.delenv(FOLDER_VARIABLE, raising=False)
         session.all_runs.clear()
         assert session.all_runs().prepared(SECONDS)
@@ -470,7 +468,7 @@ def create(server: None) -> Callable[..., Run]:
     """A paused run of the server: create(stop_after=5)."""
 
     def make(**changes: Any) -> Run:
-        settings = {"model": "logistic-regression", "lr": 0.1, "stop_after": 5} | changes
+        settings = {"batch_size": 32, "interval": 1, "stop_after": 5} | changes
         return session.all_runs().create(RunSettings(**settings))
 
     return make

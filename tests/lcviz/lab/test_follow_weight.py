@@ -12,8 +12,8 @@ import pytest
 import codec
 from codec.scheme.huffman import code_words
 from codec.state.tensors import copy_arrays
-from lcviz.inspect.codewords import first_words
 from lcviz.lab.anatomy import dissect
+from lcviz.lab.codewords import first_words
 from lcviz.lab.follow_weight import Followed, Weight, WeightCode, follow
 
 MakeCase = Callable[..., Any]

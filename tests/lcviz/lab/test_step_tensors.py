@@ -11,7 +11,7 @@ import codec
 from codec.errors import StepNotFoundError
 from codec.record.merged import merged_of
 from codec.state.tensors import TensorSpec
-from lcviz.inspect.codewords import first_words
+from lcviz.lab.codewords import first_words
 from lcviz.lab.step_tensors import numbers, rebuild_step, word_bits
 
 STEPS = 9

@@ -29,7 +29,9 @@ def finished(run: Run) -> Run:
 
 def facts(alphabets: Sequence[Alphabet]) -> tuple[Any, ...]:
     """All that pages show of them."""
-    coded = [(a.names, a.n, a.kept, a.nbytes, a.cached, a.stream_elements) for a in alphabets]
+    coded = [
+        (a.names, a.n, a.kept, a.nbytes, a.cached, a.encoded.stream_elements) for a in alphabets
+    ]
     lengths = [None if a.table is None else a.table.lengths.tolist() for a in alphabets]
     exact = [(a.energy.tobytes(), a.residual.tobytes()) for a in alphabets]
     sizes = record_sizes(alphabets, "runlength"), promotions(alphabets)

@@ -1,10 +1,6 @@
-"""One checkpoint of the Live page: its sizes, buckets, bits, code, and removed buckets."""
+"""Live's details: costs, sizes, bits, code and removed buckets, and where the time goes."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from functools import partial
-from typing import Any
 
 import streamlit as st
 
@@ -13,28 +9,30 @@ from lcviz.lab.anatomy import (
     EVERY_BITS,
     Alphabet,
     BucketKey,
-    BucketTotal,
     first_to_keep,
     promotions,
     record_sizes,
     tables,
-    totals,
 )
 from lcviz.lab.removed_bucket import RemovedBuckets
+from lcviz.lab.tuner.candidates import Setting
+from lcviz.recover.page_timelines import timelines_of_run
 from lcviz.run.run import Run
-from lcviz.run.snapshot import PLAYING, Checkpoint, RunError, Snapshot
+from lcviz.run.snapshot import CLOSED, PLAYING, Checkpoint, RunError, Snapshot
 from lcviz.text import CODER_NAMES, nbytes_text
-from lcviz.ui import follow_weight, widgets
+from lcviz.ui import follow_weight, session, widgets
 from lcviz.ui.charts import Panel
+from lcviz.ui.curves import size_curve
 from lcviz.ui.glossary import explained
+from lcviz.ui.live_settings import own_training
 
 from .bits_figure import bits_panel
-from .buckets_figure import bucket_clicked, buckets_panel
 from .code_tables import code_table, token_table
 from .huffman_figure import code_panel, token_panel
+from .page_costs import show_costs
+from .page_step_slider import viewed_checkpoint
 from .removed_bucket_figure import removed_bucket_panel
 
-_SELECTED = "buckets-selected"  # in the session: the bars of the histogram that were clicked
 ENTROPY_HELP = (
     "Shannon's bound: the least that a code of single values can take, from how often each value "
     "occurs. Tables and levels are not counted."
@@ -51,17 +49,22 @@ TOKEN_COLUMNS = (
 )
 
 
-def show_checkpoint(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
-    """Sizes, bucket histogram, bits, code and removed buckets of one saved step."""
-    st.subheader(f"Inside the checkpoint of step {viewed.step}", anchor=False)
-    if viewed.kind == "base":
-        st.info("Step 0 is the base: the starting weights, stored exactly. Later steps have a δ.")
+def show_details(run: Run) -> None:
+    """All numbers of the run and of the step shown, in a fragment of its own."""
+    poll = session.poll_interval(run)
+    st.fragment(_watched, run_every=poll)(run)
+    timelines_of_run("live", run.settings)
+    chosen = run.settings
+    own_training(Setting(chosen.bits, chosen.budget, chosen.scope, chosen.coder, chosen.interval))
+
+
+def _watched(run: Run) -> None:
+    snapshot = run.snapshot()
+    viewed = viewed_checkpoint(snapshot)
+    if snapshot.status == CLOSED or viewed.kind == "base":
         return
-    if viewed.non_finite:
-        st.warning(
-            f"δ is not finite in {', '.join(viewed.non_finite)}: stored exactly in this step.",
-            icon=":material/warning:",
-        )
+    show_costs(snapshot, run.settings)
+    st.subheader(f"Inside the checkpoint of step {viewed.step}", anchor=False)
     if not viewed.alphabets:
         st.info("In this step every tensor was stored exactly: there is no δ to show.")
         return
@@ -71,9 +74,7 @@ def show_checkpoint(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
     whole_model = settings.scope == "model"
     grid = st.grid(2, min_column_width=420, border=True, key="checkpoint")
     with grid.cell():
-        n, every_bucket = sum(a.n for a in viewed.alphabets), totals(viewed.alphabets)
-        panel = buckets_panel(every_bucket, n, whole_model, marked)
-        widgets.show(panel, "buckets", partial(bar_clicked, every_bucket))
+        _size_curve(run, snapshot, viewed)
     with grid.cell():
         every = promotions(viewed.alphabets, codes, settings.budget)
         now = EVERY_BITS.index(settings.bits) if settings.budget is None else len(every) - 1
@@ -96,17 +97,18 @@ def show_checkpoint(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
             follow_weight.history(run, viewed)
 
 
-def bar_clicked(every: Sequence[BucketTotal]) -> None:
-    """Highlight the bucket of a clicked bar, or end its highlight. every: the histogram's."""
-    chart: Any = st.session_state[widgets.panel_key("buckets")]
-    selected = {
-        (group["series_index"], index)
-        for group in chart.selection.selected
-        for index in group["data_indices"]
-    }
-    new = selected - st.session_state.get(_SELECTED, set())
-    st.session_state[_SELECTED] = selected
-    follow_weight.mark(bucket_clicked(every, *new.pop()) if new else None)
+def _size_curve(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
+    every, newest, budget = snapshot.checkpoints, snapshot.newest, run.settings.budget
+    sizes = size_curve(
+        snapshot.steps,
+        [c.nbytes for c in every],
+        [c.full_nbytes for c in every],
+        newest.nbytes - newest.stream_nbytes,
+        viewed.step,
+        budget,
+        [c.exact_nbytes + (budget or 0) * c.lossy_nbytes for c in every],
+    )
+    widgets.show(sizes, "size")
 
 
 def _sizes(viewed: Checkpoint, coder: str) -> None:

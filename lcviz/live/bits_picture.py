@@ -1,0 +1,95 @@
+"""Where the bytes of a checkpoint are, its first code words, and what other codes would take."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import pandas as pd
+
+from codec.inspect import CODERS
+from lcviz.lab.codewords import CodeWord
+from lcviz.text import CODER_NAMES, exponent_text, nbytes_text, plural
+from lcviz.ui.picture import Picture
+
+from .shown_step import ShownStep
+
+ENTROPY = "entropy of values"
+
+
+def bits_picture(shown: ShownStep) -> Picture:
+    """The record of a step, to scale."""
+    parts = _parts(shown)
+    used = "its own code table" if shown.trial or not _reused(shown) else "the last code table"
+    compared = [(CODER_NAMES[name], name) for name in CODER_NAMES]
+    compare = [
+        {
+            "name": title.lower().replace("huffman", "Huffman"),
+            "nbytes": float(shown.sizes.of(name) or 0),
+            "text": nbytes_text(shown.sizes.of(name) or 0),
+            "here": name == shown.coder,
+            "title": CODERS[name].summary,
+        }
+        for title, name in compared
+    ]
+    compare.append(
+        {
+            "name": ENTROPY,
+            "nbytes": shown.sizes.entropy,
+            "text": nbytes_text(shown.sizes.entropy),
+            "here": False,
+            "title": "Shannon's bound: the least that a code of single values can take. A code of "
+            "runs gets below it where zeros cluster.",
+        }
+    )
+    per = shown.sizes.bits(shown.nbytes)
+    return Picture(
+        "bits",
+        "Bits",
+        "of this checkpoint on disk" if not shown.trial else "with what you try",
+        f"{nbytes_text(shown.nbytes)}, {per:.3g} bits per weight, with {used}.",
+        {
+            "parts": [
+                {"name": name, "nbytes": nbytes, "text": nbytes_text(nbytes)}
+                for name, nbytes in parts.items()
+            ],
+            "words": [_word(shown, word) for word in shown.words],
+            "compare": compare,
+            "coders": [[name, CODERS[name].short] for name in CODERS],
+            "coder": shown.coder,
+        },
+        partial(_table, shown, parts),
+        3,
+    )
+
+
+def _parts(shown: ShownStep) -> dict[str, int]:
+    return {
+        "header": shown.header_nbytes,
+        "table": shown.table_nbytes,
+        "code words": shown.word_nbytes,
+        "exact": shown.exact_nbytes,
+    }
+
+
+def _reused(shown: ShownStep) -> bool:
+    return any(a.cached for a in shown.alphabets)
+
+
+def _word(shown: ShownStep, word: CodeWord) -> dict[str, object]:
+    """A code word, and what it means. sign: 0 up, 1 down, 2 no change."""
+    bits = word.word + word.rest
+    if word.code == 0:
+        return {"bits": bits, "sign": 2, "title": "no change"}
+    buckets = shown.alphabets[0].buckets
+    # Codes count the kept buckets in promotion order, from 1.
+    exponent, sign = int(buckets.exponent[word.code - 1]), int(buckets.sign[word.code - 1])
+    zeros = f"{plural(word.run, 'zero')}, then " if word.run else ""
+    return {"bits": bits, "sign": sign, "title": f"{zeros}{exponent_text(exponent, sign)}"}
+
+
+def _table(shown: ShownStep, parts: dict[str, int]) -> pd.DataFrame:
+    rows = {f"this record: {name}": nbytes for name, nbytes in parts.items()}
+    rows |= {f"the same values, {CODER_NAMES[n]}": shown.sizes.of(n) or 0 for n in CODER_NAMES}
+    rows[ENTROPY] = math.ceil(shown.sizes.entropy)
+    return pd.DataFrame({"what": list(rows), "bytes": list(rows.values())})

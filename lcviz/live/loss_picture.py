@@ -1,0 +1,68 @@
+"""The loss over the run, of the live model and of what a restart would load."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from lcviz.text import loss_text
+from lcviz.ui.curves import thinned
+from lcviz.ui.picture import Picture
+
+HEIGHT = 118  # CSS pixels
+EXPLODED = 1e4  # from this ratio of losses on the axis is logarithmic
+
+
+def loss_picture(
+    steps: Sequence[int],
+    live: Sequence[float],
+    restored: Sequence[float],
+    viewed: int,
+    last: int,
+    killed: Sequence[int] = (),
+) -> Picture:
+    """Both losses by step.
+
+    Args:
+        steps: that were measured, rising.
+        live, restored: one loss for each; NaN where there is none.
+        viewed: the step that the other pictures show.
+        last: where the axis ends at least.
+        killed: iterations at which the run was killed.
+    """
+    shown = thinned(len(steps))
+    x = [steps[i] for i in shown]
+    seen = [v for v in (*live, *restored) if math.isfinite(v)]
+    marks: list[dict[str, Any]] = [{"step": viewed, "text": f"step {viewed}", "strong": False}]
+    marks += [{"step": k, "text": f"killed at {k}", "strong": True} for k in killed]
+    return Picture(
+        "curves",
+        "Loss",
+        "held out · live and restored",
+        f"At step {steps[-1]}: live {loss_text(live[-1], 3)}, restored "
+        f"{loss_text(restored[-1], 3)}.",
+        {
+            "lines": [
+                _line("live", "down", "solid", x, [live[i] for i in shown]),
+                _line("restored", "up", "dashed", x, [restored[i] for i in shown]),
+            ],
+            "marks": marks,
+            "range": [0, max(last, viewed, *steps, *killed, 1)],
+            "log": bool(seen) and min(seen) > 0 and max(seen) > EXPLODED * min(seen),
+            "unit": "step",
+            "height": HEIGHT,
+            "clickable": True,
+        },
+        lambda: pd.DataFrame({"step": steps, "live": live, "restored": restored}),
+        4,
+    )
+
+
+def _line(
+    name: str, colour: str, dash: str, x: Sequence[int], y: Sequence[float]
+) -> dict[str, Any]:
+    points = [v if math.isfinite(v) else None for v in y]
+    return {"name": name, "colour": colour, "dash": dash, "x": list(x), "y": points}

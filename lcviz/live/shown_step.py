@@ -1,0 +1,157 @@
+"""The step that Live shows, as the run saved it or as a visitor tries it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+import codec
+from codec import Coding
+from codec.inspect import Arrays, Codes, layout_of
+from lcviz.lab.anatomy import Alphabet, changes, dissect, new_sizes, record_sizes
+from lcviz.lab.codewords import CodeWord, first_words
+from lcviz.lab.dry_run import DryRun, record_nbytes
+from lcviz.lab.removed_bucket import rebuilt
+from lcviz.lab.sizes import Sizes, coded_nbytes, runlength_nbytes
+from lcviz.run.run import Run
+from lcviz.run.snapshot import Checkpoint, States
+
+WORDS = 24  # code words shown
+
+
+@dataclass(frozen=True)
+class ShownStep:
+    """One delta, and a record of it.
+
+    alphabets, codes: of the exponent stage; codes are None if they are no longer in memory. kept:
+    buckets of each alphabet. header_nbytes, table_nbytes, word_nbytes, exact_nbytes: of the record;
+    the table's with the levels. sizes: of the same symbols with each coder. words: the first of the
+    payload. states: before it and live; None if no longer in memory. trial: whether the record is
+    only tried.
+    """
+
+    checkpoint: Checkpoint
+    alphabets: tuple[Alphabet, ...]
+    codes: Sequence[Codes] | None
+    kept: tuple[int, ...]
+    header_nbytes: int
+    table_nbytes: int
+    word_nbytes: int
+    exact_nbytes: int
+    sizes: Sizes
+    coder: str
+    words: tuple[CodeWord, ...]
+    states: States | None
+    trial: bool = False
+
+    @property
+    def step(self) -> int:
+        """Its number."""
+        return self.checkpoint.step
+
+    @property
+    def nbytes(self) -> int:
+        """Of the whole record."""
+        return self.header_nbytes + self.table_nbytes + self.word_nbytes + self.exact_nbytes
+
+    @property
+    def values(self) -> int:
+        """How many values it changes."""
+        return sum(int(a.buckets.count[:k].sum()) for a, k in zip(self.alphabets, self.kept))
+
+    @property
+    def n(self) -> int:
+        """How many values it covers."""
+        return sum(a.n for a in self.alphabets)
+
+    @cached_property
+    def restored(self) -> Arrays | None:
+        """What a restart would load after it; None if its states are no longer in memory."""
+        if self.states is None or self.codes is None:
+            return None
+        lossy = {name for a in self.alphabets for name in a.names}
+        before = self.states.live | {name: self.states.before[name] for name in lossy}
+        kept = [np.arange(len(a.buckets)) < k for a, k in zip(self.alphabets, self.kept)]
+        return rebuilt(before, self.alphabets, self.codes, kept)
+
+
+def as_saved(run: Run, viewed: Checkpoint) -> ShownStep:
+    """A delta as its record on disk has it."""
+    states, codes = run.states(viewed.step), run.codes(viewed.step)
+    return _of_record(viewed, viewed.alphabets, codes, viewed.nbytes, run.settings.coding, states)
+
+
+def tried(run: Run, viewed: Checkpoint, coding: Coding) -> ShownStep | None:
+    """The same delta with other settings, and new code tables; None if it is no longer in memory.
+
+    Raises codec.LccError for a budget that it cannot meet.
+    """
+    states = run.states(viewed.step)
+    if states is None or not states.before:
+        return None
+    dry = DryRun(coding, layout_of(states.before), states.before)
+    delta = dry.prepare(viewed.step, states.live)
+    alphabets, codes = dissect(changes(states.live, states.before, delta), delta)
+    nbytes = record_nbytes(viewed.step, delta)
+    return replace(_of_record(viewed, alphabets, codes, nbytes, coding, states), trial=True)
+
+
+def cut(shown: ShownStep, most: int) -> ShownStep | None:
+    """The same delta with the largest buckets alone, so many of each alphabet.
+
+    None if its codes are no longer in memory.
+    """
+    if shown.codes is None:
+        return None
+    alphabets, codes = shown.alphabets, shown.codes
+    kept = tuple(min(most, len(a.buckets)) for a in alphabets)
+    encoded = [_encoded(a, own, k, shown.coder) for a, own, k in zip(alphabets, codes, kept)]
+    words = sum((e.payload_bits + 7) // 8 for e in encoded)
+    runlength = sum(
+        runlength_nbytes(own, a.buckets.keeping(k)) for a, own, k in zip(alphabets, codes, kept)
+    )
+    coded = sum(coded_nbytes(e.payload_bits, e.table_nbytes, e.k - 1) for e in encoded)
+    return replace(
+        shown,
+        kept=kept,
+        table_nbytes=coded - words,
+        word_nbytes=words,
+        sizes=new_sizes(alphabets, kept, runlength),
+        words=first_words(encoded[0], WORDS) if encoded else (),
+        trial=True,
+    )
+
+
+def _of_record(
+    viewed: Checkpoint,
+    alphabets: Sequence[Alphabet],
+    codes: Sequence[Codes] | None,
+    nbytes: int,
+    coding: Coding,
+    states: States | None,
+) -> ShownStep:
+    coded = sum(a.nbytes for a in alphabets)
+    words = sum((a.encoded.payload_bits + 7) // 8 for a in alphabets)
+    return ShownStep(
+        viewed,
+        tuple(alphabets),
+        codes,
+        tuple(a.kept for a in alphabets),
+        nbytes - viewed.exact_nbytes - coded,
+        coded - words,
+        words,
+        viewed.exact_nbytes,
+        record_sizes(alphabets, coding.coder),
+        coding.coder,
+        first_words(alphabets[0].encoded, WORDS) if alphabets else (),
+        states,
+    )
+
+
+def _encoded(alphabet: Alphabet, codes: Codes, kept: int, coder: str) -> codec.Encoded:
+    buckets = alphabet.buckets.keeping(kept)
+    own = np.where(codes < buckets.levels.size, codes, 0).astype(codes.dtype)
+    return codec.encode(codec.Quantized(own, buckets.levels, codes.shape, None, buckets), coder)

@@ -1,0 +1,92 @@
+"""Pictures of our own: small JavaScript modules that are drawn in place, from plain values.
+
+A module `pictures/NAME.js` draws what `Picture.data` says; `pictures/common.js` and `pictures.css`
+come with every one. They need no server: the same files draw the pages that are exported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from . import widgets
+
+FOLDER = Path(__file__).parent / "pictures"
+Events = Mapping[str, Callable[[Any], None]]  # name -> called with what the picture sends
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What a module draws, as values that can be written as JSON.
+
+    name: of the module. title, about: what is shown, in two words and in a few more. text: what it
+    shows now, in a sentence, for everybody. values: the rest of its data. numbers: its table, or a
+    function that makes it when it is shown. number: its place on the page, if it has one.
+    """
+
+    name: str
+    title: str
+    about: str
+    text: str
+    values: dict[str, Any]
+    numbers: pd.DataFrame | Callable[[], pd.DataFrame]
+    number: int | None = None
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """Everything that the module gets."""
+        own = {"picture": self.name, "title": self.title, "about": self.about, "text": self.text}
+        return own | {"number": self.number} | self.values
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """Its numbers."""
+        return self.numbers() if callable(self.numbers) else self.numbers
+
+
+def show(picture: Picture, key: str, events: Events | None = None) -> None:
+    """Draw it; its table follows if tables are switched on. key: of its place on the page."""
+    place = picture_key(key)
+    called = {
+        f"on_{name}_change": partial(_call, place, name, handle)
+        for name, handle in (events or {}).items()
+    }
+    _component(picture.name)(key=place, data=picture.data, **called)
+    if st.session_state.get("tables"):
+        widgets.show_table(picture.table, key)
+
+
+def picture_key(key: str) -> str:
+    """The key of a picture's component."""
+    return f"picture-{key}"
+
+
+def script(name: str) -> str:
+    """The JavaScript of a module, with what all modules share."""
+    return (FOLDER / "common.js").read_text() + (FOLDER / f"{name}.js").read_text()
+
+
+def style() -> str:
+    """The style of all modules."""
+    return (FOLDER / "pictures.css").read_text()
+
+
+@cache
+def _component(name: str) -> Callable[..., Any]:
+    component: Callable[..., Any] = st.components.v2.component(
+        f"lcviz.{name}", js=script(name), css=style()
+    )
+    return component
+
+
+def _call(place: str, name: str, handle: Callable[[Any], None]) -> None:
+    """Hand on what a picture has sent; a change of another event leaves it empty."""
+    value = st.session_state[place].get(name)
+    if value is not None:
+        handle(value)

@@ -1,0 +1,81 @@
+// Where the bytes of a checkpoint are, its first code words, and what other codes would take.
+
+const COLOURS = { header: "var(--grey)", table: "var(--table)", "code words": "var(--good)", exact: "var(--ink)" };
+
+export default function (component) {
+  const { data, setTriggerValue } = component;
+  const { controls, body } = frame(component);
+  if (data.coders.length)
+    choices(controls, "Coder", data.coders, data.coder, (coder) => setTriggerValue("coder", coder));
+  if (!body.children.length) {
+    body.append(
+      make("div", { class: "parts", role: "presentation" }),
+      make("div", { class: "legend" }),
+      make("div", { class: "words mono", role: "presentation" }),
+      make("div", { class: "compare" }),
+      make("style", {}, STYLE),
+    );
+  }
+  const [parts, legend, words, compare] = body.children;
+  const present = data.parts.filter((part) => part.nbytes > 0);
+  const total = present.reduce((sum, part) => sum + part.nbytes, 0) || 1;
+  each(
+    parts,
+    present,
+    (part) => part.name,
+    () => make("span"),
+    (bar, part) => set(bar, { style: `flex: ${part.nbytes / total}; background: ${COLOURS[part.name]}`, title: `${part.name}: ${part.text}` }),
+  );
+  each(
+    legend,
+    present,
+    (part) => part.name,
+    () => make("span", {}, make("i"), make("span")),
+    (item, part) => {
+      set(item.children[0], { style: `background: ${COLOURS[part.name]}` });
+      item.children[1].textContent = `${part.name} ${part.text}`;
+    },
+  );
+  each(
+    words,
+    data.words,
+    (_, i) => i,
+    () => make("span"),
+    (span, word) => {
+      span.textContent = word.bits;
+      set(span, { class: ["up", "down", "none"][word.sign], title: word.title });
+    },
+  );
+  const most = Math.max(...data.compare.map((one) => one.nbytes), 1);
+  each(
+    compare,
+    data.compare,
+    (one) => one.name,
+    () => make("div", {}, make("span"), make("span", { class: "bar" }, make("i")), make("b")),
+    (row, one) => {
+      row.children[0].textContent = one.name;
+      set(row.children[1].children[0], {
+        style: `width: ${(100 * one.nbytes) / most}%; background: ${one.here ? "var(--good)" : "var(--grey)"}`,
+      });
+      row.children[2].textContent = one.text;
+      set(row, { title: one.title, class: one.here ? "here" : null });
+    },
+  );
+}
+
+const STYLE = `
+  .parts { display: flex; gap: 1px; height: 20px; border-radius: 4px; overflow: hidden; }
+  .parts span { min-width: 2px; transition: flex 0.2s; }
+  .legend { display: flex; flex-wrap: wrap; gap: 0.1rem 0.8rem; margin: 0.3rem 0 0.5rem; font-size: 12px; color: var(--faint); }
+  .legend i { display: inline-block; width: 9px; height: 9px; margin-right: 4px; }
+  .words { display: flex; flex-wrap: wrap; gap: 3px; height: 62px; overflow: hidden; align-content: flex-start; }
+  .words span { padding: 0 2px; border-radius: 3px; border-bottom: 2px solid; }
+  .words .up { border-color: var(--up); background: color-mix(in srgb, var(--up) 14%, transparent); }
+  .words .down { border-color: var(--down); background: color-mix(in srgb, var(--down) 14%, transparent); }
+  .words .none { border-color: var(--grey); }
+  .compare { display: grid; gap: 3px; margin-top: 0.5rem; }
+  .compare > div { display: grid; grid-template-columns: 8.2em 1fr 5em; gap: 0.5rem; align-items: center; color: var(--faint); }
+  .compare .bar i { display: block; height: 9px; border-radius: 4px; min-width: 2px; }
+  .compare b { font-weight: 400; white-space: nowrap; }
+  .compare .here { color: var(--ink); }
+`;

@@ -1,0 +1,124 @@
+// What every picture shares. Streamlit calls a picture's default function each time its values
+// change: a picture keeps its elements and changes them in place.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** Make an element. attributes: as in HTML; children: elements or text. */
+function make(tag, attributes = {}, ...children) {
+  const isSvg = ["svg", "g", "rect", "line", "path", "text", "circle", "tspan", "title"].includes(tag);
+  const element = isSvg ? document.createElementNS(SVG, tag) : document.createElement(tag);
+  set(element, attributes);
+  element.append(...children);
+  return element;
+}
+
+/** Set attributes; null or false removes one, true sets it without a value. */
+function set(element, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === false || value === undefined) element.removeAttribute(name);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  return element;
+}
+
+/** Give a parent one child for each item, keep those with a key that is there already, in order. */
+function each(parent, items, key, create, update) {
+  const old = new Map([...parent.children].map((child) => [child.dataset.key, child]));
+  const now = items.map((item, i) => {
+    const name = String(key(item, i));
+    const child = old.get(name) ?? create(item, i);
+    child.dataset.key = name;
+    update?.(child, item, i);
+    return child;
+  });
+  if (now.length !== parent.children.length || now.some((child, i) => parent.children[i] !== child))
+    parent.replaceChildren(...now);
+}
+
+/** The frame of a picture, made once: number, title, what it shows, room for controls, the body. */
+function frame({ data, parentElement }) {
+  let figure = parentElement.querySelector("figure");
+  if (!figure) {
+    figure = make("figure", { "data-picture": data.picture, role: "group" });
+    figure.append(
+      make(
+        "figcaption",
+        {},
+        make("span", { class: "number", "aria-hidden": "true" }),
+        make("b", {}),
+        make("span", { class: "about" }),
+        make("span", { class: "controls" }),
+      ),
+      make("div", { class: "body" }),
+      make("p", { class: "text" }),
+    );
+    parentElement.append(figure);
+  }
+  const [number, title, about, controls] = figure.querySelector("figcaption").children;
+  number.textContent = data.number ?? "";
+  number.hidden = !data.number;
+  title.textContent = data.title;
+  about.textContent = data.about ?? "";
+  figure.querySelector("p.text").textContent = data.text;
+  set(figure, { "aria-label": `${data.title}. ${data.text}` });
+  return { figure, controls, body: figure.querySelector(".body") };
+}
+
+/** Buttons of which one is pressed. options: [value, text]; choose(value) on a click. */
+function choices(parent, label, options, chosen, choose, prefix = "") {
+  let group = parent.querySelector(`[aria-label="${label}"]`);
+  if (!group) {
+    if (prefix) parent.append(make("span", { class: "about" }, prefix));
+    parent.append((group = make("span", { class: "choices", role: "group", "aria-label": label })));
+  }
+  each(
+    group,
+    options,
+    ([value]) => value,
+    () => make("button", { type: "button" }),
+    (button, [value, text]) => {
+      button.textContent = text;
+      button.onclick = () => choose(value);
+      set(button, { "aria-pressed": String(value === chosen) });
+    },
+  );
+}
+
+/** Numbers from base64 of bytes. Kind: Uint8Array, Int8Array, Int32Array, ... */
+function unpacked(text, Kind = Uint8Array) {
+  const raw = atob(text);
+  const bytes = Uint8Array.from(raw, (c) => c.charCodeAt(0));
+  return new Kind(bytes.buffer);
+}
+
+/** Whether whoever looks has asked for less motion. */
+const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+/** The colours of the theme, as [red, green, blue]. */
+function colour(element, name) {
+  const probe = make("canvas", { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
+  probe.fillStyle = getComputedStyle(element).getPropertyValue(name).trim() || "#808080";
+  probe.fillRect(0, 0, 1, 1);
+  return [...probe.getImageData(0, 0, 1, 1).data].slice(0, 3);
+}
+
+/** Call draw(width) now and whenever the body gets another width. */
+function fitted(body, draw) {
+  body.draw = draw;
+  if (!body.fitting) {
+    let width = body.clientWidth;
+    body.fitting = new ResizeObserver(() => {
+      if (body.clientWidth && body.clientWidth !== width) body.draw((width = body.clientWidth));
+    });
+    body.fitting.observe(body);
+  }
+  draw(body.clientWidth || 400);
+}
+
+const SUPERSCRIPT = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
+
+/** 2 to a power, as a text: 2⁻⁷. */
+const power = (exponent) => "2" + [...String(exponent)].map((c) => SUPERSCRIPT[c]).join("");
+
+/** A whole number with its thousands grouped. */
+const grouped = (number) => number.toLocaleString("en-US");

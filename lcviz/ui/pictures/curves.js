@@ -1,0 +1,120 @@
+// Curves over steps, drawn in place while a training runs.
+
+const LEFT = 44;
+const RIGHT = 74;
+const BOTTOM = 18;
+const COLOURS = { up: "var(--up)", down: "var(--down)", good: "var(--good)", table: "var(--table)", grey: "var(--grey)" };
+
+export default function (component) {
+  const { data, setTriggerValue } = component;
+  const { body } = frame(component);
+  let svg = body.querySelector("svg");
+  if (!svg) {
+    svg = make("svg", { role: "presentation" });
+    for (const name of ["grid", "marks", "lines", "names", "hover"]) svg.append(make("g", { class: name }));
+    body.append(svg);
+  }
+  fitted(body, (width) => drawAll(svg, data, width, setTriggerValue));
+}
+
+function drawAll(svg, data, width, send) {
+  const height = data.height;
+  set(svg, { viewBox: `0 0 ${width} ${height}`, height });
+  const values = data.lines.flatMap((line) => line.y).filter((y) => y !== null);
+  const log = data.log;
+  const f = log ? (y) => Math.log10(Math.max(y, 1e-12)) : (y) => y;
+  let [low, high] = [Math.min(...values), Math.max(...values)];
+  if (!values.length) [low, high] = [0, 1];
+  if (!log && low > 0 && low < 0.4 * high) low = 0;
+  if (high === low) high = low + 1;
+  const [x0, x1] = data.range;
+  const x = (step) => LEFT + ((step - x0) / Math.max(x1 - x0, 1)) * (width - LEFT - RIGHT);
+  const y = (value) => 8 + (1 - (f(value) - f(low)) / (f(high) - f(low))) * (height - BOTTOM - 14);
+  const [grid, marks, lines, names, hover] = svg.children;
+  each(
+    grid,
+    [high, (low + high) / 2, low].filter((v, i) => !(log && i === 1)),
+    (_, i) => i,
+    () => make("g", {}, make("line", { stroke: "var(--line)" }), make("text", { class: "faint", "text-anchor": "end" })),
+    (g, value) => {
+      set(g.children[0], { x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) });
+      set(g.children[1], { x: LEFT - 6, y: y(value) + 4 });
+      g.children[1].textContent = digits(value);
+    },
+  );
+  each(
+    marks,
+    data.marks,
+    (mark, i) => `${mark.text}${i}`,
+    () => make("g", {}, make("line", { "stroke-dasharray": "3 3" }), make("text", { "text-anchor": "middle" })),
+    (g, mark) => {
+      const stroke = mark.strong ? "var(--up)" : "var(--grey)";
+      set(g.children[0], { x1: x(mark.step), x2: x(mark.step), y1: 4, y2: height - BOTTOM, stroke });
+      set(g.children[1], { x: x(mark.step), y: height - 3 });
+      g.children[1].textContent = mark.text;
+    },
+  );
+  each(
+    lines,
+    data.lines,
+    (line) => line.name,
+    () => make("path", { fill: "none", "stroke-width": 2, "stroke-linejoin": "round" }),
+    (path, line) => {
+      let pen = "M";
+      const d = line.x.map((step, i) => {
+        if (line.y[i] === null) {
+          pen = "M";
+          return "";
+        }
+        const point = `${pen}${x(step).toFixed(1)} ${y(line.y[i]).toFixed(1)}`;
+        pen = "L";
+        return point;
+      });
+      const dash = { dashed: "6 4", dotted: "2 3" }[line.dash] ?? null;
+      set(path, { d: d.join(""), stroke: COLOURS[line.colour], "stroke-dasharray": dash, "stroke-width": line.x.length < 2 ? 5 : 2, "stroke-linecap": line.x.length < 2 ? "round" : null });
+    },
+  );
+  const ends = data.lines
+    .map((line) => ({ line, i: line.y.findLastIndex((v) => v !== null) }))
+    .filter(({ i }) => i >= 0)
+    .map(({ line, i }) => ({ line, at: x(line.x[i]), y: y(line.y[i]) }))
+    .sort((a, b) => a.y - b.y);
+  ends.forEach((end, i) => (end.y = Math.max(end.y, i ? ends[i - 1].y + 13 : 10)));
+  each(
+    names,
+    ends,
+    (end) => end.line.name,
+    () => make("text", { style: "font-weight: 600" }),
+    (text, end) => {
+      text.textContent = end.line.name;
+      set(text, { x: Math.min(end.at + 6, width - RIGHT + 6), y: end.y + 4, style: `font-weight: 600; fill: color-mix(in srgb, ${COLOURS[end.line.colour]} 75%, var(--ink))` });
+    },
+  );
+  point(svg, hover, data, { x, y, width, height, x0, x1 }, send);
+}
+
+/** A line under the pointer with the values there; a click shows that step. */
+function point(svg, hover, data, { x, y, width, height, x0, x1 }, send) {
+  const nearest = (event) => {
+    const box = svg.getBoundingClientRect();
+    const at = ((event.clientX - box.left) * width) / box.width;
+    const step = x0 + ((at - LEFT) / (width - LEFT - RIGHT)) * (x1 - x0);
+    return data.lines[0].x.reduce((best, s) => (Math.abs(s - step) < Math.abs(best - step) ? s : best), data.lines[0].x[0]);
+  };
+  svg.onpointermove = (event) => {
+    const step = nearest(event);
+    if (step === undefined) return;
+    const found = data.lines.map((line) => [line, line.x.indexOf(step)]).filter(([line, i]) => i >= 0 && line.y[i] !== null);
+    const said = [`${data.unit} ${step}`, ...found.map(([line, i]) => `${line.name} ${digits(line.y[i])}`)].join(" · ");
+    const end = x(step) < width / 2;
+    const box = make("text", { x: x(step) + (end ? 8 : -8), y: 12, "text-anchor": end ? "start" : "end", style: "paint-order: stroke; stroke: var(--paper); stroke-width: 4px" }, said);
+    hover.replaceChildren(make("line", { x1: x(step), x2: x(step), y1: 4, y2: height - BOTTOM, stroke: "var(--ink)", opacity: 0.4 }), box);
+    for (const [line, i] of found) hover.append(make("circle", { cx: x(step), cy: y(line.y[i]), r: 3.5, fill: COLOURS[line.colour] }));
+  };
+  svg.onpointerleave = () => hover.replaceChildren();
+  svg.onclick = data.clickable ? (event) => send("step", nearest(event)) : null;
+  set(svg, { style: data.clickable ? "cursor: pointer" : null });
+}
+
+/** Three significant digits. */
+const digits = (value) => (value === 0 ? "0" : Math.abs(value) >= 1e5 || Math.abs(value) < 1e-3 ? value.toExponential(1) : String(Number(value.toPrecision(3))));

@@ -1,0 +1,65 @@
+// Held-out examples: what the live model makes of them, and what the restored one does.
+
+export default function (component) {
+  const { data } = component;
+  const { controls, body } = frame(component);
+  if (!controls.children.length) controls.append(make("span", { class: "scores" }));
+  const scores = controls.firstChild;
+  each(
+    scores,
+    data.scores,
+    (score) => score.name,
+    () => make("span", {}, make("b"), make("span")),
+    (span, score) => {
+      span.children[0].textContent = score.text;
+      span.children[1].textContent = ` ${score.name}`;
+    },
+  );
+  if (!body.children.length) body.append(make("div", { class: "row" }), make("style", {}, STYLE));
+  each(
+    body.firstChild,
+    data.examples,
+    (_, i) => i,
+    (example) =>
+      make(
+        "div",
+        { class: "example" },
+        example.pixels ? make("canvas", { role: "img" }) : make("span", { class: "name" }),
+        make("b", { class: "live" }),
+        make("b", { class: "restored" }),
+      ),
+    (cell, example) => {
+      const [picture, live, restored] = cell.children;
+      if (example.pixels) paint(picture, example, data.side);
+      else picture.textContent = example.name;
+      live.textContent = example.live;
+      restored.textContent = example.restored;
+      set(live, { class: `live ${example.live_wrong ? "wrong" : ""}` });
+      set(restored, { class: `restored ${example.restored_wrong ? "wrong" : ""} ${example.differ ? "differ" : ""}` });
+      set(cell, { title: example.title });
+    },
+  );
+}
+
+function paint(canvas, example, side) {
+  const ink = colour(canvas, "--ink");
+  const drawn = example.pixels.slice(0, 64) + ink;
+  if (canvas.drawn === drawn) return;
+  canvas.drawn = drawn;
+  set(canvas, { width: side, height: side, "aria-label": example.title });
+  const found = new ImageData(side, side);
+  unpacked(example.pixels).forEach((value, i) => found.data.set([...ink, value], 4 * i));
+  canvas.getContext("2d").putImageData(found, 0, 0);
+}
+
+const STYLE = `
+  .scores { display: flex; gap: 0.8rem; }
+  .row { display: grid; grid-template-columns: repeat(10, 1fr); gap: 4px; text-align: center; margin-top: 0.4rem; }
+  .example { display: grid; justify-items: center; gap: 2px; }
+  .example canvas { width: 100%; max-width: 44px; image-rendering: pixelated; }
+  .example .name { font-size: 11px; color: var(--faint); }
+  .example b { font-size: 15px; font-variant-numeric: tabular-nums; }
+  .restored { color: color-mix(in srgb, var(--good) 80%, var(--ink)); }
+  .restored.differ { color: color-mix(in srgb, var(--up) 85%, var(--ink)); text-decoration: underline dotted; }
+  .wrong { text-decoration: line-through; }
+`;

@@ -1,0 +1,55 @@
+// How small the checkpoint is, to scale, and what a crash would cost.
+
+export default function (component) {
+  const { data, setTriggerValue, parentElement } = component;
+  let figure = parentElement.querySelector("figure");
+  if (!figure) {
+    figure = make(
+      "figure",
+      { "data-picture": data.picture, role: "group" },
+      make("b", { class: "full" }),
+      make("span", { class: "bar" }, make("i")),
+      make("b", { class: "record" }),
+      make("b", { class: "times" }),
+      make("span", { class: "said" }, make("span"), make("span")),
+      make("button", { type: "button", class: "back" }),
+      make("style", {}, STYLE),
+    );
+    parentElement.append(figure);
+  }
+  const [full, bar, record, times, said, back] = figure.children;
+  full.textContent = data.full;
+  record.textContent = data.record;
+  times.textContent = data.times;
+  said.children[0].textContent = data.status;
+  said.children[1].textContent = data.crash;
+  set(bar.firstChild, { style: `width: max(3px, ${100 * data.share}%)` });
+  set(back, { hidden: !data.back });
+  back.textContent = data.back ?? "";
+  back.onclick = () => setTriggerValue("back", true);
+  set(figure, { "aria-label": data.text });
+  document.addEventListener("keydown", press);
+  return () => document.removeEventListener("keydown", press);
+}
+
+/** Space plays and pauses, the right arrow steps, unless a widget has the focus. */
+function press(event) {
+  const at = document.activeElement;
+  if ((at && at !== document.body) || event.ctrlKey || event.metaKey || event.altKey) return;
+  const name = { " ": "play", ArrowRight: "step" }[event.key];
+  const button = name && document.querySelector(`.st-key-${name} button:not([disabled])`);
+  if (!button) return;
+  event.preventDefault();
+  button.click();
+}
+
+const STYLE = `
+  figure { display: flex; align-items: center; gap: 0.8rem; min-height: 2.4rem; flex-wrap: wrap; }
+  figure b { font-size: 22px; white-space: nowrap; }
+  .bar { flex: 1 1 8rem; max-width: 22rem; height: 18px; border-radius: 4px; background: var(--line); overflow: hidden; }
+  .bar i { display: block; height: 100%; background: var(--good); transition: width 0.3s; }
+  .record { color: color-mix(in srgb, var(--good) 85%, var(--ink)); }
+  .said { display: grid; color: var(--faint); margin-left: auto; text-align: right; font-variant-numeric: tabular-nums; }
+  .back { border: 1px solid var(--up); border-radius: 0.5rem; }
+  .back[hidden] { display: none; }
+`;

@@ -1,0 +1,107 @@
+// One tensor as an image: grey weights, and what this checkpoint moves in colour.
+
+const VIEWS = [["written", "written"], ["live", "live"], ["restored", "restored"], ["missing", "postponed"]];
+
+export default function (component) {
+  const { data, setTriggerValue } = component;
+  const { controls, body } = frame(component);
+  chooseTensor(controls, data, setTriggerValue);
+  if (!body.children.length)
+    body.append(
+      make("div", { class: "map", role: "img" }, make("canvas"), make("canvas", { class: "glow" }), make("canvas", { class: "changes" })),
+      make("div", { class: "under" }, make("span", { class: "key" }), make("span")),
+      make("style", {}, STYLE),
+    );
+  const [map, under] = body.children;
+  const views = VIEWS.filter(([name]) => name === "written" || data.maps[name]);
+  if (!views.some(([name]) => name === body.view)) body.view = "written";
+  const draw = () => {
+    choices(under.children[1], "What is shown", views, body.view, (view) => {
+      body.view = view;
+      draw();
+    });
+    paint(map, data, body.view);
+    under.firstChild.replaceChildren();
+    const colours = body.view === "written" || body.view === "missing";
+    if (colours) under.firstChild.append(key("up", "up"), key("down", "down"));
+    if (body.view !== "missing") under.firstChild.append(key("grey", "weight"));
+  };
+  draw();
+  if (body.step !== data.step && !still()) {
+    map.classList.remove("new");
+    void map.offsetWidth; // so that the animation begins anew
+    map.classList.add("new");
+  }
+  body.step = data.step;
+}
+
+const key = (colour, text) => make("span", {}, make("i", { style: `background: var(--${colour})` }), text);
+
+function chooseTensor(controls, data, send) {
+  let select = controls.querySelector("select");
+  if (data.tensors.length < 2) return select?.remove();
+  if (!select) controls.append((select = make("select", { "aria-label": "Tensor" })));
+  each(select, data.tensors, (name) => name, (name) => make("option", { value: name }, name));
+  select.value = data.tensor;
+  select.onchange = () => send("tensor", select.value);
+}
+
+/** maps: Int8Array of rows x columns; a value of 127 is the largest. */
+function paint(map, data, view) {
+  const [rows, columns] = data.shape;
+  const around = map.getRootNode().host ?? map;
+  const paper = colour(map, "--paper");
+  const ink = colour(map, "--ink");
+  const [up, down] = [[213, 94, 0], [0, 114, 178]];
+  const image = (values, pixel) => {
+    const found = new ImageData(columns, rows);
+    for (let i = 0; i < values.length; i++) pixel(found.data, 4 * i, values[i]);
+    return found;
+  };
+  const put = (canvas, found) => {
+    set(canvas, { width: columns, height: rows });
+    canvas.getContext("2d").putImageData(found, 0, 0);
+  };
+  const grey = (out, at, value) => {
+    const share = 0.55 * (Math.abs(value) / 127);
+    for (let c = 0; c < 3; c++) out[at + c] = paper[c] + (ink[c] - paper[c]) * share;
+    out[at + 3] = value === -128 ? 0 : 255; // -128: a gap between tiles
+  };
+  const signed = (strength) => (out, at, value) => {
+    if (value === 0 || value === -128) return;
+    const from = value > 0 ? up : down;
+    for (let c = 0; c < 3; c++) out[at + c] = from[c];
+    out[at + 3] = 255 * strength(Math.abs(value) / 127);
+  };
+  const [weights, glow, changes] = map.children;
+  const base = view === "live" ? data.maps.live : data.maps.restored ?? data.maps.live;
+  const nothing = new ImageData(columns, rows);
+  put(weights, view === "missing" || !base ? nothing : image(unpacked(base, Int8Array), grey));
+  const shown = view === "written" ? data.maps.written : view === "missing" ? data.maps.missing : null;
+  const over = shown ? image(unpacked(shown, Int8Array), signed(view === "written" ? () => 1 : (v) => 0.15 + 0.85 * v)) : nothing;
+  put(changes, over);
+  put(glow, view === "written" ? over : nothing);
+  const room = map.clientWidth || 380;
+  const scale = Math.min(room / columns, data.height / rows);
+  const size = `width: ${Math.floor(columns * scale)}px; height: ${Math.floor(rows * scale)}px`;
+  for (const canvas of map.children) set(canvas, { style: size });
+  set(map, { style: `height: ${Math.floor(rows * scale)}px`, "aria-label": data.text });
+  if (!map.fitting) {
+    map.fitting = new ResizeObserver(() => map.again());
+    map.fitting.observe(around);
+  }
+  map.again = () => map.clientWidth !== room && paint(map, data, view);
+}
+
+const STYLE = `
+  .map { position: relative; }
+  .map canvas { position: absolute; left: 0; top: 0; image-rendering: pixelated; }
+  .glow { filter: blur(4px); opacity: 0.75; }
+  .new .glow { animation: glow 0.6s ease-out; }
+  @keyframes glow { from { filter: blur(9px) brightness(1.5); opacity: 1; } }
+  .under { display: flex; justify-content: space-between; align-items: center; margin-top: 0.5rem; gap: 0.5rem; flex-wrap: wrap; }
+  .key { display: flex; gap: 0.8rem; color: var(--faint); font-size: 12px; }
+  .key i { display: inline-block; width: 9px; height: 9px; margin-right: 4px; }
+  .under button { font-size: 12px; }
+  select { font: 12px var(--st-code-font, monospace); color: inherit; background: var(--paper); border: 1px solid var(--line); border-radius: 4px; max-width: 12em; }
+`;
