@@ -1,23 +1,24 @@
 """The dashboard: streamlit run app.py; with -- --run PATH it opens on what grows there."""
 
+from importlib import import_module
 from pathlib import Path
 
 import streamlit as st
 
-from lcviz.inspect import page_watch
-from lcviz.ui import follow_weight, navigation, session
+from lcviz import welcome
+from lcviz.ui import navigation
+
+HERE = Path(__file__).parent / "lcviz"
 
 st.set_page_config(
     page_title="lcviz: LC-Checkpoint live",
-    page_icon=Path(__file__).parent / "lcviz" / "assets" / "icon.svg",
+    page_icon=HERE / "assets" / "icon.svg",
     layout="wide",
     initial_sidebar_state="collapsed",
 )
-st.html(Path(__file__).parent / "lcviz" / "ui" / "page.css")
-pages = {name: navigation.page(name) for name in navigation.PAGES}
-page = st.navigation(list(pages.values()), position="top")
-page_watch.land(page is pages["live"])
-session.keep_run()
-own_toolbar = page is pages["live"] or page_watch.covers(page is pages["inspect"])
-follow_weight.toolbar(shown=not own_toolbar)
-page.run()
+st.html(HERE / "ui" / "page.css")
+page = st.navigation([navigation.page(name) for name in navigation.PAGES], position="top")
+if welcome.loaded():
+    import_module("lcviz.dashboard").run(page)
+else:
+    welcome.show(page.title)

@@ -26,7 +26,7 @@ from lcviz.run.snapshot import (
     Snapshot,
 )
 from lcviz.text import nbytes_text
-from lcviz.ui import follow_weight, session, widgets
+from lcviz.ui import follow_weight, recording, session, widgets
 from lcviz.ui.settings import SPEEDS, describe, settings_form, speed_slider
 
 from .page_details import show_details
@@ -42,10 +42,13 @@ def page() -> None:
     settings = settings_form()
     run = session.current_run()
     if run is None:
-        with st.container(horizontal=True, key="controls"):
+        with st.container(horizontal=True, vertical_alignment="center", key="controls"):
             problem = _start_button(settings)
+            recording.label("This server trains its own example meanwhile.")
         _show_error(problem)
-        session.await_example()
+        recording.pictures()
+        if not session.all_runs().prepared():
+            session.rerun_with_example()
         return
     snapshot = run.snapshot()
     problem = _controls(run, snapshot, settings)

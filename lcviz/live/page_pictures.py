@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import streamlit as st
@@ -10,7 +11,8 @@ import codec
 from codec import Coding
 from lcviz.run.run import Run
 from lcviz.run.snapshot import Checkpoint, RunSettings, Snapshot
-from lcviz.ui import follow_weight, picture
+from lcviz.ui import follow_weight, layout, picture
+from lcviz.ui.picture import Picture
 from lcviz.ui.settings import choose_coding, coding_words
 
 from .bits_picture import bits_picture
@@ -33,44 +35,79 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
     """Everything on the first screen below the controls."""
     if st.session_state.pop(_CHANGED, False):
         st.rerun()  # the whole page, with the form
-    top = st.container(horizontal=True, vertical_alignment="center", key="headline")
-    with top:
-        size = st.container()
-        with st.container(horizontal=True, vertical_alignment="center", key="steps", width=330):
-            viewed = step_slider(run, snapshot)
+    places = layout.live()
+    with places["steps"]:
+        viewed = step_slider(run, snapshot)
     if viewed.kind == "base":
-        st.info("Step 0 is the base: the starting weights, stored exactly. Later steps have a δ.")
+        places["messages"].info(
+            "Step 0 is the base: the starting weights, stored exactly. Later steps have a δ."
+        )
         return
     shown, problem = _shown(run, viewed, settings.coding)
-    with size:
-        picture.show(
-            headline(
-                shown,
-                describe_status(snapshot, run.settings.stop_after, run.speed),
-                describe_crash(snapshot),
-                coding_words(run.settings.coding),
-            ),
-            "headline",
-            {"back": lambda _: _back(run)},
-        )
     if problem:
-        st.warning(problem, icon=":material/info:")
+        places["messages"].warning(problem, icon=":material/info:")
     if viewed.non_finite:
-        st.warning(
+        places["messages"].warning(
             f"δ is not finite in {', '.join(viewed.non_finite)}: stored exactly in this step.",
             icon=":material/warning:",
         )
-    grid = st.grid(3, min_column_width=330, border=True, key="pictures")
-    with grid.cell():
-        _weights(run, shown)
-    with grid.cell():
-        _buckets(run, shown)
-    with grid.cell():
-        picture.show(bits_picture(shown), "bits", {"coder": lambda name: _try(coder=name)})
-    with grid.cell(column_span=2):
-        _loss(run, snapshot, viewed)
-    with grid.cell():
-        _examples(run, shown)
+    for name, found in pictures(run, snapshot, shown).items():
+        with places[name]:
+            if isinstance(found, str):
+                st.caption(found)
+            else:
+                picture.show(found, name, _events(name, run, shown))
+
+
+def pictures(run: Run, snapshot: Snapshot, shown: ShownStep) -> dict[str, Picture | str]:
+    """All pictures of a step by name; a sentence where one cannot be drawn any more."""
+    gone = f"The weights of step {shown.step} are no longer in memory: choose a later step."
+    measured = snapshot.measured
+    images = run.task.dataset.n_classes is not None
+    side = run.task.dataset.held_out[0].shape[-1] if images else None
+    held = shown.restored is not None and shown.states is not None
+    status = describe_status(snapshot, run.settings.stop_after, run.speed)
+    own = coding_words(run.settings.coding)
+    return {
+        "headline": headline(shown, status, describe_crash(snapshot), own),
+        "weights": weights_picture(shown, _tensor(shown), side) if held else gone,
+        "buckets": buckets_picture(
+            shown, bits_that_keep(shown), follow_weight.marked(run, shown.checkpoint)
+        ),
+        "bits": bits_picture(shown),
+        "loss": loss_picture(
+            [c.step for c in measured],
+            [loss_or_nan(c.live_loss) for c in measured],
+            [loss_or_nan(c.restored_loss) for c in measured],
+            shown.step,
+            run.settings.stop_after,
+            [kill.iteration for kill in snapshot.kills],
+        ),
+        "examples": _examples(run, shown) if held else gone,
+    }
+
+
+def _events(name: str, run: Run, shown: ShownStep) -> dict[str, Callable[[Any], None]]:
+    """What a picture can send, and what happens then."""
+
+    def keep(most: float) -> None:
+        st.session_state[_CUT] = run.id, shown.step, int(most)
+
+    def choose(text: str) -> None:
+        _try(bits=None if text == "all" else int(text), budget=None)
+
+    def mark(key: Sequence[int]) -> None:
+        now = follow_weight.marked(run, shown.checkpoint)
+        follow_weight.mark(None if now == tuple(key) else (key[0], key[1]))
+
+    every: dict[str, dict[str, Callable[[Any], None]]] = {
+        "headline": {"back": lambda _: _back(run)},
+        "weights": {"tensor": lambda name: st.session_state.update({_TENSOR: name})},
+        "buckets": {"cut": keep, "bits": choose, "mark": mark},
+        "bits": {"coder": lambda coder: _try(coder=coder)},
+        "loss": {"step": lambda step: look_into(run, int(step))},
+    }
+    return every.get(name, {})
 
 
 def _shown(run: Run, viewed: Checkpoint, form: Coding) -> tuple[ShownStep, str | None]:
@@ -114,65 +151,19 @@ def _back(run: Run) -> None:
     _try(bits=coding.bits, budget=coding.budget, coder=coding.coder, scope=coding.scope)
 
 
-def _weights(run: Run, shown: ShownStep) -> None:
-    if shown.restored is None or shown.states is None:
-        st.markdown("**δ**")
-        st.caption(
-            f"The weights of step {shown.step} are no longer in memory: choose a later step."
-        )
-        return
+def _tensor(shown: ShownStep) -> str:
+    """The tensor that is drawn."""
+    assert shown.states is not None
     tensors = drawable(shown.states.live)
-    tensor = st.session_state.get(_TENSOR)
-    images = run.task.dataset.n_classes is not None
-    side = run.task.dataset.held_out[0].shape[-1] if images else None
-    picture.show(
-        weights_picture(shown, tensor if tensor in tensors else tensors[0], side),
-        "weights",
-        {"tensor": lambda name: st.session_state.update({_TENSOR: name})},
-    )
+    chosen = st.session_state.get(_TENSOR)
+    return chosen if chosen in tensors else tensors[0]
 
 
-def _buckets(run: Run, shown: ShownStep) -> None:
-    def keep(most: int) -> None:
-        st.session_state[_CUT] = run.id, shown.step, int(most)
-
-    def choose(text: str) -> None:
-        _try(bits=None if text == "all" else int(text), budget=None)
-
-    def mark(key: list[int]) -> None:
-        now = follow_weight.marked(run, shown.checkpoint)
-        follow_weight.mark(None if now == tuple(key) else (key[0], key[1]))
-
-    marked = follow_weight.marked(run, shown.checkpoint)
-    picture.show(
-        buckets_picture(shown, bits_that_keep(shown), marked),
-        "buckets",
-        {"cut": keep, "bits": choose, "mark": mark},
-    )
-
-
-def _loss(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
-    measured = snapshot.measured
-    picture.show(
-        loss_picture(
-            [c.step for c in measured],
-            [loss_or_nan(c.live_loss) for c in measured],
-            [loss_or_nan(c.restored_loss) for c in measured],
-            viewed.step,
-            run.settings.stop_after,
-            [kill.iteration for kill in snapshot.kills],
-        ),
-        "loss",
-        {"step": lambda step: look_into(run, int(step))},
-    )
-
-
-def _examples(run: Run, shown: ShownStep) -> None:
-    restored = shown.restored
-    if restored is None or shown.states is None:
-        st.caption(f"The model of step {shown.step} is no longer in memory: choose a later step.")
-        return
+def _examples(run: Run, shown: ShownStep) -> Picture:
+    restored, states = shown.restored, shown.states
+    assert restored is not None
+    assert states is not None
     task, c = run.task, shown.checkpoint
     metric = task.probe_metric(restored)[1] if shown.trial else c.restored_metric
-    live, again = (task.predictions(N, state) for state in (shown.states.live, restored))
-    picture.show(examples_picture(task, live, again, c.live_metric, metric), "examples")
+    live, again = (task.predictions(N, state) for state in (states.live, restored))
+    return examples_picture(task, live, again, c.live_metric, metric)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 
 import streamlit as st
@@ -22,6 +23,15 @@ FIRST = "live"  # where visitors land
 def page(name: str) -> StreamlitPage:
     """The page of that name, to link to or to run. Raises KeyError if there is none."""
     title, icon = PAGES[name]
-    script = import_module(f"lcviz.{name}.page").page
+
+    def run() -> None:
+        script(name)()
+
     icon = f":material/{icon}:"
-    return st.Page(script, title=title, icon=icon, url_path=name, default=name == FIRST)
+    return st.Page(run, title=title, icon=icon, url_path=name, default=name == FIRST)
+
+
+def script(name: str) -> Callable[[], None]:
+    """The function that draws a page, imported at the first call."""
+    found: Callable[[], None] = import_module(f"lcviz.{name}.page").page
+    return found

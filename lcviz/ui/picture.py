@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import streamlit as st
 
-from . import widgets
+if TYPE_CHECKING:
+    import pandas as pd
 
 FOLDER = Path(__file__).parent / "pictures"
 Events = Mapping[str, Callable[[Any], None]]  # name -> called with what the picture sends
@@ -52,14 +52,21 @@ class Picture:
 
 def show(picture: Picture, key: str, events: Events | None = None) -> None:
     """Draw it; its table follows if tables are switched on. key: of its place on the page."""
+    mount(picture.data, key, events)
+    if st.session_state.get("tables"):
+        from . import widgets  # heavier than all the rest of this module
+
+        widgets.show_table(picture.table, key)
+
+
+def mount(data: Mapping[str, Any], key: str, events: Events | None = None) -> None:
+    """Draw the data of a picture."""
     place = picture_key(key)
     called = {
         f"on_{name}_change": partial(_call, place, name, handle)
         for name, handle in (events or {}).items()
     }
-    _component(picture.name)(key=place, data=picture.data, **called)
-    if st.session_state.get("tables"):
-        widgets.show_table(picture.table, key)
+    _component(data["picture"])(key=place, data=data, **called)
 
 
 def picture_key(key: str) -> str:

@@ -1,0 +1,19 @@
+"""What every page begins with. Its imports bring the codec, torch and all that: see `welcome`."""
+
+from __future__ import annotations
+
+from streamlit.navigation.page import StreamlitPage
+
+from lcviz.inspect import page_watch
+from lcviz.ui import follow_weight, navigation, session
+
+
+def run(page: StreamlitPage) -> None:
+    """Show a page."""
+    page_watch.land(page.url_path == navigation.page(navigation.FIRST).url_path)
+    session.keep_run()
+    own_toolbar = page.title == navigation.PAGES["live"][0] or page_watch.covers(
+        page.title == navigation.PAGES["inspect"][0]
+    )
+    follow_weight.toolbar(shown=not own_toolbar)
+    page.run()

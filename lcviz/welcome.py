@@ -1,0 +1,50 @@
+"""The first seconds of a server: a recorded example is on screen while everything is imported.
+
+Nothing here imports the codec, torch or pandas, which take seconds, and minutes where they are
+slow to read from disk.
+"""
+
+from __future__ import annotations
+
+import threading
+from importlib import import_module
+
+import streamlit as st
+
+from lcviz.ui import navigation, recording
+
+POLL_SECONDS = 0.4
+_LOADED = threading.Event()
+_LOADING = threading.Lock()
+
+
+def loaded() -> bool:
+    """Whether everything is imported; begins to import it at the first call."""
+    if not _LOADED.is_set() and _LOADING.acquire(blocking=False):
+        threading.Thread(target=load, name="imports", daemon=True).start()
+    return _LOADED.is_set()
+
+
+def load() -> None:
+    """Import what pages need, and have the server prepare its example."""
+    try:
+        import_module("lcviz.dashboard")
+        import_module("lcviz.ui.session").all_runs()
+        for name in navigation.PAGES:
+            navigation.script(name)
+    finally:  # an import that fails is tried again by the page, which shows why
+        _LOADED.set()
+
+
+def show(title: str) -> None:
+    """The recorded example on Live, a line on other pages, and the page itself once it is there."""
+    if title == navigation.PAGES["live"][0]:
+        recording.show()
+    else:
+        st.info("The server has just started: this page opens in a few seconds.")
+
+    def look() -> None:
+        if loaded():
+            st.rerun()
+
+    st.fragment(look, run_every=POLL_SECONDS)()
