@@ -27,7 +27,7 @@ from lcviz.run.snapshot import (
 )
 from lcviz.text import nbytes_text
 from lcviz.ui import follow_weight, recording, session, widgets
-from lcviz.ui.settings import SPEEDS, describe, settings_form, speed_slider
+from lcviz.ui.settings import SPEEDS, describe, settings_form, speed_slider, training_of
 
 from .page_details import show_details
 from .page_kill import kill_button, poll_seconds, show_kill
@@ -145,6 +145,8 @@ def _say_how_it_is(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
         _show_error(snapshot.message)
     elif snapshot.message and snapshot.status != KILLED:  # the report of the kill has its message
         st.info(snapshot.message, icon=":material/pause_circle:")
+    elif training_of(settings) != training_of(run.settings):
+        st.info("The settings at the side don't apply to this run: Reset begins a new one.")
 
 
 def _show_error(problem: str | None) -> None:

@@ -5,6 +5,7 @@ Each is bound to the URL: a link opens the page with the same choices.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
@@ -134,6 +135,14 @@ def speed_slider() -> str:
         **_IN_SESSION,
     )
     return speed
+
+
+def training_of(settings: RunSettings) -> RunSettings:
+    """The same with the default coding: what cannot be tried on a step that is there."""
+    plain = RunSettings()
+    return replace(
+        settings, bits=plain.bits, scope=plain.scope, coder=plain.coder, budget=plain.budget
+    )
 
 
 def choose_coding(**changes: Any) -> None:

@@ -22,6 +22,7 @@ from streamlit.testing.v1 import AppTest
 
 import codec
 from demo_models import FOLDER_VARIABLE, MODELS
+from lcviz import welcome
 from lcviz.lab.recovery.methods import Method
 from lcviz.lab.recovery.recovery import Outcome, Race
 from lcviz.run.run import Run, RunSettings, Snapshot
@@ -371,6 +372,19 @@ class Page:
         self.run()
         return snapshot
 
+    def picture(self, key: str) -> dict[str, Any]:
+        """The data of our own picture of that key."""
+        (found,) = (
+            e for e in self.at.get("bidi_component") if e.proto.id.endswith(f"-picture-{key}")
+        )
+        data: dict[str, Any] = json.loads(found.proto.json)
+        return data
+
+    @property
+    def pictures(self) -> set[str]:
+        """Keys of all pictures of our own."""
+        return {e.proto.id.rpartition("-picture-")[2] for e in self.at.get("bidi_component")}
+
     def chart(self, key: str) -> dict[str, Any]:
         """The option of the ECharts panel of that key."""
         (found,) = (e for e in self.at.get("echarts_chart") if e.proto.id.endswith(f"-panel-{key}"))
@@ -415,6 +429,7 @@ def cheap_example(scanned_once: None) -> Iterator[None]:
         patch.setattr(runs, "EXAMPLE", RunSettings(batch_size=32, interval=2, stop_after=6))
         patch.delenv(FOLDER_VARIABLE, raising=False)
         session.all_runs.clear()
+        welcome.load()
         assert session.all_runs().prepared(SECONDS)
         yield
         for run in list(session.all_runs()._runs.values()):
@@ -439,11 +454,11 @@ def page_of(server: None) -> Callable[[AppTest], Page]:
 
 @pytest.fixture
 def live(server: None) -> Callable[..., Page]:
-    """The Live page, opened with these URL parameters: live(model="lenet5", bits="3")."""
+    """The Live page with its details at full speed: live(model="lenet5", bits="3")."""
 
     def open_page(**parameters: str) -> Page:
         at = AppTest.from_file(APP, default_timeout=SECONDS)
-        for name, value in parameters.items():
+        for name, value in ({"details": "true", "speed": "full"} | parameters).items():
             at.query_params[name] = value
         return Page(at).run()
 

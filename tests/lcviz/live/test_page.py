@@ -34,14 +34,16 @@ pytestmark = pytest.mark.usefixtures("server")
 
 Live = Callable[..., Any]
 Create = Callable[..., Run]
-PANELS = {"loss", "size", "buckets", "bits", "huffman", "removed"}
-SHORT = {"model": "Logistic regression", "iterations": "4"}  # the URL has the words on screen
-MNIST = {"model": "LeNet-5", "data_lenet5": "MNIST"}
+PANELS = {"size", "bits", "huffman", "removed"}  # of the details
+PICTURES = {"headline", "weights", "buckets", "bits", "loss", "examples"}
+SHORT = {"iterations": "4", "interval": "1"}  # the URL has the words on screen
+MNIST = {"model": "LeNet-5", "data_lenet5": "MNIST", "interval": "1"}
 
 
 def shown_step(page: Any) -> int:
     """The step of the checkpoint below the slider."""
-    return int(page.texts("subheader")[1].removeprefix("Inside the checkpoint of step "))
+    (step,) = {re.search(r"\d+$", t)[0] for t in page.texts("subheader") if "Inside" in t}
+    return int(step)
 
 
 def finished(create: Create, **changes: Any) -> Run:
