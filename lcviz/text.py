@@ -23,6 +23,13 @@ def nbytes_text(n: float) -> str:
     return f"{n:.0f} B"
 
 
+def kept_text(bits: int | None, budget: float | None = None) -> str:
+    """How much of a change is kept, in one word: "2" bits, "all", or "5 %"."""
+    if budget is not None:
+        return f"{100 * budget:g} %"
+    return "all" if bits is None else str(bits)
+
+
 def loss_text(loss: float, digits: int = 6) -> str:
     """A loss as text; says if it is not finite."""
     if not math.isfinite(loss):

@@ -13,13 +13,13 @@ import hashlib
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import codec
 import demo_models
+from codec import Coding
 from codec.bench.command import machine
 from codec.errors import ForeignRecordError, RecordError
 from codec.inspect import FORMAT, Entry, parsed, typed
@@ -33,7 +33,7 @@ VERSION = 1
 MOST_BYTES = 16 * 2**20  # of a receipt that is read: 100,000 records take as much
 PACKAGES = ("numpy", "torch", "numba", "safetensors", "scikit-learn")
 SOURCES = (codec, demo_models)  # the code that decides the bytes
-_TRAINING = "model data optimizer lr momentum batch_size seed interval bits scope coder budget"
+_TRAINING = "model data optimizer lr momentum batch_size seed interval"
 _RECORD = {"file": str, "sha256": str, "kind": str, "step": int, "bytes": int}
 _NONE = type(None)
 _SETTINGS = {"bits": (int, _NONE), "budget": (float, int, _NONE), "scope": (str,), "coder": (str,)}
@@ -55,16 +55,17 @@ class ReceiptError(Exception):
 
 def of_run(run: Run, package: Package) -> Receipt:
     """The receipt of a run's archive."""
-    dataset, last, settings = run.task.dataset, package.steps[-1], asdict(run.settings)
+    dataset, last, settings = run.task.dataset, package.steps[-1], run.settings
     # After the last restart before `last`, nothing that was lost is in the archive.
     restarts = [step for step in run.snapshot().resumed_at if step < last]
     parameters = dict(run.task.model.named_parameters())
     return _receipt("run", package) | {
         "what": run.task.title,
-        "settings": {name: settings[name] for name in _TRAINING.split()}
+        "settings": {name: getattr(settings, name) for name in _TRAINING.split()}
+        | settings.coding.header()
         | {"base_every": None, "last_step": last, "resumed_at": restarts},
         "model": {
-            "name": run.settings.model,
+            "name": settings.model,
             "parameters": sum(p.numel() for p in parameters.values()),
             "tensors": [[n, str(p.dtype), list(p.shape)] for n, p in parameters.items()],
         },
@@ -116,10 +117,9 @@ def of_files(
 
 def of_archive(package: Package) -> Receipt:
     """The receipt of a chain that a visitor opened; its settings are those of the newest delta."""
-    default = {"bits": None, "budget": None, "scope": "model", "coder": "runlength"}
     return _receipt("archive", package, "each has the digest that its own record gives") | {
         "what": "A chain that was opened",
-        "settings": default | dict(package.settings),
+        "settings": (package.coding or Coding(None)).header(),
         "reproducible": "Not reproducible from here: what the chain was made from is not known. "
         "The receipt shows whether an archive is this one.",
     }

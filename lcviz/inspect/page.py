@@ -14,8 +14,8 @@ from codec.errors import ChainNotFoundError, PayloadError
 from lcviz.lab.chain_summary import Summary, summarize
 from lcviz.text import CODER_NAMES, nbytes_text, percent_text, plural
 from lcviz.ui import follow_weight, session, widgets
+from lcviz.ui.coding_form import SCOPES
 from lcviz.ui.glossary import explained
-from lcviz.ui.settings import SCOPES
 
 from . import page_watch
 from .exponents import count_exponents

@@ -67,8 +67,7 @@ def page() -> None:
     poll = poll_seconds(run)
     st.fragment(_dashboard, run_every=poll)(run, settings, poll)
     timelines_of_run("live", run.settings)
-    chosen = run.settings
-    own_training(Setting(chosen.bits, chosen.budget, chosen.scope, chosen.coder, chosen.interval))
+    own_training(Setting(run.settings.coding, run.settings.interval))
 
 
 def _dashboard(run: Run, settings: RunSettings, poll: float | None) -> None:
@@ -196,7 +195,7 @@ def _create_run(settings: RunSettings, *, play: bool, instead_of: Run | None = N
 
 def _curves(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
     every, newest, measured = snapshot.checkpoints, snapshot.newest, snapshot.measured
-    budget = run.settings.budget
+    budget = run.settings.coding.budget
     losses = loss_curve(
         [c.step for c in measured],
         [loss_or_nan(c.live_loss) for c in measured],

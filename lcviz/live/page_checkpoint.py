@@ -65,20 +65,20 @@ def show_checkpoint(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
     if not viewed.alphabets:
         st.info("In this step every tensor was stored exactly: there is no δ to show.")
         return
-    settings, codes = run.settings, run.codes(viewed.step)
+    coding, codes = run.settings.coding, run.codes(viewed.step)
     marked = follow_weight.marked(run, viewed)
-    _sizes(viewed, settings.coder)
-    whole_model = settings.scope == "model"
+    _sizes(viewed, coding.coder)
+    whole_model = coding.scope == "model"
     grid = st.grid(2, min_column_width=420, border=True, key="checkpoint")
     with grid.cell():
         n, every_bucket = sum(a.n for a in viewed.alphabets), totals(viewed.alphabets)
         panel = buckets_panel(every_bucket, n, whole_model, marked)
         widgets.show(panel, "buckets", partial(bar_clicked, every_bucket))
     with grid.cell():
-        every = promotions(viewed.alphabets, codes, settings.budget)
-        now = EVERY_BITS.index(settings.bits) if settings.budget is None else len(every) - 1
+        every = promotions(viewed.alphabets, codes, coding.budget)
+        now = EVERY_BITS.index(coding.bits) if coding.budget is None else len(every) - 1
         keeps = None if marked is None else first_to_keep(viewed.alphabets, marked)
-        widgets.show(bits_panel(every, now, settings.coder, marked, keeps), "bits")
+        widgets.show(bits_panel(every, now, coding.coder, marked, keeps), "bits")
     with grid.cell():
         i = _alphabet(viewed)
         alphabet = viewed.alphabets[i]

@@ -28,9 +28,10 @@ def show_costs(snapshot: Snapshot, settings: RunSettings) -> None:
     buckets = sum(len(a.buckets) for a in newest.alphabets)
     n_tables, reused = sum(c.tables.n for c in every), sum(c.tables.reused for c in every)
     saved_nbytes = sum(c.tables.saved_nbytes for c in every)
-    limit = f"bits x = {settings.bits or 'all'}"
-    if settings.budget is not None:
-        limit = f"budget {percent_text(settings.budget)}"
+    coding = settings.coding
+    limit = f"bits x = {coding.bits or 'all'}"
+    if coding.budget is not None:
+        limit = f"budget {percent_text(coding.budget)}"
     measured = snapshot.measured[-1]
     live, restored = loss_or_nan(measured.live_loss), loss_or_nan(measured.restored_loss)
     change = "not a number"

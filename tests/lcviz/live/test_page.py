@@ -15,6 +15,7 @@ import streamlit as st
 import torch
 
 import codec
+from codec import Coding
 from demo_models import FOLDER_VARIABLE, MODELS, Task
 from lcviz.lab.anatomy import promotions, record_sizes, tables, totals
 from lcviz.lab.tuner.candidates import Setting
@@ -185,7 +186,7 @@ def test_the_paper_s_settings(live: Live, create: Create) -> None:
     """The exponent stage alone, and the paper's coder: nothing is dropped, no code of runs."""
     page = live(run=finished(create, bits=None, coder="huffman", stop_after=3).id)
     (code,) = page.at.code  # for a training of one's own
-    assert code.value == in_a_loop(Setting(None, None, "model", "huffman", 1))
+    assert code.value == in_a_loop(Setting(Coding(None, coder="huffman"), 1))
     assert page.charts == PANELS
     dropped = [s for s in page.chart("buckets")["series"] if "dropped" in s["name"]]
     assert not any(v for s in dropped for v in s["data"])
@@ -334,7 +335,7 @@ def test_training_with_each_model_s_defaults(live: Live, model: str, optimizer: 
     settings = page.the_run.settings
     assert (snapshot.status, settings.model) == ("finished", model)
     assert (settings.lr, settings.momentum) == MODELS[model].optimizers[optimizer.lower()]
-    assert (settings.bits, settings.seed, settings.loss_share) == (5, 7, LOSS_SHARE)
+    assert (settings.coding.bits, settings.seed, settings.loss_share) == (5, 7, LOSS_SHARE)
     assert any(t.startswith(title) and "finished." in t for t in page.texts("markdown"))
     assert page.charts == PANELS
     assert (shown_step(page), page.follow.value) == (2, True)
@@ -350,9 +351,7 @@ def test_losses_are_measured_always_if_asked_for(live: Live) -> None:
     page = live(**SHORT, losses="always", keep="", coder="", scope="", seed="inf").click("start")
     snapshot, settings = page.finish(), page.the_run.settings
     assert [c.step for c in snapshot.measured] == [0, 1, 2, 3, 4]
-    plain = (None, 2, None, "model", "runlength", 0)
-    chosen = (settings.bits, settings.budget, settings.scope, settings.coder, settings.seed)
-    assert (settings.loss_share, *chosen) == plain
+    assert (settings.loss_share, settings.coding, settings.seed) == (None, Coding(), 0)
 
 
 def test_reset(live: Live) -> None:
@@ -486,7 +485,7 @@ def test_a_step_that_takes_long_is_watched(
 def test_a_budget_instead_of_bits(live: Live) -> None:
     page = live(**SHORT, keep="Budget", budget="10").click("start")
     c = page.finish().newest
-    assert (page.the_run.settings.bits, page.the_run.settings.budget) == (None, 0.1)
+    assert page.the_run.settings.coding == Coding(budget=0.1)
     assert c.nbytes <= 0.103 * c.full_nbytes
     kept, n = c.alphabets[0].kept, len(c.alphabets[0].buckets)
     assert page.metrics["Buckets kept"] == (f"{kept} of {n}", "budget 10.00 %")
