@@ -36,7 +36,7 @@ from demo_models import Task
 from lcviz.lab.progress import Progress
 from lcviz.run.run import Run
 from lcviz.run.snapshot import RunError, Snapshot
-from lcviz.text import kept_text
+from lcviz.text import kept_name
 
 MOST_NAME = 100  # characters of an archive's name: endings are added to it
 
@@ -182,7 +182,7 @@ def safe_name(name: str) -> str:
 
 def settings_name(coding: Coding) -> str:
     """The settings of a chain as a part of file names."""
-    kept = kept_text(coding.bits, coding.budget).removesuffix(" %")
+    kept = kept_name(coding.bits, coding.budget).removesuffix(" %")
     return f"{'bits' if coding.budget is None else 'budget'}{kept}-{coding.scope}-{coding.coder}"
 
 

@@ -8,12 +8,11 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 
 from lcviz.lab.chain_summary import Point, Summary
-from lcviz.text import nbytes_text, percent_text, plain, plural
+from lcviz.text import kept_text, nbytes_text, percent_text, plain, plural
 from lcviz.ui.charts import BLUE, GREEN, PURPLE, VERMILION, Option, Panel, base_option, plotted
 from lcviz.ui.coding_form import CODERS, SCOPES
 
 from .figure_parts import axis, decades, shortened, step_axis, thinned
-from .records_figure import keep_text
 from .watch import Watched
 
 COLOURS, DASHES = (BLUE, VERMILION, GREEN, PURPLE), ("solid", "dashed", "dotted")
@@ -172,7 +171,7 @@ def _kept(summary: Summary) -> str | None:
     if not summary.codings:
         return None
     keep, others = summary.codings[-1], len(summary.codings) - 1
-    text = f"{keep_text(keep)}, {SCOPES[keep.scope]}"
+    text = f"{kept_text(keep)}, {SCOPES[keep.scope]}"
     return f"{text}, {others} other before" if others else text
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from lcviz.lab.anatomy import BucketKey, Promotion
-from lcviz.text import CODER_NAMES, exponent_text, kept_text, nbytes_text, percent_text
+from lcviz.text import CODER_NAMES, exponent_text, kept_name, nbytes_text, percent_text
 from lcviz.ui.charts import (
     BLUE,
     GREEN,
@@ -46,7 +46,7 @@ def bits_panel(
         marked: the highlighted bucket.
         keeps: the index of the first promotion that keeps it.
     """
-    names = [kept_text(p.bits, p.budget) for p in promotions]
+    names = [kept_name(p.bits, p.budget) for p in promotions]
     budget = promotions[now].budget is not None
     fits = f"; {names[now]}: what fits into the budget" if budget else ""
     title = f"x bits for priority promotion (all: every bucket{fits})"
@@ -132,7 +132,7 @@ def _sentence(now: Promotion) -> str:
     ]
     what = "x =" if now.budget is None else "The budget of"
     return (
-        f"{what} {kept_text(now.bits, now.budget)} keeps "
+        f"{what} {kept_name(now.bits, now.budget)} keeps "
         f"{now.buckets_kept} of {now.buckets} buckets and {percent_text(now.energy_share)} of δ's "
         f"energy ‖δ‖². Each with a new table: {', '.join(both)}. Diamonds are the entropy: no code "
         "of single values is shorter. The dashed line is 1 bit a parameter: the paper's code needs "

@@ -10,7 +10,7 @@ import pandas as pd
 from codec import Coding
 from codec.inspect import CODERS
 from lcviz.lab.anatomy import EVERY_BITS
-from lcviz.text import enumerated, kept_text, nbytes_text, percent_text
+from lcviz.text import enumerated, kept_name, nbytes_text, percent_text
 from lcviz.ui.charts import (
     BLUE,
     GREEN,
@@ -43,7 +43,7 @@ def all_settings_panel(tried: Tried, full_nbytes: int, marked: Mapping[str, Codi
     the choice that is marked with it; those that keep a budget are not drawn.
     """
     base, bits = base_option(), "x bits for priority promotion (all: every bucket)"
-    names = {"type": "category", "data": list(map(kept_text, EVERY_BITS)), "boundaryGap": True}
+    names = {"type": "category", "data": list(map(kept_name, EVERY_BITS)), "boundaryGap": True}
     option: Option = base | {
         "legend": base["legend"] | {"data": [name for name, *_ in SIZES.values()]},
         "tooltip": {"trigger": "axis", "confine": True},
@@ -82,7 +82,7 @@ def all_settings_table(tried: Tried, full_nbytes: int) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "x": kept_text(v.bits),
+                "x": kept_name(v.bits),
                 "alphabets": "one" if v.scope == "model" else "one per tensor",
                 "coder": CODERS[v.coder].short,
                 "bytes": s.nbytes,

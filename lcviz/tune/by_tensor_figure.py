@@ -7,7 +7,7 @@ import math
 import pandas as pd
 
 from codec import Coding
-from lcviz.text import kept_text
+from lcviz.text import kept_name
 from lcviz.ui.charts import CIVIDIS, Option, Panel, axis, base_option
 
 from .by_tensor import ByTensor, Cell
@@ -30,7 +30,7 @@ def by_tensor_panel(found: ByTensor, own: Coding, measure: str, who: str, top: f
     """
     sizes = sorted(found.sizes, key=lambda name: -found.sizes[name])[:MAX_ROWS]
     names = [name for name in found.sizes if name in sizes]  # in the model's order
-    columns = [kept_text(v.bits, v.budget) for v in found.choices]
+    columns = [kept_name(v.bits, v.budget) for v in found.choices]
     mine = found.choices.index(own)
     cells = []
     for y, name in enumerate(names):

@@ -12,7 +12,7 @@ import streamlit as st
 
 from codec import Coding, inspect
 from lcviz.lab.anatomy import EVERY_BITS
-from lcviz.text import CODER_NAMES, kept_text
+from lcviz.text import CODER_NAMES, kept_name
 
 from .widgets import choice
 
@@ -97,7 +97,7 @@ def bits_slider(key: str, default: int | None = DEFAULT.bits) -> int | None:
         "Bits x for priority promotion",
         EVERY_BITS,
         default,
-        format_func=kept_text,
+        format_func=kept_name,
         key=key,
         help="Keeps the 2ˣ − 1 buckets of largest magnitude and sets all other changes to 0. "
         "“all” keeps every bucket: the exponent stage alone.",
@@ -116,6 +116,6 @@ def chosen(coding: Coding) -> dict[str, Any]:
 def in_url(coding: Coding) -> dict[str, str]:
     """The same as parameters of the URL."""
     keep = "bits" if coding.budget is None else "budget"
-    number = kept_text(coding.bits, coding.budget).removesuffix(" %")
+    number = kept_name(coding.bits, coding.budget).removesuffix(" %")
     coder, scope = CODERS[coding.coder], SCOPES[coding.scope]
     return {"keep": KEEP[keep], keep: number, "coder": coder, "scope": scope}
