@@ -21,11 +21,11 @@ import codec
 import demo_models
 from codec import Coding
 from codec.bench.command import machine
-from codec.errors import ForeignRecordError, RecordError
+from codec.errors import ForeignRecordError, RecordError, SettingsError
 from codec.inspect import FORMAT, Entry, parsed, typed
 from lcviz.lab.progress import Progress
 from lcviz.run.run import Run
-from lcviz.text import CODER_NAMES, plural
+from lcviz.text import plural
 
 from .archive import Package, digest_of
 
@@ -44,7 +44,6 @@ _SIZES = {
 }
 # How people read what a receipt says in the code's own words.
 _OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
-_SCOPES = {"model": "the whole model", "tensor": "each tensor"}
 
 Receipt = dict[str, Any]
 
@@ -308,9 +307,10 @@ def _settings_sentence(settings: Mapping[str, Any]) -> str:
 def describe(receipt: Receipt) -> dict[str, str]:
     """The receipt for people, without its lists: what -> in words."""
     s, sizes, on = receipt["settings"], receipt["sizes"], receipt["machine"]
-    kept = "all buckets" if s["bits"] is None else plural(s["bits"], "bit")
-    if s["budget"] is not None:
-        kept = f"a budget of {100 * s['budget']:g} % of float32"
+    try:
+        kept = Coding.from_header(s).describe()
+    except SettingsError:  # anybody can write a receipt
+        kept = _settings_sentence(s)
     found = {"What": receipt["what"]}
     if receipt["of"] == "run":
         momentum = f", momentum {s['momentum']:g}" if s["momentum"] else ""
@@ -328,10 +328,9 @@ def describe(receipt: Receipt) -> dict[str, str]:
         found["Model"] = f"{receipt['model']['parameters']:,} parameters"
     elif receipt["of"] == "files":
         found["Files"] = f"{len(receipt['files'])}, the SHA-256 of each in the file"
-    coder = CODER_NAMES.get(s["coder"], s["coder"])
     versions = {k: str(v)[:16] if "SHA" in k else v for k, v in receipt["versions"].items()}
     return found | {
-        "Kept": f"{kept}, buckets over {_SCOPES.get(s['scope'], s['scope'])}, {coder}",
+        "Kept": kept,
         "Archive": f"{sizes['archive']:,} bytes, SHA-256 {receipt['archive']['sha256']}",
         "Records": f"{len(receipt['records'])}, {sizes['records']:,} bytes; the SHA-256 of each in "
         "the file",

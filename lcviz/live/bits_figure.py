@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from codec.inspect import CODERS
 from lcviz.lab.anatomy import BucketKey, Promotion
 from lcviz.text import CODER_NAMES, exponent_text, kept_name, nbytes_text, percent_text
 from lcviz.ui.charts import (
@@ -147,8 +148,10 @@ def _table(promotions: Sequence[Promotion], names: Sequence[str]) -> pd.DataFram
             "x": names,
             "buckets kept": [f"{p.buckets_kept} of {p.buckets}" for p in promotions],
             "energy kept, %": [round(100 * p.energy_share, 3) for p in promotions],
-            "run-length, bytes": pd.array([s.runlength for s in sizes], "Int64"),
-            "Huffman, bytes": [s.huffman for s in sizes],
-            "entropy, bytes": [round(s.entropy, 1) for s in sizes],
         }
+        | {
+            f"{coder.short}, bytes": pd.array([s.of(name) for s in sizes], "Int64")
+            for name, coder in CODERS.items()
+        }
+        | {"entropy, bytes": [round(s.entropy, 1) for s in sizes]}
     )
