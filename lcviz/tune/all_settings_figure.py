@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pandas as pd
 
@@ -113,13 +114,12 @@ def _line(
     scope, coder = which
     data = []
     for bits in EVERY_BITS:
-        saved = tried[Coding(bits, scope, coder)]
+        setting = Coding(bits, scope, coder)
+        saved = tried[setting]
         share = 100 * (saved.distance if grid else saved.nbytes / full_nbytes)
         point: Option = {"value": plotted(share, 4)}
         here = [
-            who
-            for who, v in marked.items()
-            if (v.bits, v.scope, v.budget) == (bits, scope, None) and (grid or v.coder == coder)
+            who for who, v in marked.items() if (replace(v, coder=coder) if grid else v) == setting
         ]
         if here:
             point |= {"symbolSize": 16, "label": {"show": True, "formatter": ", ".join(here)}}
