@@ -16,7 +16,8 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from codec.scheme.coders import CODERS
+from codec import Coding
+from codec.inspect import CODERS
 from lcviz.lab.anatomy import promotions, record_sizes
 from lcviz.lab.sizes import Sizes
 from lcviz.run.run import Run
@@ -51,12 +52,13 @@ def trained(settings: RunSettings) -> Snapshot:
 def measure(settings: RunSettings) -> Row:
     """One setting with both coders; with bits the restored weights, so the deltas, are the same."""
     mean = {}
-    for coder in CODERS[::-1]:  # the default one last: it is looked into
-        deltas = trained(replace(settings, coder=coder)).checkpoints[1:]
+    for coder in reversed(CODERS):  # the default one last: it is looked into
+        coding = replace(settings.coding, coder=coder)
+        deltas = trained(replace(settings, coding=coding)).checkpoints[1:]
         full = sum(c.full_nbytes for c in deltas)
         mean[coder] = sum(c.nbytes for c in deltas) / full
     headers = sum(c.nbytes - c.stream_nbytes for c in deltas)
-    sizes: list[Sizes] = [record_sizes(c.alphabets, CODERS[0]) for c in deltas]
+    sizes: list[Sizes] = [record_sizes(c.alphabets, Coding.coder) for c in deltas]
     every = [next(x for x in promotions(c.alphabets) if x.bits is None) for c in deltas]
     return Row(
         len(deltas),
@@ -86,9 +88,7 @@ def main() -> None:
                     RunSettings(
                         data=name,
                         folder=folder,
-                        bits=bits,
-                        budget=budget,
-                        scope=scope,
+                        coding=Coding(bits, scope, budget=budget),
                         stop_after=options.iterations,
                     )
                 )

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 
+from codec import Coding
 from codec.inspect import CODERS
 
 CODER_NAMES = {name: coder.title for name, coder in CODERS.items()}
@@ -21,6 +22,20 @@ def nbytes_text(n: float) -> str:
             digits = max(0, 2 - math.floor(math.log10(max(1, n / size * 1.0005))))
             return f"{n / size:,.{digits}f} {unit}"
     return f"{n:.0f} B"
+
+
+def kept_name(bits: int | None, budget: float | None = None) -> str:
+    """How much of a change is kept, for an axis: "2" bits, "all", or "5 %"."""
+    if budget is not None:
+        return f"{100 * budget:g} %"
+    return "all" if bits is None else str(bits)
+
+
+def kept_text(coding: Coding) -> str:
+    """How much of a change is kept: "2 bits", "all buckets", or "budget 5.00 %"."""
+    if coding.budget is not None:
+        return f"budget {percent_text(coding.budget)}"
+    return "all buckets" if coding.bits is None else plural(coding.bits, "bit")
 
 
 def loss_text(loss: float, digits: int = 6) -> str:

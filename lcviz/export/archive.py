@@ -20,6 +20,7 @@ from typing import Any
 from safetensors.torch import load
 
 import codec
+from codec import Coding
 from codec.inspect import (
     Arrays,
     Entry,
@@ -35,6 +36,7 @@ from demo_models import Task
 from lcviz.lab.progress import Progress
 from lcviz.run.run import Run
 from lcviz.run.snapshot import RunError, Snapshot
+from lcviz.text import kept_name
 
 MOST_NAME = 100  # characters of an archive's name: endings are added to it
 
@@ -46,8 +48,8 @@ class Package:
     name: file name without ending. data: the .lcc.zip. entries: its records. digests: SHA-256 of
     each record. tables: for each record, how many code tables it needs and how many of them are
     reused; not counted in merged records. steps: every step, rebuilt from data. tracks: xxh3-128 of
-    each step's tensors. full_nbytes: of all steps in float32. settings: bits, budget, scope and
-    coder of the newest delta, empty if there is none. at: time of the check, in seconds since the
+    each step's tensors. full_nbytes: of all steps in float32. coding: that of the newest delta,
+    None if there is none. at: time of the check, in seconds since the
     epoch.
     """
 
@@ -59,7 +61,7 @@ class Package:
     steps: tuple[int, ...]
     tracks: tuple[str, ...]
     full_nbytes: int
-    settings: Mapping[str, Any]
+    coding: Coding | None
     at: float
 
     @property
@@ -107,7 +109,7 @@ def pack(run: Run, progress: Progress | None = None) -> Package:
     except OSError as exc:  # for example, another tab has reset the run
         raise RunError(f"The chain of this run cannot be packed. {exc}") from exc
     s = run.settings
-    name = f"{s.model}-{s.data}-{settings_name(s.bits, s.budget, s.scope, s.coder)}-seed{s.seed}"
+    name = f"{s.model}-{s.data}-{settings_name(s.coding)}-seed{s.seed}"
     package = verify(name, data, tracks, progress)
     check_complete(package, saved)
     return package
@@ -127,7 +129,7 @@ def verify(
     Raises:
         RunError: something does not restore, or differs.
     """
-    steps, digests, full, settings = [], [], 0, {}
+    steps, digests, full, coding = [], [], 0, None
     tables: dict[str, tuple[int, int]] = {}
     try:
         chain = codec.Chain(io.BytesIO(data))
@@ -140,7 +142,7 @@ def verify(
             digests.append(digest)
             full += position.track.layout.nbytes
             if position.entry.kind != "base":
-                settings = position.record.metadata
+                coding = Coding.from_header(position.record.metadata)
             coded = [g.encoded for g in position.delta.groups] if position.delta else []
             counts = sum(e.table is not None for e in coded), sum(e.cached for e in coded)
             tables[position.entry.name] = counts  # a merged record has several steps
@@ -157,7 +159,7 @@ def verify(
         tuple(steps),
         tuple(digests),
         full,
-        {k: settings[k] for k in ("bits", "budget", "scope", "coder") if settings},
+        coding,
         time.time(),
     )
 
@@ -178,10 +180,10 @@ def safe_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:MOST_NAME].strip("-.") or "chain"
 
 
-def settings_name(bits: int | None, budget: float | None, scope: str, coder: str) -> str:
+def settings_name(coding: Coding) -> str:
     """The settings of a chain as a part of file names."""
-    kept = f"bits{'all' if bits is None else bits}"
-    return f"{kept if budget is None else f'budget{100 * budget:g}'}-{scope}-{coder}"
+    kept = kept_name(coding.bits, coding.budget).removesuffix(" %")
+    return f"{'bits' if coding.budget is None else 'budget'}{kept}-{coding.scope}-{coding.coder}"
 
 
 def _snapshot_with(run: Run, step: int) -> Snapshot:

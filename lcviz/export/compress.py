@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import codec
+from codec import Coding
 from codec.errors import SourceError
 from codec.inspect import Arrays, Front, Layout, Policy, copy_arrays, to_arrays
 from lcviz.lab.progress import Progress
@@ -32,11 +34,13 @@ MOST_ZIPPED = 64 * 2**20  # bytes of files that are also deflated: that takes se
 class ChainSettings:
     """The settings of a Checkpointer that a visitor chooses."""
 
-    bits: int | None = 2
-    budget: float | None = None
-    scope: str = "model"
-    coder: str = "runlength"
+    coding: Coding = field(default_factory=Coding)
     base_every: int | None = 1000
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """By the names of its arguments."""
+        return self.coding.header() | {"base_every": self.base_every}
 
 
 @dataclass(frozen=True)
@@ -84,9 +88,7 @@ def compress(
         steps = _save(own, settings, place, path, progress)
         place.take(sum(step.nbytes for step in steps))
         codec.Chain(path).pack(archive)
-        name = f"own-{len(steps)}step{'s' * (len(steps) != 1)}-" + settings_name(
-            settings.bits, settings.budget, settings.scope, settings.coder
-        )
+        name = f"own-{len(steps)}step{'s' * (len(steps) != 1)}-" + settings_name(settings.coding)
         n, tracks = len(steps), {step.step: step.track for step in steps}
         package = verify(
             name, archive.read_bytes(), tracks, lambda done, _: progress(n + done, 2 * n)
@@ -112,7 +114,7 @@ def _save(
     files = {file.step: file for file in own.files}
     deflates = sum(file.nbytes for file in own.files) <= MOST_ZIPPED
     front, first, layout = Front(Policy()), Arrays(), Layout(())
-    with codec.Checkpointer(path, **asdict(settings)) as chain:
+    with codec.Checkpointer(path, **settings.arguments) as chain:
         for i, (step, state) in enumerate(own.states()):
             progress(i, 2 * len(own.steps))
             parts, now = front.look_at(state)
@@ -155,7 +157,7 @@ def _receipt(own: OwnFiles, settings: ChainSettings, package: Package) -> Receip
         for f in ([own.archive] if own.archive else own.files)
     ]
     what = "The states of a chain" if own.archive else plural(len(files), "checkpoint file")
-    return of_files(package, what, asdict(settings), files)
+    return of_files(package, what, settings.arguments, files)
 
 
 def verify_as_is(file: OwnFile, progress: Progress) -> tuple[Package, Receipt]:

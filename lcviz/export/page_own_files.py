@@ -20,8 +20,8 @@ from lcviz.server.jobs import View
 from lcviz.server.quota import FullError, VisitorFolder
 from lcviz.text import nbytes_text, plain, plural
 from lcviz.ui import session, widgets
+from lcviz.ui.coding_form import coding_form
 from lcviz.ui.experiment import Asking, ControlTexts
-from lcviz.ui.settings import BITS, CODERS, KEEP, SCOPES, bits_name
 
 from . import compress as compressing
 from . import page_downloads as downloads
@@ -164,26 +164,10 @@ def _settings() -> ChainSettings:
     """The settings of the chain, as the visitor chooses them."""
     with st.container(border=True, key="export-how"):
         grid = st.grid(2, min_column_width=320, key="export-settings")
-        with grid.cell():
-            bits, budget = _bits_or_budget()
-        with grid.cell():
-            coder = widgets.choice(
-                "Coder",
-                list(CODERS),
-                default=ChainSettings.coder,
-                key="export_coder",
-                format_func=CODERS.__getitem__,
-                bind="query-params",
-                help="How the kept values become bits; both are lossless.",
-            )
-            scope = widgets.choice(
-                "Buckets over",
-                list(SCOPES),
-                default=ChainSettings.scope,
-                key="export_scope",
-                format_func=SCOPES.__getitem__,
-                bind="query-params",
-            )
+        kept, others = grid.cell(), grid.cell()
+        with kept:
+            coding = coding_form("export_", others=others)
+        with others:
             base_every = widgets.whole_number(
                 "Deltas between bases",
                 1,
@@ -193,33 +177,7 @@ def _settings() -> ChainSettings:
                 text="A base stores its step exactly, and takes as much as float32. One comes "
                 "earlier where tensors change, and once the deltas outgrow the base before them.",
             )
-    return ChainSettings(bits, budget, str(scope), str(coder), base_every)
-
-
-def _bits_or_budget() -> tuple[int | None, float | None]:
-    keep = widgets.choice(
-        "Keep",
-        list(KEEP),
-        default="bits",
-        key="export_keep",
-        format_func=KEEP.__getitem__,
-        bind="query-params",
-        help="Bits x: the 2ˣ − 1 buckets of largest magnitude. Budget: as many buckets as fit into "
-        "that many bytes for each record.",
-    )
-    how: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
-    if keep == "budget":
-        label, key = "Budget, % of float32", "export_budget"
-        return None, st.number_input(label, 0.5, 50.0, 5.0, 0.5, format="%g", key=key, **how) / 100
-    bits: int | None = st.select_slider(
-        "Bits x for priority promotion",
-        BITS,
-        ChainSettings.bits,
-        format_func=bits_name,
-        key="export_bits",
-        **how,
-    )
-    return bits, None
+    return ChainSettings(coding, base_every)
 
 
 def _requested_chain(own: OwnFiles, settings: ChainSettings) -> RequestedChain:

@@ -13,19 +13,19 @@ import hashlib
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import codec
 import demo_models
+from codec import Coding
 from codec.bench.command import machine
-from codec.errors import ForeignRecordError, RecordError
+from codec.errors import ForeignRecordError, RecordError, SettingsError
 from codec.inspect import FORMAT, Entry, parsed, typed
 from lcviz.lab.progress import Progress
 from lcviz.run.run import Run
-from lcviz.text import CODER_NAMES, plural
+from lcviz.text import plural
 
 from .archive import Package, digest_of
 
@@ -33,7 +33,7 @@ VERSION = 1
 MOST_BYTES = 16 * 2**20  # of a receipt that is read: 100,000 records take as much
 PACKAGES = ("numpy", "torch", "numba", "safetensors", "scikit-learn")
 SOURCES = (codec, demo_models)  # the code that decides the bytes
-_TRAINING = "model data optimizer lr momentum batch_size seed interval bits scope coder budget"
+_TRAINING = "model data optimizer lr momentum batch_size seed interval"
 _RECORD = {"file": str, "sha256": str, "kind": str, "step": int, "bytes": int}
 _NONE = type(None)
 _SETTINGS = {"bits": (int, _NONE), "budget": (float, int, _NONE), "scope": (str,), "coder": (str,)}
@@ -44,7 +44,6 @@ _SIZES = {
 }
 # How people read what a receipt says in the code's own words.
 _OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
-_SCOPES = {"model": "the whole model", "tensor": "each tensor"}
 
 Receipt = dict[str, Any]
 
@@ -55,16 +54,17 @@ class ReceiptError(Exception):
 
 def of_run(run: Run, package: Package) -> Receipt:
     """The receipt of a run's archive."""
-    dataset, last, settings = run.task.dataset, package.steps[-1], asdict(run.settings)
+    dataset, last, settings = run.task.dataset, package.steps[-1], run.settings
     # After the last restart before `last`, nothing that was lost is in the archive.
     restarts = [step for step in run.snapshot().resumed_at if step < last]
     parameters = dict(run.task.model.named_parameters())
     return _receipt("run", package) | {
         "what": run.task.title,
-        "settings": {name: settings[name] for name in _TRAINING.split()}
+        "settings": {name: getattr(settings, name) for name in _TRAINING.split()}
+        | settings.coding.header()
         | {"base_every": None, "last_step": last, "resumed_at": restarts},
         "model": {
-            "name": run.settings.model,
+            "name": settings.model,
             "parameters": sum(p.numel() for p in parameters.values()),
             "tensors": [[n, str(p.dtype), list(p.shape)] for n, p in parameters.items()],
         },
@@ -116,10 +116,9 @@ def of_files(
 
 def of_archive(package: Package) -> Receipt:
     """The receipt of a chain that a visitor opened; its settings are those of the newest delta."""
-    default = {"bits": None, "budget": None, "scope": "model", "coder": "runlength"}
     return _receipt("archive", package, "each has the digest that its own record gives") | {
         "what": "A chain that was opened",
-        "settings": default | dict(package.settings),
+        "settings": (package.coding or Coding(None)).header(),
         "reproducible": "Not reproducible from here: what the chain was made from is not known. "
         "The receipt shows whether an archive is this one.",
     }
@@ -308,9 +307,10 @@ def _settings_sentence(settings: Mapping[str, Any]) -> str:
 def describe(receipt: Receipt) -> dict[str, str]:
     """The receipt for people, without its lists: what -> in words."""
     s, sizes, on = receipt["settings"], receipt["sizes"], receipt["machine"]
-    kept = "all buckets" if s["bits"] is None else plural(s["bits"], "bit")
-    if s["budget"] is not None:
-        kept = f"a budget of {100 * s['budget']:g} % of float32"
+    try:
+        kept = Coding.from_header(s).describe()
+    except SettingsError:  # anybody can write a receipt
+        kept = _settings_sentence(s)
     found = {"What": receipt["what"]}
     if receipt["of"] == "run":
         momentum = f", momentum {s['momentum']:g}" if s["momentum"] else ""
@@ -328,10 +328,9 @@ def describe(receipt: Receipt) -> dict[str, str]:
         found["Model"] = f"{receipt['model']['parameters']:,} parameters"
     elif receipt["of"] == "files":
         found["Files"] = f"{len(receipt['files'])}, the SHA-256 of each in the file"
-    coder = CODER_NAMES.get(s["coder"], s["coder"])
     versions = {k: str(v)[:16] if "SHA" in k else v for k, v in receipt["versions"].items()}
     return found | {
-        "Kept": f"{kept}, buckets over {_SCOPES.get(s['scope'], s['scope'])}, {coder}",
+        "Kept": kept,
         "Archive": f"{sizes['archive']:,} bytes, SHA-256 {receipt['archive']['sha256']}",
         "Records": f"{len(receipt['records'])}, {sizes['records']:,} bytes; the SHA-256 of each in "
         "the file",

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import io
 import zipfile
+from dataclasses import fields
+
+from codec import Coding
 
 from .archive import Package
 from .receipt import Receipt, dumped
 
 REPRODUCE, RECEIPT, RESTORE = "reproduce.py", "receipt.json", "restore.py"
-_CHAIN = ("bits", "scope", "coder", "budget", "base_every")
 _TRAINED = "model data optimizer lr momentum batch_size seed interval last_step"
 _FOLDER = 'parser.add_argument("folder", type=Path, help="where the files of the data are")'
 _FILES = (
@@ -64,7 +66,7 @@ def source_digest(package):
 
 def checkpointer(path, **more):
     return codec.Checkpointer(
-        path, BITS, SCOPE, CODER, budget=BUDGET, base_every=BASE_EVERY, **more
+        path, @CODING@, base_every=BASE_EVERY, **more
     )
 
 
@@ -254,7 +256,8 @@ if __name__ == "__main__":
 def reproduce_script(receipt: Receipt) -> str:
     """The script that makes the chain of a receipt again."""
     settings = receipt["settings"]
-    constants = {name.upper(): settings[name] for name in _CHAIN}
+    coding = [field.name for field in fields(Coding) if field.name in settings]
+    constants = {name.upper(): settings[name] for name in (*coding, "base_every")}
     if receipt["of"] == "run":
         constants |= {name.upper(): settings[name] for name in _TRAINED.split()}
         constants |= {
@@ -274,6 +277,7 @@ def reproduce_script(receipt: Receipt) -> str:
     return _filled(
         _HEAD + body + _TAIL,
         IMPORTS=f"import {package}\n",
+        CODING=", ".join(f"{name}={name.upper()}" for name in coding),
         USAGE=reproduce_command(receipt),
         RECEIPT=RECEIPT,
         ARGUMENT=argument,

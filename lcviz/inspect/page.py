@@ -12,10 +12,10 @@ import streamlit as st
 import codec
 from codec.errors import ChainNotFoundError, PayloadError
 from lcviz.lab.chain_summary import Summary, summarize
-from lcviz.text import CODER_NAMES, nbytes_text, percent_text, plural
+from lcviz.text import CODER_NAMES, kept_text, nbytes_text, percent_text, plural
 from lcviz.ui import follow_weight, session, widgets
+from lcviz.ui.coding_form import SCOPES
 from lcviz.ui.glossary import explained
-from lcviz.ui.settings import SCOPES
 
 from . import page_watch
 from .exponents import count_exponents
@@ -24,7 +24,7 @@ from .page_open import ChainSource, Findings, choose, leave, read
 from .page_parts import MOST_PROBLEMS, progress_bar, sentence, show_problems
 from .page_receipt import check_receipt
 from .page_step import one_step
-from .records_figure import keep_text, records_table, sizes_over_steps
+from .records_figure import records_table, sizes_over_steps
 from .watch_figure import BUSY_SECONDS, since_text
 
 UNASKED_SECONDS = 3  # of decoding
@@ -176,7 +176,7 @@ def _cards(summary: Summary) -> None:
         ),
         (
             "Kept",
-            keep_text(keep) if keep else "all",
+            kept_text(keep) if keep else "all",
             "exactly"
             if keep is None
             else f"{plural(others, 'other setting')} before"

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from codec import Coding
 from lcviz.lab.records import RecordFacts
-from lcviz.text import nbytes_text, percent_text, plural
+from lcviz.text import nbytes_text, plural
 from lcviz.ui.charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Panel, base_option
 
 from .figure_parts import axis, decades, step_axis, thinned
@@ -116,10 +115,3 @@ def _state(f: RecordFacts) -> str:
     if f.aside:
         return "also in other records"
     return "ok" if f.reached else "after a damaged or missing one"
-
-
-def keep_text(coding: Coding) -> str:
-    """How much of a change is kept."""
-    if coding.budget is not None:
-        return f"budget {percent_text(coding.budget)}"
-    return "all buckets" if coding.bits is None else plural(coding.bits, "bit")

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 
 from lcviz.lab.chain_summary import Point, Summary
-from lcviz.text import CODER_NAMES, nbytes_text, percent_text, plain, plural
+from lcviz.text import kept_text, nbytes_text, percent_text, plain, plural
 from lcviz.ui.charts import BLUE, GREEN, PURPLE, VERMILION, Option, Panel, base_option, plotted
+from lcviz.ui.coding_form import CODERS, SCOPES
 
 from .figure_parts import axis, decades, shortened, step_axis, thinned
-from .records_figure import keep_text
 from .watch import Watched
 
 COLOURS, DASHES = (BLUE, VERMILION, GREEN, PURPLE), ("solid", "dashed", "dotted")
@@ -142,9 +142,7 @@ def runs_table(runs: Sequence[Watched], now: float) -> pd.DataFrame:
         "a step, bytes": lambda s: s.step_nbytes and round(s.step_nbytes),
         "on disk, bytes": lambda s: s.nbytes,
         "kept": _kept,
-        "coder": lambda s: (
-            CODER_NAMES[s.codings[-1].coder].removesuffix(" Huffman") if s.codings else None
-        ),
+        "coder": lambda s: CODERS[s.codings[-1].coder] if s.codings else None,
     }
     table = {"run": [run.name for run in runs], "state": [_state(run, now) for run in runs]} | {
         name: [run.summary and value(run.summary) for run in runs]
@@ -173,8 +171,8 @@ def _kept(summary: Summary) -> str | None:
     if not summary.codings:
         return None
     keep, others = summary.codings[-1], len(summary.codings) - 1
-    scope = "each tensor" if keep.scope == "tensor" else "whole model"
-    return f"{keep_text(keep)}, {scope}" + (f", {others} other before" if others else "")
+    text = f"{kept_text(keep)}, {SCOPES[keep.scope]}"
+    return f"{text}, {others} other before" if others else text
 
 
 def _grows(seconds: float, gap: float | None) -> bool:

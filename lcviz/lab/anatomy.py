@@ -137,9 +137,7 @@ def dissect(deltas: Arrays, step: codec.Delta) -> tuple[tuple[Alphabet, ...], li
         e = group.encoded
         every, own, energy, residual = _buckets(delta, e)
         buckets = every.keeping(e.levels.size - 1)
-        if (
-            step.coding.coder == "runlength"
-        ):  # with a new table it would take what the last one saved
+        if step.coding.coder == "runlength":  # a new table would take what the last one saved
             new = e.saved_bits if e.cached else 8 * e.table_nbytes
             runlength = coded_nbytes(e.payload_bits + new, 0, e.levels.size - 1)
         else:
@@ -269,9 +267,9 @@ def record_sizes(alphabets: Sequence[Alphabet], coder: str) -> Sizes:
     A reused table cost the record nothing; the other coder's is new.
     """
     own = sum(a.nbytes for a in alphabets)
-    runlength = own if coder == "runlength" else sum(a.runlength_nbytes for a in alphabets)
+    runlength = sum(a.runlength_nbytes for a in alphabets)
     sizes = new_sizes(alphabets, [a.kept for a in alphabets], runlength)
-    return replace(sizes, huffman=own) if coder == "huffman" else sizes
+    return replace(sizes, **{coder: own})
 
 
 def new_sizes(alphabets: Sequence[Alphabet], keep: Sequence[int], runlength: int | None) -> Sizes:

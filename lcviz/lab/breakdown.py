@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from codec import Coding
 from codec.errors import SettingsError
 from codec.inspect import huffman
 
@@ -45,13 +46,13 @@ class Stages:
         return 1 - nbytes / (4 * self.n)
 
 
-def breakdown(series: Series, bits: int | None, scope: str = "model") -> Iterator[Stages]:
+def breakdown(series: Series, coding: Coding) -> Iterator[Stages]:
     """Every checkpoint of a series but the first, which is stored whole.
 
     Raises codec.LccError, SettingsError among them if nothing can be quantized.
     """
     found = False
-    for moment, tracker in tracked(series, bits, scope, "runlength"):
+    for moment, tracker in tracked(series, coding):
         step = tracker.prepare_arrays(moment.arrays)
         alphabets, codes = dissect(changes(moment.arrays, tracker.state, step), step)
         if alphabets:
@@ -63,11 +64,11 @@ def breakdown(series: Series, bits: int | None, scope: str = "model") -> Iterato
             )
             yield Stages(
                 moment.step,
-                bits,
+                coding.bits,
                 whole + sum(a.n for a in alphabets),
                 sum(_symbols(a, len(a.buckets)) for a in alphabets),
                 4 * whole + sum(_fixed(a, len(a.buckets), None) for a in alphabets),
-                4 * whole + sum(_fixed(a, a.kept, bits) for a in alphabets),
+                4 * whole + sum(_fixed(a, a.kept, coding.bits) for a in alphabets),
                 4 * whole + sum(huffman_nbytes(a.counts(a.kept)) for a in alphabets),
                 4 * whole + sum(runs),
                 4 * whole + sum(huffman.entropy(a.counts(a.kept)) for a in alphabets) / 8,

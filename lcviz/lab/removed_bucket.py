@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from codec import Coding
 from codec.errors import SettingsError
 from codec.inspect import Arrays, copy_arrays
 
@@ -126,12 +127,9 @@ def _add(state: Arrays, names: Sequence[str], values: NDArray[np.float32]) -> No
 
 
 def removed_from_series(
-    series: Series,
-    bits: int | None,
-    scope: str = "model",
-    progress: Progress = lambda _done, _total: None,
+    series: Series, coding: Coding, progress: Progress = lambda _done, _total: None
 ) -> RemovedBuckets:
-    """The experiment on the last checkpoint of a series, with bits and scope up to there.
+    """The experiment on the last checkpoint of a series, with this coding up to there.
 
     The loss is NaN if the series has none. Distances are of the tensors that are quantized, from
     where the series last began anew.
@@ -143,7 +141,7 @@ def removed_from_series(
     first: Arrays = {}
     begun, found = None, None
     replayed, total = part(progress, 0, 2), len(series) - 1
-    for done, (moment, tracker) in enumerate(tracked(series, bits, scope, "runlength"), 1):
+    for done, (moment, tracker) in enumerate(tracked(series, coding), 1):
         if tracker is not begun:
             begun, first = tracker, copy_arrays(tracker.state)
         before = copy_arrays(tracker.state)

@@ -185,9 +185,7 @@ def _inside(path: Path) -> list[Path]:
 Series = TrainedSeries | OwnSeries
 
 
-def tracked(
-    series: Series, bits: int | None, scope: str, coder: str, budget: float | None = None
-) -> Iterator[tuple[SeriesState, Tracker]]:
+def tracked(series: Series, coding: Coding) -> Iterator[tuple[SeriesState, Tracker]]:
     """Every state with a tracker that has seen those before it; a new layout begins anew.
 
     The caller runs `tracker.commit(tracker.prepare_arrays(state.arrays))` before the next one.
@@ -198,7 +196,6 @@ def tracked(
     for moment in series:
         if tracker is None or tracker.track.layout != moment.layout:
             first = copy_arrays(moment.arrays)
-            coding = Coding(bits, scope, coder, budget)
             tracker = Tracker.resume(Track.of(moment.layout, first), coding)
         else:
             followed = True

@@ -29,8 +29,9 @@ class Sizes:
     n: int
 
     def of(self, coder: str) -> int | None:
-        """Bytes with that coder."""
-        return self.runlength if coder == "runlength" else self.huffman
+        """Bytes with that coder, the name of a field."""
+        nbytes: int | None = getattr(self, coder)
+        return nbytes
 
     def share(self, nbytes: float) -> float:
         """Bytes over the float32 bytes of the same elements."""

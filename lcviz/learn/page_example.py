@@ -15,7 +15,7 @@ from lcviz.lab.lesson import Lesson, Number, lesson, lesson_of_run, pick_weights
 from lcviz.run.run import Run
 from lcviz.run.snapshot import States
 from lcviz.ui import session, widgets
-from lcviz.ui.settings import BITS, SCOPES, bits_name
+from lcviz.ui.coding_form import SCOPES, bits_slider
 
 TRACK = "0.5 -0.25 1 0.25 -0.5 0.125 0 -0.75 0.25 0.5"
 TRAINED = "1.26 -0.73 1.2 0.32 -0.32 0.615 0.14 -0.36 1.07 0.59"
@@ -55,32 +55,23 @@ def choose_example() -> Example | None:
         )
         grid = st.grid(2, min_column_width=320, key="choices")
         with grid.cell():
-            bits: int | None = st.select_slider(
-                "Bits x for priority promotion",
-                BITS,
-                2,
-                format_func=bits_name,
-                key="learn_bits",
-                bind="query-params",
-                help="2ˣ − 1 buckets are kept; “all” keeps every one.",
-            )
+            bits = bits_slider("learn_bits")
         run = session.current_run() if source == "run" else None
         with grid.cell():
             if run is None:
                 scope = widgets.choice(
                     "Buckets over",
-                    list(SCOPES),
+                    SCOPES,
                     default="model",
                     key="learn_scope",
-                    format_func=SCOPES.__getitem__,
-                    bind="query-params",
                     help="With one set of buckets for each tensor, the first six numbers are "
                     "tensor w and the others tensor b.",
                 )
             else:
-                st.markdown(f"**{run.task.title}**  \nBuckets over {SCOPES[run.settings.scope]}")
+                scope = run.settings.coding.scope
+                st.markdown(f"**{run.task.title}**  \nBuckets over {SCOPES[scope]}")
         if source == "ten":
-            found = _of_numbers(bits, str(scope))
+            found = _of_numbers(bits, scope)
         elif run is not None:
             found = _of_run(run, bits)
         else:

@@ -8,8 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+from codec.inspect import CODERS
 from lcviz.lab.anatomy import BucketKey, Promotion
-from lcviz.text import CODER_NAMES, exponent_text, nbytes_text, percent_text
+from lcviz.text import CODER_NAMES, exponent_text, kept_name, nbytes_text, percent_text
 from lcviz.ui.charts import (
     BLUE,
     GREEN,
@@ -46,7 +47,7 @@ def bits_panel(
         marked: the highlighted bucket.
         keeps: the index of the first promotion that keeps it.
     """
-    names = [_name(p) for p in promotions]
+    names = [kept_name(p.bits, p.budget) for p in promotions]
     budget = promotions[now].budget is not None
     fits = f"; {names[now]}: what fits into the budget" if budget else ""
     title = f"x bits for priority promotion (all: every bucket{fits})"
@@ -130,8 +131,9 @@ def _sentence(now: Promotion) -> str:
         for coder in CODER_NAMES
         if (nbytes := sizes.of(coder)) is not None
     ]
+    what = "x =" if now.budget is None else "The budget of"
     return (
-        f"{'x =' if now.budget is None else 'The budget of'} {_name(now)} keeps "
+        f"{what} {kept_name(now.bits, now.budget)} keeps "
         f"{now.buckets_kept} of {now.buckets} buckets and {percent_text(now.energy_share)} of δ's "
         f"energy ‖δ‖². Each with a new table: {', '.join(both)}. Diamonds are the entropy: no code "
         "of single values is shorter. The dashed line is 1 bit a parameter: the paper's code needs "
@@ -146,14 +148,10 @@ def _table(promotions: Sequence[Promotion], names: Sequence[str]) -> pd.DataFram
             "x": names,
             "buckets kept": [f"{p.buckets_kept} of {p.buckets}" for p in promotions],
             "energy kept, %": [round(100 * p.energy_share, 3) for p in promotions],
-            "run-length, bytes": pd.array([s.runlength for s in sizes], "Int64"),
-            "Huffman, bytes": [s.huffman for s in sizes],
-            "entropy, bytes": [round(s.entropy, 1) for s in sizes],
         }
+        | {
+            f"{coder.short}, bytes": pd.array([s.of(name) for s in sizes], "Int64")
+            for name, coder in CODERS.items()
+        }
+        | {"entropy, bytes": [round(s.entropy, 1) for s in sizes]}
     )
-
-
-def _name(promotion: Promotion) -> str:
-    if promotion.budget is not None:
-        return f"{100 * promotion.budget:g} %"
-    return "all" if promotion.bits is None else str(promotion.bits)

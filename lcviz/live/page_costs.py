@@ -6,7 +6,7 @@ import math
 
 from lcviz.lab.measures import lost_iterations
 from lcviz.run.snapshot import DEAD, FINISHED, KILLED, PLAYING, RESTORING, RunSettings, Snapshot
-from lcviz.text import loss_text, nbytes_text, percent_text, plural
+from lcviz.text import kept_text, loss_text, nbytes_text, percent_text, plural
 from lcviz.ui import widgets
 
 
@@ -18,9 +18,6 @@ def show_costs(snapshot: Snapshot, settings: RunSettings) -> None:
     buckets = sum(len(a.buckets) for a in newest.alphabets)
     n_tables, reused = sum(c.tables.n for c in every), sum(c.tables.reused for c in every)
     saved_nbytes = sum(c.tables.saved_nbytes for c in every)
-    limit = f"bits x = {settings.bits or 'all'}"
-    if settings.budget is not None:
-        limit = f"budget {percent_text(settings.budget)}"
     measured = snapshot.measured[-1]
     live, restored = loss_or_nan(measured.live_loss), loss_or_nan(measured.restored_loss)
     change = "not a number"
@@ -43,7 +40,7 @@ def show_costs(snapshot: Snapshot, settings: RunSettings) -> None:
         (
             "Buckets kept",
             f"{kept} of {buckets}",
-            limit,
+            kept_text(settings.coding),
             f"Of the change in step {newest.step}; the others are set to 0. With bits x at most "
             "2ˣ − 1 are kept, or as many for each tensor; with a budget as many as fit into it.",
         ),

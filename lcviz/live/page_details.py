@@ -54,32 +54,32 @@ def show_details(run: Run) -> None:
     poll = session.poll_interval(run)
     st.fragment(_watched, run_every=poll)(run)
     timelines_of_run("live", run.settings)
-    chosen = run.settings
-    own_training(Setting(chosen.bits, chosen.budget, chosen.scope, chosen.coder, chosen.interval))
+    own_training(Setting(run.settings.coding, run.settings.interval))
 
 
 def _watched(run: Run) -> None:
     snapshot = run.snapshot()
     viewed = viewed_checkpoint(snapshot)
-    if snapshot.status == CLOSED or viewed.kind == "base":
+    if snapshot.status == CLOSED:
         return
     show_costs(snapshot, run.settings)
     st.subheader(f"Inside the checkpoint of step {viewed.step}", anchor=False)
     if not viewed.alphabets:
         st.info("In this step every tensor was stored exactly: there is no δ to show.")
+        _size_curve(run, snapshot, viewed)
         return
-    settings, codes = run.settings, run.codes(viewed.step)
+    coding, codes = run.settings.coding, run.codes(viewed.step)
     marked = follow_weight.marked(run, viewed)
-    _sizes(viewed, settings.coder)
-    whole_model = settings.scope == "model"
+    _sizes(viewed, coding.coder)
+    whole_model = coding.scope == "model"
     grid = st.grid(2, min_column_width=420, border=True, key="checkpoint")
     with grid.cell():
         _size_curve(run, snapshot, viewed)
     with grid.cell():
-        every = promotions(viewed.alphabets, codes, settings.budget)
-        now = EVERY_BITS.index(settings.bits) if settings.budget is None else len(every) - 1
+        every = promotions(viewed.alphabets, codes, coding.budget)
+        now = EVERY_BITS.index(coding.bits) if coding.budget is None else len(every) - 1
         keeps = None if marked is None else first_to_keep(viewed.alphabets, marked)
-        widgets.show(bits_panel(every, now, settings.coder, marked, keeps), "bits")
+        widgets.show(bits_panel(every, now, coding.coder, marked, keeps), "by-bits")
     with grid.cell():
         i = _alphabet(viewed)
         alphabet = viewed.alphabets[i]
@@ -98,7 +98,7 @@ def _watched(run: Run) -> None:
 
 
 def _size_curve(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
-    every, newest, budget = snapshot.checkpoints, snapshot.newest, run.settings.budget
+    every, newest, budget = snapshot.checkpoints, snapshot.newest, run.settings.coding.budget
     sizes = size_curve(
         snapshot.steps,
         [c.nbytes for c in every],

@@ -9,7 +9,6 @@ import streamlit as st
 
 from lcviz.lab.progress import Progress
 from lcviz.lab.recovery.kill import SECONDS, Crash, OnDisk, Raced
-from lcviz.lab.workload import Workload
 from lcviz.recover.page_rework import nothing_saved
 from lcviz.run.run import Run
 from lcviz.run.snapshot import (
@@ -166,11 +165,11 @@ def _crash(run: Run, snapshot: Snapshot) -> Crash:
     s, kill = run.settings, snapshot.kills[-1]
     deltas = [c for c in snapshot.checkpoints if c.kind == "delta" and c.step <= kill.step]
     return Crash(
-        Workload(s.model, s.data, s.folder, s.optimizer, s.lr, s.momentum, s.batch_size),
+        s.workload,
         s.seed,
         kill.iteration,
         s.interval,
-        OnDisk("lc", s.budget, s.bits, s.scope, s.coder, chain=run.path, newest=kill.step),
+        OnDisk("lc", chain=run.path, newest=kill.step),
         sum(c.nbytes for c in deltas) / sum(c.full_nbytes for c in deltas),
         kill.died_as,
         frozenset(k.step for k in snapshot.kills[:-1]),

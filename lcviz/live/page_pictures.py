@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
 import streamlit as st
 
@@ -11,9 +11,10 @@ import codec
 from codec import Coding
 from lcviz.run.run import Run
 from lcviz.run.snapshot import Checkpoint, RunSettings, Snapshot
+from lcviz.text import kept_text
 from lcviz.ui import follow_weight, layout, picture
-from lcviz.ui.picture import Picture
-from lcviz.ui.settings import choose_coding, coding_words
+from lcviz.ui.coding_form import chosen
+from lcviz.ui.picture import Events, Picture
 
 from .bits_picture import bits_picture
 from .buckets_picture import bits_that_keep, buckets_picture
@@ -56,7 +57,7 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
             if isinstance(found, str):
                 st.caption(found)
             else:
-                picture.show(found, name, _events(name, run, shown))
+                picture.show(found, name, _events(name, run, shown, settings.coding))
 
 
 def pictures(run: Run, snapshot: Snapshot, shown: ShownStep) -> dict[str, Picture | str]:
@@ -67,7 +68,7 @@ def pictures(run: Run, snapshot: Snapshot, shown: ShownStep) -> dict[str, Pictur
     side = run.task.dataset.held_out[0].shape[-1] if images else None
     held = shown.restored is not None and shown.states is not None
     status = describe_status(snapshot, run.settings.stop_after, run.speed)
-    own = coding_words(run.settings.coding)
+    own = kept_text(run.settings.coding)
     return {
         "headline": headline(shown, status, describe_crash(snapshot), own),
         "weights": weights_picture(shown, _tensor(shown), side) if held else gone,
@@ -87,24 +88,24 @@ def pictures(run: Run, snapshot: Snapshot, shown: ShownStep) -> dict[str, Pictur
     }
 
 
-def _events(name: str, run: Run, shown: ShownStep) -> dict[str, Callable[[Any], None]]:
-    """What a picture can send, and what happens then."""
+def _events(name: str, run: Run, shown: ShownStep, form: Coding) -> Events:
+    """What a picture can send, and what happens then. form: the coding at the side."""
 
     def keep(most: float) -> None:
         st.session_state[_CUT] = run.id, shown.step, int(most)
 
     def choose(text: str) -> None:
-        _try(bits=None if text == "all" else int(text), budget=None)
+        _try(replace(form, bits=None if text == "all" else int(text), budget=None))
 
     def mark(key: Sequence[int]) -> None:
         now = follow_weight.marked(run, shown.checkpoint)
         follow_weight.mark(None if now == tuple(key) else (key[0], key[1]))
 
-    every: dict[str, dict[str, Callable[[Any], None]]] = {
-        "headline": {"back": lambda _: _back(run)},
+    every: dict[str, Events] = {
+        "headline": {"back": lambda _: _try(run.settings.coding)},
         "weights": {"tensor": lambda name: st.session_state.update({_TENSOR: name})},
         "buckets": {"cut": keep, "bits": choose, "mark": mark},
-        "bits": {"coder": lambda coder: _try(coder=coder)},
+        "bits": {"coder": lambda coder: _try(replace(form, coder=coder))},
         "loss": {"step": lambda step: look_into(run, int(step))},
     }
     return every.get(name, {})
@@ -138,17 +139,11 @@ def _cut_at(run: Run, viewed: Checkpoint) -> int | None:
     return held[2] if held is not None and held[:2] == (run.id, viewed.step) else None
 
 
-def _try(**changes: Any) -> None:
+def _try(coding: Coding) -> None:
     """Set the form at the side: what it says is tried on the step shown."""
     st.session_state.pop(_CUT, None)
-    choose_coding(**changes)
+    st.session_state.update(chosen(coding))
     st.session_state[_CHANGED] = True
-
-
-def _back(run: Run) -> None:
-    """Show the record again, as the run saved it."""
-    coding = run.settings.coding
-    _try(bits=coding.bits, budget=coding.budget, coder=coding.coder, scope=coding.scope)
 
 
 def _tensor(shown: ShownStep) -> str:

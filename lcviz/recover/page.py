@@ -7,6 +7,7 @@ from collections.abc import Hashable
 
 import streamlit as st
 
+from codec import Coding
 from demo_models import DATASETS, MODELS
 from lcviz.lab.recovery.methods import SHARES
 from lcviz.lab.recovery.recovery import Outcome, Protocol
@@ -64,7 +65,7 @@ def page() -> None:
 
     asking.follow(dashboard)
     own, interval = workload(experiment.model), experiment.protocol.interval
-    drill = Drill(own, 0, interval, None, experiment.share, "model", "runlength")
+    drill = Drill(own, 0, interval, Coding(budget=experiment.share))
     timelines("recover", drill)
 
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import streamlit as st
 
 from demo_models import MODELS
-from lcviz.lab.workload import Workload
 from lcviz.run.snapshot import RunSettings
 from lcviz.server.jobs import FinishedPart, View
 from lcviz.text import nbytes_text, percent_text, plural
@@ -58,10 +57,8 @@ def timelines_of_run(place: str, settings: RunSettings) -> None:
 
 def drill_of_run(settings: RunSettings) -> Drill:
     """The measurement for a run of these settings."""
-    s = settings
-    workload = Workload(s.model, s.data, s.folder, s.optimizer, s.lr, s.momentum, s.batch_size)
-    interval = min(s.interval, MOST_INTERVAL)
-    return Drill(workload, s.seed, interval, s.bits, s.budget, s.scope, s.coder)
+    interval = min(settings.interval, MOST_INTERVAL)
+    return Drill(settings.workload, settings.seed, interval, settings.coding)
 
 
 def timelines(place: str, drill: Drill) -> None:

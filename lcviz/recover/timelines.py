@@ -19,7 +19,7 @@ from statistics import median
 from typing import Any
 
 import codec
-from codec import Saved
+from codec import Coding, Saved
 from lcviz.lab.progress import Progress
 from lcviz.lab.workload import Workload
 
@@ -154,17 +154,14 @@ class Timeline:
 class Drill:
     """What determines a measurement, apart from the machine's load.
 
-    interval: iterations between checkpoints, MOST_INTERVAL at most. bits, budget, scope, coder: see
-    `codec.Checkpointer`. The model is saved, without its optimizer, as a run does.
+    interval: iterations between checkpoints, MOST_INTERVAL at most. The model is saved, without
+    its optimizer, as a run does.
     """
 
     workload: Workload
     seed: int
     interval: int
-    bits: int | None
-    budget: float | None
-    scope: str
-    coder: str
+    coding: Coding
 
     @property
     def before(self) -> int:
@@ -261,13 +258,9 @@ class _Run:
                 self._checkpoints.close()
 
     def _open(self) -> None:
-        d = self._drill
         self._checkpoints = codec.Checkpointer(
             self._path,
-            d.bits,
-            d.scope,
-            d.coder,
-            budget=d.budget,
+            **self._drill.coding.header(),
             base_every=None,
             resume=True,
             asynchronous=self._way == ASYNCHRONOUS,

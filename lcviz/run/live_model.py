@@ -75,7 +75,6 @@ def _training(task: Task, settings: RunSettings) -> demo_models.Training:
 
 
 def _checkpointer(settings: RunSettings, path: Path, *, resume: bool = False) -> codec.Checkpointer:
-    s = settings
     return codec.Checkpointer(  # one base: the pages show deltas
-        path, s.bits, s.scope, s.coder, budget=s.budget, base_every=None, resume=resume
+        path, **settings.coding.header(), base_every=None, resume=resume
     )

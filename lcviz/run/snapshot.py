@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from enum import StrEnum, auto
 from typing import Any
 
@@ -14,6 +14,7 @@ from codec.inspect import Arrays
 from lcviz.lab.anatomy import Alphabet
 from lcviz.lab.recovery.kill import Pace, fingerprint
 from lcviz.lab.sizes import Tables
+from lcviz.lab.workload import Workload
 
 
 class Status(StrEnum):
@@ -57,10 +58,9 @@ class RunSettings:
     """Everything that determines a run: the same settings give the same bytes of chain.
 
     folder: where MNIST, MovieLens or Jester files are; None for built-in data. interval:
-    iterations between checkpoints. bits, scope, coder, budget: as for `codec.Tracker`; a budget
-    replaces bits. stop_after: iterations until the run finishes by itself. loss_share: the share
-    of the run's time that measuring losses on held-out examples may take; None measures at every
-    checkpoint. It changes no byte.
+    iterations between checkpoints. stop_after: iterations until the run finishes by itself.
+    loss_share: the share of the run's time that measuring losses on held-out examples may take;
+    None measures at every checkpoint. It changes no byte.
     """
 
     model: str = "logistic-regression"
@@ -72,17 +72,14 @@ class RunSettings:
     batch_size: int = 256
     seed: int = 0
     interval: int = 10
-    bits: int | None = 2
-    scope: str = "model"
-    coder: str = "runlength"
-    budget: float | None = None
+    coding: Coding = field(default_factory=Coding)
     stop_after: int = 600
     loss_share: float | None = None
 
     @property
-    def coding(self) -> Coding:
-        """How its deltas are coded."""
-        return Coding(self.bits, self.scope, self.coder, self.budget)
+    def workload(self) -> Workload:
+        """What is trained."""
+        return Workload(*(getattr(self, each.name) for each in fields(Workload)))
 
     def check(self) -> None:
         """Raise RunError, which says what to change, for numbers that no run can use."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pandas as pd
 
 from codec import Coding
+from codec.inspect import CODERS
 from lcviz.lab.anatomy import EVERY_BITS
-from lcviz.text import enumerated, nbytes_text, percent_text
+from lcviz.text import enumerated, kept_name, nbytes_text, percent_text
 from lcviz.ui.charts import (
     BLUE,
     GREEN,
@@ -42,7 +44,7 @@ def all_settings_panel(tried: Tried, full_nbytes: int, marked: Mapping[str, Codi
     the choice that is marked with it; those that keep a budget are not drawn.
     """
     base, bits = base_option(), "x bits for priority promotion (all: every bucket)"
-    names = {"type": "category", "data": [_name(bits) for bits in EVERY_BITS], "boundaryGap": True}
+    names = {"type": "category", "data": list(map(kept_name, EVERY_BITS)), "boundaryGap": True}
     option: Option = base | {
         "legend": base["legend"] | {"data": [name for name, *_ in SIZES.values()]},
         "tooltip": {"trigger": "axis", "confine": True},
@@ -81,9 +83,9 @@ def all_settings_table(tried: Tried, full_nbytes: int) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "x": _name(v.bits),
+                "x": kept_name(v.bits),
                 "alphabets": "one" if v.scope == "model" else "one per tensor",
-                "coder": "run-length" if v.coder == "runlength" else "Huffman",
+                "coder": CODERS[v.coder].short,
                 "bytes": s.nbytes,
                 "% of float32": round(100 * s.nbytes / full_nbytes, 3),
                 "distance, %": plotted(100 * s.distance, 3),
@@ -112,13 +114,12 @@ def _line(
     scope, coder = which
     data = []
     for bits in EVERY_BITS:
-        saved = tried[Coding(bits, scope, coder)]
+        setting = Coding(bits, scope, coder)
+        saved = tried[setting]
         share = 100 * (saved.distance if grid else saved.nbytes / full_nbytes)
         point: Option = {"value": plotted(share, 4)}
         here = [
-            who
-            for who, v in marked.items()
-            if (v.bits, v.scope, v.budget) == (bits, scope, None) and (grid or v.coder == coder)
+            who for who, v in marked.items() if (replace(v, coder=coder) if grid else v) == setting
         ]
         if here:
             point |= {"symbolSize": 16, "label": {"show": True, "formatter": ", ".join(here)}}
@@ -158,7 +159,3 @@ def _sentence(tried: Tried, full_nbytes: int, marked: Mapping[str, Coding]) -> s
         text += f", and the nearest is {far} of the distance trained, with {near.describe()}."
     budgets = [who for who, v in marked.items() if v.budget is not None]
     return text + (f" Not marked, because of a budget: {enumerated(budgets)}." if budgets else "")
-
-
-def _name(bits: int | None) -> str:
-    return "all" if bits is None else str(bits)

@@ -7,6 +7,7 @@ import math
 import pandas as pd
 
 from codec import Coding
+from lcviz.text import kept_name
 from lcviz.ui.charts import CIVIDIS, Option, Panel, axis, base_option
 
 from .by_tensor import ByTensor, Cell
@@ -29,7 +30,7 @@ def by_tensor_panel(found: ByTensor, own: Coding, measure: str, who: str, top: f
     """
     sizes = sorted(found.sizes, key=lambda name: -found.sizes[name])[:MAX_ROWS]
     names = [name for name in found.sizes if name in sizes]  # in the model's order
-    columns = [_column(v) for v in found.choices]
+    columns = [kept_name(v.bits, v.budget) for v in found.choices]
     mine = found.choices.index(own)
     cells = []
     for y, name in enumerate(names):
@@ -119,12 +120,6 @@ def _text(number: float, measure: str) -> str:
     if not math.isfinite(number):
         return "–"
     return f"{number:.1f}" if measure == "zeros" else f"{number:.2f}"
-
-
-def _column(v: Coding) -> str:
-    if v.budget is not None:
-        return f"{100 * v.budget:g} %"
-    return "all" if v.bits is None else str(v.bits)
 
 
 def _x_name(own: Coding) -> str:

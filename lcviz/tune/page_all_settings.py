@@ -48,10 +48,10 @@ def _all_settings(run: Run, snapshot: Snapshot) -> None:
     except codec.LccError as exc:
         st.error(f"This delta cannot be encoded. {exc}", icon=":material/error:")
         return
-    full, own = delta.layout.nbytes, run.settings
+    full = delta.layout.nbytes
     _pick(found, full)
     place = st.container(border=True, key="tune-all-settings")
-    marked = {RUN: Coding(own.bits, own.scope, own.coder, own.budget)} | both()
+    marked = {RUN: run.settings.coding} | both()
     widgets.tables_toggle()
     with place:
         widgets.show(all_settings_panel(found, full, marked), _PANEL, _clicked)

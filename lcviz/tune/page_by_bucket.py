@@ -13,8 +13,8 @@ from lcviz.run.run import Run
 from lcviz.run.snapshot import CLOSED, PLAYING, Snapshot
 from lcviz.text import exponent_text, loss_text, percent_text, plural
 from lcviz.ui import follow_weight, session, widgets
+from lcviz.ui.coding_form import SCOPES
 from lcviz.ui.glossary import explained
-from lcviz.ui.settings import SCOPES
 
 from .by_bucket import LossCurve, SplitDelta, marks, split_delta
 from .by_bucket_figure import by_bucket_panel, rebuilt_sentence
@@ -131,7 +131,7 @@ def _view(run: Run, snapshot: Snapshot, scope: str) -> BucketView | None:
 
 def _largest(view: BucketView, run: Run) -> None:
     delta, most = view.curve.delta, view.curve.delta.most
-    default: int | None = min(2 ** (run.settings.bits or 8) - 1, most)
+    default: int | None = min(2 ** (run.settings.coding.bits or 8) - 1, most)
     if st.session_state.get(_K, 0) > most:  # of a delta that had more
         st.session_state[_K], default = default, None
     k = st.slider(

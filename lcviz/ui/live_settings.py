@@ -8,23 +8,14 @@ from demo_models import DATASETS, MODELS
 from lcviz.lab.tuner.candidates import Setting
 from lcviz.lab.workload import Workload
 
-from .settings import CODERS, KEEP, OPTIMIZERS, SCOPES, bits_name
+from .coding_form import in_url
+from .settings import OPTIMIZERS
 from .snippet import in_a_loop
 
 
 def checkpoint_parameters(setting: Setting) -> dict[str, str]:
     """The parameters of Live's URL for this setting of a checkpoint."""
-    if setting.budget is None:
-        keep, value = "bits", bits_name(setting.bits)
-    else:
-        keep, value = "budget", f"{100 * setting.budget:g}"
-    return {
-        "keep": KEEP[keep],
-        keep: value,
-        "coder": CODERS[setting.coder],
-        "scope": SCOPES[setting.scope],
-        "interval": str(setting.interval),
-    }
+    return in_url(setting.coding) | {"interval": str(setting.interval)}
 
 
 def training_parameters(workload: Workload, iterations: int) -> dict[str, str]:

@@ -53,10 +53,15 @@ class Picture:
 def show(picture: Picture, key: str, events: Events | None = None) -> None:
     """Draw it; its table follows if tables are switched on. key: of its place on the page."""
     mount(picture.data, key, events)
-    if st.session_state.get("tables"):
+    if tables_shown():
         from . import widgets  # heavier than all the rest of this module
 
-        widgets.show_table(picture.table, key)
+        widgets.show_table(picture.table, f"{key}-picture")
+
+
+def tables_shown() -> bool:
+    """Whether the numbers under every picture are wanted; the switch may come later on the page."""
+    return bool(st.session_state.get("tables", st.query_params.get("tables") == "true"))
 
 
 def mount(data: Mapping[str, Any], key: str, events: Events | None = None) -> None:

@@ -10,15 +10,17 @@ def in_a_loop(setting: Setting) -> str:
 
     It names every setting: the codec's defaults may change.
     """
-    kept = f"bits={setting.bits!r}" if setting.budget is None else f"budget={setting.budget!r}"
+    settings = setting.coding.header()
+    del settings["budget" if setting.coding.budget is None else "bits"]
+    coding = ", ".join(f"{name}={value!r}" for name, value in settings.items()).replace("'", '"')
     save = 'checkpoints.save(step, {"model": model.state_dict()})'
     if setting.interval > 1:
         save = f"if step % {setting.interval} == 0:\n    {save}"
     return f"""import codec
 
 checkpoints = codec.Checkpointer(
-    "run.lcc", {kept}, scope="{setting.scope}",
-    coder="{setting.coder}", resume=True,
+    "run.lcc", {coding},
+    resume=True,
 )
 
 # In your loop, after every step:

@@ -13,6 +13,7 @@ from lcviz.text import minus, plain
 
 from .charts import INK, Panel, inked
 from .glossary import linked
+from .picture import tables_shown
 
 PLAIN_TABLE_ROWS = 10  # longer ones scroll
 TABLE_HEIGHT = 300  # pixels
@@ -27,7 +28,7 @@ def show(panel: Panel, key: str, on_select: Select = "ignore") -> None:
     under `panel_key`.
     """
     picture(panel, key, on_select)
-    if st.session_state.get("tables"):
+    if tables_shown():
         show_table(panel.table, key)
 
 

@@ -10,7 +10,7 @@ import runpy
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,10 @@ from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 import codec
+from codec import Coding
 from demo_models import FOLDER_VARIABLE, MODELS
 from lcviz import welcome
-from lcviz.lab.recovery.methods import Method
+from lcviz.lab.recovery.methods import Method, lc
 from lcviz.lab.recovery.recovery import Outcome, Race
 from lcviz.run.run import Run, RunSettings, Snapshot
 from lcviz.server import runs
@@ -34,6 +35,13 @@ from lcviz.ui.charts import Panel, inked
 MakeSettings = Callable[..., RunSettings]
 
 
+def _coded(changes: dict[str, Any]) -> dict[str, Any]:
+    """With bits, scope, coder and budget as one `Coding`."""
+    names = {field.name for field in fields(Coding)}
+    coding = Coding(**{name: changes[name] for name in names & changes.keys()})
+    return {k: v for k, v in changes.items() if k not in names} | {"coding": coding}
+
+
 def _settings(model: str = "logistic-regression", **changes: Any) -> RunSettings:
     card = MODELS[model]
     optimizer = changes.get("optimizer", "sgd")
@@ -42,10 +50,11 @@ def _settings(model: str = "logistic-regression", **changes: Any) -> RunSettings
         "data": card.default_data,
         "lr": lr,
         "momentum": momentum,
-        "batch_size": card.batch_size,
+        "batch_size": min(card.batch_size, 128),
+        "interval": 1,
         "stop_after": 6,
     }
-    return RunSettings(model, **(chosen | changes))
+    return RunSettings(model, **(chosen | _coded(changes)))
 
 
 @pytest.fixture(scope="session")
@@ -286,8 +295,8 @@ def seeds() -> list[tuple[Outcome, ...]]:
             _outcome(Method("full"), seed, 0.0, (0.0,)),
             _outcome(Method("scar", 0.05), seed, 1.4 + seed, (0.3, 0.25, 0.15)),
             _outcome(Method("topn", 0.05), seed, 4.0, (3.0,) * 5),
-            _outcome(Method("lc", 0.05, coder="huffman"), seed, 0.4, (0.1, 0.05)),
-            _outcome(Method("lc", 0.05), seed, 0.0, (0.0,)),
+            _outcome(lc(Coding(budget=0.05, coder="huffman")), seed, 0.4, (0.1, 0.05)),
+            _outcome(lc(Coding(budget=0.05)), seed, 0.0, (0.0,)),
         )
         for seed in (0, 1)
     ]
@@ -484,6 +493,6 @@ def create(server: None) -> Callable[..., Run]:
 
     def make(**changes: Any) -> Run:
         settings = {"batch_size": 32, "interval": 1, "stop_after": 5} | changes
-        return session.all_runs().create(RunSettings(**settings))
+        return session.all_runs().create(RunSettings(**_coded(settings)))
 
     return make

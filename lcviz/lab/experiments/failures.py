@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from codec import Coding
 from codec.bench.markdown import table
 from lcviz.lab.intervals import mean
-from lcviz.lab.recovery.methods import SHARES, Method, methods_at
+from lcviz.lab.recovery.methods import SHARES, Method, lc, methods_at
 from lcviz.lab.recovery.recovery import Outcome, RepeatedOutcome, fail_and_recover, fail_repeatedly
 from lcviz.lab.recovery.recovery import Protocol as Failure
 
@@ -30,7 +31,7 @@ from .base import (
 )
 from .results_file import Row
 
-OURS = Method("lc", SHARES[0]).name  # what others are compared with
+OURS = lc(Coding(budget=SHARES[0])).name  # what others are compared with
 ABOUT_REPEATED = (
     "Undisturbed: of a training that never failed. Below it: how far each way ends above or below "
     "that, accuracy in percentage points; the mean over seeds, with half of its 95 % interval if "
@@ -58,7 +59,7 @@ class Recovery(Experiment):
         model, seed = trial
         failure = Failure(options.fail_at, options.interval, options.cap)
         methods = [Method("full"), *(m for most in options.shares for m in methods_at(most))]
-        methods += [Method("lc", bits=bits) for bits in (2, 3)]
+        methods += [lc(Coding(bits)) for bits in (2, 3)]
         outcomes = fail_and_recover(workload_of(options, model), seed, methods, failure, tell)
         told = about(options, model, seed) | {"cap": options.cap}
         return [told | _row(outcome) for outcome in outcomes]

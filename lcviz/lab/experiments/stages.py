@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from codec import Coding
 from codec.bench.markdown import table
 from lcviz.lab.breakdown import breakdown
 from lcviz.lab.intervals import mean
@@ -64,7 +65,7 @@ class Breakdown(Experiment):
         model, seed, bits = trial
         series = series_of(options, model, seed)
         rows, total = [], len(series) - 1
-        for stages in breakdown(series, bits, options.scope):
+        for stages in breakdown(series, Coding(bits, options.scope)):
             rows.append(about(options, model, seed) | asdict(stages))
             tell(len(rows), total)
         return rows
@@ -114,7 +115,7 @@ class RemovedBucket(Experiment):
     def run(self, options: argparse.Namespace, trial: Sequence[Any], tell: Tell) -> list[Row]:
         model, seed = trial
         found = removed_from_series(
-            series_of(options, model, seed), options.bits, options.scope, tell
+            series_of(options, model, seed), Coding(options.bits, options.scope), tell
         )
         whole = {"step": found.step, "loss_whole": found.loss, "distance_whole": found.distance}
         return [about(options, model, seed) | whole | asdict(b) for b in found.buckets]

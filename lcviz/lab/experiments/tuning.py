@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from codec.bench.markdown import table
 from codec.inspect import CODERS, SCOPES
+from lcviz.lab.anatomy import EVERY_BITS
 from lcviz.lab.progress import part
-from lcviz.lab.recovery.methods import SHARES
+from lcviz.lab.recovery.methods import SHARES, lc
 from lcviz.lab.recovery.recovery import Protocol as Failure
 from lcviz.lab.recovery.recovery import fail_and_recover
-from lcviz.lab.tuner.candidates import BITS, INTERVALS, Candidate, Setting, settings
+from lcviz.lab.tuner.candidates import INTERVALS, Candidate, Setting, settings
 from lcviz.lab.tuner.replay import failure_points, just_before_a_checkpoint
 from lcviz.lab.tuner.tuner import TARGETS, tune
 
@@ -67,7 +67,7 @@ class Tune(Experiment):
             "distance; rework=3: iterations (default: rework=3; with --own distance=.1)",
         )
         for flag, read, default, metavar, text in (
-            ("--bits", listed(bits), BITS, "X,…", "to try"),
+            ("--bits", listed(bits), EVERY_BITS, "X,…", "to try"),
             ("--budgets", listed(share), SHARES, "S,…", "to try, shares of float32"),
             ("--scopes", some_of(SCOPES), SCOPES, "S,…", "of one alphabet, to try"),
             ("--coders", some_of(tuple(CODERS)), CODERS, "C,…", "to try"),
@@ -153,7 +153,7 @@ def _checked(
         (outcome,) = fail_and_recover(
             workload_of(options, model),
             seed + FRESH + i,
-            [setting.method],
+            [lc(setting.coding)],
             failure,
             part(tell, 1 + i, 1 + options.check),
         )
@@ -167,7 +167,8 @@ def _checked(
 
 
 def _row(c: Candidate, unit: str) -> Row:
-    return asdict(c.setting) | {
+    return c.setting.coding.header() | {
+        "interval": c.setting.interval,
         "setting": c.setting.text(unit),
         "share": c.share,
         "rate": c.rate,

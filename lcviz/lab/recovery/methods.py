@@ -14,8 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 
 import codec
+from codec import Coding
 from codec.errors import BudgetError
 from codec.inspect import (
+    CODERS,
     DIGEST,
     FORMAT,
     RUN,
@@ -31,7 +33,6 @@ from codec.inspect import (
 
 from .baselines import Full, Scar, TopN
 
-KINDS = ("full", "scar", "topn", "lc")
 SHARES = (0.01, 0.02, 0.05, 0.10)  # of float32
 
 
@@ -52,49 +53,46 @@ class Saver(Protocol):
 class Method:
     """One way to save.
 
-    kind: one of KINDS. share: of the float32 size, what a checkpoint may take; None for "full",
-    and for "lc" with a number of bits. bits, scope, coder: of "lc", see `codec.Tracker`.
+    kind: "full", "scar", "topn" or "lc". share: of the float32 size, what a checkpoint may take;
+    None for "full", and for "lc" with a number of bits. coding: of "lc", see there.
     """
 
     kind: str
     share: float | None = None
-    bits: int | None = None
-    scope: str = "model"
-    coder: str = "runlength"
+    coding: Coding | None = None
 
     @property
     def name(self) -> str:
         """What a table calls it, without its share."""
-        if self.kind != "lc":
+        if self.coding is None:
             return {"full": "full", "scar": "SCAR", "topn": "TOPN"}[self.kind]
-        keeps = "" if self.share is not None else f", {self.bits or 'all'} bits"
-        scope = ", per tensor" if self.scope == "tensor" else ""
-        return f"LC {'run-length' if self.coder == 'runlength' else 'Huffman'}{keeps}{scope}"
+        keeps = "" if self.share is not None else f", {self.coding.bits or 'all'} bits"
+        scope = ", per tensor" if self.coding.scope == "tensor" else ""
+        return f"LC {CODERS[self.coding.coder].short}{keeps}{scope}"
 
     def open(self, folder: Path) -> Saver:
         """Ready for the first state of a training. folder: an empty one."""
-        return _Chain(self, folder) if self.kind == "lc" else _Baseline(self)
+        return _Chain(self.coding, folder) if self.coding else _Baseline(self)
+
+
+def lc(coding: Coding) -> Method:
+    """LC-Checkpoint; its share is the budget."""
+    return Method("lc", coding.budget, coding)
 
 
 def methods_at(share: float) -> tuple[Method, ...]:
     """SCAR, TOPN, LC with the paper's coder and LC run-length, at one share of float32."""
-    paper = Method("lc", share, coder="huffman")
-    return Method("scar", share), Method("topn", share), paper, Method("lc", share)
+    paper, ours = (lc(Coding(budget=share, coder=coder)) for coder in ("huffman", "runlength"))
+    return Method("scar", share), Method("topn", share), paper, ours
 
 
 class _Chain:
     """LC-Checkpoint: what a user gets."""
 
-    def __init__(self, method: Method, folder: Path) -> None:
+    def __init__(self, coding: Coding, folder: Path) -> None:
         self._path = folder / "run.lcc"
         self._checkpointer = codec.Checkpointer(
-            self._path,
-            method.bits,
-            method.scope,
-            method.coder,
-            budget=method.share,
-            policy={"optimizer/*": "lossy"},
-            base_every=None,
+            self._path, **coding.header(), policy={"optimizer/*": "lossy"}, base_every=None
         )
 
     def save(self, step: int, state: Mapping[str, Any]) -> int:

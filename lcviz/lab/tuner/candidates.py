@@ -7,43 +7,33 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from codec import Coding
+from codec.inspect import CODERS, SCOPES
+from lcviz.lab.anatomy import EVERY_BITS
 from lcviz.lab.intervals import Mean
-from lcviz.lab.recovery.methods import SHARES, Method
+from lcviz.lab.recovery.methods import SHARES
 
-BITS = (1, 2, 3, 4, 5, 6, 7, 8, None)
 INTERVALS = (1, 2, 5, 10)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What can be chosen. bits or budget: see `codec.Tracker`. interval: between checkpoints."""
+    """What can be chosen. interval: between checkpoints."""
 
-    bits: int | None
-    budget: float | None
-    scope: str
-    coder: str
+    coding: Coding
     interval: int
 
     def text(self, unit: str = "iteration") -> str:
         """In words. unit: what intervals are counted in."""
         every = f"every {unit}" if self.interval == 1 else f"every {self.interval} {unit}s"
-        return f"{self.choice.describe()}, saved {every}"
-
-    @property
-    def choice(self) -> Coding:
-        """The same without the interval."""
-        return Coding(self.bits, self.scope, self.coder, self.budget)
+        return f"{self.coding.describe()}, saved {every}"
 
     @property
     def restores(self) -> Setting:
         """Settings that are equal here restore the same: without a budget the coder decides about
         bytes alone."""
-        return self if self.budget is not None else replace(self, coder="")
-
-    @property
-    def method(self) -> Method:
-        """The same, for the recovery experiment."""
-        return Method("lc", self.budget, self.bits, self.scope, self.coder)
+        if self.coding.budget is not None:
+            return self
+        return replace(self, coding=replace(self.coding, coder=Coding.coder))
 
 
 @dataclass(frozen=True)
@@ -90,15 +80,15 @@ class Candidate:
 
 
 def settings(
-    bits: Sequence[int | None] = BITS,
+    bits: Sequence[int | None] = EVERY_BITS,
     budgets: Sequence[float] = SHARES,
-    scopes: Sequence[str] = ("model", "tensor"),
-    coders: Sequence[str] = ("runlength", "huffman"),
+    scopes: Sequence[str] = SCOPES,
+    coders: Sequence[str] = tuple(CODERS),
     intervals: Sequence[int] = INTERVALS,
 ) -> list[Setting]:
     """Every combination; a budget stands instead of bits."""
     keeps = [(x, None) for x in bits] + [(None, share) for share in budgets]
     return [
-        Setting(x, share, scope, coder, interval)
+        Setting(Coding(x, scope, coder, share), interval)
         for (x, share), scope, coder, interval in product(keeps, scopes, coders, intervals)
     ]

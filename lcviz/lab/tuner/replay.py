@@ -95,7 +95,7 @@ class _Trial:
 
     def __init__(self, setting: Setting, begin: SeriesState, first: Arrays) -> None:
         self.setting = setting
-        self._chain = DryRun(setting.choice, begin.layout, first, begin.values)
+        self._chain = DryRun(setting.coding, begin.layout, first, begin.values)
         self.sizes: list[int] = []
         self.exact_sizes: list[int] = []
         self.distances: list[float] = []
@@ -183,8 +183,8 @@ def _candidate(one: _Trial, layout: Layout, losses: Sequence[float]) -> Candidat
         found = crossing(after, [excess] * len(after))
         reworks.append(math.inf if found is None else found)
     share, share_bound = (f(one.sizes) / layout.nbytes for f in (np.mean, upper_bound))
-    if one.setting.budget is not None:
-        share_bound = min(share_bound, max(one.setting.budget, share))
+    if (budget := one.setting.coding.budget) is not None:
+        share_bound = min(share_bound, max(budget, share))
     return Candidate(
         one.setting,
         float(share),

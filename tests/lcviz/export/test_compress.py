@@ -16,6 +16,7 @@ import torch
 from safetensors.torch import load, save_file
 
 import codec
+from codec import Coding
 from codec.errors import SourceError
 from lcviz.export import compress as compressing
 from lcviz.export import receipt as receipts
@@ -56,7 +57,7 @@ def own(nested: Path) -> OwnFiles:
 
 def test_every_step_is_measured(own: OwnFiles, shelf: Shelf, place: VisitorFolder) -> None:
     calls: list[tuple[int, int]] = []
-    settings = ChainSettings(bits=3, base_every=3)
+    settings = ChainSettings(Coding(3), base_every=3)
     made = compress(own, settings, place, lambda *call: calls.append(call))
     assert calls == [(i, 10) for i in range(5)] + [(i, 10) for i in range(6, 11)]
     assert [c.kind for c in made.steps] == ["base", "delta", "delta", "delta", "base"]
@@ -141,7 +142,7 @@ def test_a_wrong_or_shorter_archive_is_not_offered(
 def test_the_script_makes_the_same_chain(
     own: OwnFiles, place: VisitorFolder, nested: Path, tmp_path: Path, reproduce: Answer
 ) -> None:
-    made = compress(own, ChainSettings(None, 0.25, "tensor", "huffman", 3), place, quiet)
+    made = compress(own, ChainSettings(Coding(None, "tensor", "huffman", 0.25), 3), place, quiet)
     for file in sorted(nested.iterdir()):  # names do not matter
         (tmp_path / f"copy-of-{file.name}").write_bytes(file.read_bytes())
     files = sorted(tmp_path.glob("copy-of-*"), reverse=True)
@@ -159,7 +160,7 @@ def test_a_chain_is_compressed_again(
     more = {"optimizer": {"m": torch.ones(20)}}
     chain = make_chain(*(more | {"model": state, "epoch": n} for n, state in own.states()))
     again = open_files(list_files(chain), Shelf().place(), quiet)
-    made = compress(again, ChainSettings(bits=None), place, quiet)
+    made = compress(again, ChainSettings(Coding(None)), place, quiet)
     package = made.load()
     assert package.steps == (0, 1, 2, 3, 4)
     assert codec.restore(io.BytesIO(package.data), 2)["epoch"] == 20

@@ -64,7 +64,7 @@ def test_what_is_said_of_a_run_is_true(
     loss = run.task.probe_loss(codec.restore(run.path, 5))
     assert f"loss on held-out examples is {loss:.6f}; " in step
     assert f"the live model had {run.snapshot().newest.live_loss:.6f}" in step
-    for part in ("SGD", "learning rate 0.1", "seed 0", "2 bits", "Run-length Huffman"):
+    for part in ("SGD", "learning rate 0.1", "seed 0", "2 bits", "model, run-length"):
         assert part in page.texts("markdown")[0]
     receipts, python, shell, plain = (block.value for block in page.at.code)
     assert receipts.startswith(f"python -m lcviz receipt receipt.json {package.file}\n")

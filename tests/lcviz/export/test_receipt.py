@@ -68,12 +68,12 @@ def test_people_read_the_pages_words(receipt: Receipt) -> None:
     shown = receipts.describe(receipt)
     assert shown["Model"] == "7,850 parameters"
     assert shown["Training"].startswith("Adam, learning rate ")
-    assert shown["Kept"] == "1 bit, buckets over the whole model, Run-length Huffman"
+    assert shown["Kept"] == "1 bit, buckets over the whole model, run-length"
     assert ", 1 core, " in shown["Machine"]
     assert "2 threads of torch" in shown["Machine"]
     foreign = {"bits": 2, "optimizer": "<b>", "scope": "x", "coder": "y"}  # anybody writes one
     receipt["settings"] |= foreign
-    assert receipts.describe(receipt)["Kept"] == "2 bits, buckets over x, y"
+    assert receipts.describe(receipt)["Kept"] == "2 bits, buckets over the x, coder y"
 
 
 def test_the_digest_of_data_is_of_every_example() -> None:

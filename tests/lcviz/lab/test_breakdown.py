@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import codec
+from codec import Coding
 from lcviz.lab.breakdown import breakdown
 from lcviz.lab.series import OwnSeries, TrainedSeries
 from lcviz.lab.workload import workload
@@ -26,14 +27,14 @@ def example(tmp_path: Path) -> OwnSeries:
 
 
 def test_the_worked_example(example: OwnSeries) -> None:
-    (two,) = breakdown(example, 2)
+    (two,) = breakdown(example, Coding(2))
     assert (two.step, two.bits, two.n, two.symbols) == (1, 2, 10, 5)
     assert two.e == 30 / 8 + 4 * 5  # five buckets, no zero: 3 bits, and the levels
     assert two.ep == 20 / 8 + 4 * 3
     assert two.huffman == 3 + 2 + 4 * 3  # 18 bits, a table of 2 bytes
     assert two.entropy * 8 == pytest.approx(17.61, abs=0.005)
     assert two.saved(two.ep) == 1 - two.ep / 40
-    (every,) = breakdown(example, None)
+    (every,) = breakdown(example, Coding(None))
     assert every.ep == every.e == two.e
     assert every.huffman == math.ceil(23 / 8) + 3 + 4 * 5
 
@@ -45,7 +46,7 @@ def test_against_what_the_codec_writes(bits: int | None, scope: str) -> None:
     first, *others = [
         {name: array.copy() for name, array in moment.arrays.items()} for moment in series
     ]
-    found = list(breakdown(series, bits, scope))
+    found = list(breakdown(series, Coding(bits, scope)))
     assert [s.step for s in found] == [1, 2, 3, 4]
     tracker = codec.Tracker(first, bits, scope, "runlength")
     for stages, state in zip(found, others, strict=True):
@@ -70,7 +71,7 @@ def test_against_what_the_codec_writes(bits: int | None, scope: str) -> None:
 def test_a_model_at_rest(tmp_path: Path) -> None:
     for i in range(2):
         torch.save({"w": torch.ones(10)}, tmp_path / f"{i}.pt")
-    (still,) = breakdown(OwnSeries([tmp_path]), None)
+    (still,) = breakdown(OwnSeries([tmp_path]), Coding(None))
     assert (still.symbols, still.e, still.huffman, still.entropy) == (1, 0, 0, 0)
     assert np.isfinite(still.saved(still.runlength))
 
@@ -80,14 +81,14 @@ def test_nothing_to_quantize(tmp_path: Path) -> None:
     for i in range(3):
         state = {"w": torch.ones(10) * i, "b": torch.full((10,), math.inf * (-1) ** i)}
         torch.save(state, tmp_path / f"{i}.pt")
-    for stages in breakdown(OwnSeries([tmp_path]), 2):
+    for stages in breakdown(OwnSeries([tmp_path]), Coding(2)):
         assert stages.n == 20
         for nbytes in (stages.e, stages.ep, stages.huffman, stages.runlength, stages.entropy):
             assert 40 <= nbytes < 80
     for i in range(3):
         torch.save({"b": torch.full((10,), math.inf * (-1) ** i)}, tmp_path / f"{i}.pt")
     with pytest.raises(codec.SettingsError, match="every change holds NaN or infinity"):
-        list(breakdown(OwnSeries([tmp_path]), 2))
+        list(breakdown(OwnSeries([tmp_path]), Coding(2)))
     torch.save({"c": torch.ones(10)}, tmp_path / "1.pt")
     with pytest.raises(codec.SettingsError, match="has the tensors of the one before it"):
-        list(breakdown(OwnSeries([tmp_path]), 2))
+        list(breakdown(OwnSeries([tmp_path]), Coding(2)))

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import codec
+from codec import Coding
 from codec.errors import SourceError
 from codec.state.tensors import copy_arrays
 from lcviz.lab.series import OwnSeries, TrainedSeries, tracked
@@ -141,7 +142,7 @@ def test_tracked_begins_anew_where_the_tensors_change(
     for i, state in enumerate(states):
         torch.save(state, tmp_path / f"{i}.pt")
     steps, trackers = [], []
-    for moment, tracker in tracked(OwnSeries([tmp_path]), 2, "model", "huffman"):
+    for moment, tracker in tracked(OwnSeries([tmp_path]), Coding(2, coder="huffman")):
         steps.append(moment.step)
         before = copy_arrays(tracker.state)
         tracker.commit(tracker.prepare_arrays(moment.arrays))

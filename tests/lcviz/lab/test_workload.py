@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codec import Coding
 from lcviz.lab.workload import Workload, workload
 from lcviz.recover.timelines import Drill
 
@@ -10,6 +11,6 @@ def test_the_same_name_in_another_folder_is_another_training() -> None:
     """A server keeps experiments by what was asked: files of one name may hold anything."""
     one, other = (Workload("matrix-factorization", "movielens", folder) for folder in ("a", "b"))
     assert one != other
-    drills = {Drill(own, 0, 1, 2, None, "model", "runlength") for own in (one, other, one)}
+    drills = {Drill(own, 0, 1, Coding()) for own in (one, other, one)}
     assert len(drills) == 2
     assert workload("lenet5") == workload("lenet5", "digits")

@@ -194,7 +194,7 @@ def test_tokens_are_rows_and_leaves(check_option: Check) -> None:
     assert alphabet.table is not None
     for part in (
         "101 of 3,000 values are not 0",
-        f"{alphabet.encoded.payload_bits / 3000:.4f} bits a value",
+        f"{alphabet.encoded.payload_bits / 3000:.4f} bits per value",
         f"entropy of single values is {huffman.entropy(np.array([2899, 100, 1])) / 3000:.4f}",
         f"{alphabet.table.packed.size} bytes",
     ):
@@ -211,7 +211,7 @@ def test_tokens_with_a_table_sent_before(check_option: Check) -> None:
     assert alphabet.cached
     panel = token_panel(token_table(alphabet, codes), alphabet, "δ")
     check_option(panel)
-    saved = round(alphabet.saved_bits / 8)
+    saved = round(alphabet.encoded.saved_bits / 8)
     assert f"saved {saved} B" in panel.sentence
     assert "3 rare runs used the escape code." in panel.sentence
 

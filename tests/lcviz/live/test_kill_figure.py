@@ -21,7 +21,7 @@ METHODS = {
     "full": Method("full"),
     "SCAR": Method("scar", 0.05),
     "TOPN": Method("topn", 0.05),
-    "LC": OnDisk("lc", bits=2, chain=Path("run.lcc"), newest=9),
+    "LC": OnDisk("lc", chain=Path("run.lcc"), newest=9),
 }
 CALM = (2.0, 1.9, 1.8, 1.7, 1.6)
 TREND = (2.0, 1.8, 1.6, 1.4, 1.2)

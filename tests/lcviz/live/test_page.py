@@ -15,6 +15,7 @@ import streamlit as st
 import torch
 
 import codec
+from codec import Coding
 from demo_models import FOLDER_VARIABLE, MODELS, Task
 from lcviz.lab.anatomy import promotions, record_sizes, tables, totals
 from lcviz.lab.tuner.candidates import Setting
@@ -34,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("server")
 
 Live = Callable[..., Any]
 Create = Callable[..., Run]
-PANELS = {"size", "bits", "huffman", "removed"}  # of the details
+PANELS = {"size", "by-bits", "huffman", "removed"}  # of the details
 PICTURES = {"headline", "weights", "buckets", "bits", "loss", "examples"}
 SHORT = {"iterations": "4", "interval": "1"}  # the URL has the words on screen
 MNIST = {"model": "LeNet-5", "data_lenet5": "MNIST", "interval": "1"}
@@ -66,7 +67,7 @@ def error(page: Any) -> str:
 
 def test_opens_with_the_finished_example(live: Live) -> None:
     page = live()
-    assert page.charts == PANELS
+    assert (page.charts, page.pictures) == (PANELS, PICTURES)
     assert [b.label for b in page.at.button] == ["Start live training", "Measure it"]
     assert shown_step(page) == 6
     assert not page.texts("error") + page.texts("warning") + page.texts("info")
@@ -77,7 +78,8 @@ def test_opens_with_the_finished_example(live: Live) -> None:
     page.set("toggle", "tables", True)  # every panel's numbers, the code's table only once
     shown = [*page.at.table, *page.at.dataframe]
     columns = [tuple(t.value.columns) for t in shown]
-    assert len(columns) == len(set(columns)) == len(PANELS)
+    # Two pictures have a table of bytes; the code's has the one of its panel.
+    assert len(columns) - 1 == len(set(columns)) == len(PANELS | PICTURES) - 1
     losses = next(t.value for t in shown if "live" in t.value.columns)
     every = page.the_run.snapshot().checkpoints
     assert losses["live"].tolist() == [c.live_loss for c in every]
@@ -89,10 +91,12 @@ def test_cards_are_those_of_the_newest_checkpoint(live: Live) -> None:
     page = live()
     snapshot = page.the_run.snapshot()
     c = snapshot.newest
-    sizes = page.texts("subheader")[0]
-    assert sizes.startswith(f"{nbytes_text(c.full_nbytes)} → {nbytes_text(c.nbytes)}; ")
+    top = page.picture("headline")
+    assert (top["full"], top["record"]) == (nbytes_text(c.full_nbytes), nbytes_text(c.nbytes))
+    assert top["status"] == "iteration 6 of 6, finished"
     as_bad = max(k.step for k in snapshot.checkpoints if k.live_loss >= c.restored_loss)
-    assert f" {6 - as_bad} iteration" in sizes
+    assert top["crash"].startswith(f"a crash now repeats about {6 - as_bad} iteration")
+    assert top["back"] is None
     found = page.metrics
     whole = sum(f.stat().st_size for f in page.the_run.path.iterdir())
     used = tables(a for k in snapshot.checkpoints for a in k.alphabets)
@@ -137,16 +141,18 @@ def test_panels_show_the_numbers_of_the_checkpoint(live: Live) -> None:
     run = page.the_run
     snapshot, codes = run.snapshot(), run.codes(6)
     c = snapshot.newest
-    live_line, restored_line = page.chart("loss")["series"]
-    assert live_line["data"] == [[k.step, round(k.live_loss, 6)] for k in snapshot.checkpoints]
-    assert restored_line["data"][-1] == [6, round(c.restored_loss, 6)]
+    live_line, restored_line = page.picture("loss")["lines"]
+    assert live_line["y"] == [k.live_loss for k in snapshot.checkpoints]
+    assert (restored_line["x"][-1], restored_line["y"][-1]) == (6, c.restored_loss)
     sizes = [k.nbytes for k in snapshot.checkpoints]
     assert page.chart("size")["series"][0]["data"] == [
         [step, round(100 * n / 31_400, 3)] for step, n in zip((2, 4, 6), sizes[1:], strict=True)
     ]
-    counted = sum(v or 0 for s in page.chart("buckets")["series"] for v in s["data"])
-    assert counted == sum(b.kept + b.dropped for b in totals(c.alphabets))
-    drawn = {s["name"]: s["data"] for s in page.chart("bits")["series"]}
+    bars = {(b["exponent"], b["sign"]): b for b in page.picture("buckets")["buckets"]}
+    assert {key: (b["kept"], b["rest"]) for key, b in bars.items()} == {
+        (b.exponent, b.sign): (b.kept, b.dropped) for b in totals(c.alphabets)
+    }
+    drawn = {s["name"]: s["data"] for s in page.chart("by-bits")["series"]}
     every = [p.sizes for p in promotions(c.alphabets, codes)]
     for coder, name in CODER_NAMES.items():
         expected = [round(100 * s.share(s.of(coder)), 3) for s in every]
@@ -187,10 +193,9 @@ def test_the_paper_s_settings(live: Live, create: Create) -> None:
     """The exponent stage alone, and the paper's coder: nothing is dropped, no code of runs."""
     page = live(run=finished(create, bits=None, coder="huffman", stop_after=3).id)
     (code,) = page.at.code  # for a training of one's own
-    assert code.value == in_a_loop(Setting(None, None, "model", "huffman", 1))
+    assert code.value == in_a_loop(Setting(Coding(None, coder="huffman"), 1))
     assert page.charts == PANELS
-    dropped = [s for s in page.chart("buckets")["series"] if "dropped" in s["name"]]
-    assert not any(v for s in dropped for v in s["data"])
+    assert not any(bar["rest"] for bar in page.picture("buckets")["buckets"])
     assert not [t for t in page.at.toggle if t.key == "paper"]
     shown, (alphabet,) = page.at.dataframe[0].value, page.the_run.snapshot().newest.alphabets
     assert shown["code word"].tolist() == [r.word for r in code_table(alphabet)]
@@ -204,7 +209,7 @@ def test_codes_that_are_no_longer_held(live: Live, create: Create) -> None:
         run._codes.drop(step)
     page = live(run=run.id)
     assert page.charts == PANELS - {"removed"}
-    drawn = {s["name"]: s["data"] for s in page.chart("bits")["series"]}
+    drawn = {s["name"]: s["data"] for s in page.chart("by-bits")["series"]}
     assert sum(d["value"] is not None for d in drawn[CODER_NAMES["runlength"]]) == 1
     (shown,) = (t.value for t in page.at.dataframe if "token" in t.value.columns)
     assert "count" not in shown.columns
@@ -218,7 +223,7 @@ def test_a_step_in_which_nothing_changed(live: Live, create: Create) -> None:
     run.wait(60)
     page = live(run=run.id)
     assert page.charts == PANELS
-    assert any(t.startswith("Nothing changed in this step") for t in page.sentences)
+    assert page.picture("buckets")["text"] == "Nothing has changed in this step."
 
 
 # Choosing a step.
@@ -226,15 +231,15 @@ def test_a_step_in_which_nothing_changed(live: Live, create: Create) -> None:
 
 def test_another_step(live: Live) -> None:
     page = live()
-    first = page.chart("buckets"), page.chart("bits")
+    first = page.picture("buckets"), page.chart("by-bits")
     words = page.at.dataframe[0].value
     assert "step" not in page.at.query_params  # the newest is followed
     page.look_into(4)
     assert (shown_step(page), page.removed_step, page.follow.value) == (4, 4, False)
-    assert page.chart("buckets") != first[0]
-    assert page.chart("bits") != first[1]
+    assert page.picture("buckets") != first[0]
+    assert page.chart("by-bits") != first[1]
     assert not page.at.dataframe[0].value.equals(words)
-    assert page.chart("loss")["series"][0]["markLine"]["data"][0]["xAxis"] == 4
+    assert page.picture("loss")["marks"] == [{"step": 4, "text": "step 4", "strong": False}]
     page.set("toggle", "paper", True).set("toggle", "tables", True)
     assert page.at.query_params["step"] in ("4", ["4"])
     other = live(step="4", paper="true", tables="true")  # widgets' own are put there by browsers
@@ -245,7 +250,7 @@ def test_another_step(live: Live) -> None:
     assert (other.step_slider.value, shown_step(other)) == (6, 6)
     other.look_into(0)
     assert other.texts("info")[0].startswith("Step 0 is the base")
-    assert other.charts == {"loss", "size"}
+    assert (other.charts, other.pictures) == ({"size"}, set())
 
 
 @pytest.mark.parametrize("step", ["5", "-2", "two", "٤", "9" * 40])
@@ -258,7 +263,7 @@ def test_stepping_and_only_saved_steps_can_be_chosen(live: Live, create: Create)
     run = create(interval=2, stop_after=7)
     page = live(run=run.id)
     assert page.texts("subheader")[0].startswith("The base is saved: 32.0 kB")
-    assert page.charts == set()
+    assert (page.charts, page.pictures) == ({"size"}, set())
     page.click("step")
     slider = page.step_slider
     assert (slider.min, slider.max, slider.step, slider.value) == (0, 6, 2, 2)
@@ -331,14 +336,15 @@ def test_late_reports_of_a_slider_or_toggle_that_is_gone(
 def test_training_with_each_model_s_defaults(live: Live, model: str, optimizer: str) -> None:
     """A new run is followed, also when an older step of the example was shown."""
     title = MODELS[model].title
-    page = live(model=title, iterations="2", optimizer=optimizer, seed="7", bits="5", step="2")
+    given = {"iterations": "2", "interval": "1", "optimizer": optimizer, "seed": "7", "bits": "5"}
+    page = live(model=title, step="2", **given)
     snapshot = page.click("start").finish()
     settings = page.the_run.settings
     assert (snapshot.status, settings.model) == ("finished", model)
     assert (settings.lr, settings.momentum) == MODELS[model].optimizers[optimizer.lower()]
-    assert (settings.bits, settings.seed, settings.loss_share) == (5, 7, LOSS_SHARE)
-    assert any(t.startswith(title) and "finished." in t for t in page.texts("markdown"))
-    assert page.charts == PANELS
+    assert (settings.coding.bits, settings.seed, settings.loss_share) == (5, 7, LOSS_SHARE)
+    assert page.picture("headline")["status"] == "iteration 2 of 2, finished"
+    assert (page.charts, page.pictures) == (PANELS, PICTURES)
     assert (shown_step(page), page.follow.value) == (2, True)
     assert page.at.button(key="play").disabled
     assert page.at.button(key="step").disabled
@@ -352,9 +358,7 @@ def test_losses_are_measured_always_if_asked_for(live: Live) -> None:
     page = live(**SHORT, losses="always", keep="", coder="", scope="", seed="inf").click("start")
     snapshot, settings = page.finish(), page.the_run.settings
     assert [c.step for c in snapshot.measured] == [0, 1, 2, 3, 4]
-    plain = (None, 2, None, "model", "runlength", 0)
-    chosen = (settings.bits, settings.budget, settings.scope, settings.coder, settings.seed)
-    assert (settings.loss_share, *chosen) == plain
+    assert (settings.loss_share, settings.coding, settings.seed) == (None, Coding(), 0)
 
 
 def test_reset(live: Live) -> None:
@@ -488,7 +492,7 @@ def test_a_step_that_takes_long_is_watched(
 def test_a_budget_instead_of_bits(live: Live) -> None:
     page = live(**SHORT, keep="Budget", budget="10").click("start")
     c = page.finish().newest
-    assert (page.the_run.settings.bits, page.the_run.settings.budget) == (None, 0.1)
+    assert page.the_run.settings.coding == Coding(budget=0.1)
     assert c.nbytes <= 0.103 * c.full_nbytes
     kept, n = c.alphabets[0].kept, len(c.alphabets[0].buckets)
     assert page.metrics["Buckets kept"] == (f"{kept} of {n}", "budget 10.00 %")
@@ -524,13 +528,14 @@ def test_without_the_example(live: Live, monkeypatch: pytest.MonkeyPatch, broken
         monkeypatch.setattr(session.all_runs(), "example", fail)
     else:
         monkeypatch.setattr(session.all_runs(), "prepared", lambda: False)
-    page = live(**SHORT, interval="9")
+    page = live(**SHORT | {"interval": "9"})
     assert [b.label for b in page.at.button] == ["Start live training"]
     assert page.charts == set()
     if broken:
         assert "The disk is full." in error(page)
     else:
-        assert page.texts("info")[0].startswith("An example run is being trained")
+        assert page.texts("markdown")[0].startswith("A recording: Logistic regression on Digits")
+    assert page.pictures == PICTURES  # the recording's
     page.click("start")
     assert any("lower the interval" in t for t in page.texts("error"))
     page.set("number_input", "interval", 1).click("start")
@@ -575,15 +580,16 @@ def test_a_run_that_cannot_start(
 def test_a_diverged_run(live: Live) -> None:
     """The sentence stands there, the panels too, and earlier steps can be taken apart."""
     title = MODELS["matrix-factorization"].title
-    page = live(model=title, iterations="40", **{"lr_matrix-factorization_sgd": "100"})
+    wild = {"lr_matrix-factorization_sgd": "100", "interval": "1"}
+    page = live(model=title, iterations="40", **wild)
     snapshot = page.click("start").finish()
     assert snapshot.status == "failed"
     assert error(page).startswith("Training diverged: the loss became ")
     for step in snapshot.steps[:2] + snapshot.steps[-1:]:
         page.look_into(step)
         assert shown_step(page) == step
-        assert {"loss", "size"} <= page.charts
-        assert ({"buckets", "bits", "huffman"} <= page.charts) == (step > 0)
+        assert ({"size", "by-bits", "huffman"} <= page.charts) == (step > 0)
+        assert (page.pictures == PICTURES) == (step > 0)
     assert page.at.button(key="kill").help.startswith("This run has failed by itself")
     assert page.at.button(key="kill").disabled
 

@@ -99,8 +99,8 @@ def test_killed(live: Live, create: Create) -> None:
         assert run.snapshot().status == "killed"
         assert tab.texts("subheader")[0] == "Killed at iteration 5"
         assert all(tab.at.button(key=key).disabled for key in ("play", "step", "kill"))
-        assert "iterations/s, killed." in said(tab)
-        assert "this crash repeats" in tab.texts("subheader")[1]
+        assert tab.picture("headline")["status"] == "iteration 5 of 5, killed"
+        assert "this crash repeats" in tab.picture("headline")["crash"]
     c = run.snapshot().newest
     chain = sum(f.stat().st_size for f in run.path.iterdir())
     for fact in (
@@ -112,7 +112,7 @@ def test_killed(live: Live, create: Create) -> None:
         assert fact in report(page)
     (offer,) = (t for t in page.texts("markdown") if t.startswith("How much work"))
     assert "for at most 8 iterations. About 1 second" in offer
-    assert page.charts == {"loss", "size", "buckets", "bits", "huffman", "removed"}
+    assert page.charts == {"size", "by-bits", "huffman", "removed"}
 
 
 def test_killed_just_after_a_save_and_going_on(live: Live, create: Create) -> None:
@@ -189,8 +189,8 @@ def test_going_on(live: Live, create: Create, raced: list[Raced]) -> None:
     assert (snapshot.status, snapshot.steps) == ("finished", (0, 2, 4, 6))
     assert page.texts("subheader")[0] == "The crash at iteration 2"
     assert "went on from step 2, restored from its chain" in said(page)
-    marks = page.chart("loss")["series"][0]["markLine"]["data"]
-    assert [m["xAxis"] for m in marks] == [6, 2]
+    marks = page.picture("loss")["marks"]
+    assert [(m["step"], m["strong"]) for m in marks] == [(6, False), (2, True)]
     assert "kill" in page.charts  # the race stays
     assert "go-on" not in keys(page)
     page.click("kill")
@@ -219,7 +219,7 @@ def test_a_long_chain_is_read_in_the_background(
     try:
         for tab in (page, other.run()):
             assert any(t.startswith("Step 2 is being restored") for t in tab.texts("info"))
-            assert "iterations/s, killed, being restored." in said(tab)
+            assert tab.picture("headline")["status"].endswith(", killed, being restored")
             assert "go-on" not in keys(tab)
             assert all(tab.at.button(key=key).disabled for key in ("play", "step", "kill"))
             assert not tab.at.button(key="reset").disabled

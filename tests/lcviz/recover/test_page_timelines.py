@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from codec import Coding
 from lcviz.lab.workload import Workload, workload
 from lcviz.recover import page_timelines
 from lcviz.recover.page_timelines import drill_of_run
@@ -20,7 +21,7 @@ from lcviz.ui import session
 
 pytestmark = pytest.mark.usefixtures("server")
 
-DRILL = Drill(workload("logistic-regression"), 0, 1, 2, None, "model", "runlength")
+DRILL = Drill(workload("logistic-regression"), 0, 1, Coding())
 SECONDS = 60
 Showing = Callable[..., Any]
 
@@ -37,12 +38,13 @@ def showing(page_of: Callable[[AppTest], Any]) -> Showing:
     """A page of timelines only, opened with these URL parameters."""
 
     def script() -> None:
+        from codec import Coding
         from lcviz.lab.workload import workload
         from lcviz.recover.page_timelines import timelines
         from lcviz.recover.timelines import Drill
 
         own = workload("logistic-regression")
-        timelines("here", Drill(own, 0, 1, 2, None, "model", "runlength"))
+        timelines("here", Drill(own, 0, 1, Coding()))
 
     def open_page(**parameters: str) -> Any:
         at = AppTest.from_function(script, default_timeout=SECONDS)
@@ -147,13 +149,10 @@ def test_what_a_run_does() -> None:
         batch_size=16,
         seed=3,
         interval=1000,
-        bits=None,
-        budget=0.05,
-        scope="tensor",
-        coder="huffman",
+        coding=Coding(None, "tensor", "huffman", 0.05),
     )
     own = Workload("alexnet", s.data, s.folder, "adam", 0.01, s.momentum, 16)
-    assert drill_of_run(s) == Drill(own, 3, MOST_INTERVAL, None, 0.05, "tensor", "huffman")
+    assert drill_of_run(s) == Drill(own, 3, MOST_INTERVAL, s.coding)
 
 
 def test_on_recover_with_its_model_share_and_interval(page_of: Callable[[AppTest], Any]) -> None:
@@ -169,7 +168,7 @@ def test_on_recover_with_its_model_share_and_interval(page_of: Callable[[AppTest
     (told,) = (t for t in page.texts("markdown") if "can write a checkpoint" in t)
     assert re.search("Matrix factorization saved every 5 iterations, .* after 40 iterations", told)
     page.click("recover-timelines-start")
-    asked = Drill(workload("matrix-factorization"), 0, 5, None, 0.05, "model", "runlength")
+    asked = Drill(workload("matrix-factorization"), 0, 5, Coding(budget=0.05))
     assert session.all_jobs().look((asked, 0), 1).status in jobs.ACTIVE
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from codec import Coding
 from lcviz.lab.workload import workload
 from lcviz.recover import timelines
 from lcviz.recover.timelines import (
@@ -30,7 +31,7 @@ from lcviz.recover.timelines import (
     Timeline,
 )
 
-DRILL = Drill(workload("logistic-regression"), 0, 2, 2, None, "model", "runlength")
+DRILL = Drill(workload("logistic-regression"), 0, 2, Coding())
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -191,6 +192,6 @@ def test_what_progress_raises_leaves_nothing_behind(
 
 @pytest.mark.parametrize(("interval", "before"), [(1, 24), (2, 32), (3, 24), (5, 40), (20, 160)])
 def test_warm_before_and_just_merged(interval: int, before: int) -> None:
-    drill = Drill(workload("lenet5"), 0, interval, 2, None, "model", "runlength")
+    drill = Drill(workload("lenet5"), 0, interval, Coding())
     assert drill.before == before
     assert drill.iterations == before + SHOWN * interval

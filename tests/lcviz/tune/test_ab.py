@@ -57,7 +57,7 @@ def test_with_a_run_s_own_settings_it_is_the_run(finished_runs: Callable[..., Ru
         both = run.states(c.step)
         assert both is not None
         states.append(RunState(c.step, both.live, c.moved))
-    replay = follow(Coding(s.bits, s.scope, s.coder, s.budget), states)
+    replay = follow(s.coding, states)
     for saved, c in zip(replay.saves, snapshot.checkpoints[1:], strict=True):
         assert (saved.step, saved.nbytes, saved.distance) == (c.step, c.nbytes, c.distance)
         assert saved.kept == sum(a.kept for a in c.alphabets)
@@ -75,15 +75,7 @@ def test_with_a_run_s_own_settings_it_is_the_run(finished_runs: Callable[..., Ru
 @pytest.mark.parametrize("choice", OTHERS)
 def test_other_settings_are_what_a_chain_of_theirs_holds(choice: Coding, tmp_path: Path) -> None:
     states = walk(5)
-    v = choice
-    with codec.Checkpointer(
-        tmp_path / "c.lcc",
-        v.bits or 2 if v.budget else v.bits,
-        v.scope,
-        v.coder,
-        budget=v.budget,
-        base_every=None,
-    ) as checkpointer:
+    with codec.Checkpointer(tmp_path / "c.lcc", **choice.header(), base_every=None) as checkpointer:
         saved = [checkpointer.save(m.step, m.arrays) for m in states]
     replay = follow(choice, states)
     assert [s.nbytes for s in replay.saves] == [s.nbytes for s in saved[1:]]

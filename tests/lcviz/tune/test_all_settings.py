@@ -26,7 +26,7 @@ def test_tried_against_a_chain_of_its_own(make_case: MakeCase, scope: str, tmp_p
     assert len(found) == 9 * 2 * 2
     for i, (v, saved) in enumerate((v, s) for v, s in found.items() if v.scope == scope):
         path = tmp_path / f"{i}.lcc"
-        with codec.Checkpointer(path, v.bits, v.scope, v.coder, base_every=None) as checkpointer:
+        with codec.Checkpointer(path, **v.header(), base_every=None) as checkpointer:
             checkpointer.save(0, case.before)
             told = checkpointer.save(7, case.after)
         assert (saved.step, saved.nbytes, saved.kept) == (7, told.nbytes, told.levels)

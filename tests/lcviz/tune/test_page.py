@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from codec import Coding
 from lcviz.lab.progress import Progress
 from lcviz.lab.tuner import sweep as sweeps
 from lcviz.lab.tuner.candidates import Setting, settings
@@ -99,7 +100,7 @@ def test_tried_out_once_then_every_target(tuning: Tuning, live: Callable[..., An
 
     at = live(**parameters).at  # its form has this training and setting
     assert at.selectbox(key="model").value == "matrix-factorization"
-    assert at.select_slider(key="bits").value == best.bits
+    assert at.select_slider(key="bits").value == best.coding.bits
     assert at.number_input(key="interval").value == best.interval
     lab = workload("matrix-factorization")
     assert at.number_input(key="lr_matrix-factorization_sgd").value == lab.lr
@@ -109,15 +110,18 @@ def test_tried_out_once_then_every_target(tuning: Tuning, live: Callable[..., An
 
 @pytest.mark.parametrize(
     "setting",
-    [Setting(None, 0.075, "tensor", "huffman", 10), Setting(8, None, "tensor", "huffman", 2)],
+    [
+        Setting(Coding(None, "tensor", "huffman", 0.075), 10),
+        Setting(Coding(8, "tensor", "huffman"), 2),
+    ],
 )
 def test_every_setting_can_stand_in_live_s_link(setting: Setting, live: Callable[..., Any]) -> None:
     at = live(**checkpoint_parameters(setting)).at
-    assert at.segmented_control(key="scope").value == setting.scope
-    assert at.segmented_control(key="coder").value == setting.coder
+    assert at.segmented_control(key="scope").value == setting.coding.scope
+    assert at.segmented_control(key="coder").value == setting.coding.coder
     assert at.number_input(key="interval").value == setting.interval
-    if setting.budget is None:
-        assert at.select_slider(key="bits").value == setting.bits
+    if setting.coding.budget is None:
+        assert at.select_slider(key="bits").value == setting.coding.bits
     else:
         assert at.number_input(key="budget").value == 7.5
 

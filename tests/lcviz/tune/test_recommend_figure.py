@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from codec import Coding
 from lcviz.lab.intervals import Mean
 from lcviz.lab.tuner.candidates import Candidate, Setting
 from lcviz.lab.tuner.tuner import Tuned, choose
@@ -22,7 +23,7 @@ def candidate(
 ) -> Candidate:
     of = None if rework is None else Mean(rework, 0.1, 10)
     bound = None if rework is None else 1.5 * rework
-    setting = Setting(bits, None, "model", "runlength", interval)
+    setting = Setting(Coding(bits), interval)
     return Candidate(setting, share, share, 0.0, Mean(distance, 0.0, 10), distance, of, bound)
 
 

@@ -55,6 +55,6 @@ def test_the_race_as_measured(check_option: Check, seeds: Seeds) -> None:
 
 def test_every_method_has_a_look_of_its_own() -> None:
     names = [m.name for m in CrashExperiment("lenet5", 0.05, Protocol()).methods]
-    names.append(OnDisk("lc", bits=2, chain=Path("run.lcc"), newest=9).name)
+    names.append(OnDisk("lc", chain=Path("run.lcc"), newest=9).name)
     assert list(STYLES) == names
     assert len({(symbol, dash) for _, symbol, dash in STYLES.values()}) == len(STYLES)

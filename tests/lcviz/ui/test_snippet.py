@@ -9,13 +9,14 @@ import pytest
 import torch
 
 import codec
+from codec import Coding
 from lcviz.lab.tuner.candidates import Setting
 from lcviz.ui.snippet import in_a_loop
 
 SETTINGS = (
-    Setting(3, None, "tensor", "huffman", 1),
-    Setting(None, None, "model", "runlength", 2),
-    Setting(None, 0.2, "model", "runlength", 5),
+    Setting(Coding(3, "tensor", "huffman"), 1),
+    Setting(Coding(None), 2),
+    Setting(Coding(budget=0.2), 5),
 )
 
 
@@ -36,6 +37,4 @@ def test_they_run(setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     chain = codec.Chain("run.lcc")
     assert chain.steps == tuple(range(0, 11, setting.interval))
     *_, newest = chain.replay()
-    kept = newest.record.metadata
-    assert (kept["bits"], kept["budget"]) == (setting.bits, setting.budget)
-    assert (kept["scope"], kept["coder"]) == (setting.scope, setting.coder)
+    assert Coding.from_header(newest.record.metadata) == setting.coding

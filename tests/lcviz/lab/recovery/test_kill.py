@@ -11,9 +11,10 @@ import pytest
 import torch
 
 import codec
+from codec import Coding
 from codec.errors import StepNotFoundError
 from lcviz.lab.recovery.kill import BEFORE, CAPS, SECONDS, Crash, OnDisk, Pace, Raced, fingerprint
-from lcviz.lab.recovery.methods import Method
+from lcviz.lab.recovery.methods import Method, lc
 from lcviz.lab.recovery.recovery import Protocol, fail_and_recover
 from lcviz.lab.workload import Workload, workload
 
@@ -47,7 +48,7 @@ def crash_of(chain: Path, of: Workload = OF, went_on: int | None = None) -> Cras
         2,
         LAST,
         INTERVAL,
-        OnDisk("lc", bits=2, chain=chain, newest=entries[-1].step),
+        OnDisk("lc", chain=chain, newest=entries[-1].step),
         share,
         fingerprint(training.task.model.state_dict()),
         frozenset() if went_on is None else frozenset({went_on}),
@@ -72,7 +73,7 @@ def found(crash: Crash) -> Raced:
 def test_lc_from_its_chain_is_lc_saved_again(crash: Crash, found: Raced) -> None:
     """Against the experiment that writes a chain of its own."""
     (again,) = fail_and_recover(
-        OF, 2, [Method("lc", bits=2)], Protocol(LAST, INTERVAL, CAP), lambda _done, _total: None
+        OF, 2, [lc(Coding(2))], Protocol(LAST, INTERVAL, CAP), lambda _done, _total: None
     )
     ours = found.outcomes[-1]
     assert ours.method == crash.ours

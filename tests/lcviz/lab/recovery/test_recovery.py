@@ -11,9 +11,10 @@ import pytest
 import torch
 
 import codec
+from codec import Coding
 from lcviz.lab.measures import crossing
 from lcviz.lab.recovery.baselines import Scar
-from lcviz.lab.recovery.methods import Method
+from lcviz.lab.recovery.methods import Method, lc
 from lcviz.lab.recovery.recovery import (
     Outcome,
     Protocol,
@@ -27,9 +28,9 @@ METHODS = [
     Method("full"),
     Method("scar", 0.1),
     Method("topn", 0.1),
-    Method("lc", 0.1),
-    Method("lc", bits=2),
-    Method("lc", 0.1, scope="tensor", coder="huffman"),
+    lc(Coding(budget=0.1)),
+    lc(Coding(2)),
+    lc(Coding(None, "tensor", "huffman", 0.1)),
 ]
 SHORT = Protocol(fail_at=12, cap=15, smooth=2)
 
@@ -101,10 +102,10 @@ def test_what_never_comes_back_is_capped() -> None:
 
 def test_an_optimizer_that_remembers_is_restored_too() -> None:
     adam = replace(workload("matrix-factorization"), optimizer="adam", lr=0.02)
-    full, lc = fail_and_recover(adam, 0, [Method("full"), Method("lc")], SHORT)
+    full, ours = fail_and_recover(adam, 0, [Method("full"), lc(Coding(None))], SHORT)
     assert full.rework == 0
     assert full.share > 3  # of the model's float32: two moments more
-    assert lc.share < 1
+    assert ours.share < 1
 
 
 @pytest.mark.parametrize("wrong", [{"interval": 0}, {"interval": 13}, {"cap": 0}, {"smooth": -1}])
@@ -199,16 +200,16 @@ def test_failing_again_and_again() -> None:
     """Against the same told step by step; with whole checkpoints nothing is lost."""
     of = workload("matrix-factorization")
     calls: list[tuple[int, int]] = []
-    full, lc = fail_repeatedly(
+    full, ours = fail_repeatedly(
         of,
         1,
-        [Method("full"), Method("lc", bits=1)],
+        [Method("full"), lc(Coding(1))],
         2,
         9,
         lambda done, total: calls.append((done, total)),
     )
     assert calls == [(n, 27) for n in range(1, 28)]
-    assert full.metric == full.undisturbed == lc.undisturbed
+    assert full.metric == full.undisturbed == ours.undisturbed
     training = of.training(1)
     start = {k: v.clone() for k, v in training.task.model.state_dict().items()}
     tracker = codec.Tracker(start, bits=1)
@@ -217,6 +218,6 @@ def test_failing_again_and_again() -> None:
         tracker.step(training.task.model.state_dict())
         if step in (3, 6):
             training.load({"model": {k: torch.from_numpy(v) for k, v in tracker.state.items()}})
-    assert lc.metric == training.task.held_out_metric() != lc.undisturbed
-    assert (lc.metric_name, lc.seed) == ("RMSE", 1)
-    assert 0 < lc.share < 0.2 < full.share
+    assert ours.metric == training.task.held_out_metric() != ours.undisturbed
+    assert (ours.metric_name, ours.seed) == ("RMSE", 1)
+    assert 0 < ours.share < 0.2 < full.share

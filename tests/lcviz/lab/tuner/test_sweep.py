@@ -18,7 +18,7 @@ def test_a_choice_or_every_setting() -> None:
     assert len(few) == 48
     assert set(few) < set(many) == set(settings())
     assert len(set(many)) == len(many) == (9 + 4) * 2 * 2 * 4
-    assert all(s.bits is None or s.budget is None for s in many)
+    assert all(s.coding.bits is None or s.coding.budget is None for s in many)
     assert len(Sweep("matrix-factorization").series) == 161
     assert Sweep("matrix-factorization").unit == "iteration"
 

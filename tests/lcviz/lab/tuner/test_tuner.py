@@ -12,8 +12,10 @@ import pytest
 import torch
 
 import codec
+from codec import Coding
 from codec.errors import BudgetError
 from lcviz.lab.intervals import mean
+from lcviz.lab.recovery.methods import lc
 from lcviz.lab.recovery.recovery import Protocol, fail_and_recover
 from lcviz.lab.series import OwnSeries, TrainedSeries
 from lcviz.lab.tuner import replay
@@ -73,7 +75,7 @@ def test_the_frontier_is_what_nobody_beats(tuned: Tuned) -> None:
 def test_sizes_and_distances_are_those_of_a_real_chain(
     interval: int, tuned: Tuned, tmp_path: Path
 ) -> None:
-    setting = Setting(2, None, "model", "runlength", interval)
+    setting = Setting(Coding(), interval)
     (c,) = (c for c in tuned.candidates if c.setting == setting)
     fails = {just_before_a_checkpoint(t, interval) for t in failure_points(48)}
     distances, nbytes, start = [], [], {}
@@ -107,10 +109,10 @@ def test_sizes_are_those_of_a_chain_with_values(budget: float | None, tmp_path: 
         torch.save(
             {**states[1000 * i], "model": {"w": torch.from_numpy(w)}}, tmp_path / f"{1000 * i}.pt"
         )
-    setting = Setting(None if budget else 2, budget, "model", "runlength", 1)
+    setting = Setting(Coding(budget=budget), 1)
     (c,) = tune(OwnSeries([tmp_path]), "size", 1, [setting]).candidates
     with codec.Checkpointer(
-        tmp_path / "run.lcc", setting.bits, budget=budget, base_every=None
+        tmp_path / "run.lcc", setting.coding.bits, budget=budget, base_every=None
     ) as checkpoints:
         saved = [checkpoints.save(step, state) for step, state in states.items()]
     assert c.share == np.mean([s.nbytes for s in saved[1:]]) / saved[0].full_nbytes
@@ -119,14 +121,12 @@ def test_sizes_are_those_of_a_chain_with_values(budget: float | None, tmp_path: 
 def test_it_foresees_what_recovery_finds(tuned: Tuned) -> None:
     """The same failures, with trainings that do go on from what was restored."""
     for interval in (1, 4):
-        setting = Setting(2, None, "model", "runlength", interval)
+        setting = Setting(Coding(), interval)
         (c,) = (c for c in tuned.candidates if c.setting == setting)
         fails = sorted({just_before_a_checkpoint(t, interval) for t in failure_points(48)})[::3]
+        of, ours = SERIES.workload, [lc(setting.coding)]
         real = [
-            fail_and_recover(SERIES.workload, 0, [setting.method], Protocol(t, interval, cap=40))[
-                0
-            ].rework
-            for t in fails
+            fail_and_recover(of, 0, ours, Protocol(t, interval, cap=40))[0].rework for t in fails
         ]
         assert c.rework is not None
         assert c.rework.value == pytest.approx(np.mean(real), rel=0.35, abs=0.3)
@@ -168,16 +168,16 @@ def test_settings_that_come_to_the_same_stand_there_once() -> None:
     """All buckets are fewer than 8 bits can keep."""
     tried = settings(bits=(8, None), budgets=(), coders=("runlength",), intervals=(1,))
     found = tune(SERIES, "rework", 3.0, tried)
-    assert [c.setting.bits for c in found.candidates] == [8, 8, None, None]
+    assert [c.setting.coding.bits for c in found.candidates] == [8, 8, None, None]
     assert len(found.frontier) == len({c.costs for c in found.frontier}) == 2
-    assert all(c.setting.bits == 8 for c in found.frontier)
+    assert all(c.setting.coding.bits == 8 for c in found.frontier)
 
 
 def test_a_budget_bounds_every_size(tuned: Tuned) -> None:
     for c in tuned.candidates:
         assert c.share <= c.share_bound
-        assert c.setting.budget is None or c.share_bound <= c.setting.budget
-        if c.setting.bits == 2 and c.setting.interval == 1:
+        assert c.setting.coding.budget is None or c.share_bound <= c.setting.coding.budget
+        if c.setting.coding.bits == 2 and c.setting.interval == 1:
             assert c.share_bound > 1.02 * c.share  # sizes differ
 
 
@@ -263,7 +263,7 @@ def test_a_series_that_is_not_finite(own: OwnSeries) -> None:
 def test_budgets_that_are_too_small_are_left_out(own: OwnSeries) -> None:
     few = settings((2,), (1e-4, 0.1), ("model",), ("runlength",), (1,))
     found = tune(own, "distance", 0.9, few)
-    assert [c.setting.budget for c in found.candidates] == [None, 0.1]
+    assert [c.setting.coding.budget for c in found.candidates] == [None, 0.1]
     assert "1 setting is left out" in found.because
     with pytest.raises(BudgetError, match="header"):
         tune(own, "distance", 0.9, few[1:2])
