@@ -58,7 +58,7 @@ def _switch(name: str) -> Act:
 
 def _bucket(page: Page, i: int) -> None:
     """A click on one bar of the histogram, then on another."""
-    bars = page.locator('.st-key-panel-buckets .stEChartsChart svg path[fill="#0072B2"]')
+    bars = page.locator("[data-picture=buckets] g.bars > g")
     bars.nth(2 + i % 2).click(force=True)
 
 
@@ -72,16 +72,16 @@ def _number(page: Page, i: int) -> None:
 CONTROLS: dict[str, tuple[str, str, Act]] = {  # name -> page and view, what changes, what is done
     "Live, step looked into": (
         "",
-        ".st-key-panel-buckets .stEChartsChart svg",
+        "[data-picture=buckets] svg",
         _slider("[data-testid=stMain]", "ArrowLeft"),
     ),
     "Live, paper's code": (
-        "",
+        "?details=true",
         ".st-key-panel-huffman .stEChartsChart svg",
         _switch("Show the paper's code"),
     ),
-    "Live, data tables": ("", ".st-key-checkpoint", _switch("Show data tables")),
-    "Live, a bucket highlighted": ("", ".st-key-panel-bits .stEChartsChart svg", _bucket),
+    "Live, data tables": ("?details=true", ".st-key-checkpoint", _switch("Show data tables")),
+    "Live, a bucket highlighted": ("", "[data-picture=buckets] svg", _bucket),
     "Learn, bits": (
         "learn?everything=true",
         ".st-key-promotion",

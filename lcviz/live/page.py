@@ -39,6 +39,7 @@ PATIENCE = 3.0  # seconds that a click waits for what it began
 
 def page() -> None:
     """The whole page."""
+    st.html('<h1 class="unseen">LC-Checkpoint, live</h1>')  # the menu above says Live
     settings = settings_form()
     run = session.current_run()
     if run is None:

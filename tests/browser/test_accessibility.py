@@ -12,7 +12,7 @@ from typing import Any
 MakeTab = Callable[..., Any]
 # What a page has to show before it is looked at.
 PAGES = {
-    "Live": ".st-key-panel-removed .stEChartsChart svg",
+    "Live": "[data-picture=examples]",
     "Learn": ".st-key-panel-stages .stEChartsChart svg",
     "Tune": ".st-key-panel-ab-sizes .stEChartsChart svg",
     "Recover": ".st-key-recover-start button",
@@ -27,7 +27,7 @@ TUNE = {  # its other sections
     "Bucket by bucket": ".st-key-tune-by-bucket .stEChartsChart svg",
     "Leave out any": ".st-key-tune-by-bucket-numbers",
 }
-VIEW = "/?weight=f6.weight:1234&bucket=pos-7"  # followed and highlighted on every page
+VIEW = "/?weight=linear.weight:1234&bucket=pos-9"  # followed and highlighted on every page
 
 
 COLOURS = ("color-contrast", "link-in-text-block")  # the rules that themes can change
@@ -37,7 +37,7 @@ def test_no_serious_violation(tab: MakeTab) -> None:
     """On every page in both themes; the followed weight's line comes along and says the same."""
     visitor = tab(width=800).open(VIEW)
     line = visitor.page.locator(".st-key-followed-line")
-    visitor.expecting(line).to_contain_text("f6.weight (10, 34)")
+    visitor.expecting(line).to_contain_text("linear.weight (1, 450)")
     told = line.inner_text()
     walk(visitor, told)
     visitor.page.emulate_media(color_scheme="dark")  # a page follows when it is next run

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
 PATIENCE = 60_000
-WHILE_PLAYING = ("loss", "size", "buckets", "bits", "huffman")
+PICTURES = ("headline", "weights", "buckets", "bits", "curves", "examples")
+WHILE_PLAYING = ("size", "by-bits", "huffman")  # of the details
 EVERY_PANEL = (*WHILE_PLAYING, "removed")
 
 MakeTab = Callable[..., Any]
@@ -30,11 +31,10 @@ TAG = """selector => {
 }"""
 TAGS = "selector => [...document.querySelectorAll(selector)].map(node => node.lcvizTag ?? null)"
 
-# Pixels between the three sizes and the panels below them.
-GAP = """() => {
-    const box = selector => document.querySelector(selector).getBoundingClientRect();
-    return Math.round(box('.st-key-checkpoint').top - box('.st-key-sizes').top);
-}"""
+# Where the pictures begin, in pixels.
+TOPS = """selector => [...document.querySelectorAll(selector)].map(
+    node => Math.round(node.getBoundingClientRect().top))"""
+PLACES = ".st-key-pictures .stGridCell"
 
 
 def expecting(what: Any) -> Any:
@@ -50,6 +50,11 @@ def drawing(page: Page, key: str) -> Locator:
     return page.locator(f".st-key-panel-{key} .stEChartsChart svg")
 
 
+def picture(page: Page, name: str) -> Locator:
+    """One of our own pictures."""
+    return page.locator(f"[data-picture={name}]")
+
+
 def written(page: Page, key: str, text: str | re.Pattern[str]) -> Locator:
     """What the picture of a panel says that has this in it."""
     return drawing(page, key).locator("text").filter(has_text=text)
@@ -62,12 +67,12 @@ def redrawn(page: Page, key: str, before: str) -> None:
 
 
 def heading(page: Page) -> Locator:
-    """What step the panels take apart."""
-    return page.get_by_role("heading", name=re.compile(r"^Inside the checkpoint of step \d+$"))
+    """What step the pictures show."""
+    return picture(page, "curves").locator("text").filter(has_text=re.compile(r"^step \d+$"))
 
 
 def heading_of(page: Page, step: int) -> Locator:
-    return page.get_by_role("heading", name=f"Inside the checkpoint of step {step}", exact=True)
+    return picture(page, "curves").get_by_text(f"step {step}", exact=True)
 
 
 def viewed_step(page: Page) -> int:
@@ -75,8 +80,8 @@ def viewed_step(page: Page) -> int:
 
 
 def whereabouts(page: Page) -> Locator:
-    """'LeNet-5 on Digits 8x8: iteration 12 of 300, ...'."""
-    return page.locator(".st-key-controls [data-testid=stMarkdown]").filter(has_text="iteration")
+    """'iteration 12 of 300, 10 per second'."""
+    return picture(page, "headline").locator(".said > span").first
 
 
 def iteration(page: Page) -> int:
@@ -100,10 +105,16 @@ def settled(page: Page) -> None:
     expecting(app).to_have_attribute("data-test-script-state", "notRunning")
 
 
+def step_thumb(page: Page) -> Locator:
+    """The thumb of the slider of steps: Export's only one, on Live in a place of its own."""
+    live = page.locator(".st-key-steps").get_by_role("slider")
+    return live if live.count() else page.get_by_test_id("stMain").get_by_role("slider")
+
+
 def step_slider(page: Page) -> Locator:
     """The slider's thumb, focused, once it takes keys: while a followed run plays it does not."""
     settled(page)
-    thumb = page.get_by_test_id("stMain").get_by_role("slider")
+    thumb = step_thumb(page)
     expecting(thumb).to_be_enabled()
     thumb.focus()
     expecting(thumb).to_be_focused()
@@ -126,35 +137,41 @@ def pause(page: Page) -> int:
 
 def check_order(page: Page, n: int) -> list[int]:
     """n iterations, each later than the one before, while the layout stands still."""
-    seen, gaps = [iteration(page)], {page.evaluate(GAP)}
+    seen, tops = [iteration(page)], {tuple(page.evaluate(TOPS, PLACES))}
     while len(seen) < n:
         seen.append(wait_for_ticks(page, 2)[1])
-        gaps.add(page.evaluate(GAP))
-    assert len(gaps) == 1  # the text in between takes as many lines at every tick
+        tops.add(tuple(page.evaluate(TOPS, PLACES)))
+    assert len(tops) == 1  # texts take as many lines at every tick
     assert seen == sorted(set(seen))
     return seen
 
 
 def test_live_training_updates_in_place_and_pauses(tab: MakeTab) -> None:
     """The first visitor of a fresh server, who does not wait until the example is measured."""
-    visitor = tab().open("/?iterations=3000")
+    visitor = tab().open("/?iterations=3000&interval=1&details=true")
     page = visitor.page
     start(page)
-    # Neither the example's panels, nor the base, which has none.
-    expecting(heading(page)).not_to_have_text(re.compile(r"step (0|40)$"))
+    # Neither the example's pictures, nor the base, which has none.
+    expecting(heading(page)).not_to_have_text(re.compile(r"step (0|600)$"))
     expecting(page.get_by_text("Step 0 is the base")).to_have_count(0)
     expecting(drawing(page, "removed")).to_have_count(0)
     for key in WHILE_PLAYING:
         expecting(drawing(page, key)).to_be_visible()
+    for name in PICTURES:
+        expecting(picture(page, name)).to_be_visible()
     charts = ".stEChartsChart, .stEChartsChart svg, [data-testid=stMetricValue]"
     n = page.evaluate(TAG, charts)
     assert n >= 2 * len(WHILE_PLAYING) + 6
-    before = drawing(page, "buckets").inner_html()
+    ours = "nodes => nodes.forEach(node => node.lcvizTag = true)"
+    page.locator("[data-picture], [data-picture] svg, [data-picture] canvas").evaluate_all(ours)
     first_step = viewed_step(page)
     check_order(page, 4)
     expecting(heading_of(page, first_step)).to_have_count(0)
     assert page.evaluate(TAGS, charts) == list(range(n))  # the very same nodes
-    redrawn(page, "buckets", before)
+    same = "nodes => nodes.every(node => node.lcvizTag)"
+    assert page.locator("[data-picture], [data-picture] svg, [data-picture] canvas").evaluate_all(
+        same
+    )
 
     visitor.go("Tune")  # which follows the run, too
     page.get_by_role("radio", name="A against B", exact=True).press("Space")
@@ -168,7 +185,7 @@ def test_live_training_updates_in_place_and_pauses(tab: MakeTab) -> None:
     expecting(heading_of(page, stopped)).to_be_visible()
     expecting(drawing(page, "removed")).to_be_visible()  # measured by itself now
     assert iteration(page) == stopped
-    thumb = page.get_by_test_id("stMain").get_by_role("slider")
+    thumb = step_thumb(page)
     expecting(thumb).to_have_value(str(stopped))
     page.get_by_role("button", name="Step", exact=True).click()
     expecting(whereabouts(page)).to_contain_text(f"iteration {stopped + 1} of")
@@ -177,30 +194,31 @@ def test_live_training_updates_in_place_and_pauses(tab: MakeTab) -> None:
 
 
 def test_the_example_and_its_steps_by_keyboard(tab: MakeTab) -> None:
-    visitor = tab().open()
+    visitor = tab().open("/?details=true")
     page = visitor.page
     for key in EVERY_PANEL:
         expecting(drawing(page, key)).to_be_visible()
         expecting(drawing(page, key).locator("path").nth(3)).to_be_attached()
-    expecting(heading_of(page, 40)).to_be_visible()
+    for name in PICTURES:
+        expecting(picture(page, name)).to_be_visible()
+    expecting(heading_of(page, 600)).to_be_visible()
     assert visitor.run_id is None
     visitor.settled()
 
     # Nothing overlaps in either theme; pictures follow the theme when they are next drawn.
     nothing_overlaps(visitor)
-    expecting(drawing(page, "bits").locator("text[fill='#31333f']").first).to_be_visible()
+    expecting(drawing(page, "by-bits").locator("text[fill='#31333f']").first).to_be_visible()
     page.emulate_media(color_scheme="dark")
 
     before = {key: drawing(page, key).inner_html() for key in EVERY_PANEL}
     thumb = step_slider(page)
     for _ in range(3):
         thumb.press("ArrowLeft")
-    expecting(heading_of(page, 37)).to_be_visible()
-    expecting(page.get_by_text("Error when one bucket of step 37 is removed")).to_be_visible()
+    expecting(heading_of(page, 570)).to_be_visible()
+    expecting(page.get_by_text("Error when one bucket of step 570 is removed")).to_be_visible()
     for key in EVERY_PANEL:
         redrawn(page, key, before[key])
-    expecting(page.locator(".st-key-panel-loss")).to_contain_text("step 37")  # its mark
-    expecting(drawing(page, "bits").locator("text[fill='#fafafa']").first).to_be_visible()
+    expecting(drawing(page, "by-bits").locator("text[fill='#fafafa']").first).to_be_visible()
     nothing_overlaps(visitor)
 
     expecting(written(page, "huffman", "zeros, ").first).to_be_visible()
@@ -208,7 +226,6 @@ def test_the_example_and_its_steps_by_keyboard(tab: MakeTab) -> None:
     expecting(page.get_by_text("Huffman code of single values (paper)")).to_be_visible()
     expecting(written(page, "huffman", "zero")).to_have_count(1)
     step_slider(page).press("Home")
-    expecting(heading_of(page, 0)).to_be_visible()
     expecting(page.get_by_text("Step 0 is the base")).to_be_visible()
     visitor.check()
 
@@ -220,9 +237,10 @@ def chosen(page: Page, label: str) -> Locator:
 
 def test_paper_s_coder_and_budget_are_one_click_away(tab: MakeTab) -> None:
     """Both choices end up in the URL, in the run, and in the panels."""
-    visitor = tab().open("/?iterations=12&interval=2")
+    visitor = tab().open("/?iterations=12&interval=2&details=true&speed=full")
     page = visitor.page
     expecting(drawing(page, "removed")).to_be_visible()
+    page.get_by_test_id("stExpandSidebarButton").click()
     settled(page)
     chosen(page, "Huffman (paper)").click()
     expecting(page).to_have_url(re.compile(r"coder=Huffman"))
@@ -237,7 +255,7 @@ def test_paper_s_coder_and_budget_are_one_click_away(tab: MakeTab) -> None:
     for label in ("Run-length Huffman · instead", "Huffman (paper) · on disk"):
         expecting(page.locator(".st-key-sizes").get_by_text(label)).to_be_visible()
     expecting(page.get_by_text("Huffman code of single values (paper)")).to_be_visible()
-    expecting(drawing(page, "bits").get_by_text("5 %", exact=True).first).to_be_visible()
+    expecting(drawing(page, "by-bits").get_by_text("5 %", exact=True).first).to_be_visible()
     for key in EVERY_PANEL:
         expecting(drawing(page, key)).to_be_visible()
     expecting(page.get_by_text(re.compile(r"^budget 5\.00 %$"))).to_be_visible()
@@ -264,7 +282,7 @@ def shown_loss(page: Page, step: int) -> float:
 
 
 def test_export_gives_what_it_says(tab: MakeTab, tmp_path: Path) -> None:
-    visitor = tab().open("/?iterations=12&seed=3&interval=2")
+    visitor = tab().open("/?iterations=12&seed=3&interval=2&speed=full")
     page = visitor.page
     start(page)
     expecting(whereabouts(page)).to_contain_text("iteration 12 of 12")
@@ -273,18 +291,18 @@ def test_export_gives_what_it_says(tab: MakeTab, tmp_path: Path) -> None:
     assert run_id
     page.get_by_role("link", name="Export").click()
     expecting(page.get_by_role("heading", name="Open and export")).to_be_visible()
-    expecting(page.get_by_text("LeNet-5 on Digits 8x8").first).to_be_visible()
+    expecting(page.get_by_text("Logistic regression on Digits 8x8").first).to_be_visible()
     newest = shown_loss(page, 12)
     assert visitor.run_id == run_id
     assert "/export" in page.url
 
     chain = download(page, re.compile(r"Download .*\.lcc\.zip"), tmp_path)
-    assert re.fullmatch(r"lenet5-digits-.*seed3\.lcc\.zip", chain.name)
+    assert re.fullmatch(r"logistic-regression-digits-.*seed3\.lcc\.zip", chain.name)
     said = page.get_by_text(re.compile(r"all 7 steps, 0 to 12, were rebuilt from")).inner_text()
     assert f"{chain.stat().st_size:,} bytes" in said
     assert codec_cli(["verify", str(chain)]) == 0
 
-    task = demo_models.make_task("lenet5", "digits", seed=3)
+    task = demo_models.make_task("logistic-regression", "digits", seed=3)
 
     def check(step: int, loss: float) -> None:
         output = tmp_path / f"cli-{step}.safetensors"

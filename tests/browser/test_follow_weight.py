@@ -9,30 +9,26 @@ from typing import Any
 MakeTab = Callable[..., Any]
 
 
-def histogram(page: Any) -> Any:
-    return page.locator(".st-key-panel-buckets svg")
-
-
 def rims(page: Any, key: str) -> Any:
     return page.locator(f".st-key-panel-{key} svg path[stroke='#CC79A7'][stroke-width='3']")
 
 
 def test_a_click_on_a_bar_highlights_its_bucket_in_all_charts(tab: MakeTab) -> None:
-    visitor = tab().open("/")
+    visitor = tab().open("/?details=true")
     page = visitor.page
-    visitor.expecting(page.get_by_text("Error when one bucket of step 40")).to_be_visible()
-    visitor.expecting(rims(page, "buckets")).to_have_count(0)
-    solid = histogram(page).locator("path[fill='#0072B2']:not([fill-opacity])")
-    visitor.expecting(solid.last).to_be_attached()
-    page.locator(".st-key-panel-buckets").scroll_into_view_if_needed()
-    boxes = [bar.bounding_box() for bar in solid.all()]
-    tall = max((b for b in boxes if b), key=lambda b: b["height"])  # the legend's are small
-    page.mouse.click(tall["x"] + tall["width"] / 2, tall["y"] + tall["height"] / 2)
-    visitor.expecting(page).to_have_url(re.compile(r"bucket=pos-\d"))
-    visitor.expecting(rims(page, "buckets")).to_have_count(1)
+    visitor.expecting(page.get_by_text("Error when one bucket of step 600")).to_be_visible()
+    bars = page.locator("[data-picture=buckets] g.bars > g")
+    rim = page.locator("[data-picture=buckets] rect[stroke-width='3']")
+    visitor.expecting(rim).to_have_count(0)
+    tall = bars.filter(has=page.locator("title", has_text="+2⁻⁹")).locator("rect").last
+    tall.click()
+    visitor.expecting(page).to_have_url(re.compile(r"bucket=pos-9"))
+    visitor.expecting(rim).to_have_count(2)  # of what is kept and what is not
     visitor.expecting(rims(page, "removed")).to_have_count(1)
-    visitor.expecting(page.get_by_text("Highlighted:").first).to_be_visible()
-    visitor.expecting(page.locator(".st-key-panel-bits svg").get_by_text("keep")).to_be_visible()
+    keep = page.locator(".st-key-panel-by-bits svg").get_by_text("keep")
+    visitor.expecting(keep).to_be_visible()
+    tall.click()
+    visitor.expecting(rim).to_have_count(0)
     visitor.check()
 
 

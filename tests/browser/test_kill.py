@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 MakeTab = Callable[..., Any]
-SETTINGS = "/?model=Logistic+regression&iterations=20000&interval=5"
+SETTINGS = "/?model=Logistic+regression&iterations=20000&interval=5&speed=full"
 
 
 def test_killed_raced_and_gone_on(tab: MakeTab) -> None:
@@ -41,7 +41,7 @@ def test_killed_raced_and_gone_on(tab: MakeTab) -> None:
     page.get_by_role("button", name="Go on from the checkpoint").click()
     expecting(page.get_by_role("button", name="Pause")).to_be_visible()
     expecting(page.get_by_text(f"The crash at iteration {iteration}")).to_be_visible()
-    loss = page.locator(".st-key-panel-loss").get_by_role("img").locator("svg").first
+    loss = page.locator("[data-picture=curves]")
     expecting(loss.get_by_text(f"killed at {iteration}", exact=True)).to_have_count(1)
     page.get_by_role("button", name="Pause").click()
     expecting(page.get_by_role("button", name="Play", exact=True)).to_be_visible()

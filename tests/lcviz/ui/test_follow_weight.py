@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-import streamlit as st
 
 import codec
 from lcviz.lab.anatomy import totals
@@ -184,28 +182,3 @@ def test_buckets_by_name() -> None:
         assert follow_weight.read_bucket(follow_weight.bucket_name(key)) == key
     for text in ("", "none", "pos", "pos-", "pos--3", "+7", "posx", "pos³"):
         assert follow_weight.read_bucket(text) is None
-
-
-def test_a_click_on_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new one highlights its bucket; the same again takes the highlight back."""
-    from lcviz.live.page_checkpoint import bar_clicked
-
-    every = totals(session.all_runs().example().snapshot().newest.alphabets)
-    marked: list[Any] = []
-    monkeypatch.setattr(follow_weight, "mark", marked.append)
-    state: dict[str, Any] = {}
-    monkeypatch.setattr(st, "session_state", state)
-
-    def select(*bars: tuple[int, int]) -> None:
-        groups = [{"series_index": s, "data_indices": [i]} for s, i in bars]
-        state["panel-buckets"] = SimpleNamespace(selection=SimpleNamespace(selected=groups))
-        bar_clicked(every)
-
-    low = min(b.exponent for b in every)
-    one = next(b for b in every if b.sign == 0)
-    two = next(b for b in every if b.sign == 1)
-    first, second = (1, one.exponent - low), (2, two.exponent - low)
-    select(first)
-    select(first, second)  # the other sign's own series keeps its bar
-    select(first)
-    assert marked == [(one.exponent, 0), (two.exponent, 1), None]

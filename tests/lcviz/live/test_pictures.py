@@ -1,0 +1,162 @@
+"""Live's pictures as values: what is drawn is what the step has."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from lcviz.lab.anatomy import totals
+from lcviz.live.bits_picture import bits_picture
+from lcviz.live.buckets_picture import bits_that_keep, buckets_picture
+from lcviz.live.examples_picture import N, examples_picture
+from lcviz.live.headline import headline
+from lcviz.live.loss_picture import loss_picture
+from lcviz.live.shown_step import as_saved, cut
+from lcviz.live.weights_picture import GAP, MOST_PIXELS, drawable, tiled, weights_picture
+from lcviz.run.run import Run
+from lcviz.ui.picture import FOLDER, Picture, script
+
+Finished = Callable[..., Run]
+
+
+def check(picture: Picture) -> dict[str, Any]:
+    """JSON without NaN, a module that draws it, words and a table; its data."""
+    data = picture.data
+    assert json.loads(json.dumps(data, allow_nan=False)).keys() == data.keys()
+    assert "export default function" in script(picture.name)
+    assert picture.text.endswith(".")
+    assert len(picture.table) > 0
+    return data
+
+
+def newest(run: Run) -> Any:
+    return as_saved(run, run.snapshot().newest)
+
+
+def image(data: dict[str, Any], name: str) -> np.ndarray:
+    raw = np.frombuffer(base64.b64decode(data["maps"][name]), np.int8)
+    return raw.reshape(data["shape"])
+
+
+def test_weights(finished_runs: Finished) -> None:
+    shown = newest(finished_runs())
+    data = check(weights_picture(shown, "linear.weight", 28))
+    written = image(data, "written")
+    assert written.shape == (57, 144)  # ten tiles of 28x28, five in a row, lines between
+    tile = np.sign(shown.restored["linear.weight"] - shown.states.before["linear.weight"])
+    np.testing.assert_array_equal(written[29:, 116:], 127 * tile[9].reshape(28, 28))
+    assert (written[28] == GAP).all()
+    live = shown.states.live["linear.weight"]
+    assert image(data, "live")[:28, :28].reshape(-1)[5] == round(
+        float(live[0, 5]) / float(np.abs(live).max()) * 127
+    )
+    moved = np.count_nonzero(tile)
+    assert f"{moved:,} of 7,840 weights in linear.weight" in data["text"]
+
+
+def test_a_tensor_of_any_shape_is_an_image() -> None:
+    for shape in ((6, 1, 5, 5), (16, 6, 5, 5), (120, 400), (10, 784), (3,), (50, 2), (900, 1000)):
+        array = np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
+        for side in (28, None):
+            found = tiled(array, side)
+            assert found.ndim == 2
+            assert found.size <= MOST_PIXELS + 2000
+            assert np.nanmax(found) == array.max()
+    assert drawable({"a": np.zeros(9), "b": np.zeros((2, 2)), "c": np.zeros((3, 3))}) == ["c", "b"]
+    assert drawable({"a": np.zeros(9)}) == ["a"]
+
+
+@pytest.mark.parametrize("scope", ["model", "tensor"])
+def test_buckets(finished_runs: Finished, scope: str) -> None:
+    shown = newest(finished_runs(scope=scope))
+    data = check(buckets_picture(shown, bits_that_keep(shown), (-5, 1)))
+    bars = {(b["exponent"], b["sign"]): (b["kept"], b["rest"]) for b in data["buckets"]}
+    assert bars == {(b.exponent, b.sign): (b.kept, b.dropped) for b in totals(shown.alphabets)}
+    assert (data["cut"], data["bits"]) == (3 if scope == "model" else None, "2")
+    assert data["marked"] == [-5, 1]
+    if scope == "model":
+        other = cut(shown, 5)
+        data = check(buckets_picture(other, bits_that_keep(other)))
+        assert (data["cut"], data["bits"]) == (5, "")
+        assert sum(b["kept"] for b in data["buckets"]) == other.values
+        every = cut(shown, 500)
+        assert check(buckets_picture(every, bits_that_keep(every)))["bits"] == "all"
+
+
+@pytest.mark.parametrize("coder", ["runlength", "huffman"])
+def test_bits(finished_runs: Finished, coder: str) -> None:
+    shown = newest(finished_runs(coder=coder))
+    data = check(bits_picture(shown))
+    assert sum(part["nbytes"] for part in data["parts"]) == shown.checkpoint.nbytes
+    sizes = {one["name"]: one["nbytes"] for one in data["compare"]}
+    assert sizes["entropy of values"] == shown.sizes.entropy
+    assert [one["here"] for one in data["compare"]] == [
+        coder == "runlength",
+        coder != "runlength",
+        False,
+    ]
+    bits = "".join(word["bits"] for word in data["words"])
+    payload = shown.alphabets[0].encoded.payload.view(np.uint8)
+    stream = "".join(map(str, np.unpackbits(payload, bitorder="little")))
+    assert stream.startswith(bits)
+    assert len(data["words"]) == 24
+
+
+def test_loss_and_a_log_axis() -> None:
+    steps, live = [0, 5, 10], [2.0, math.nan, 1.0]
+    data = check(loss_picture(steps, live, [2.0, 1.9, math.inf], 5, 20, [7]))
+    assert [line["y"] for line in data["lines"]] == [[2.0, None, 1.0], [2.0, 1.9, None]]
+    assert (data["range"], data["log"]) == ([0, 20], False)
+    assert [(m["step"], m["strong"]) for m in data["marks"]] == [(5, False), (7, True)]
+    assert "restored not finite" in data["text"]
+    assert check(loss_picture(steps, [1, 1e5, 3], [1, 2, 3], 5, 20))["log"]
+
+
+def test_examples_of_images_and_ratings(finished_runs: Finished) -> None:
+    task = finished_runs().task
+    truth = task.probe[-1][:N]
+    wrong = truth.clone()
+    wrong[3] = (wrong[3] + 1) % 10
+    data = check(examples_picture(task, truth, wrong, 0.5, 0.25))
+    assert [row["differ"] for row in data["examples"]] == [i == 3 for i in range(N)]
+    assert [row["restored_wrong"] for row in data["examples"]] == [i == 3 for i in range(N)]
+    assert [score["text"] for score in data["scores"]] == ["50.00 %", "25.00 %"]
+    pixels = np.frombuffer(base64.b64decode(data["examples"][0]["pixels"]), np.uint8)
+    assert pixels.max() == round(255 * float(task.probe[0][0].max()))
+    ratings = finished_runs("matrix-factorization").task
+    guessed = ratings.predictions(N, ratings.model.state_dict())
+    data = check(examples_picture(ratings, guessed, guessed + 1, None, 1.25))
+    assert all(row["differ"] and row["pixels"] is None for row in data["examples"])
+    assert data["scores"] == [{"name": "RMSE restored", "text": "1.25"}]
+
+
+def test_predictions_are_the_model_s(finished_runs: Finished) -> None:
+    task = finished_runs().task
+    state = task.model.state_dict()
+    with torch.no_grad():
+        said = task.model(task.probe[0]).argmax(dim=1)
+    assert torch.equal(task.predictions(N, state), said[:N])
+    right = float((said == task.probe[-1]).float().mean())
+    assert task.probe_metric(state) == (task.probe_loss(state), pytest.approx(right))
+
+
+def test_headline(finished_runs: Finished) -> None:
+    shown = newest(finished_runs())
+    data = check(headline(shown, "iteration 6 of 6", "a crash now repeats nothing", "2 bits"))
+    assert data["share"] == shown.nbytes / 31_400
+    assert data["times"] == f"{31_400 / shown.nbytes:.0f}× smaller"
+    assert data["back"] is None
+    other = headline(cut(shown, 1), "", "a", "2 bits")
+    assert other.data["back"] == "You try this; the run keeps 2 bits. Back"
+
+
+def test_every_module_is_drawn_by_a_picture() -> None:
+    names = {path.stem for path in FOLDER.glob("*.js")} - {"common"}
+    assert names == {"bits", "buckets", "curves", "examples", "headline", "weights"}

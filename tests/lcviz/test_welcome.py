@@ -1,0 +1,64 @@
+"""The first seconds: a recording that is true, drawn without the heavy imports."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from lcviz import welcome
+from lcviz.live.record import recorded
+from lcviz.ui import navigation, recording
+
+
+def test_the_recording_is_the_example(compiled: None) -> None:
+    """Trained again it has the same pictures; other processors round losses otherwise."""
+    found, now = json.loads(recording.FILE.read_text()), recorded()
+    assert found["title"] == now["title"]
+    assert found["pictures"].keys() == now["pictures"].keys()
+    then, again = found["pictures"], now["pictures"]
+    for name in then:
+        assert then[name].keys() == again[name].keys()
+        assert then[name]["title"] == again[name]["title"]
+    assert then["headline"]["full"] == again["headline"]["full"]
+    assert then["headline"]["share"] == pytest.approx(again["headline"]["share"], rel=0.1)
+    nbytes = [sum(part["nbytes"] for part in one["bits"]["parts"]) for one in (then, again)]
+    assert nbytes[0] == pytest.approx(nbytes[1], rel=0.1)
+    for line, other in zip(then["loss"]["lines"], again["loss"]["lines"], strict=True):
+        assert line["x"] == other["x"]
+        assert line["y"] == pytest.approx(other["y"], rel=0.05)
+    assert then["weights"]["shape"] == list(again["weights"]["shape"])
+    kept = [sum(bar["kept"] for bar in one["buckets"]["buckets"]) for one in (then, again)]
+    assert kept[0] == pytest.approx(kept[1], rel=0.2)
+
+
+def test_nothing_heavy_is_imported_for_it() -> None:
+    code = (
+        "import sys, lcviz.welcome\n"
+        "print(*(m for m in ('torch', 'numba', 'codec', 'demo_models') if m in sys.modules))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == ""
+
+
+@pytest.mark.usefixtures("server")
+@pytest.mark.parametrize("name", navigation.PAGES)
+def test_while_everything_is_imported(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def script(name: str) -> None:
+        from lcviz import welcome
+        from lcviz.ui import navigation
+
+        welcome.show(navigation.PAGES[name][0])
+
+    monkeypatch.setattr(welcome, "loaded", lambda: False)
+    page = AppTest.from_function(script, args=(name,), default_timeout=60).run()
+    assert not page.exception
+    pictures = [json.loads(e.proto.json) for e in page.get("bidi_component")]
+    if name == "live":
+        assert pictures == list(json.loads(recording.FILE.read_text())["pictures"].values())
+        assert page.button[0].disabled
+    else:
+        assert page.info[0].value.startswith("The server has just started")
