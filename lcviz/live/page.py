@@ -39,7 +39,8 @@ PATIENCE = 3.0  # seconds that a click waits for what it began
 
 def page() -> None:
     """The whole page."""
-    st.html('<h1 class="unseen">LC-Checkpoint, live</h1>')  # the menu above says Live
+    with st.container(key="unseen"):  # the menu above says it, too
+        st.title("LC-Checkpoint, live", anchor=False)
     settings = settings_form()
     run = session.current_run()
     if run is None:

@@ -3,11 +3,13 @@
 Read in this order:
     session         this visitor's run, and the parts of the server, on the screen
     navigation      the pages by name
+    picture         our own pictures: values that a small JavaScript module draws
+    layout          where Live's pictures stand; recording: the example as a file
     widgets         how a panel and a table are shown; inputs
     charts          a panel, colours, and what all charts have in common
     curves, race    panels that several pages show
     coding_form     how deltas are coded: the widgets of several pages
-    settings        the settings of a run; live_settings, snippet: the same elsewhere
+    coding_form     how deltas are coded; settings: the settings of a run; live_settings, snippet: the same elsewhere
     experiment      an experiment that a page asks for, follows and stops
     follow_weight   a followed weight and a highlighted bucket; follow_weight_figure: its panel
     glossary        the words of the scheme, and links to them

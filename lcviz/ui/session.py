@@ -89,8 +89,8 @@ def await_example() -> None:
     if all_runs().prepared():
         return
     st.info(
-        "An example run is being trained: LeNet-5, 40 iterations, a few seconds. On the first "
-        "start after an installation the codec is compiled as well, which can take half a minute.",
+        "The example is being trained, which takes a few seconds. On the first start after an "
+        "installation the codec is compiled as well, which can take half a minute.",
         icon=":material/hourglass_top:",
     )
     rerun_with_example()

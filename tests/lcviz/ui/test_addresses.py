@@ -23,7 +23,7 @@ OF_MODELS = " ".join(
 )
 OF_AB = " ".join(f"tune_{who}_{of}" for who in "ab" for of in SETTINGS.split())
 PAGES = {  # parameters of their own
-    "live": f"""{SETTINGS} {OF_MODELS} step paper tensor killed_loss live_crash live_crashes
+    "live": f"""{SETTINGS} {OF_MODELS} step paper tensor killed_loss details speed live_crash live_crashes
         live_shows""",
     "learn": """carry learn_bits learn_scope learn_follow_ten everything u track learn_opened
         learn_merges learn_step learn_follow_run learn_written_10""",
@@ -38,7 +38,7 @@ PAGES = {  # parameters of their own
 }
 # What opens a part of a page that has parameters of its own.
 OPENED = {
-    "live": ({"keep": "Budget"}, {"optimizer": "Adam"}),
+    "live": ({"keep": "Budget", "details": "true"}, {"optimizer": "Adam"}),
     "learn": ({"carry": "16 weights of this run", "everything": "true"}, {"everything": "true"}),
     "tune": (
         {"tune_view": "Recommend one"},
@@ -57,7 +57,7 @@ def script(name: str) -> None:
 
     from lcviz.ui import follow_weight
 
-    follow_weight.toolbar()
+    follow_weight.toolbar(shown=name != "live")
     importlib.import_module(f"lcviz.{name}.page").page()
 
 

@@ -50,12 +50,12 @@ def parameter(page: Any, name: str) -> str:
 
 
 def rimmed(page: Any) -> list[Any]:
-    """The highlighted bars of the histogram."""
+    """The highlighted bars of the histogram: sign, values kept and not."""
+    data = page.picture("buckets")
     return [
-        (series["name"], value["value"])
-        for series in page.chart("buckets")["series"]
-        for value in series["data"]
-        if isinstance(value, dict)
+        ("negative" if b["sign"] else "positive", b["kept"], b["rest"])
+        for b in data["buckets"]
+        if [b["exponent"], b["sign"]] == data["marked"]
     ]
 
 
@@ -92,7 +92,7 @@ def test_its_bucket_is_highlighted_at_the_step_looked_into(live: Live, weight: W
             for b in totals(run.snapshot().at(step).alphabets)
             if (b.exponent, b.sign) == (found.bucket.exponent, found.bucket.sign)
         )
-        assert sum(value for _, value in rimmed(page)) == here.kept + here.dropped
+        assert sum(kept + rest for _, kept, rest in rimmed(page)) == here.kept + here.dropped
         assert f"In step {step}: δ = " in " ".join(page.sentences)
 
 
@@ -101,7 +101,7 @@ def test_a_chosen_bucket_comes_before_the_weight_s(live: Live, weight: Weight) -
     smallest = totals(run.snapshot().newest.alphabets)[-1]
     name = follow_weight.bucket_name((smallest.exponent, smallest.sign))
     page = live(weight=str(weight), bucket=name)
-    assert [value for _, value in rimmed(page)] == [smallest.dropped]
+    assert [rest for _, _, rest in rimmed(page)] == [smallest.dropped]
     assert parameter(page, "bucket") == name
     assert rimmed(live(weight=str(weight), bucket="none")) == []
     assert rimmed(live()) == []
