@@ -24,6 +24,7 @@ from lcviz.run.snapshot import (
     RunError,
     RunSettings,
     Snapshot,
+    Status,
 )
 from lcviz.text import nbytes_text
 from lcviz.ui import follow_weight, recording, session, widgets
@@ -32,9 +33,11 @@ from lcviz.ui.settings import SPEEDS, describe, settings_form, speed_slider, tra
 from .page_details import show_details
 from .page_kill import kill_button, poll_seconds, show_kill
 from .page_pictures import show_pictures
-from .page_step_slider import follow_newest
+from .page_step_slider import chosen_step, follow_newest
 
 PATIENCE = 3.0  # seconds that a click waits for what it began
+_PROBLEM = "live-problem"  # in the session: when, and why a button could not do what it should
+Moment = tuple[RunSettings, Status | None]  # of the form, and of the run
 
 
 def page() -> None:
@@ -45,18 +48,18 @@ def page() -> None:
     run = session.current_run()
     if run is None:
         with st.container(horizontal=True, vertical_alignment="center", key="controls"):
-            problem = _start_button(settings)
+            _keep((settings, None), _start_button(settings))
             recording.label("This server trains its own example meanwhile.")
-        _show_error(problem)
+        _show_problem((settings, None))
         recording.pictures()
         if not session.all_runs().prepared():
             session.rerun_with_example()
         return
     snapshot = run.snapshot()
-    problem = _controls(run, snapshot, settings)
-    _show_error(problem)
+    _keep((settings, snapshot.status), _controls(run, snapshot, settings))
+    _show_problem((settings, snapshot.status))
     poll = poll_seconds(run)
-    st.fragment(_watched, run_every=poll)(run, settings, poll, _buttons(snapshot))
+    st.fragment(_watched, run_every=poll)(run, settings, poll, _drawn(snapshot))
     with st.container(horizontal=True, vertical_alignment="center", key="below"):
         follow_weight.choosers(run)
         details = st.toggle(
@@ -73,11 +76,11 @@ def page() -> None:
         show_details(run)
 
 
-def _watched(run: Run, settings: RunSettings, poll: float | None, buttons: object) -> None:
-    """What follows the run. buttons: as the page has drawn them."""
+def _watched(run: Run, settings: RunSettings, poll: float | None, drawn: object) -> None:
+    """What follows the run. drawn: what the rest of the page shows."""
     run.watch()
     snapshot = run.snapshot()
-    if snapshot.status == CLOSED or poll != poll_seconds(run) or buttons != _buttons(snapshot):
+    if snapshot.status == CLOSED or poll != poll_seconds(run) or drawn != _drawn(snapshot):
         st.rerun()  # the whole page: its pace or its buttons change, or another tab reset the run
     _say_how_it_is(run, snapshot, settings)
     if snapshot.newest.kind == "base":
@@ -92,9 +95,12 @@ def _watched(run: Run, settings: RunSettings, poll: float | None, buttons: objec
         show_kill(run, snapshot)
 
 
-def _buttons(snapshot: Snapshot) -> tuple[str, bool]:
-    """What the buttons depend on."""
-    return snapshot.status, len(snapshot.checkpoints) > 1
+def _drawn(snapshot: Snapshot) -> tuple[object, ...]:
+    """What buttons and details depend on."""
+    buttons = snapshot.status, len(snapshot.checkpoints) > 1
+    if not st.session_state.get("details"):
+        return buttons
+    return *buttons, chosen_step(), follow_weight.chosen_bucket()
 
 
 def _controls(run: Run, snapshot: Snapshot, settings: RunSettings) -> str | None:
@@ -151,12 +157,24 @@ def _say_how_it_is(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
         st.info("The settings at the side don't apply to this run: Reset begins a new one.")
 
 
-def _show_error(problem: str | None) -> None:
+def _keep(now: Moment, problem: str | None) -> None:
+    """Keep a problem until the next click, or until the settings or the run's status change."""
     if problem:
-        st.error(problem, icon=":material/error:")
+        st.session_state[_PROBLEM] = now, problem
+
+
+def _show_problem(now: Moment) -> None:
+    held = st.session_state.get(_PROBLEM)
+    if held is not None and held[0] == now:
+        _show_error(held[1])
+
+
+def _show_error(problem: str) -> None:
+    st.error(problem, icon=":material/error:")
 
 
 def _play_or_pause(run: Run, play: bool) -> None:
+    st.session_state.pop(_PROBLEM, None)
     if play:
         run.play()
     else:
@@ -165,6 +183,7 @@ def _play_or_pause(run: Run, play: bool) -> None:
 
 
 def _step(run: Run) -> None:
+    st.session_state.pop(_PROBLEM, None)
     run.step()
     run.wait(PATIENCE)  # then it polls: a run that nobody polls would pause
 
@@ -192,6 +211,7 @@ def _create_run(settings: RunSettings, *, play: bool, instead_of: Run | None = N
     else:
         if play:
             run.play()
+        st.session_state.pop(_PROBLEM, None)
         follow_newest(True)
         session.look_at(run)
         st.rerun()

@@ -64,17 +64,16 @@ def _watched(run: Run) -> None:
         return
     show_costs(snapshot, run.settings)
     st.subheader(f"Inside the checkpoint of step {viewed.step}", anchor=False)
-    if not viewed.alphabets:
-        st.info("In this step every tensor was stored exactly: there is no δ to show.")
-        _size_curve(run, snapshot, viewed)
-        return
     coding, codes = run.settings.coding, run.codes(viewed.step)
     marked = follow_weight.marked(run, viewed)
-    _sizes(viewed, coding.coder)
-    whole_model = coding.scope == "model"
     grid = st.grid(2, min_column_width=420, border=True, key="checkpoint")
     with grid.cell():
         _size_curve(run, snapshot, viewed)
+    if not viewed.alphabets:
+        with grid.cell():
+            st.info("In this step every tensor was stored exactly: there is no δ to show.")
+        return
+    whole_model = coding.scope == "model"
     with grid.cell():
         every = promotions(viewed.alphabets, codes, coding.budget)
         now = EVERY_BITS.index(coding.bits) if coding.budget is None else len(every) - 1
@@ -95,6 +94,7 @@ def _watched(run: Run) -> None:
     if follow_weight.weight_followed() is not None:
         with grid.cell(column_span="all"):
             follow_weight.history(run, viewed)
+    _sizes(viewed, coding.coder)
 
 
 def _size_curve(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:

@@ -55,9 +55,14 @@ def step_slider(run: Run, snapshot: Snapshot) -> Checkpoint:
     return snapshot.at(step)
 
 
+def chosen_step() -> str | None:
+    """The step that the slider shows, as text; None while it follows the newest."""
+    return session.remembered(_STEP)
+
+
 def viewed_checkpoint(snapshot: Snapshot) -> Checkpoint:
     """The checkpoint that the slider shows."""
-    step = session.remembered(_STEP)
+    step = chosen_step()
     return snapshot.newest if step is None else snapshot.at(int(step))
 
 

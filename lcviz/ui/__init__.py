@@ -9,7 +9,7 @@ Read in this order:
     charts          a panel, colours, and what all charts have in common
     curves, race    panels that several pages show
     coding_form     how deltas are coded: the widgets of several pages
-    coding_form     how deltas are coded; settings: the settings of a run; live_settings, snippet: the same elsewhere
+    settings        the settings of a run; live_settings, snippet: the same elsewhere
     experiment      an experiment that a page asks for, follows and stops
     follow_weight   a followed weight and a highlighted bucket; follow_weight_figure: its panel
     glossary        the words of the scheme, and links to them

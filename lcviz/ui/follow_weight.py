@@ -96,6 +96,11 @@ def marked(run: Run, checkpoint: Checkpoint) -> BucketKey | None:
     return None if bucket is None else (bucket.exponent, bucket.sign)
 
 
+def chosen_bucket() -> str | None:
+    """The bucket that was chosen to be highlighted, by its name in the URL."""
+    return session.remembered(_BUCKET)
+
+
 def mark(key: BucketKey | None) -> None:
     """Highlight a bucket from now on; None: that of the followed weight."""
     session.remember(_BUCKET, None if key is None else bucket_name(key))

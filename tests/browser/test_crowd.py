@@ -59,7 +59,7 @@ def test_two_at_once_and_a_third_who_is_told(visits: BrowserContext, small: Serv
     before = lucky[0].run
     lucky[0].start()  # instead of the one before, for which there is no room beside it
     lucky[1].pause_or_play()
-    shown = lucky[0].page.locator(".st-key-controls").get_by_text("iteration")
+    shown = lucky[0].page.locator("[data-picture=headline] .said > span").first
     expect(shown).not_to_have_text(shown.inner_text())  # the other one goes on
     lucky[1].page.get_by_role("link", name="Learn", exact=True).first.click()
     expect(lucky[1].page.get_by_role("heading", name="1 · δ")).to_be_visible()

@@ -76,7 +76,7 @@ def heading_of(page: Page, step: int) -> Locator:
 
 
 def viewed_step(page: Page) -> int:
-    return int(heading(page).inner_text().rpartition(" ")[2])
+    return int((heading(page).text_content() or "").rpartition(" ")[2])
 
 
 def whereabouts(page: Page) -> Locator:

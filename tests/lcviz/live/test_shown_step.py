@@ -33,6 +33,16 @@ def test_as_saved_is_the_record(finished_runs: Finished, coder: str, scope: str)
         assert shown.values == changed
 
 
+def test_what_is_stored_exactly_is_counted_once(finished_runs: Finished) -> None:
+    run = finished_runs("lenet5", stop_after=2)
+    checkpoint = run.snapshot().newest
+    shown, again = as_saved(run, checkpoint), tried(run, checkpoint, Coding(1))
+    assert again is not None
+    assert shown.exact_nbytes == again.exact_nbytes == checkpoint.exact_nbytes > 50
+    assert 200 < again.header_nbytes < 300
+    assert abs(shown.header_nbytes - again.header_nbytes) < 10
+
+
 def test_tried_with_its_own_setting_is_the_same(finished_runs: Finished) -> None:
     """Only a table that the record could reuse is new."""
     run = finished_runs()

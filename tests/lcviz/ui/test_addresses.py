@@ -23,8 +23,8 @@ OF_MODELS = " ".join(
 )
 OF_AB = " ".join(f"tune_{who}_{of}" for who in "ab" for of in SETTINGS.split())
 PAGES = {  # parameters of their own
-    "live": f"""{SETTINGS} {OF_MODELS} step paper tensor killed_loss details speed live_crash live_crashes
-        live_shows""",
+    "live": f"""{SETTINGS} {OF_MODELS} step paper tensor killed_loss details speed
+        live_crash live_crashes live_shows""",
     "learn": """carry learn_bits learn_scope learn_follow_ten everything u track learn_opened
         learn_merges learn_step learn_follow_run learn_written_10""",
     "tune": f"""{OF_AB} tune_view tune_mode tune_out tune_scope tune_k tune_measure tune_pick
