@@ -11,11 +11,15 @@ import streamlit as st
 
 from lcviz.text import minus, plain
 
-from .charts import INK, Panel, inked
+from .charts import Panel, inked, inked_figure
 from .glossary import linked
 
 PLAIN_TABLE_ROWS = 10  # longer ones scroll
 TABLE_HEIGHT = 300  # pixels
+_TOOLS: dict[str, Any] = {  # of Plotly, shown while the pointer is on the picture
+    "displaylogo": False,
+    "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
+}
 T = TypeVar("T")
 Select = Literal["ignore"] | Callable[[], None]
 
@@ -41,9 +45,12 @@ def picture(panel: Panel, key: str, on_select: Select = "ignore") -> None:
     theme = st.context.theme.type or "light"
     st.markdown(f"**{linked(panel.title)}**")
     if isinstance(panel.chart, go.Figure):
-        ink = {"tickfont": {"color": INK[theme]}, "title": {"font": {"color": INK[theme]}}}
-        figure = panel.chart.update_xaxes(ink).update_yaxes(ink).update_coloraxes(colorbar=ink)
-        st.plotly_chart(figure, key=panel_key(key), alt=panel.alt, config={"displayModeBar": False})
+        st.plotly_chart(
+            inked_figure(panel.chart, theme),
+            key=panel_key(key),
+            alt=panel.alt,
+            config=_TOOLS | {"toImageButtonOptions": {"filename": key, "scale": 2}},
+        )
     else:
         st.echarts_chart(
             inked(panel.chart, theme),
@@ -101,6 +108,25 @@ def whole_number(
     except OverflowError:  # the URL says “inf”, which Streamlit converts to an int
         number = st.number_input(label, low, high, value, step, key=f"{key}-finite", help=text)
     return int(number)
+
+
+def checked_number(
+    label: str, low: int, high: int, value: int, step: int = 1, *, key: str, text: str
+) -> int | None:
+    """The same for a button that must not use an old number: None, and why, if it is none of these.
+
+    `whole_number` keeps what was there before where somebody types a number out of range.
+    """
+    try:
+        number = st.number_input(
+            label, value=value, step=step, key=key, help=text, bind="query-params"
+        )
+    except OverflowError:  # the URL says “inf”
+        number = None
+    if number is not None and low <= number <= high:
+        return int(number)
+    st.markdown(f":red[:material/error: A whole number from {low:,} to {high:,}.]")
+    return None
 
 
 def choice(label: str, options: Iterable[T], *, default: T, **how: Any) -> T:

@@ -15,7 +15,7 @@ PAGES = {
     "Live": ".st-key-panel-removed .stEChartsChart svg",
     "Learn": ".st-key-panel-stages .stEChartsChart svg",
     "Tune": ".st-key-panel-ab-sizes .stEChartsChart svg",
-    "Recover": ".st-key-recover-start button",
+    "Recover": ".st-key-panel-race .js-plotly-plot .main-svg",
     "Inspect": ".st-key-verify button",
     "Export": ".js-plotly-plot .main-svg",
     "Glossary": ".st-key-glossary-asked",
