@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+import numpy as np
+from safetensors.numpy import save_file
 
 MakeTab = Callable[..., Any]
 
@@ -15,6 +19,57 @@ def tune(tab: MakeTab, section: str, shown: str) -> Any:
     visitor.page.get_by_role("radio", name=section, exact=True).press("Space")
     visitor.expecting(visitor.chart(shown)).to_be_visible()
     return visitor
+
+
+def test_it_opens_with_its_answer(tab: MakeTab) -> None:
+    """Nobody has pressed anything, and the answer and its picture are on the first screen."""
+    visitor = tab().open("/tune")
+    page, expecting = visitor.page, visitor.expecting
+    title = page.get_by_role("heading", level=1)
+    told = r"Tune: use .+: [\d.]+ % of float32, \d+\.\d iterations lost"
+    expecting(title).to_have_text(re.compile(told))
+    frontier = visitor.figure("frontier")
+    visitor.check_on_first_screen(title)
+    visitor.check_on_first_screen(frontier)
+    visitor.check_on_first_screen(page.get_by_role("link", name="Use it on Live"))
+    expecting(page.get_by_text(re.compile("^Changes: |has this setting already"))).to_be_visible()
+    before = title.inner_text()
+    page.get_by_role("radio", name="fit into a size").press("Space")
+    expecting(page.get_by_text("a checkpoint within 5 % of float32")).to_be_visible()
+    expecting(page.get_by_role("spinbutton")).to_have_value("5")
+    page.get_by_role("spinbutton").fill("1")
+    page.get_by_role("spinbutton").press("Enter")
+    expecting(title).not_to_have_text(before)
+    expecting(frontier.locator(".legend").get_by_text("Pareto frontier")).to_have_count(1)
+    visitor.check_fits()
+    visitor.check()
+
+
+def test_own_files_are_checked_at_once(tab: MakeTab, tmp_path: Path) -> None:
+    """A wrong path is said at its field; then what was found, and the answer."""
+    w = np.zeros(400, np.float32)
+    for step in range(5, 201, 5):
+        w = w + np.random.default_rng(step).normal(size=400).astype(np.float32) / step
+        save_file({"w": w}, tmp_path / f"{step}.safetensors")
+    visitor = tab().open("/tune?tune_source=own+files")
+    page, expecting = visitor.page, visitor.expecting
+    start = page.locator(".st-key-tune-asked-start").get_by_role("button")
+    expecting(start).to_be_disabled()
+    field = page.get_by_role("textbox", name="Folder of checkpoints")
+    field.fill(str(tmp_path / "nowhere"))
+    field.press("Enter")
+    expecting(page.locator(".st-key-tune-parameters").get_by_text("not found")).to_be_visible()
+    expecting(start).to_be_disabled()
+    field.fill(str(tmp_path))
+    field.press("Enter")
+    told = page.locator(".st-key-tune-parameters").get_by_text("40 files, steps 5–200 every 5, ")
+    expecting(told).to_be_visible()
+    expecting(start).to_be_enabled()
+    start.click()
+    expecting(visitor.figure("frontier")).to_be_visible()
+    page.get_by_text("This setting in your own training").click()
+    expecting(page.get_by_text(re.compile(r"if step % (5|10|25) == 0"))).to_be_visible()
+    visitor.check()
 
 
 def test_a_and_b_change_at_once(tab: MakeTab) -> None:
