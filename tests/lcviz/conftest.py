@@ -399,6 +399,19 @@ class Page:
         self.run()
         return snapshot
 
+    def picture(self, key: str) -> dict[str, Any]:
+        """The data of our own picture of that key."""
+        (found,) = (
+            e for e in self.at.get("bidi_component") if e.proto.id.endswith(f"-picture-{key}")
+        )
+        data: dict[str, Any] = json.loads(found.proto.json)
+        return data
+
+    @property
+    def pictures(self) -> set[str]:
+        """Keys of all pictures of our own."""
+        return {e.proto.id.rpartition("-picture-")[2] for e in self.at.get("bidi_component")}
+
     def chart(self, key: str) -> dict[str, Any]:
         """The option of the ECharts panel of that key."""
         (found,) = (e for e in self.at.get("echarts_chart") if e.proto.id.endswith(f"-panel-{key}"))
