@@ -188,6 +188,8 @@ def test_what_the_visitor_stopped_does_not_begin_again(
     assert keys(page) == ["tune-run-stop"]
     finished(page.click("tune-run-stop"), sweep)
     assert keys(page.run()) == ["tune-run-start"]
+    assert page.texts("info") == ["Stopped."]
+    assert session.all_jobs().look(sweep, 1).status == jobs.STOPPED
     other = tuning()  # has not stopped it
     assert keys(other) == ["tune-run-stop"]
     held.set()
