@@ -473,6 +473,8 @@ def cheap_example(scanned_once: None) -> Iterator[None]:
 def server(cheap_example: None) -> Iterator[None]:
     """Every test begins with the example alone: the manager is one for the whole process."""
     yield
+    session.all_jobs().close()  # Tune begins one by itself
+    session.all_jobs.clear()
     manager = session.all_runs()
     for run in list(manager._runs.values()):
         manager.close(run)
