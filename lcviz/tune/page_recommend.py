@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
@@ -31,6 +32,7 @@ LIMITS: dict[str, tuple[Any, ...]] = {  # label, lowest, highest, default, step,
     "distance": ("Relative distance at most", 0.001, 1.0, 0.1, 0.01, "Of the distance trained."),
     "size": ("% of float32 at most", 0.1, 100.0, 5.0, 0.5, "For each checkpoint."),
 }
+QUESTION = "which setting should I use?"
 Candidates = tuple[Candidate, ...]
 
 
@@ -53,7 +55,7 @@ def section() -> None:
         if view.found and not found.wrong:
             _answer(found, view.found[0].value)
         else:
-            st.title("Tune: which setting should I use?", anchor=False)
+            st.title(f"Tune: {QUESTION}", anchor=False)
             st.caption(found.about if not found.wrong else "")
             asking.controls(view, watching, _texts(found, view))
 
@@ -102,12 +104,12 @@ def _answer(found: Asked, candidates: Candidates) -> None:
     title = st.container()
     left, right = st.columns([2, 3], border=True)
     with left:
-        tuned, target = _chosen(candidates, len(sweep.tried))
+        tuned, target, sound = _chosen(candidates, len(sweep.tried))
         if tuned.recommended:
             _use(found, tuned)
-        else:
+        elif sound:
             st.warning(tuned.because, icon=":material/search_off:")
-    title.title(f"Tune: {headline(tuned.recommended)}", anchor=False)
+    title.title(f"Tune: {headline(tuned.recommended) if sound else QUESTION}", anchor=False)
     title.caption(found.about)
     measure = "rework" if knows_loss and target != "distance" else "distance"
     panel = frontier_panel(tuned, measure, sweep.unit)
@@ -123,8 +125,8 @@ def _answer(found: Asked, candidates: Candidates) -> None:
     st.table(panel.table, hide_index=True)
 
 
-def _chosen(candidates: Candidates, tried: int) -> tuple[Tuned, str]:
-    """The answer to what the visitor wants, and which target that is."""
+def _chosen(candidates: Candidates, tried: int) -> tuple[Tuned, str, bool]:
+    """The answer to what the visitor wants, which target that is, and whether its limit is one."""
     knows_loss = candidates[0].rework is not None
     targets = {t: text for t, text in TARGETS.items() if t != "rework" or knows_loss}
     target = widgets.choice(
@@ -136,7 +138,9 @@ def _chosen(candidates: Candidates, tried: int) -> tuple[Tuned, str]:
         "training can tell. Of the settings that keep it, the one with the fewest bytes is "
         "recommended; of those that fit into a size, the one that loses least.",
     )
-    return choose(candidates, target, _most(target), tried), target
+    most = _most(target)
+    tuned = choose(candidates, target, LIMITS[target][3] if most is None else most, tried)
+    return (replace(tuned, recommended=None) if most is None else tuned), target, most is not None
 
 
 def _use(found: Asked, tuned: Tuned) -> None:
@@ -156,9 +160,8 @@ def _use(found: Asked, tuned: Tuned) -> None:
     own_training(setting)
 
 
-def _most(target: str) -> float:
-    """The limit that a visitor asks for, in the target's own unit."""
+def _most(target: str) -> float | None:
+    """The limit that a visitor asks for, in the target's own unit; None if it is out of range."""
     label, *numbers, text = LIMITS[target]
-    how: dict[str, Any] = {"format": "%g", "bind": "query-params", "help": text}
-    most = st.number_input(str(label), *numbers, key=f"tune_{target}", **how)
-    return most / 100 if target == "size" else most
+    most = widgets.checked_number(str(label), *numbers, key=f"tune_{target}", text=text)
+    return most / 100 if most is not None and target == "size" else most

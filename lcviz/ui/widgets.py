@@ -21,6 +21,7 @@ _TOOLS: dict[str, Any] = {  # of Plotly, shown while the pointer is on the pictu
     "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
 }
 T = TypeVar("T")
+N = TypeVar("N", int, float)
 Select = Literal["ignore"] | Callable[[], None]
 
 
@@ -111,21 +112,24 @@ def whole_number(
 
 
 def checked_number(
-    label: str, low: int, high: int, value: int, step: int = 1, *, key: str, text: str
-) -> int | None:
-    """The same for a button that must not use an old number: None, and why, if it is none of these.
+    label: str, low: N, high: N, value: N, step: N, *, key: str, text: str | None = None
+) -> N | None:
+    """A number from low to high, bound to the URL; None, and why below it, if it is none of these.
 
-    `whole_number` keeps what was there before where somebody types a number out of range.
+    For what must not go on with an old number: `whole_number` keeps what was there before when
+    somebody types one out of range. All numbers are of one type, int or float.
     """
+    how: dict[str, Any] = {"value": value, "step": step, "help": text, "bind": "query-params"}
+    how |= {} if isinstance(value, int) else {"format": "%g"}
     try:
-        number = st.number_input(
-            label, value=value, step=step, key=key, help=text, bind="query-params"
-        )
-    except OverflowError:  # the URL says “inf”
-        number = None
-    if number is not None and low <= number <= high:
-        return int(number)
-    st.markdown(f":red[:material/error: A whole number from {low:,} to {high:,}.]")
+        found = st.number_input(label, key=key, **how)
+    except OverflowError:  # the URL says “inf”, which Streamlit converts to an int
+        found = None
+    if found is not None and low <= found <= high:
+        number: N = type(value)(found)
+        return number
+    what = "whole number" if isinstance(value, int) else "number"
+    st.markdown(f":red[:material/error: A {what} from {low:,g} to {high:,g}.]")
     return None
 
 

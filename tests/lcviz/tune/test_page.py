@@ -116,6 +116,10 @@ def test_tried_out_once_then_every_target(tuning: Tuning, live: Callable[..., An
     assert tuned.recommended is not None
     best = tuned.recommended.setting
     assert [c.value for c in page.at.code] == [in_a_loop(best)]
+    page.set("number_input", "tune_rework", 101.0)
+    assert ":red[:material/error: A number from 0.1 to 100.]" in said(page)
+    assert title(page) == "Tune: which setting should I use?"
+    assert not page.texts("warning") + page.at.get("page_link")
     page.set("number_input", "tune_rework", 0.1)
     assert page.texts("warning") == [choose(found.value, "rework", 0.1).because]
     page.set("segmented_control", "tune_want_True", "size")
