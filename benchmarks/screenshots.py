@@ -17,8 +17,8 @@ from benchmarks.dashboard.serving import FLAGS, server
 CHARTS = {
     "live": ".st-key-panel-removed .stEChartsChart svg",
     "learn": ".st-key-panel-stages .stEChartsChart svg",
-    "tune": ".st-key-panel-ab-sizes .stEChartsChart svg",
-    "recover": ".st-key-recover-start button",
+    "tune": ".st-key-panel-frontier .js-plotly-plot .main-svg",
+    "recover": ".st-key-panel-race .js-plotly-plot .main-svg",
     "inspect": ".st-key-panel-exponents .stEChartsChart",
     "export": ".js-plotly-plot .main-svg",
     "glossary": ".st-key-glossary-asked",

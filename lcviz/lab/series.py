@@ -118,8 +118,20 @@ class OwnSeries:
         return self._chain() is not None
 
     def __len__(self) -> int:
+        return len(self.steps)
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """The steps of the checkpoints, rising."""
         chain = self._chain()
-        return len(chain.steps) if chain else len(self._files())
+        return tuple(chain.steps if chain else (step for step, _ in self._files()))
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files of the checkpoints, by rising step; of a chain those that it lies in."""
+        if not self.is_chain:
+            return tuple(path for _, path in self._files())
+        return tuple(p for path in self.paths for p in (_inside(path) or [path]))
 
     def __iter__(self) -> Iterator[SeriesState]:
         front = Front(Policy(self.policy))

@@ -8,7 +8,7 @@ from collections.abc import Hashable
 import streamlit as st
 
 from codec import Coding
-from demo_models import DATASETS, MODELS
+from demo_models import MODELS
 from lcviz.lab.recovery.methods import SHARES
 from lcviz.lab.recovery.recovery import Outcome, Protocol
 from lcviz.lab.recovery.rework import CrashExperiment
@@ -17,125 +17,147 @@ from lcviz.server.jobs import FinishedPart, View
 from lcviz.text import plural
 from lcviz.ui import widgets
 from lcviz.ui.experiment import Asking, ControlTexts
-from lcviz.ui.glossary import explained
 
-from .page_rework import rework_section
+from .page_rework import conditions, details, headline, pictures
 from .page_timelines import timelines
+from .recorded import COMMAND, RecordingError, recorded
 from .timelines import Drill
 
 INTERVALS = (1, 2, 5, 10)
 MOST_SEEDS = 10
+FAIL_AT, CAP = (10, 500), (10, 300)  # the least and the most
 METHODS = {
-    "full": "Every value, exactly. It loses only what was trained since the checkpoint.",
-    "SCAR": "The blocks of weights that have changed most since they were last saved, as many as "
-    "fit, exactly; all other blocks stay as they were saved before.",
-    "TOPN": "The single weights that have changed most, as many as fit, exactly, each with its "
-    "place; all others stay as they were.",
-    "LC Huffman": "LC-Checkpoint as in the paper: all weights, each moved by the middle of its "
-    "bucket; as many buckets as fit. Every value needs at least one bit, 3.125 % of float32.",
+    "full": "Every value, exactly.",
+    "SCAR": "The blocks of weights that changed most since they were saved, as many as fit.",
+    "TOPN": "The single weights that changed most, as many as fit, each with its place.",
+    "LC Huffman": "LC-Checkpoint as in the paper: at least one bit a value, 3.125 % of float32.",
     "LC run-length": "Our addition: one code word for a run of zeros and the value after it.",
 }
-Key = tuple[CrashExperiment, int]
 Outcomes = tuple[Outcome, ...]
+Shown = tuple[CrashExperiment, int, list[Outcomes]]  # seeds asked for, and the finished ones
 
 
 def page() -> None:
     """The whole page."""
-    st.title("Recover: what a crash costs", anchor=False)
-    st.markdown(
-        explained(
-            "A crash loses what was trained since the last [[checkpoint]], and whatever that "
-            "checkpoint had left out. The **[[rework]]** is how many iterations it takes to win "
-            "that back. Below, one training is saved in five ways, crashes, and is restored from "
-            "each. All go on with the same batches. Every way but [[full|full checkpoint]] may "
-            "take the same share of bytes on disk."
-        )
-    )
-    key = _parameters()
-    _explanation()
-    experiment, seeds = key
+    first = st.container(key="answer")
+    with st.expander("Settings", icon=":material/tune:", key="recover-settings"):
+        experiment, seeds, wrong = _settings()
     asking = Asking("recover", experiment, seeds, experiment.fail)
 
-    def dashboard(view: View[Outcomes], watching: bool) -> None:
-        asking.controls(view, watching, _texts(asking, view))
+    def answer(view: View[Outcomes], watching: bool) -> None:
+        shown = _own(asking, view) or _recorded()
+        told = "what a crash costs" if shown is None else headline(shown[2], shown[0].share)
+        st.title(f"Recover: {told}", anchor=False)
+        asking.controls(view, watching, _texts(asking, view, wrong))
         if (asked := asking.elsewhere) is not None:
             _elsewhere(asked)
-        if view.found:
-            rework_section(experiment, seeds, [one.value for one in view.found])
+        if shown is not None:
+            _label(shown, recording=not view.found)
+            pictures(*shown)
 
-    asking.follow(dashboard)
+    def more(view: View[Outcomes], _watching: bool) -> None:
+        shown = _own(asking, view) or _recorded(quiet=True)
+        if shown is not None:
+            details(shown[2])
+
+    with first:
+        asking.follow(answer)
+    asking.follow(more)
     own, interval = workload(experiment.model), experiment.protocol.interval
     drill = Drill(own, 0, interval, Coding(budget=experiment.share))
     timelines("recover", drill)
 
 
-def _parameters() -> Key:
-    with st.container(border=True, key="recover-parameters"):
-        grid = st.grid(3, min_column_width=260, key="recover-choices")
-        with grid.cell():
-            model = st.selectbox(
-                "Model",
-                list(MODELS),
-                key="recover_model",
-                bind="query-params",
-                format_func=lambda name: MODELS[name].title,
-                help="On built-in data, with plain SGD and settings under which the loss still "
-                "falls clearly at the crash. Larger models take longer: a seed of logistic "
-                "regression takes seconds, one of AlexNet half a minute.",
-            )
-            st.caption(DATASETS[MODELS[model].default_data].sentence)
-        with grid.cell():
-            share = widgets.choice(
-                "Size limit, % of float32",
-                {s: f"{100 * s:g} %" for s in SHARES},
-                default=0.05,
-                key="recover_share",
-                help="Bytes of its record on disk, header and indices included, against the same "
-                "values in float32. “Full” takes all of it.",
-            )
-        with grid.cell():
-            interval = widgets.choice(
-                "Save every … iterations",
-                INTERVALS,
-                default=1,
-                key="recover_interval",
-                help="What was trained since the last checkpoint is lost with every method.",
-            )
-        with grid.cell():
-            fail_at = widgets.whole_number(
-                "Crash at iteration T",
-                10,
-                500,
-                Protocol.fail_at,
-                10,
-                key="recover_fail_at",
-                text="The last iteration before the crash.",
-            )
-        with grid.cell():
-            seeds = st.slider(
-                "Paired seeds",
-                1,
-                MOST_SEEDS,
-                5,
-                key="recover_seeds",
-                bind="query-params",
-                help="Each seed has its own first weights and batches, the same for all methods. "
-                "More seeds give a narrower interval.",
-            )
-        with grid.cell():
-            cap = widgets.whole_number(
-                "Give up after",
-                10,
-                300,
-                Protocol.cap,
-                10,
-                key="recover_cap",
-                text="Iterations of rework. What is not back by then is marked, and counted as "
-                "so many: its true rework is that or more.",
-            )
-    protocol = Protocol(fail_at, interval, cap)
+def _own(asking: Asking[Outcomes], view: View[Outcomes]) -> Shown | None:
+    """What this server has found."""
+    assert isinstance(asking.experiment, CrashExperiment), "nothing else is asked for on this page"
+    found = [one.value for one in view.found]
+    return (asking.experiment, asking.parts, found) if found else None
+
+
+def _recorded(*, quiet: bool = False) -> Shown | None:
+    """The recording of the package. quiet: the page has already said what is wrong with it."""
+    try:
+        found = recorded()
+    except RecordingError as exc:
+        if not quiet:
+            st.error(str(exc), icon=":material/broken_image:")
+        return None
+    return found.experiment, len(found.by_seed), list(found.by_seed)
+
+
+def _label(shown: Shown, *, recording: bool) -> None:
+    """What the pictures show, and where a recording comes from."""
+    experiment, seeds, by_seed = shown
+    text = f"{conditions(experiment, seeds)}."
+    if recording:
+        text = f":material/history: **Recorded** {recorded().day} with `{COMMAND}`: {text}"
+    elif len(by_seed) < seeds:
+        text = f"{text} {len(by_seed)} of them finished."
+    st.markdown(f":small[{text}]", help=recorded().versions if recording else None)
+
+
+def _settings() -> tuple[CrashExperiment, int, str]:
+    """The experiment, its seeds, and what is wrong with the settings, "" if nothing is."""
+    grid = st.grid(3, min_column_width=260, key="recover-choices")
+    with grid.cell():
+        model = st.selectbox(
+            "Model",
+            list(MODELS),
+            key="recover_model",
+            bind="query-params",
+            format_func=lambda name: MODELS[name].title,
+            help="On built-in data, plain SGD. A seed takes seconds; of AlexNet half a minute.",
+        )
+    with grid.cell():
+        share = widgets.choice(
+            "Size limit, % of float32",
+            {s: f"{100 * s:g} %" for s in SHARES},
+            default=0.05,
+            key="recover_share",
+            help="Of a record on disk, its header included. “Full” takes all of it.",
+        )
+    with grid.cell():
+        interval = widgets.choice(
+            "Save every … iterations",
+            INTERVALS,
+            default=1,
+            key="recover_interval",
+            help="What was trained since the last checkpoint is lost with every method.",
+        )
+    with grid.cell():
+        fail_at = widgets.checked_number(
+            "Crash at iteration T",
+            *FAIL_AT,
+            Protocol.fail_at,
+            10,
+            key="recover_fail_at",
+            text="The last iteration before the crash.",
+        )
+    with grid.cell():
+        seeds = st.slider(
+            "Paired seeds",
+            1,
+            MOST_SEEDS,
+            5,
+            key="recover_seeds",
+            bind="query-params",
+            help="Each has its own first weights and batches, the same for all methods.",
+        )
+    with grid.cell():
+        cap = widgets.checked_number(
+            "Give up after",
+            *CAP,
+            Protocol.cap,
+            10,
+            key="recover_cap",
+            text="Iterations of rework. What is not back by then counts as so many.",
+        )
+    protocol = Protocol(fail_at or Protocol.fail_at, interval, cap or Protocol.cap)
     st.caption(_last_checkpoint(protocol))
-    return CrashExperiment(model, share, protocol), seeds
+    _explanation()
+    wrong = "" if fail_at and cap else "Correct the settings first."
+    return CrashExperiment(model, share, protocol), seeds, wrong
 
 
 def _last_checkpoint(protocol: Protocol) -> str:
@@ -143,12 +165,10 @@ def _last_checkpoint(protocol: Protocol) -> str:
     last, interval = protocol.fail_at // protocol.interval * protocol.interval, protocol.interval
     before = protocol.fail_at - last
     if before:
-        n = plural(before, "iteration")
-        return f"The last checkpoint is that of iteration {last}: {n} before the crash."
-    text = f"The last checkpoint is that of iteration {last}, just before the crash."
+        return f"The last checkpoint: iteration {last}, {plural(before, 'iteration')} before."
+    text = f"The last checkpoint: iteration {last}, just before the crash."
     if interval > 1:
-        worst = protocol.fail_at + interval - 1
-        text += f" To see what an interval of {interval} can cost, let it crash at {worst}."
+        text += f" To see what the interval can cost, crash at {protocol.fail_at + interval - 1}."
     return text
 
 
@@ -157,26 +177,26 @@ def _explanation() -> None:
         st.markdown(
             "Protocol",
             width="content",
-            help="Rework counts iterations until the loss on fixed held-out examples is at or "
-            "below its value just before the crash. A loss jumps from batch to batch, so it is "
-            "smoothed: the undisturbed training, averaged over 11 iterations, plus what the "
-            "restored one is above it at the same iteration. Jumps that both make cancel. Between "
-            "two iterations it is interpolated.",
+            help="One training is saved in five ways, crashes, and is restored from each. All go "
+            "on with the same batches. Rework: iterations until the loss on fixed held-out "
+            "examples is back. It is counted on the trend, the undisturbed loss averaged over 11 "
+            "iterations plus what the restored training is above it; jumps that both make cancel.",
         )
         for name, text in METHODS.items():
             st.markdown(f"**{name}**", width="content", help=text)
 
 
-def _texts(asking: Asking[Outcomes], view: View[Outcomes]) -> ControlTexts:
+def _texts(asking: Asking[Outcomes], view: View[Outcomes], wrong: str) -> ControlTexts:
     seeds, done = asking.parts, len(view.found)
     return ControlTexts(
-        start="Crash it" if not done else f"Go on with seed {done}",
+        start="Run it here" if not done else f"Go on with seed {done}",
         icon=":material/bolt:",
         help="Trains, crashes and recovers once for every seed.",
         stop_help="Seeds that are finished are kept.",
         working=f"Seed {done}, the {_ordinal(done + 1)} of {seeds}: {100 * view.share:.0f} %.",
         done=_age(view.found, own=asking.asked == asking.key) if done == seeds else "",
         kept=f" {done} of {plural(seeds, 'seed')} finished and kept." if done else "",
+        wrong=wrong,
     )
 
 
@@ -193,7 +213,7 @@ def _elsewhere(asked: tuple[Hashable, int]) -> None:
         f"You started another experiment: {MODELS[experiment.model].title} at "
         f"{100 * experiment.share:g} %, T = {p.fail_at}, saved every "
         f"{plural(p.interval, 'iteration')}, {plural(seeds, 'seed')}. It stops within 20 seconds "
-        "if no page shows it. Choose its parameters again to watch it.",
+        "if no page shows it. Choose its settings again to watch it.",
         icon=":material/swap_horiz:",
     )
 
@@ -205,4 +225,4 @@ def _age(found: tuple[FinishedPart[Outcomes], ...], *, own: bool) -> str:
     text = f"Finished on {when.day} {when:%B} at {when:%H:%M} UTC"
     if own:
         return f"{text}."
-    return f"{text}, and kept: the same seeds would give the same numbers again."
+    return f"{text}, and kept: the same seeds give the same numbers."

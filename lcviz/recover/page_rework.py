@@ -1,4 +1,4 @@
-"""The finished seeds of a recovery experiment: a sentence, rework, the race back."""
+"""A recovery experiment: a sentence, the race back and the rework, and what was restored."""
 
 from __future__ import annotations
 
@@ -8,62 +8,67 @@ import streamlit as st
 
 from demo_models import MODELS
 from lcviz.lab.recovery.recovery import Outcome
-from lcviz.lab.recovery.rework import CrashCost, CrashExperiment, costs, times
-from lcviz.text import plural
+from lcviz.lab.recovery.rework import CrashCost, CrashExperiment, costs
+from lcviz.text import enumerated, plural
 from lcviz.ui import widgets
-from lcviz.ui.race import race_panel
 
+from .race_figure import race_panel
 from .rework_figure import restored_table, rework_panel
 
 LOSSES = {"trend": "on the trend", "measured": "as measured"}
 NOTHING = 0.0005  # so close to 1, a distance is that of the beginning: nothing was saved
 
 
-def rework_section(
+def headline(by_seed: Sequence[tuple[Outcome, ...]], share: float) -> str:
+    """What a crash costs at this share: ours first, then the baselines, the nearest first."""
+    _, *baselines, _, ours = costs(by_seed)
+    others = sorted(baselines, key=lambda c: c.rework.value)
+    told = [f"LC {_amount(ours)} {'iteration' if _amount(ours) == '1.0' else 'iterations'}"]
+    told += [f"{c.method.name} {_amount(c)}" for c in others]
+    return f"a crash costs {', '.join(told)}, at {100 * share:g} % of the bytes"
+
+
+def conditions(experiment: CrashExperiment, seeds: int) -> str:
+    """What was done, in one line."""
+    p = experiment.protocol
+    every = "every iteration" if p.interval == 1 else f"every {p.interval} iterations"
+    return (
+        f"{MODELS[experiment.model].title}, {100 * experiment.share:g} % of float32, saved "
+        f"{every}, crash after {p.fail_at}, {plural(seeds, 'seed')}"
+    )
+
+
+def pictures(
     experiment: CrashExperiment, seeds: int, by_seed: Sequence[tuple[Outcome, ...]]
 ) -> None:
-    """The whole section. seeds: how many were asked for. by_seed: those that are finished."""
+    """The race back beside the rework.
+
+    seeds: how many were asked for. by_seed: those that are finished, at least one.
+    """
     found = costs(by_seed)
-    st.subheader(f"{MODELS[experiment.model].title}, {100 * experiment.share:g} %", anchor=False)
-    st.markdown(summary(found, experiment.share))
     if lost := nothing_saved(found):
         st.warning(lost, icon=":material/data_loss_prevention:")
-    widgets.tables_toggle()
     grid = st.grid(2, min_column_width=460, border=True, key="recover-panels")
     with grid.cell():
-        widgets.show(rework_panel(found), "rework")
-    with grid.cell():
         _race(experiment, seeds, by_seed)
+    with grid.cell():
+        widgets.show(rework_panel(found), "rework")
+
+
+def details(by_seed: Sequence[tuple[Outcome, ...]]) -> None:
+    """The state right after restoring, and what the paper reports."""
+    widgets.tables_toggle()
     with st.container(border=True, key="recover-restored"):
         st.markdown(
             f"**Right after restoring, mean of {plural(len(by_seed), 'seed')}**",
             help="Loss: on fixed held-out examples. Distance: from the restored weights to those "
-            "at the failure, as a share of how far training had moved them from their beginning. "
-            "One save: median, in the training loop.",
+            "at the failure, as a share of how far training had moved them. One save: median, in "
+            "the training loop.",
         )
-        st.table(restored_table(found), hide_index=True)
+        st.table(restored_table(costs(by_seed)), hide_index=True)
     st.caption(
-        "The paper (LC-Checkpoint, ICML 2020) reports 2.88–5.77 times less rework than SCAR and "
-        "2.17–4.06 times less than TOPN, at 5 %. Protocol, models, data and settings here are "
-        "ours: compare which way is ahead, not digit by digit."
-    )
-
-
-def summary(found: list[CrashCost], share: float) -> str:
-    """What a crash costs with each way: ours first, then the others, full last."""
-    full, *others, ours = found
-    told = []
-    for cost in sorted(others, key=lambda c: c.rework.value):
-        text = f"{cost.method.name} {_amount(cost)}"
-        ratio = times(cost, ours)
-        if ratio is not None and ratio >= 1.05:
-            text += f" ({'at least ' if cost.capped else ''}{ratio:.3g} times as many)"
-        told.append(text)
-    told.append(f"full, at {100 * full.share:.0f} %, {_amount(full)}")
-    n = plural(ours.rework.n, "seed")
-    return (
-        f"At {100 * share:g} %, a crash costs **{ours.method.name} {_amount(ours)} iterations** "
-        f"of training; {', '.join(told)}. {'Mean of' if ours.rework.n > 1 else 'Of'} {n}."
+        "The paper (ICML 2020): 2.88–5.77 times less rework than SCAR, 2.17–4.06 times less than "
+        "TOPN, at 5 %. Models, data and protocol here are ours: compare which way is ahead."
     )
 
 
@@ -73,16 +78,17 @@ def nothing_saved(found: Sequence[CrashCost | Outcome]) -> str:
     if not names:
         return ""
     return (
-        f"{', '.join(names)}: saved nothing, so the restart begins at the first weights. So few "
-        "bytes are taken by a record's header; with Huffman every value takes at least one bit."
+        f"{enumerated(names)} saved nothing: the header of a record, or Huffman's one bit for each "
+        "value, takes more than the limit. They restart at the first weights."
     )
 
 
 def _amount(cost: CrashCost) -> str:
-    return f"{'at least ' if cost.capped else ''}{cost.rework.value:.2f}"
+    return f"{'at least ' if cost.capped else ''}{cost.rework.value:.1f}"
 
 
 def _race(experiment: CrashExperiment, seeds: int, by_seed: Sequence[tuple[Outcome, ...]]) -> None:
+    place = st.container()
     with st.container(horizontal=True, key="recover-race"):
         seed = 0
         if seeds > 1:
@@ -94,10 +100,12 @@ def _race(experiment: CrashExperiment, seeds: int, by_seed: Sequence[tuple[Outco
             LOSSES,
             default="trend",
             key="recover_loss",
-            help="On the trend, jumps from batch to batch are averaged out. As measured counts "
-            "whole iterations until the loss itself is back.",
+            help="On the trend: jumps from batch to batch are averaged out. As measured: whole "
+            "iterations until the loss itself is back.",
         )
-    if seed >= len(by_seed):
-        st.info(f"Seed {seed} is not finished yet.")
-        return
-    widgets.show(race_panel(by_seed[seed], experiment.protocol.fail_at, losses == "trend"), "race")
+    with place:
+        if seed >= len(by_seed):
+            st.info(f"Seed {seed} is not finished yet.")
+            return
+        panel = race_panel(by_seed[seed], experiment.protocol.fail_at, losses == "trend")
+        widgets.show(panel, "race")

@@ -34,12 +34,9 @@ MOST_MEASUREMENTS = 20  # of one drill
 EXPLAINED = {
     SYNCHRONOUS: "`save` returns once the record is on disk: the training waits for all of it.",
     ASYNCHRONOUS: "`asynchronous=True`: `save` returns once another process has a copy of the "
-    "state. The next `save` waits if that is not done yet. The newest checkpoint is on disk a "
-    "little later.",
-    MERGED: f"Saved synchronously; every {MERGED_AT_ONCE} deltas become one record. A chain has "
-    "one writer, so the loop closes its Checkpointer, merges, and opens the chain again. Merging "
-    "decodes what it has written and restores the newest step before and after. So it takes "
-    "longer than a save, and more so the longer the chain is.",
+    "state. The next `save` waits for that process.",
+    MERGED: f"Saved synchronously; every {MERGED_AT_ONCE} deltas become one record. The loop "
+    "closes its Checkpointer, merges, checks, and opens the chain again.",
 }
 SHOWS = {"all": "all of it", "part": "a sixth of it, around the crash"}
 CRASHES = {"machine": "the whole machine", "training": "the training alone"}
@@ -67,11 +64,9 @@ def timelines(place: str, drill: Drill) -> None:
     every = "iteration" if drill.interval == 1 else f"{drill.interval} iterations"
     st.markdown(
         explained(
-            "The training loop can write a checkpoint itself, or another process can, in the "
-            "background: **[[asynchronous saving]]**. [[Deltas|delta]] can be "
-            "**[[merged|merged record]]** into fewer records. Measured on this server: the same "
-            f"short training, {MODELS[drill.workload.model].title} saved every {every}, once in "
-            f"each way. Shown are {SHOWN} checkpoints, after {drill.before} iterations of warm-up."
+            "The training loop writes a checkpoint, or another process does: **[[asynchronous "
+            "saving]]**. [[Deltas|delta]] can be **[[merged|merged record]]**. One short training, "
+            f"{MODELS[drill.workload.model].title} saved every {every}, is measured in each way."
         )
     )
     with st.container(horizontal=True, key=f"{place}-timelines-ways"):
@@ -147,10 +142,9 @@ def _measured(place: str, measured: FinishedPart[Measured]) -> None:
     st.markdown(_on_disk(found))
     when = datetime.datetime.fromtimestamp(measured.at, datetime.UTC)
     st.caption(
-        f"Times of this machine, measured on {when.day} {when:%B} at {when:%H:%M:%S} UTC while it "
-        f"also served this page: medians of the {SHOWN} checkpoints shown and their iterations. "
-        "On a busy machine the next measurement may differ; *Measure again* shows by how much. "
-        "Where the training's lane is empty, this server did something else."
+        f"This machine on {when.day} {when:%B} at {when:%H:%M:%S} UTC: medians of the {SHOWN} "
+        "checkpoints shown. *Measure again* shows how much they vary. Where the training's lane is "
+        "empty, the server did something else."
     )
 
 

@@ -6,115 +6,92 @@ import math
 from collections.abc import Sequence
 
 import pandas as pd
+import plotly.graph_objects as go
 
 from lcviz.lab.recovery.rework import CrashCost
 from lcviz.text import loss_text, nbytes_text, percent_text
-from lcviz.ui.charts import GREY, Option, Panel, axis, base_option
+from lcviz.ui.charts import FIGURE_SYMBOLS, GREY, Panel, base_figure
 from lcviz.ui.race import STYLES
 
-_SPREAD = 12  # pixels over which the seeds of one method are set apart
-_LIFT = -17  # pixels that they stand above the mean
-_CAPPED = {"symbol": "arrow", "symbolRotate": -90, "symbolSize": 11}
+_CAPPED = "arrow-right"
+_SPREAD = 0.14  # of a row's height, over which the seeds of one method are set apart
+_LIFT = 0.3  # of a row's height, that they stand above the mean
+_HEIGHT = 350  # pixels
+_ROOM = 1.22  # of the longest bar, for the number right of it
 
 
 def rework_panel(costs: Sequence[CrashCost]) -> Panel:
     """A point for every seed, the mean with its 95 % interval. costs: one for each method."""
-    n = costs[0].rework.n
-    names = [f"{c.method.name}\n{nbytes_text(c.nbytes)}, {percent_text(c.share)}" for c in costs]
-    points = [
-        _point(value, row, capped, i, n, cost.method.name)
-        for row, cost in enumerate(costs)
-        for i, (value, capped) in enumerate(cost.each)
-    ]
-    means = [
-        {
-            "value": [round(c.rework.value, 4), row],
-            "label": {"formatter": "" if _bounded(c) else _text(c)},
-        }
-        for row, c in enumerate(costs)
-    ]
-    bars = [
-        (row, max(c.rework.low, 0.0), c.rework.high, _text(c))
-        for row, c in enumerate(costs)
-        if _bounded(c)
-    ]
-    most = max(
-        max([c.rework.high if _bounded(c) else c.rework.value, *(v for v, _ in c.each)])
-        for c in costs
+    figure = base_figure("rework (iterations)", "", _HEIGHT, l=128, t=12)
+    for row, cost in enumerate(costs):
+        figure.add_trace(_points(row, cost))
+    bounded = [_bounded(c) for c in costs]
+    halves = [c.rework.half if there else 0.0 for c, there in zip(costs, bounded)]
+    means = [c.rework.value for c in costs]
+    figure.add_trace(
+        go.Scatter(
+            name="mean, 95 % interval",
+            x=[round(value, 4) for value in means],
+            y=list(range(len(costs))),
+            mode="markers",
+            marker={"symbol": "line-ns-open", "size": 12, "color": GREY, "line": {"width": 3}},
+            error_x={
+                "type": "data",
+                "array": [round(half, 4) for half in halves],
+                "arrayminus": [round(min(h, m), 4) for h, m in zip(halves, means)],
+                "color": GREY,
+                "width": 0,
+            },
+            customdata=[_text(c) for c in costs],
+            hovertemplate="mean %{customdata}<extra></extra>",
+        )
     )
-    grey = {"color": GREY}
-    option = base_option() | {
-        "tooltip": {"show": False},
-        "legend": base_option()["legend"] | {"data": ["one seed", "mean, 95 % interval"]},
-        "grid": [{"left": 128, "right": 120, "top": 40, "bottom": 48}],
-        "xAxis": axis("rework (iterations)", min=0, max=_ceiling(most)),
-        "yAxis": {
-            "type": "category",
-            "data": names,
-            "inverse": True,
-            "axisTick": {"show": False},
-            "axisLabel": {"lineHeight": 16},
-        },
-        "series": [
-            {
-                "name": "one seed",
-                "type": "scatter",
-                "symbolSize": 8,
-                "itemStyle": grey,
-                "data": points,
-            },
-            {
-                "name": "mean, 95 % interval",
-                "type": "scatter",
-                "symbol": "rect",
-                "symbolSize": [3, 12],
-                "itemStyle": grey | {"opacity": 1},
-                "data": means,
-                "label": {"show": True, "position": "right", "distance": 10},
-            },
-            {
-                "type": "lines",
-                "coordinateSystem": "cartesian2d",
-                "silent": True,
-                "lineStyle": {"color": GREY, "width": 2, "opacity": 1, "curveness": 0},
-                "data": [
-                    {"coords": [[round(low, 4), row], [round(high, 4), row]]}
-                    for row, low, high, _ in bars
-                ],
-            },
-            {
-                "type": "scatter",
-                "symbolSize": 1,
-                "silent": True,
-                "itemStyle": grey,
-                "label": {"show": True, "position": "right", "distance": 8},
-                "data": [
-                    {"value": [round(high, 4), row], "label": {"formatter": text}}
-                    for row, _, high, text in bars
-                ],
-            },
-        ],
-    }
+    for row, (cost, half) in enumerate(zip(costs, halves)):
+        end = cost.rework.value + half
+        figure.add_annotation(x=end, y=row, text=_text(cost), xanchor="left", **_LABEL)
+    most = max(max([m + h, *(v for v, _ in c.each)]) for c, m, h in zip(costs, means, halves))
+    ends = [len(costs) - 0.5, -0.6]
+    names = [f"{c.method.name}<br>{nbytes_text(c.nbytes)}, {percent_text(c.share)}" for c in costs]
+    figure.update_xaxes(range=[-0.02 * (most or 1.0), _ROOM * (most or 1.0)])
+    figure.update_yaxes(
+        range=ends, tickvals=list(range(len(costs))), ticktext=names, showgrid=False
+    )
+    figure.update_layout(hovermode="closest", showlegend=False)
     return Panel(
         "Rework: iterations until the loss is back where it was",
         _sentence(costs),
-        option,
+        figure,
         "Rework of each method in iterations: a point for every seed, the mean and its interval.",
         _table(costs),
-        60 * len(costs) + 90,
+        _HEIGHT,
     )
 
 
-def _point(value: float, row: int, capped: bool, i: int, n: int, name: str) -> Option:
-    colour, symbol, _ = STYLES[name]
-    lift = _LIFT + (_SPREAD * (i / (n - 1) - 0.5) if n > 1 else 0)
-    style = _CAPPED if capped else {"symbol": symbol}
-    return {
-        "value": [round(value, 4), row],
-        "symbolOffset": [0, round(lift, 1)],
-        "itemStyle": {"color": colour, "opacity": 0.8},
-        **style,
-    }
+_LABEL = {"showarrow": False, "xshift": 8, "font": {"size": 13}}
+
+
+def _points(row: int, cost: CrashCost) -> go.Scatter:
+    """The seeds of one method, above its mean; those that were capped as arrows."""
+    colour, symbol, _ = STYLES[cost.method.name]
+    n = len(cost.each)
+    apart = [_SPREAD * (i / (n - 1) - 0.5) if n > 1 else 0.0 for i in range(n)]
+    return go.Scatter(
+        name=cost.method.name,
+        x=[round(value, 4) for value, _ in cost.each],
+        y=[round(row - _LIFT + off, 3) for off in apart],
+        mode="markers",
+        marker={
+            "symbol": [_CAPPED if capped else FIGURE_SYMBOLS[symbol] for _, capped in cost.each],
+            "size": 9,
+            "color": colour,
+            "opacity": 0.85,
+        },
+        customdata=[
+            f"seed {i}: {'≥ ' if capped else ''}{value:.2f}"
+            for i, (value, capped) in enumerate(cost.each)
+        ],
+        hovertemplate="%{customdata}<extra></extra>",
+    )
 
 
 def _bounded(cost: CrashCost) -> bool:
@@ -128,27 +105,14 @@ def _text(cost: CrashCost) -> str:
     return f"{at_least}{cost.rework.value:.2f}{within}"
 
 
-def _ceiling(most: float) -> float:
-    """A round number that is not below."""
-    if most <= 0:
-        return 1.0
-    scale = 10.0 ** math.floor(math.log10(most))
-    return next(scale * m for m in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if scale * m >= most)
-
-
 def _sentence(costs: Sequence[CrashCost]) -> str:
     n = costs[0].rework.n
     text = (
-        "One seed, so there is no interval yet."
-        if n == 1
-        else f"{n} seeds; the bar is the mean's 95 % interval, not the spread of the seeds."
+        "One seed: no interval yet." if n == 1 else f"{n} seeds; bars: 95 % intervals of the means."
     )
     if any(c.capped for c in costs):
-        text += (
-            " An arrow marks a seed that was not back at the cap: its rework is that or more, and "
-            "the mean has no interval."
-        )
-    return f"{text} Below each name: bytes of one checkpoint on disk, and their share of float32."
+        text += " An arrow was not back at the cap: its rework is that or more."
+    return text
 
 
 def _table(costs: Sequence[CrashCost]) -> pd.DataFrame:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pandas as pd
 
 from lcviz.text import loss_text, minus, nbytes_text, percent_text, plural
-from lcviz.ui.charts import BLUE, VERMILION, Option, Panel, axis, base_option, plotted
+from lcviz.ui.charts import plotted
+from lcviz.ui.picture import Picture
 
 from .ab import Side, TrialSave
 
 AGAINST = "B against A"
+HEIGHT = 190  # CSS pixels
 
 
 def ab_table(a: Side, b: Side, live_loss: float) -> pd.DataFrame:
@@ -78,21 +81,20 @@ def ab_sentence(a: Side, b: Side) -> str:
     return f"B takes {less}, and {far}."
 
 
-def ab_sizes(a: Side, b: Side) -> Panel:
+def ab_sizes(a: Side, b: Side) -> Picture:
     """The record of every checkpoint, with both."""
     return _both(
         a,
         b,
         lambda side, s: 100 * s.nbytes / side.full_nbytes,
         "record, % of float32",
-        "Size of each checkpoint, A and B",
+        "Size",
         f"On average A writes {nbytes_text(a.mean_nbytes)} and B {nbytes_text(b.mean_nbytes)} for "
         f"a checkpoint of {nbytes_text(a.full_nbytes)} in float32.",
-        "Size of each record with A and with B, in percent of float32, by step.",
     )
 
 
-def ab_distances(a: Side, b: Side) -> Panel:
+def ab_distances(a: Side, b: Side) -> Picture:
     """How far a restart would be from what was trained, with both."""
     x, y = a.newest.distance, b.newest.distance
     sentence = f"Restored from step {a.newest.step}, the model would be "
@@ -105,10 +107,9 @@ def ab_distances(a: Side, b: Side) -> Panel:
         a,
         b,
         lambda _, s: 100 * s.distance,
-        "distance, % of the distance trained",
-        "Distance of what is restored to what was trained, A and B",
+        "% of the distance trained",
+        "Distance to what was trained",
         sentence,
-        "Relative distance of the restored to the live model with A and with B, by step.",
     )
 
 
@@ -119,40 +120,21 @@ def _both(
     name: str,
     title: str,
     sentence: str,
-    alt: str,
-) -> Panel:
-    sides = {"A": (a, BLUE, "solid", "circle"), "B": (b, VERMILION, "dashed", "diamond")}
+) -> Picture:
+    sides = {"A": (a, "down", "solid"), "B": (b, "up", "dashed")}
     steps = [s.step for s in a.saves]
     values = {
         who: [plotted(value(side, s), 4) for s in side.saves] for who, (side, *_) in sides.items()
     }
-    option: Option = base_option() | {
-        "tooltip": {"trigger": "axis", "confine": True},
-        "grid": [{"left": 64, "right": 24, "top": 40, "bottom": 48}],
-        "xAxis": axis(
-            "step (iterations)",
-            min=steps[0],
-            max=max(steps[-1], steps[0] + 1),
-            minInterval=1,
-            axisLabel={"hideOverlap": True},
-        ),
-        "yAxis": axis(name, 46, min=0),
-        "series": [
-            {
-                "name": who,
-                "type": "line",
-                "symbol": symbol,
-                "symbolSize": 7,
-                "showSymbol": len(steps) < 30,
-                "lineStyle": {"color": colour, "type": dash, "width": 2},
-                "itemStyle": {"color": colour},
-                "data": [list(point) for point in zip(steps, values[who], strict=True)],
-            }
-            for who, (_, colour, dash, symbol) in sides.items()
-        ],
-    }
+    lines = [
+        {"name": who, "colour": colour, "dash": dash, "x": steps, "y": values[who]}
+        for who, (_, colour, dash) in sides.items()
+    ]
+    drawing: dict[str, Any] = {"lines": lines, "marks": [], "log": False, "clickable": False}
+    drawing |= {"range": [steps[0], max(steps[-1], steps[0] + 1)], "unit": "step", "height": HEIGHT}
     columns = {f"{who}, {name}": numbers for who, numbers in values.items()}
-    return Panel(title, sentence, option, alt, pd.DataFrame({"step": steps} | columns), 280)
+    numbers = pd.DataFrame({"step": steps} | columns)
+    return Picture("curves", title, f"{name} · A and B by step", sentence, drawing, numbers)
 
 
 def _bytes(n: float, side: Side) -> str:

@@ -9,8 +9,8 @@ from lcviz.ui import widgets
 from . import page_ab, page_all_settings, page_by_bucket, page_by_tensor, page_recommend
 
 SECTIONS = {
+    "recommend": ("Recommend", page_recommend.section),
     "ab": ("A against B", page_ab.section),
-    "recommend": ("Recommend one", page_recommend.section),
     "all_settings": ("All settings", page_all_settings.section),
     "by_tensor": ("Tensor by tensor", page_by_tensor.section),
     "by_bucket": ("Bucket by bucket", page_by_bucket.section),
@@ -19,13 +19,14 @@ SECTIONS = {
 
 def page() -> None:
     """The whole page."""
-    st.title("Tune: which setting should I use?", anchor=False)
     view = widgets.choice(
         "Look at",
         {key: title for key, (title, _) in SECTIONS.items()},
-        default="ab",
+        default="recommend",
         key="tune_view",
-        help="“Recommend one” tries many settings out on a whole training. The others show what "
-        "settings do to the run on Live, and follow it while it plays.",
+        label_visibility="collapsed",
     )
+    if view != "recommend":  # whose title is its answer
+        with st.container(key="answer"):
+            st.title(f"Tune: {SECTIONS[view][0]}", anchor=False)
     SECTIONS[view][1]()

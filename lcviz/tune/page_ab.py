@@ -9,7 +9,7 @@ from codec.inspect import layout_of
 from lcviz.run.run import Run
 from lcviz.run.snapshot import Snapshot
 from lcviz.text import plural
-from lcviz.ui import widgets
+from lcviz.ui import picture, widgets
 from lcviz.ui.glossary import explained
 
 from . import ab
@@ -24,14 +24,15 @@ def section() -> None:
     """The whole section."""
     st.markdown(
         explained(
-            "Two settings save **the same checkpoints** of the run on Live, each with a [[track]] "
-            "of its own: what one leaves out stays in its next [[delta]]. Change either of them."
+            "Two settings save **the same checkpoints** of the run on Live, each with its own "
+            "[[track]]: what one leaves out stays in its next [[delta]]."
         )
     )
     follow_run(_both)
 
 
 def _both(run: Run, snapshot: Snapshot) -> None:
+    pictures = st.container()
     chosen = both()
     seen = replayed_states(run, snapshot)
     if len(seen) < 2:
@@ -50,16 +51,17 @@ def _both(run: Run, snapshot: Snapshot) -> None:
     except codec.LccError as exc:
         st.error(f"These settings cannot follow the run. {exc}", icon=":material/error:")
         return
-    st.markdown(ab_sentence(a, b))
+    with pictures:
+        st.markdown(ab_sentence(a, b))
+        grid = st.grid(2, min_column_width=420, border=True, key="tune-ab-panels")
+    with grid.cell():
+        picture.show(ab_sizes(a, b), "ab-sizes")
+    with grid.cell():
+        picture.show(ab_distances(a, b), "ab-distances")
+    widgets.tables_toggle()
     with st.container(border=True, key="tune-ab"):
         st.table(ab_table(a, b, live_loss(run, snapshot)), hide_index=True)
         st.caption(_basis(seen[0].step, run.steps_held()[0], a))
-    widgets.tables_toggle()
-    grid = st.grid(2, min_column_width=420, border=True, key="tune-ab-panels")
-    with grid.cell():
-        widgets.show(ab_sizes(a, b), "ab-sizes")
-    with grid.cell():
-        widgets.show(ab_distances(a, b), "ab-distances")
 
 
 def _basis(base: int, oldest: int, side: ab.Side) -> str:
@@ -73,7 +75,6 @@ def _basis(base: int, oldest: int, side: ab.Side) -> str:
         why = "because older states are no longer in memory"
     return (
         f"Both begin with an exact base at step {base}, {why}, and save the "
-        f"{plural(len(steps), 'checkpoint')} after it, up to step {steps[-1]}. Bytes are of "
-        "records on disk, header included. Loss: on held-out examples. Distance: ‖ũ − u‖ / "
-        "‖u − u₀‖. Times are of this machine just now, under its present load."
+        f"{plural(len(steps), 'checkpoint')} after it, up to step {steps[-1]}. Bytes: records on "
+        "disk, header included. Distance: ‖ũ − u‖ / ‖u − u₀‖. Times: this machine, just now."
     )

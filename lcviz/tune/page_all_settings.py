@@ -30,9 +30,8 @@ def section() -> None:
     """The whole section."""
     st.markdown(
         explained(
-            "The **newest [[delta]]** of the run on Live, from the [[track]] that it had before to "
-            "what was saved, encoded with all [[bits|bits x]], [[scopes|scope]] and coders. Choose "
-            "one, by a click on its point or from the list, and put it into A or B."
+            "The **newest [[delta]]** of the run on Live with all [[bits|bits x]], "
+            "[[scopes|scope]] and coders. Click on a point to choose a setting for A or B."
         )
     )
     follow_run(_all_settings)
@@ -56,10 +55,9 @@ def _all_settings(run: Run, snapshot: Snapshot) -> None:
     with place:
         widgets.show(all_settings_panel(found, full, marked), _PANEL, _clicked)
         st.caption(
-            "Bytes of the record on disk with new code tables, header included, against "
-            f"{nbytes_text(full)} in float32. Distance: ‖ũ − u‖ / ‖u − u₀‖ after this one delta; "
-            "the coder does not change it. In a chain code tables are reused, and what one "
-            "checkpoint leaves out stays in the next: see A against B."
+            f"The record on disk with new code tables, against {nbytes_text(full)} in float32. "
+            "Distance: ‖ũ − u‖ / ‖u − u₀‖ after this one delta. A chain reuses code tables: see A "
+            "against B."
         )
 
 

@@ -46,9 +46,8 @@ def section() -> None:
     """The whole section."""
     st.markdown(
         explained(
-            "How many [[buckets|bucket]] does a checkpoint need? The model is **rebuilt** from the "
-            "[[track]] and the largest k buckets of the newest delta, or without buckets of your "
-            "choice, and its [[loss]] measured on the run's own task."
+            "The model **rebuilt** from the [[track]] and some [[buckets|bucket]] of the newest "
+            "delta, and its [[loss]]: how many buckets does a checkpoint need?"
         )
     )
     run = session.current_run()

@@ -31,10 +31,9 @@ def section() -> None:
     """The whole section."""
     st.markdown(
         explained(
-            "[[Buckets|bucket]] over the whole model go to the largest changes: other tensors may "
-            "lose all of theirs. Below, the **newest [[delta]]** of "
-            "the run on Live, tensor by tensor, with every number of [[bits|bits x]]; the setting "
-            "of A and that of B are framed."
+            "The **newest [[delta]]** of the run on Live, tensor by tensor, with all "
+            "[[bits|bits x]]; A and B are framed. [[Buckets|bucket]] over the whole model go to "
+            "the largest changes: other tensors may lose all of theirs."
         )
     )
     follow_run(_by_tensor)

@@ -2,174 +2,166 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
 
-from demo_models import DATASETS, MODELS
 from lcviz.lab.tuner.candidates import Candidate, Setting
 from lcviz.lab.tuner.replay import FAILURES
-from lcviz.lab.tuner.sweep import ITERATIONS, Sweep, stamped
-from lcviz.lab.tuner.tuner import choose
-from lcviz.lab.workload import workload
+from lcviz.lab.tuner.tuner import Tuned, choose
+from lcviz.run.snapshot import RunSettings
 from lcviz.server.jobs import View
+from lcviz.text import CODER_NAMES, kept_text, percent_text
 from lcviz.ui import navigation, widgets
+from lcviz.ui.coding_form import SCOPES
 from lcviz.ui.experiment import Asking, ControlTexts
-from lcviz.ui.glossary import explained
-from lcviz.ui.live_settings import checkpoint_parameters, own_training, training_parameters
+from lcviz.ui.live_settings import checkpoint_parameters, own_training
 
+from .page_sweep import Asked, asked
 from .recommend_figure import frontier_panel
 
-SOURCES = {"trained": "A training on this server", "own": "Checkpoints of yours"}
 TARGETS = {
     "rework": "lose few iterations",
     "distance": "limit the restore error",
     "size": "fit into a size",
 }
 LIMITS: dict[str, tuple[Any, ...]] = {  # label, lowest, highest, default, step, help
-    "rework": ("Iterations of rework at most", 0.1, 100.0, 3.0, 0.5, None),
+    "rework": ("Iterations lost at most", 0.1, 100.0, 3.0, 0.5, None),
     "distance": ("Relative distance at most", 0.001, 1.0, 0.1, 0.01, "Of the distance trained."),
-    "size": ("Share of float32 that a checkpoint may take, %", 0.1, 100.0, 5.0, 0.5, None),
+    "size": ("% of float32 at most", 0.1, 100.0, 5.0, 0.5, "For each checkpoint."),
 }
+QUESTION = "which setting should I use?"
 Candidates = tuple[Candidate, ...]
 
 
 def section() -> None:
     """The whole section."""
-    st.markdown(
-        explained(
-            "More [[bits|bits x]] restore what was trained more closely and cost more bytes; "
-            "saving less often costs fewer bytes and more of the training when it crashes. Below, "
-            "many settings are **tried out on the same states**, without training again for each: "
-            "what every checkpoint would take on disk, how far a restart would be from what was "
-            "trained, and how many iterations of work a crash would cost, the **[[rework]]**."
-        )
-    )
-    sweep = _sweep()
-    if sweep is None:
-        st.info(
-            "Name a folder or a chain above, on the machine that runs this page, to try settings "
-            "out on it.",
-            icon=":material/folder_open:",
-        )
+    found = asked()
+    if found is None:
         return
-    asking = Asking("tune", sweep, 1, lambda _, progress: sweep.try_out(progress))
+    sweep = found.sweep
+    asking = Asking(
+        f"tune-{'run' if sweep.run else 'asked'}",
+        sweep,
+        1,
+        lambda _, progress: sweep.try_out(progress),
+    )
+    if sweep.run is not None:
+        asking.begin()
 
     def dashboard(view: View[Candidates], watching: bool) -> None:
-        if view.found:
-            _answer(sweep, view.found[0].value)
+        if view.found and not found.wrong:
+            _answer(found, view.found[0].value)
         else:
-            asking.controls(view, watching, _texts(sweep, view))
+            st.title(f"Tune: {QUESTION}", anchor=False)
+            st.caption(found.about if not found.wrong else "")
+            asking.controls(view, watching, _texts(found, view))
 
-    asking.follow(dashboard)
-
-
-def _sweep() -> Sweep | None:
-    with st.container(border=True, key="tune-parameters"):
-        asked = "Try settings out on"
-        source = widgets.choice(asked, SOURCES, default="trained", key="tune_source")
-        grid = st.grid(2, min_column_width=320, key="tune-choices")
-        with grid.cell():
-            if source == "own":
-                own = st.text_input(
-                    "Folder of checkpoints, or a chain",
-                    key="tune_own",
-                    bind="query-params",
-                    placeholder="/path/to/checkpoints",
-                    help="On the machine that runs this page: 40 or more numbered .safetensors or "
-                    ".pt files (weights only), about one for each iteration. A chain holds what a "
-                    "restart would load, so changes that it left out are not judged.",
-                )
-            else:
-                model = st.selectbox(
-                    "Model",
-                    list(MODELS),
-                    key="tune_model",
-                    bind="query-params",
-                    format_func=lambda name: MODELS[name].title,
-                    help=f"{ITERATIONS} iterations from seed 0 on built-in data, with the lab's "
-                    "settings. Larger models take longer: logistic regression takes seconds, "
-                    "AlexNet minutes.",
-                )
-                st.caption(DATASETS[MODELS[model].default_data].sentence)
-        with grid.cell():
-            wide = widgets.choice(
-                "How many",
-                {w: f"{len(Sweep('', wide=w).tried)} settings" for w in (False, True)},
-                default=False,
-                key="tune_wide",
-                help="The choice: 1 to 4 bits, all buckets, budgets of 2, 5 and 10 %, both scopes, "
-                "run lengths, every 1, 2 and 5 iterations. All: also 5 to 8 bits, a budget of 1 %, "
-                "the paper's coder, and every 10 iterations.",
-            )
-    if source == "own":
-        return stamped(own.strip(), wide=wide) if own.strip() else None
-    return Sweep(str(model), wide=wide)
+    with st.container(key="answer"):
+        asking.follow(dashboard)
 
 
-def _texts(sweep: Sweep, view: View[Candidates]) -> ControlTexts:
+def _texts(found: Asked, view: View[Candidates]) -> ControlTexts:
+    n = len(found.sweep.tried)
     return ControlTexts(
-        start=f"Try {len(sweep.tried)} settings out",
+        start=f"Try {n} settings out",
         icon=":material/tune:",
-        working=f"{100 * view.share:.0f} % tried out",
+        working=f"Trying {n} settings out: {100 * view.share:.0f} %",
+        wrong=found.wrong,
     )
 
 
-def _answer(sweep: Sweep, candidates: Candidates) -> None:
-    knows_loss = candidates[0].rework is not None
-    targets = {t: text for t, text in TARGETS.items() if t != "rework" or knows_loss}
-    with st.container(border=True, key="tune-target"):
-        target = widgets.choice(
-            "I want to",
-            targets,
-            default=next(iter(targets)),
-            key=f"tune_want_{knows_loss}",
-            help="What you ask for holds in 95 of 100 cases, as far as 10 failures or fewer of one "
-            "training can tell. Of the settings that keep it, the one with the fewest bytes is "
-            "recommended; of those that fit into a size, the one that loses least.",
-        )
-        most = _most(target)
-        tuned = choose(candidates, target, most, len(sweep.tried))
+def headline(best: Candidate | None) -> str:
+    """The answer: what to use, what it writes, what a crash loses."""
+    if best is None:
+        return "no setting keeps that"
+    setting = best.setting
+    every = f" every {setting.interval}" if setting.interval > 1 else ""
+    lost = f"distance {percent_text(best.distance.value)}"
+    if best.rework is not None:
+        n = best.rework.value
+        lost = f"{n:.1f} iterations lost" if math.isfinite(n) else "more lost than was trained"
+    return f"use {kept_text(setting.coding)}{every}: {100 * best.share:.2g} % of float32, {lost}"
+
+
+def changes(setting: Setting, run: RunSettings) -> str:
+    """What of a run's checkpoints the setting changes."""
+    new, old = setting.coding, run.coding
+    pairs = (
+        (kept_text(old), kept_text(new)),
+        (f"buckets over {SCOPES[old.scope]}", f"buckets over {SCOPES[new.scope]}"),
+        (CODER_NAMES[old.coder], CODER_NAMES[new.coder]),
+        (f"saved every {run.interval}", f"saved every {setting.interval}"),
+    )
+    told = [f"{before} → {after}" for before, after in pairs if before != after]
+    return f"Changes: {'; '.join(told)}." if told else "Live has this setting already."
+
+
+def _answer(found: Asked, candidates: Candidates) -> None:
+    knows_loss, sweep = candidates[0].rework is not None, found.sweep
+    title = st.container()
+    left, right = st.columns([2, 3], border=True)
+    with left:
+        tuned, target, sound = _chosen(candidates, len(sweep.tried))
         if tuned.recommended:
-            st.success(tuned.because, icon=":material/recommend:")
-            _to_live(sweep, tuned.recommended.setting)
-            own_training(tuned.recommended.setting)
-        else:
+            _use(found, tuned)
+        elif sound:
             st.warning(tuned.because, icon=":material/search_off:")
+    title.title(f"Tune: {headline(tuned.recommended) if sound else QUESTION}", anchor=False)
+    title.caption(found.about)
     measure = "rework" if knows_loss and target != "distance" else "distance"
     panel = frontier_panel(tuned, measure, sweep.unit)
-    with st.container(border=True, key="tune-frontier"):
+    with right:
         widgets.picture(panel, "frontier")
     costs = "bytes, distance and rework" if knows_loss else "bytes and distance"
-    st.markdown(f"**Pareto frontier of {costs}**", help="Settings that no other one beats in all.")
-    st.table(panel.table, hide_index=True)
-    st.caption(
-        "Bytes: shares of the float32 size of all that is saved, without the base. Distance: "
-        "‖restored − u‖ / ‖u − u₀‖, with u the state before the failure and u₀ the first one. "
-        f"{'It and rework are means' if knows_loss else 'It is a mean'} over {FAILURES} failures, "
-        "each just before the next checkpoint; over fewer where checkpoints are far apart."
+    st.markdown(
+        f"**Pareto frontier of {costs}**",
+        help="Settings that no other one beats in all. Bytes: shares of float32, without the base. "
+        "Distance: ‖restored − u‖ / ‖u − u₀‖, with u the state before the failure and u₀ the first "
+        f"one. Means over {FAILURES} failures or fewer, each just before the next checkpoint.",
     )
+    st.table(panel.table, hide_index=True)
 
 
-def _to_live(sweep: Sweep, setting: Setting) -> None:
-    """A link that opens Live with this setting, and with the training it was found for."""
-    training = {}
-    help = "The setting alone: the model is not known."
-    if not sweep.own:
-        training = training_parameters(workload(sweep.model), ITERATIONS)
-        help = "With the training that it was found for: its model, learning rate and batches."
+def _chosen(candidates: Candidates, tried: int) -> tuple[Tuned, str, bool]:
+    """The answer to what the visitor wants, which target that is, and whether its limit is one."""
+    knows_loss = candidates[0].rework is not None
+    targets = {t: text for t, text in TARGETS.items() if t != "rework" or knows_loss}
+    target = widgets.choice(
+        "I want to",
+        targets,
+        default=next(iter(targets)),
+        key=f"tune_want_{knows_loss}",
+        help="What you ask for holds in 95 of 100 cases, as far as 10 failures or fewer of one "
+        "training can tell. Of the settings that keep it, the one with the fewest bytes is "
+        "recommended; of those that fit into a size, the one that loses least.",
+    )
+    most = _most(target)
+    tuned = choose(candidates, target, LIMITS[target][3] if most is None else most, tried)
+    return (replace(tuned, recommended=None) if most is None else tuned), target, most is not None
+
+
+def _use(found: Asked, tuned: Tuned) -> None:
+    """Why this one, a link that opens Live with it, and the lines for another training."""
+    assert tuned.recommended is not None, "there is one"
+    st.markdown(f":small[{tuned.because}]")
+    setting = found.in_steps(tuned.recommended.setting)
     st.page_link(
         navigation.page("live"),
         label="Use it on Live",
         icon=":material/monitoring:",
-        help=help,
-        query_params=training | checkpoint_parameters(setting),
+        help="With the training that it was found for." if found.training else None,
+        query_params=found.training | checkpoint_parameters(setting),
     )
+    if found.run is not None:
+        st.markdown(f":small[{changes(setting, found.run.settings)}]")
+    own_training(setting)
 
 
-def _most(target: str) -> float:
-    """The limit that a visitor asks for, in the target's own unit."""
+def _most(target: str) -> float | None:
+    """The limit that a visitor asks for, in the target's own unit; None if it is out of range."""
     label, *numbers, text = LIMITS[target]
-    how: dict[str, Any] = {"format": "%g", "bind": "query-params", "help": text}
-    most = st.number_input(str(label), *numbers, key=f"tune_{target}", **how)
-    return most / 100 if target == "size" else most
+    most = widgets.checked_number(str(label), *numbers, key=f"tune_{target}", text=text)
+    return most / 100 if most is not None and target == "size" else most

@@ -7,13 +7,21 @@ import sys
 from collections.abc import Callable, Sequence
 
 import pandas as pd
+import plotly.graph_objects as go
 
 from lcviz.lab.tuner.candidates import Candidate
 from lcviz.lab.tuner.tuner import Tuned
 from lcviz.text import percent_text, plural
-from lcviz.ui.charts import BLUE, GREY, VERMILION, Option, Panel, axis, base_option
+from lcviz.ui.charts import BLUE, GREY, VERMILION, Panel, base_figure
 
 MOST_REWORK = 25.0  # iterations on the axis: what loses more is not drawn
+HEIGHT = 320  # pixels
+_FRONTIER = {
+    "mode": "lines+markers",
+    "line": {"color": BLUE, "width": 2, "shape": "hv"},
+    "marker": {"size": 8, "color": BLUE},
+}
+_BEST = {"symbol": "diamond", "size": 16, "color": VERMILION}
 MEASURES = {"distance": "distance to what was trained", "rework": "rework, iterations"}
 
 
@@ -24,50 +32,32 @@ def frontier_panel(tuned: Tuned, measure: str, unit: str) -> Panel:
     """
     value = _VALUES[measure]
     drawn = [c for c in tuned.candidates if value(c) <= _HIGHEST[measure]]
-    best = tuned.recommended
-
-    def point(c: Candidate) -> Option:
-        return {"value": [round(100 * c.rate, 5), round(value(c), 5)], "name": c.setting.text(unit)}
-
-    frontier = _frontier(drawn, value)
-    series = [
-        {
-            "name": "tried",
-            "type": "scatter",
-            "symbolSize": 6,
-            "itemStyle": {"color": GREY, "opacity": 0.6},
-            "data": [point(c) for c in drawn],
-        },
-        {
-            "name": "Pareto frontier",
-            "type": "line",
-            "step": "end",
-            "symbol": "circle",
-            "symbolSize": 8,
-            "lineStyle": {"color": BLUE, "width": 2},
-            "itemStyle": {"color": BLUE},
-            "data": [point(c) for c in frontier],
-        },
-    ]
-    if best is not None and best in drawn:
-        series.append(
-            {
-                "name": "recommended",
-                "type": "scatter",
-                "symbol": "diamond",
-                "symbolSize": 18,
-                "itemStyle": {"color": VERMILION},
-                "data": [point(best)],
-            }
-        )
-    low = {"type": "log", "min": 0.001} if measure == "distance" else {"min": 0}
-    option = base_option() | {
-        "tooltip": {"trigger": "item", "confine": True, "formatter": "{b}"},
-        "grid": [{"left": 72, "right": 24, "top": 40, "bottom": 52}],
-        "xAxis": axis(f"bytes written for every {unit}, % of float32", 30, type="log"),
-        "yAxis": axis(MEASURES[measure], 46) | low,
-        "series": series,
-    }
+    best = [c for c in drawn if c is tuned.recommended]
+    x = f"bytes written for every {unit}, % of float32"
+    figure = base_figure(x, MEASURES[measure], HEIGHT)
+    for name, points, how in (
+        ("tried", drawn, {"mode": "markers", "marker": {"size": 7, "color": GREY, "opacity": 0.6}}),
+        ("Pareto frontier", _frontier(drawn, value), _FRONTIER),
+        ("recommended", best, {"mode": "markers", "marker": _BEST}),
+    ):
+        if points:
+            figure.add_trace(
+                go.Scatter(
+                    name=name,
+                    x=[round(100 * c.rate, 5) for c in points],
+                    y=[round(value(c), 5) for c in points],
+                    customdata=[c.setting.text(unit) for c in points],
+                    cliponaxis=False,
+                    hovertemplate="%{customdata}<br>%{x:.3g} %, %{y:.3g}<extra></extra>",
+                    **how,
+                )
+            )
+    figure.update_layout(hovermode="closest")
+    figure.update_xaxes(type="log", dtick="D2", tickformat="~g")
+    if measure == "distance":
+        figure.update_yaxes(type="log", tickformat="~g")
+    else:
+        figure.update_yaxes(rangemode="tozero")
     more = len(tuned.candidates) - len(drawn)
     sentence = f"{plural(len(tuned.candidates), 'setting')} tried; the line is the Pareto frontier."
     if more:
@@ -77,11 +67,11 @@ def frontier_panel(tuned: Tuned, measure: str, unit: str) -> Panel:
     return Panel(
         f"What is written, and what a crash loses: {MEASURES[measure]}",
         sentence,
-        option,
+        figure,
         "Each tried setting as a point, bytes to the right, what is lost upwards, with the line of "
         "the Pareto frontier.",
         frontier_table(tuned, unit),
-        380,
+        HEIGHT,
     )
 
 

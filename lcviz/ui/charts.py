@@ -38,6 +38,16 @@ RIM = {"borderColor": PURPLE, "borderWidth": 3}
 INK = {"light": "#31333f", "dark": "#fafafa"}  # the library's own axis grey is too faint
 
 Option = dict[str, Any]
+FIGURE_DASHES = {"solid": "solid", "dashed": "dash", "dotted": "dot"}  # Plotly's names
+FIGURE_SYMBOLS = {
+    "rect": "square",
+    "circle": "circle",
+    "triangle": "triangle-up",
+    "diamond": "diamond",
+    "roundRect": "hexagon",
+}
+GRID = "rgba(128,128,128,0.25)"
+_SIDES = {"l": 64, "r": 24, "t": 44, "b": 52}
 
 
 @dataclass(frozen=True)
@@ -72,6 +82,38 @@ def base_option() -> Option:
     """
     legend = {"top": 0, "selectedMode": False, "itemWidth": 18, "itemHeight": 10}
     return {"animation": False, "tooltip": {"confine": True}, "legend": legend}
+
+
+def base_figure(x: str, y: str, height: int, **sides: int) -> go.Figure:
+    """What all Plotly panels share: explicit margins, the legend on top, all values at one x.
+
+    x, y: names of the axes. sides: margins in pixels, where they differ: l, r, t, b.
+    """
+    lines = {"gridcolor": GRID, "zeroline": False, "automargin": False}
+    figure = go.Figure()
+    figure.update_layout(
+        height=height,
+        margin=_SIDES | sides,
+        hovermode="x unified",
+        legend={"orientation": "h", "x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom"},
+        xaxis=lines | {"title": {"text": x, "standoff": 8}},
+        yaxis=lines | {"title": {"text": y, "standoff": 8}},
+    )
+    return figure
+
+
+def inked_figure(figure: go.Figure, theme: str) -> go.Figure:
+    """The figure with its texts in a readable colour. theme: "light" or "dark"."""
+    font = {"color": INK[theme]}
+    named = {"tickfont": font, "title": {"font": font}}
+    return (
+        go.Figure(figure)
+        .update_xaxes(named)
+        .update_yaxes(named)
+        .update_coloraxes(colorbar=named)
+        .update_annotations(font=font)
+        .update_layout(legend={"font": font})
+    )
 
 
 def axis(name: str, gap: int = 28, **more: Any) -> Option:

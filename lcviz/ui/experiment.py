@@ -8,12 +8,23 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import streamlit as st
 
-from lcviz.server.jobs import ACTIVE, DONE, FAILED, STOPPED, WAITING, CrowdedError, View, Work
+from lcviz.server.jobs import (
+    ACTIVE,
+    DONE,
+    FAILED,
+    IDLE,
+    STOPPED,
+    WAITING,
+    CrowdedError,
+    View,
+    Work,
+)
 from lcviz.text import plain, plural
 
 from . import session, widgets
@@ -28,7 +39,7 @@ class ControlTexts:
 
     start, icon, help: of the button that asks for it. working: how far it is. done: when it is
     finished. kept: what is there after a stop. stop_help: of the button that stops it. failed: what
-    failed, before a colon and the reason.
+    failed, before a colon and the reason. wrong: why it cannot be asked for now, if it cannot.
     """
 
     start: str
@@ -39,6 +50,7 @@ class ControlTexts:
     kept: str = ""
     stop_help: str | None = None
     failed: str = "The experiment failed"
+    wrong: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,6 +92,17 @@ class Asking(Generic[T]):
         pace = session.POLL_SECONDS if watching else None
         st.fragment(self._look, run_every=pace)(show, watching)
 
+    def begin(self) -> None:
+        """Ask for it without a press: unless it is there, under way, failed, or was stopped here.
+
+        Where the line is full, the button stays.
+        """
+        status = session.all_jobs().look(*self.key).status
+        if status in (IDLE, STOPPED) and self._left != self.key:
+            with suppress(CrowdedError):
+                session.all_jobs().ask(self.experiment, self.parts, self.work, self._who())
+                st.session_state[f"{self.name}-asked"] = self.key
+
     def look(self, watching: bool) -> View[T]:
         """The job as it is; watching keeps it going."""
         return session.all_jobs().look(*self.key, self._who() if watching else None)
@@ -108,7 +131,8 @@ class Asking(Generic[T]):
                     icon=words.icon,
                     key=f"{self.name}-start",
                     type=widgets.main_button(),
-                    help=words.help,
+                    help=words.wrong or words.help,
+                    disabled=bool(words.wrong),
                 ):
                     problem = self._ask()
             elif words.done:

@@ -18,7 +18,7 @@ def checkpoint_parameters(setting: Setting) -> dict[str, str]:
     return in_url(setting.coding) | {"interval": str(setting.interval)}
 
 
-def training_parameters(workload: Workload, iterations: int) -> dict[str, str]:
+def training_parameters(workload: Workload, iterations: int, seed: int = 0) -> dict[str, str]:
     """The parameters of Live's URL for this training."""
     return {
         "model": MODELS[workload.model].title,
@@ -28,7 +28,7 @@ def training_parameters(workload: Workload, iterations: int) -> dict[str, str]:
         "momentum": f"{workload.momentum:g}",
         f"batch_{workload.model}": str(workload.batch_size),
         "iterations": str(iterations),
-        "seed": "0",
+        "seed": str(seed),
     }
 
 

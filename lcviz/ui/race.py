@@ -146,25 +146,8 @@ def race_picture(
         race_sentence(ways, words),
         option,
         alt,
-        _table(ways, words),
+        race_table(ways, words),
         420 if words.before else 380,
-    )
-
-
-def race_panel(outcomes: Sequence[Outcome], fail_at: int, smooth: bool) -> Panel:
-    """The loss after the failure, of each method and of the training that did not fail.
-
-    outcomes: of one seed. smooth: see `Ways`. Each line ends where the loss is back.
-    """
-    ways = ways_back(outcomes, smooth)
-    return race_picture(
-        ways,
-        RaceWords("failure", "did not fail"),
-        fail_at,
-        "The race back: loss after the failure",
-        {name: name for name in ways.lines},
-        "before\nthe failure",
-        "Loss after the failure by iteration, of each method and of the undisturbed training.",
     )
 
 
@@ -205,7 +188,7 @@ def race_sentence(ways: Ways, words: RaceWords) -> str:
     )
 
 
-def _table(ways: Ways, words: RaceWords) -> pd.DataFrame:
+def race_table(ways: Ways, words: RaceWords) -> pd.DataFrame:
     """Losses at whole iterations; empty where a line has ended."""
     columns = {words.calm: ways.calm, **ways.lines}
     if words.before:

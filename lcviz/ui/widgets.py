@@ -11,13 +11,18 @@ import streamlit as st
 
 from lcviz.text import minus, plain
 
-from .charts import INK, Panel, inked
+from .charts import Panel, inked, inked_figure
 from .glossary import linked
 from .picture import tables_shown
 
 PLAIN_TABLE_ROWS = 10  # longer ones scroll
 TABLE_HEIGHT = 300  # pixels
+_TOOLS: dict[str, Any] = {  # of Plotly, shown while the pointer is on the picture
+    "displaylogo": False,
+    "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
+}
 T = TypeVar("T")
+N = TypeVar("N", int, float)
 Select = Literal["ignore"] | Callable[[], None]
 
 
@@ -42,9 +47,12 @@ def picture(panel: Panel, key: str, on_select: Select = "ignore") -> None:
     theme = st.context.theme.type or "light"
     st.markdown(f"**{linked(panel.title)}**")
     if isinstance(panel.chart, go.Figure):
-        ink = {"tickfont": {"color": INK[theme]}, "title": {"font": {"color": INK[theme]}}}
-        figure = panel.chart.update_xaxes(ink).update_yaxes(ink).update_coloraxes(colorbar=ink)
-        st.plotly_chart(figure, key=panel_key(key), alt=panel.alt, config={"displayModeBar": False})
+        st.plotly_chart(
+            inked_figure(panel.chart, theme),
+            key=panel_key(key),
+            alt=panel.alt,
+            config=_TOOLS | {"toImageButtonOptions": {"filename": key, "scale": 2}},
+        )
     else:
         st.echarts_chart(
             inked(panel.chart, theme),
@@ -102,6 +110,28 @@ def whole_number(
     except OverflowError:  # the URL says “inf”, which Streamlit converts to an int
         number = st.number_input(label, low, high, value, step, key=f"{key}-finite", help=text)
     return int(number)
+
+
+def checked_number(
+    label: str, low: N, high: N, value: N, step: N, *, key: str, text: str | None = None
+) -> N | None:
+    """A number from low to high, bound to the URL; None, and why below it, if it is none of these.
+
+    For what must not go on with an old number: `whole_number` keeps what was there before when
+    somebody types one out of range. All numbers are of one type, int or float.
+    """
+    how: dict[str, Any] = {"value": value, "step": step, "help": text, "bind": "query-params"}
+    how |= {} if isinstance(value, int) else {"format": "%g"}
+    try:
+        found = st.number_input(label, key=key, **how)
+    except OverflowError:  # the URL says “inf”, which Streamlit converts to an int
+        found = None
+    if found is not None and low <= found <= high:
+        number: N = type(value)(found)
+        return number
+    what = "whole number" if isinstance(value, int) else "number"
+    st.markdown(f":red[:material/error: A {what} from {low:,g} to {high:,g}.]")
+    return None
 
 
 def choice(label: str, options: Iterable[T], *, default: T, **how: Any) -> T:

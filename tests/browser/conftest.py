@@ -188,6 +188,20 @@ class Tab:
         """The picture of a panel."""
         return self.page.locator(f".st-key-panel-{key} .stEChartsChart svg")
 
+    def figure(self, key: str) -> Locator:
+        """The picture of a Plotly panel."""
+        return self.page.locator(f".st-key-panel-{key} .js-plotly-plot")
+
+    def check_on_first_screen(self, what: Locator) -> None:
+        """All of it is visible in a window of 1280×720, without scrolling."""
+        self.page.set_viewport_size({"width": 1280, "height": 720})
+        self.expecting(what).to_be_visible()
+        self.settled()
+        self.page.wait_for_function(FITS)
+        box = what.bounding_box()
+        assert box is not None
+        assert 0 <= box["y"] <= box["y"] + box["height"] <= 720, box
+
     def check_fits(self) -> None:
         """Nothing scrolls sideways and no table is cut, in a wide and in a narrow window."""
         for width in (1400, 800):

@@ -14,14 +14,14 @@ MakeTab = Callable[..., Any]
 PAGES = {
     "Live": "[data-picture=examples]",
     "Learn": ".st-key-panel-stages .stEChartsChart svg",
-    "Tune": ".st-key-panel-ab-sizes .stEChartsChart svg",
-    "Recover": ".st-key-recover-start button",
+    "Tune": ".st-key-panel-frontier .js-plotly-plot .main-svg",
+    "Recover": ".st-key-panel-race .js-plotly-plot .main-svg",
     "Inspect": ".st-key-verify button",
     "Export": ".js-plotly-plot .main-svg",
     "Glossary": ".st-key-glossary-asked",
 }
 TUNE = {  # its other sections
-    "Recommend one": ".st-key-tune-parameters",
+    "A against B": ".st-key-tune-ab-panels",
     "All settings": ".st-key-panel-all-settings .stEChartsChart svg",
     "Tensor by tensor": ".st-key-tune-by-tensor .stEChartsChart svg",
     "Bucket by bucket": ".st-key-tune-by-bucket .stEChartsChart svg",

@@ -38,7 +38,7 @@ def ask(page: Page, seeds: int) -> None:
     """Have that many seeds of Recover's experiment done, or be told why not."""
     url = page.url.partition("?")[0].rstrip("/")
     page.goto(f"{url}/recover?recover_seeds={seeds}")
-    page.get_by_role("button", name="Crash it").click()
+    page.get_by_role("button", name="Run it here").click()
 
 
 def test_two_at_once_and_a_third_who_is_told(visits: BrowserContext, small: Server) -> None:

@@ -1,4 +1,4 @@
-"""A visitor at Recover: the bar moves, stopping stops, results appear."""
+"""A visitor at Recover: a recording at once, then a run of one's own that stops and finishes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,34 @@ from collections.abc import Callable
 from typing import Any
 
 MakeTab = Callable[..., Any]
+METHODS = ("full", "SCAR", "TOPN", "LC Huffman", "LC run-length")
+
+
+def test_a_recording_is_there_at_once(tab: MakeTab) -> None:
+    """Its race is on the first screen, can be looked into, and says what it is."""
+    visitor = tab().open("/recover")
+    page, expecting = visitor.page, visitor.expecting
+    title = page.get_by_role("heading", level=1)
+    expecting(title).to_have_text(
+        re.compile(r"Recover: a crash costs LC \d\.\d iterations, .*SCAR")
+    )
+    race = visitor.figure("race")
+    visitor.check_on_first_screen(race)
+    visitor.check_on_first_screen(visitor.figure("rework"))
+    visitor.check_on_first_screen(page.get_by_role("button", name="Run it here"))
+    expecting(page.get_by_text("python -m lcviz.recover.record")).to_be_visible()
+    for name in METHODS:
+        expecting(race.locator(".legend").get_by_text(name, exact=True)).to_have_count(1)
+    race.locator(".nsewdrag").first.hover()
+    expecting(race.locator(".hoverlayer").get_by_text("SCAR :")).to_have_count(1)
+    expecting(race.locator(".modebar-container [data-title*=ownload]")).to_have_count(1)
+    visitor.check()
 
 
 def test_stopped_then_asked_and_finished(tab: MakeTab) -> None:
     visitor = tab().open("/recover")
     page, expecting = visitor.page, visitor.expecting
-    begin = page.get_by_role("button", name="Crash it")
+    begin = page.get_by_role("button", name="Run it here")
 
     def fill(name: str, value: int) -> None:
         box = page.get_by_role("spinbutton", name=name)
@@ -20,6 +42,10 @@ def test_stopped_then_asked_and_finished(tab: MakeTab) -> None:
         box.press("Enter")
         expecting(page).to_have_url(re.compile(rf"={value}(&|$)"))
 
+    page.get_by_text("Settings", exact=True).click()
+    fill("Crash at iteration T", 501)
+    expecting(page.get_by_text("A whole number from 10 to 500.")).to_be_visible()
+    expecting(begin).to_be_disabled()
     fill("Crash at iteration T", 500)
     begin.click()
     moved = re.compile(r"Seed 0, the 1st of 5: ([2-9]|\d\d) %")
@@ -35,16 +61,18 @@ def test_stopped_then_asked_and_finished(tab: MakeTab) -> None:
     begin.click()
     expecting(page.get_by_text("Finished on")).to_be_visible()
     expecting(begin).to_have_count(0)
-    charts = page.locator(".st-key-recover-panels .stEChartsChart svg")
-    expecting(charts).to_have_count(2)
-    for chart in (charts.nth(0), charts.nth(1)):
-        for name in ("full", "SCAR", "TOPN", "LC Huffman", "LC run-length"):
-            expecting(chart.get_by_text(name, exact=True)).to_have_count(1)
+    expecting(page.get_by_text("Recorded", exact=True)).to_have_count(0)
+    race = visitor.figure("race")
+    expecting(race.locator(".xtitle")).to_have_text(
+        "iterations after the failure (at iteration 10)"
+    )
     page.get_by_role("radio", name="as measured").press("Space")
     shown = page.get_by_text("The race back: loss after the failure, as measured")
     expecting(shown).to_be_visible()
     expecting(page).to_have_url(re.compile("recover_loss=as"))
     expecting(page.get_by_role("row").filter(has_text="LC run-length")).to_have_count(1)
     visitor.check_fits()
-    expecting(charts.nth(1).get_by_text("SCAR", exact=True)).to_have_count(1)
+    for name in METHODS:
+        expecting(race.locator(".legend").get_by_text(name, exact=True)).to_have_count(1)
+        expecting(visitor.figure("rework").get_by_text(name, exact=True)).to_have_count(1)
     visitor.check()

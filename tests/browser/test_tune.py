@@ -4,21 +4,77 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+from safetensors.numpy import save_file
+
 MakeTab = Callable[..., Any]
+AB = ".st-key-picture-ab-sizes"
 
 
 def tune(tab: MakeTab, section: str, shown: str) -> Any:
-    """A visitor who looks at a section. shown: the key of a chart in it."""
+    """A visitor who looks at a section. shown: what is in it."""
     visitor = tab().open("/tune")
     visitor.page.get_by_role("radio", name=section, exact=True).press("Space")
-    visitor.expecting(visitor.chart(shown)).to_be_visible()
+    visitor.expecting(visitor.page.locator(shown).first).to_be_visible()
     return visitor
 
 
+def test_it_opens_with_its_answer(tab: MakeTab) -> None:
+    """Nobody has pressed anything, and the answer and its picture are on the first screen."""
+    visitor = tab().open("/tune")
+    page, expecting = visitor.page, visitor.expecting
+    title = page.get_by_role("heading", level=1)
+    told = r"Tune: use .+: [\d.]+ % of float32, \d+\.\d iterations lost"
+    expecting(title).to_have_text(re.compile(told))
+    frontier = visitor.figure("frontier")
+    visitor.check_on_first_screen(title)
+    visitor.check_on_first_screen(frontier)
+    visitor.check_on_first_screen(page.get_by_role("link", name="Use it on Live"))
+    expecting(page.get_by_text(re.compile("^Changes: |has this setting already"))).to_be_visible()
+    before = title.inner_text()
+    page.get_by_role("radio", name="fit into a size").press("Space")
+    expecting(page.get_by_text("a checkpoint within 5 % of float32")).to_be_visible()
+    expecting(page.get_by_role("spinbutton")).to_have_value("5")
+    page.get_by_role("spinbutton").fill("1")
+    page.get_by_role("spinbutton").press("Enter")
+    expecting(title).not_to_have_text(before)
+    expecting(frontier.locator(".legend").get_by_text("Pareto frontier")).to_have_count(1)
+    visitor.check_fits()
+    visitor.check()
+
+
+def test_own_files_are_checked_at_once(tab: MakeTab, tmp_path: Path) -> None:
+    """A wrong path is said at its field; then what was found, and the answer."""
+    w = np.zeros(400, np.float32)
+    for step in range(5, 201, 5):
+        w = w + np.random.default_rng(step).normal(size=400).astype(np.float32) / step
+        save_file({"w": w}, tmp_path / f"{step}.safetensors")
+    visitor = tab().open("/tune?tune_source=own+files")
+    page, expecting = visitor.page, visitor.expecting
+    start = page.locator(".st-key-tune-asked-start").get_by_role("button")
+    expecting(start).to_be_disabled()
+    field = page.get_by_role("textbox", name="Folder of checkpoints")
+    field.fill(str(tmp_path / "nowhere"))
+    field.press("Enter")
+    expecting(page.locator(".st-key-tune-parameters").get_by_text("not found")).to_be_visible()
+    expecting(start).to_be_disabled()
+    field.fill(str(tmp_path))
+    field.press("Enter")
+    told = page.locator(".st-key-tune-parameters").get_by_text("40 files, steps 5–200 every 5, ")
+    expecting(told).to_be_visible()
+    expecting(start).to_be_enabled()
+    start.click()
+    expecting(visitor.figure("frontier")).to_be_visible()
+    page.get_by_text("This setting in your own training").click()
+    expecting(page.get_by_text(re.compile(r"if step % (5|10|25) == 0"))).to_be_visible()
+    visitor.check()
+
+
 def test_a_and_b_change_at_once(tab: MakeTab) -> None:
-    visitor = tune(tab, "A against B", "ab-sizes")
+    visitor = tune(tab, "A against B", f"{AB} svg")
     page, expecting = visitor.page, visitor.expecting
     table = page.locator(".st-key-tune-ab")
     kept = table.get_by_role("row").filter(has_text="buckets kept")
@@ -32,7 +88,9 @@ def test_a_and_b_change_at_once(tab: MakeTab) -> None:
     expecting(kept).to_contain_text("+12 buckets")  # the coder decides about bytes alone
     for key in ("ab-sizes", "ab-distances"):
         for name in ("A", "B"):
-            expecting(visitor.chart(key).get_by_text(name, exact=True)).to_have_count(1)
+            drawn = page.locator(f".st-key-picture-{key}").get_by_text(name, exact=True)
+            expecting(drawn).to_have_count(1)
+    visitor.check_on_first_screen(page.locator(f"{AB} svg"))
     page.reload()
     expecting(kept).to_contain_text("+12 buckets")  # the link says it all
     expecting(size).to_contain_text(re.compile(r"\+[1-9]\.\d+ bits"))
@@ -40,7 +98,7 @@ def test_a_and_b_change_at_once(tab: MakeTab) -> None:
 
 
 def test_a_point_is_clicked_and_put_into_b(tab: MakeTab) -> None:
-    visitor = tune(tab, "All settings", "all-settings")
+    visitor = tune(tab, "All settings", ".st-key-panel-all-settings svg")
     page, expecting = visitor.page, visitor.expecting
     points = visitor.chart("all-settings").locator(
         'path[fill="#009E73"]'
@@ -56,13 +114,15 @@ def test_a_point_is_clicked_and_put_into_b(tab: MakeTab) -> None:
     expecting(visitor.chart("all-settings").get_by_text("B", exact=True)).to_have_count(2)
     page.get_by_role("radio", name="Tensor by tensor", exact=True).press("Space")
     expecting(page.get_by_text(f"With {picked} (framed)")).to_be_visible()
-    expecting(visitor.chart("by-tensor-B").get_by_text("c5.weight", exact=True)).to_have_count(1)
+    expecting(visitor.chart("by-tensor-B").get_by_text("linear.weight", exact=True)).to_have_count(
+        1
+    )
     visitor.check_fits()
     visitor.check()
 
 
 def test_the_slider_of_buckets(tab: MakeTab) -> None:
-    visitor = tune(tab, "Bucket by bucket", "by-bucket")
+    visitor = tune(tab, "Bucket by bucket", ".st-key-panel-by-bucket svg")
     page, expecting = visitor.page, visitor.expecting
     slider = page.get_by_role("slider", name="Largest buckets kept")
     expecting(page.get_by_text("With the largest 3 buckets of")).to_be_visible()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 import torch
 from streamlit.components.v2 import manifest_scanner
@@ -30,7 +31,7 @@ from lcviz.run.run import Run, RunSettings, Snapshot
 from lcviz.server import runs
 from lcviz.server.runs import EXAMPLE_ID
 from lcviz.ui import session
-from lcviz.ui.charts import Panel, inked
+from lcviz.ui.charts import Panel, inked, inked_figure
 
 MakeSettings = Callable[..., RunSettings]
 
@@ -274,6 +275,33 @@ def check_option() -> Callable[[Panel], dict[str, Any]]:
     return _check
 
 
+def _check_figure(panel: Panel) -> dict[str, Any]:
+    figure = panel.chart
+    assert isinstance(figure, go.Figure)
+    told: dict[str, Any] = json.loads(figure.to_json())
+    margin, axes = told["layout"]["margin"], ("xaxis", "yaxis")
+    assert set(margin) >= {"l", "r", "t", "b"}
+    assert told["layout"]["height"] > 0
+    for theme, ink in (("light", "#31333f"), ("dark", "#fafafa")):
+        dyed = json.loads(inked_figure(figure, theme).to_json())["layout"]
+        assert all(dyed[axis]["tickfont"]["color"] == ink for axis in axes)
+        assert all(dyed[axis]["title"]["font"]["color"] == ink for axis in axes)
+        assert all(note["font"]["color"] == ink for note in dyed.get("annotations", []))
+        assert dyed["legend"]["font"]["color"] == ink
+    assert json.loads(figure.to_json()) == told  # not changed by a theme
+    assert panel.title
+    assert panel.sentence.endswith(".")
+    assert panel.alt.endswith(".")
+    assert len(panel.table.columns) > 1
+    return told
+
+
+@pytest.fixture(scope="session")
+def check_figure() -> Callable[[Panel], dict[str, Any]]:
+    """Checks a Plotly panel: explicit margins, inked in both themes, with words. Its figure."""
+    return _check_figure
+
+
 CALM = (2.0, 1.9, 1.8, 1.7, 1.6)
 TREND = (2.0, 1.8, 1.6, 1.4, 1.2)
 
@@ -401,6 +429,12 @@ class Page:
         option: dict[str, Any] = json.loads(found.proto.spec)
         return option
 
+    def figure(self, key: str) -> dict[str, Any]:
+        """The Plotly panel of that key."""
+        (found,) = (e for e in self.at.get("plotly_chart") if e.proto.id.endswith(f"-panel-{key}"))
+        figure: dict[str, Any] = json.loads(found.proto.spec)
+        return figure
+
     @property
     def charts(self) -> set[str]:
         """Keys of all panels, whatever they are drawn with."""
@@ -450,6 +484,8 @@ def cheap_example(scanned_once: None) -> Iterator[None]:
 def server(cheap_example: None) -> Iterator[None]:
     """Every test begins with the example alone: the manager is one for the whole process."""
     yield
+    session.all_jobs().close()  # Tune begins one by itself
+    session.all_jobs.clear()
     manager = session.all_runs()
     for run in list(manager._runs.values()):
         manager.close(run)

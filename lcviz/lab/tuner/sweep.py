@@ -8,27 +8,31 @@ from pathlib import Path
 
 from lcviz.lab.progress import Progress
 from lcviz.lab.series import OwnSeries, Series, TrainedSeries
-from lcviz.lab.workload import workload
+from lcviz.lab.workload import Workload, workload
 
 from .candidates import Candidate, Setting, settings
 from .replay import try_out
 
 ITERATIONS = 160  # of a training, as `python -m lcviz tune` takes
+RUN_ITERATIONS = 100  # of a run that is repeated: the answer has to come within seconds
 
 
 @dataclass(frozen=True)
 class Sweep:
     """What determines the outcome.
 
-    model: of `demo_models`, trained on its built-in data from seed 0; "" for own. own: a folder of
-    checkpoints, a file or a chain, with a stamp of its files at that time: see `stamped`. wide:
-    whether every setting is tried, or a choice of them.
+    model: of `demo_models`, trained on its built-in data from seed 0; "" for others. own: a folder
+    of checkpoints, a file or a chain, with a stamp of its files at that time: see `stamped`. wide:
+    whether every setting is tried, or a choice of them. run, seed: what a run trains; its first
+    RUN_ITERATIONS are repeated.
     """
 
     model: str
     own: str = ""
     stamp: int = 0
     wide: bool = False
+    run: Workload | None = None
+    seed: int = 0
 
     @property
     def unit(self) -> str:
@@ -40,6 +44,8 @@ class Sweep:
         """The settings."""
         if self.wide:
             return settings()
+        if self.run is not None:
+            return settings((1, 2, 3, 4, None), (0.02, 0.05), ("model",), ("runlength",))
         return settings(
             (1, 2, 3, 4, None), (0.02, 0.05, 0.1), coders=("runlength",), intervals=(1, 2, 5)
         )
@@ -49,6 +55,8 @@ class Sweep:
         """What they are tried out on. Raises codec.SettingsError, SourceError."""
         if self.own:
             return OwnSeries([Path(self.own)])
+        if self.run is not None:
+            return TrainedSeries(self.run, self.seed, RUN_ITERATIONS)
         return TrainedSeries(workload(self.model), 0, ITERATIONS)
 
     def try_out(self, progress: Progress) -> tuple[Candidate, ...]:
@@ -67,5 +75,5 @@ def _file_stamps(path: Path) -> Iterator[tuple[str, int, int]]:
         for one in [path, *(sorted(path.iterdir()) if path.is_dir() else [])]:
             about = one.stat()
             yield one.name, about.st_size, about.st_mtime_ns
-    except OSError:
+    except (OSError, ValueError):  # of a name that is no name
         return

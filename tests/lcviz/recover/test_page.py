@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,9 @@ import codec
 from lcviz.lab.progress import Progress
 from lcviz.lab.recovery.recovery import Outcome, Protocol
 from lcviz.lab.recovery.rework import CrashExperiment, costs
-from lcviz.recover.page_rework import nothing_saved, summary
+from lcviz.recover import recorded as recordings
+from lcviz.recover.page_rework import headline, nothing_saved
+from lcviz.recover.recorded import recorded
 from lcviz.server import jobs
 from lcviz.ui import session
 
@@ -73,6 +76,17 @@ def said(page: Any) -> str:
     return "\n".join(page.texts("markdown"))
 
 
+def title(page: Any) -> str:
+    (found,) = page.texts("title")
+    return str(found)
+
+
+def label(page: Any) -> str:
+    """What the pictures show."""
+    found = (text for text in page.texts("markdown") if "crash after" in text)
+    return next(found).removeprefix(":small[").removesuffix("]")
+
+
 def buttons(page: Any) -> set[str]:
     """Of the experiment: timelines have their own."""
     return {b.key for b in page.at.button if "timelines" not in b.key}
@@ -96,7 +110,8 @@ def until_half(seeds: int) -> None:
 def test_asked_finished_and_given_to_the_next_at_once(recovering: Recovering) -> None:
     page = recovering(recover_seeds="2")
     assert buttons(page) == {"recover-start"}
-    assert not page.charts
+    assert page.charts == PANELS  # of the recording
+    assert ": **Recorded** 20" in label(page)
     assert session.all_jobs().look(ASKED, 2).status == jobs.IDLE
     finish(page.click("recover-start"), 2)
     assert page.charts == PANELS
@@ -105,15 +120,15 @@ def test_asked_finished_and_given_to_the_next_at_once(recovering: Recovering) ->
     assert "and kept" not in said(page)
     found = [f.value for f in session.all_jobs().look(ASKED, 2).found]
     assert found[0] == tuple(_alike(found[0], ASKED.fail(0, lambda _done, _total: None)))
-    assert summary(costs(found), 0.05) in said(page)
-    points = page.chart("rework")["series"][0]["data"]
-    assert [p["value"][0] for p in points[2:4]] == [round(own[1].rework, 4) for own in found]
+    assert title(page) == f"Recover: {headline(found, 0.05)}"
+    assert label(page).startswith("Matrix factorization, 5 % of float32")
+    assert page.figure("rework")["data"][1]["x"] == [round(own[1].rework, 4) for own in found]
 
     other = recovering(recover_seeds="2")
     assert other.charts == PANELS
     assert "and kept" in said(other)
     page.set("slider", "recover_seeds", 1)
-    assert "Of 1 seed." in said(page)
+    assert "1 seed" in label(page)
     assert "and kept" in said(page)  # it has asked for two
     more = recovering(recover_seeds="3")
     assert "Go on with seed 2" in [b.label for b in more.at.button]
@@ -131,6 +146,7 @@ def test_seed_by_seed_then_stopped(recovering: Recovering, held: threading.Event
     page.run()
     assert "Seed 1, the 2nd of 3: 50 %." in said(page)
     assert page.charts == PANELS  # of the first seed
+    assert "1 of them finished" in label(page)
     page.set("segmented_control", "recover_seed_3", 2)
     assert "Seed 2" in page.texts("info")[0]
     page.click("recover-stop")
@@ -140,7 +156,7 @@ def test_seed_by_seed_then_stopped(recovering: Recovering, held: threading.Event
     assert buttons(page) == {"recover-stop"}
     held.set()
     finish(page, 3)
-    assert len(page.chart("rework")["series"][0]["data"]) == 15
+    assert [len(trace["x"]) for trace in page.figure("rework")["data"]] == [3] * 5 + [5]
 
 
 def test_two_sessions_share_it(recovering: Recovering, held: threading.Event) -> None:
@@ -152,7 +168,7 @@ def test_two_sessions_share_it(recovering: Recovering, held: threading.Event) ->
     assert "Somebody else" in page.texts("info")[0]
     held.set()
     finish(other, 2)
-    assert other.charts == PANELS
+    assert label(other).startswith("Matrix factorization")
 
 
 def test_others_wait_in_line(
@@ -172,15 +188,62 @@ def test_others_wait_in_line(
     held.set()
     finish(page, 2)
     finish(other, 2, CrashExperiment("matrix-factorization", 0.1, ASKED.protocol))
-    assert other.charts == PANELS
+    assert label(other).startswith("Matrix factorization, 10 %")
 
 
 def test_how_far_back_the_last_checkpoint_is(recovering: Recovering) -> None:
     page = recovering(recover_interval="5")
-    assert "iteration 10, just before" in page.texts("caption")[-1]
-    assert "let it crash at 14" in page.texts("caption")[-1]
+    assert any("iteration 10, just before" in text for text in page.texts("caption"))
+    assert any("crash at 14" in text for text in page.texts("caption"))
     page.set("number_input", "recover_fail_at", 14)
-    assert "4 iterations before" in page.texts("caption")[-1]
+    assert any("4 iterations before" in text for text in page.texts("caption"))
+
+
+def test_the_recording_is_there_at_once(recovering: Recovering) -> None:
+    page = recovering(recover_model="LeNet-5")
+    own = recorded()
+    assert title(page) == f"Recover: {headline(own.by_seed, own.experiment.share)}"
+    assert own.day in label(page)
+    assert "python -m lcviz.recover.record" in label(page)
+    assert page.charts == PANELS
+    lines = {trace["name"]: trace for trace in page.figure("race")["data"]}
+    assert lines["SCAR"]["x"][-1] == round(own.by_seed[0][1].rework, 4)
+    page.set("segmented_control", "recover_seed_5", 3)
+    lines = {trace["name"]: trace for trace in page.figure("race")["data"]}
+    assert lines["SCAR"]["x"][-1] == round(own.by_seed[3][1].rework, 4)
+
+
+def test_a_damaged_recording_leaves_the_page_whole(
+    recovering: Recovering, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "recorded.json").write_bytes(recordings.FILE.read_bytes()[:5000])
+    monkeypatch.setattr(recordings, "FILE", tmp_path / "recorded.json")
+    recorded.cache_clear()
+    page = recovering(recover_seeds="1")
+    recorded.cache_clear()
+    (error,) = page.texts("error")
+    assert "recorded.json: it is no recording" in error
+    assert not page.charts
+    finish(page.click("recover-start"), 1)
+    assert page.charts == PANELS
+    assert not page.texts("error")
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong", "told"),
+    [("recover_fail_at", 501, "from 10 to 500"), ("recover_cap", 999_999_999, "from 10 to 300")],
+)
+def test_a_wrong_number_is_said_at_its_field(
+    key: str, wrong: int, told: str, recovering: Recovering
+) -> None:
+    page = recovering(recover_seeds="2")
+    assert not page.at.button(key="recover-start").disabled
+    page.set("number_input", key, wrong)
+    assert told in said(page)
+    assert page.at.button(key="recover-start").disabled
+    page.set("number_input", key, 10)
+    assert told not in said(page)
+    assert not page.at.button(key="recover-start").disabled
 
 
 def test_a_failure_is_told(recovering: Recovering, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,8 +264,7 @@ def test_where_nothing_fits_it_is_said(recovering: Recovering) -> None:
     finish(page, 1, asked)
     found = costs([f.value for f in session.all_jobs().look(asked, 1).found])
     assert page.texts("warning") == [nothing_saved(found)]
-    assert nothing_saved(found).startswith("SCAR, TOPN, LC Huffman, LC run-length: saved nothing")
+    assert nothing_saved(found).startswith("SCAR, TOPN, LC Huffman and LC run-length saved nothing")
     further = [replace(cost, distance=1.2) for cost in found]  # it saved something, if badly
     assert nothing_saved(further) == ""
-    assert "LC run-length at least 10.00 iterations" in said(page)
-    assert "times as many" not in said(page)
+    assert "LC at least 10.0 iterations, SCAR at least 10.0" in title(page)

@@ -50,7 +50,7 @@ def follow(choice: Coding, states: list[RunState]) -> TrialChain:
 
 def test_with_a_run_s_own_settings_it_is_the_run(finished_runs: Callable[..., Run]) -> None:
     """Byte for byte, table for table, and the same weights as its chain restores."""
-    run = finished_runs()
+    run = finished_runs(interval=1)
     snapshot, s = run.snapshot(), run.settings
     states = []
     for c in snapshot.checkpoints:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,6 +14,7 @@ from codec.scheme.coding import Coding
 from lcviz.tune.ab import Side, TrialSave
 from lcviz.tune.ab_figure import ab_distances, ab_sentence, ab_sizes, ab_table
 from lcviz.ui.charts import Panel
+from lcviz.ui.picture import Picture
 
 Check = Callable[[Panel], dict[str, Any]]
 A = Side(
@@ -84,26 +86,31 @@ def test_the_sentence() -> None:
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_a_run_that_diverged(check_option: Check, bad: float) -> None:
+def test_a_run_that_diverged(bad: float) -> None:
     broken = replace(B, loss=bad, saves=(B.saves[0], replace(B.newest, distance=bad)))
     assert "not finite" in ab_sentence(A, broken)
     assert differences(A, broken)[3:5] == ["not finite", "not finite"]
-    panel = ab_distances(A, broken)
-    check_option(panel)
-    assert "not finite" in panel.sentence
+    picture = ab_distances(A, broken)
+    assert lines(picture)["B"][-1] == (2, None)
+    assert "not finite" in picture.text
 
 
-def test_the_lines(check_option: Check) -> None:
+def lines(picture: Picture) -> dict[str, list[tuple[int, float | None]]]:
+    data = json.loads(json.dumps(picture.data, allow_nan=False))
+    return {line["name"]: list(zip(line["x"], line["y"])) for line in data["lines"]}
+
+
+def test_the_lines() -> None:
     sizes, distances = ab_sizes(A, B), ab_distances(A, B)
-    lines = {s["name"]: s for s in check_option(sizes)["series"]}
-    assert lines["A"]["data"] == [[1, 1.0], [2, 3.0]]
-    assert lines["B"]["data"] == [[1, 0.5], [2, 1.5]]
-    assert lines["A"]["lineStyle"]["type"] != lines["B"]["lineStyle"]["type"]  # not colour alone
-    assert {s["name"]: s["data"][-1] for s in check_option(distances)["series"]} == {
-        "A": [2, 25.0],
-        "B": [2, 12.5],
+    assert lines(sizes) == {"A": [(1, 1.0), (2, 3.0)], "B": [(1, 0.5), (2, 1.5)]}
+    a, b = sizes.data["lines"]
+    assert a["dash"] != b["dash"]  # not by colour alone
+    assert {name: line[-1] for name, line in lines(distances).items()} == {
+        "A": (2, 25.0),
+        "B": (2, 12.5),
     }
-    assert "12.50 % with B" in distances.sentence
+    assert sizes.data["range"] == [1, 2]
+    assert "12.50 % with B" in distances.text
     assert sizes.table["step"].tolist() == [1, 2]
-    later = replace(A, saves=(*A.saves, TrialSave(3, 900, 0, 1, 1, 3, 0.2, 0.002)))
-    assert ab_sizes(later, later).alt == sizes.alt
+    first = replace(A, saves=A.saves[:1])
+    assert ab_sizes(first, first).data["range"] == [1, 2]  # a single step has a width, too

@@ -1,24 +1,35 @@
-"""The Tune page as Streamlit runs it: tried out once, then every target at once."""
+"""Tune's recommendation as Streamlit runs it: tried out once, then every target at once."""
 
 from __future__ import annotations
 
+import math
+import re
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
+import torch
 from streamlit.testing.v1 import AppTest
 
+import codec
 from codec import Coding
+from lcviz.lab.intervals import Mean
 from lcviz.lab.progress import Progress
 from lcviz.lab.tuner import sweep as sweeps
-from lcviz.lab.tuner.candidates import Setting, settings
+from lcviz.lab.tuner.candidates import Candidate, Setting, settings
 from lcviz.lab.tuner.sweep import Sweep, stamped
 from lcviz.lab.tuner.tuner import choose
-from lcviz.lab.workload import workload
-from lcviz.tune import page_recommend
+from lcviz.lab.workload import Workload, workload
+from lcviz.run.run import Run
+from lcviz.run.snapshot import RunSettings
+from lcviz.server import jobs
+from lcviz.server.allowed_paths import FOLDERS
+from lcviz.tune import page_sweep
+from lcviz.tune.page_recommend import changes, headline
 from lcviz.ui import session
 from lcviz.ui.live_settings import checkpoint_parameters
 from lcviz.ui.snippet import in_a_loop
@@ -37,7 +48,8 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     monkeypatch.setattr(Sweep, "tried", property(few))
     monkeypatch.setattr(sweeps, "ITERATIONS", 48)
-    monkeypatch.setattr(page_recommend, "ITERATIONS", 48)
+    monkeypatch.setattr(sweeps, "RUN_ITERATIONS", 48)
+    monkeypatch.setattr(page_sweep, "ITERATIONS", 48)
     yield
     session.all_jobs().close()
     session.all_jobs.clear()
@@ -52,15 +64,34 @@ def tuning(page_of: Callable[[AppTest], Any]) -> Tuning:
 
         tune.page()
 
-    def open_page(**parameters: str) -> Any:
+    def open_page(run: Run | None = None, **parameters: str) -> Any:
         at = AppTest.from_function(script, default_timeout=SECONDS)
-        for name, value in (
-            {"tune_view": "Recommend one", "tune_model": "Matrix factorization"} | parameters
-        ).items():
+        if run is not None:
+            at.query_params["run"] = run.id
+        for name, value in parameters.items():
             at.query_params[name] = value
         return page_of(at).run()
 
     return open_page
+
+
+MODEL = {"tune_source": "another model", "tune_model": "Matrix factorization"}
+OWN = {"tune_source": "own files"}
+
+
+def title(page: Any) -> str:
+    (found,) = page.texts("title")
+    return str(found)
+
+
+def said(page: Any) -> str:
+    return "\n".join(page.texts("markdown"))
+
+
+def of_run(run: Run, **changes: Any) -> Sweep:
+    s = run.settings
+    trained = Workload(s.model, s.data, s.folder, s.optimizer, s.lr, s.momentum, s.batch_size)
+    return Sweep("", run=trained, seed=s.seed, **changes)
 
 
 def finished(page: Any, sweep: Sweep) -> Any:
@@ -70,33 +101,38 @@ def finished(page: Any, sweep: Sweep) -> Any:
 
 def test_tried_out_once_then_every_target(tuning: Tuning, live: Callable[..., Any]) -> None:
     """Asked for by hand, shown for every target, to every visitor, and opened on Live."""
-    page = tuning()
+    page = tuning(**MODEL)
     assert [b.label for b in page.at.button] == ["Try 6 settings out"]
     assert not page.charts
     assert not page.texts("error") + page.texts("warning")
     sweep = Sweep("matrix-factorization")
-    finished(page.click("tune-start"), sweep)
+    finished(page.click("tune-asked-start"), sweep)
     (found,) = session.all_jobs().look(sweep, 1).found
     tuned = choose(found.value, "rework", 3.0)
     assert page.charts == {"frontier"}
-    assert page.texts("success") == [tuned.because]
+    assert f":small[{tuned.because}]" in page.texts("markdown")
+    assert title(page) == f"Tune: {headline(tuned.recommended)}"
     (link,) = page.at.get("page_link")
     parameters = dict(parse_qsl(link.proto.query_string))
     assert tuned.recommended is not None
     best = tuned.recommended.setting
     assert [c.value for c in page.at.code] == [in_a_loop(best)]
+    page.set("number_input", "tune_rework", 101.0)
+    assert ":red[:material/error: A number from 0.1 to 100.]" in said(page)
+    assert title(page) == "Tune: which setting should I use?"
+    assert not page.texts("warning") + page.at.get("page_link")
     page.set("number_input", "tune_rework", 0.1)
     assert page.texts("warning") == [choose(found.value, "rework", 0.1).because]
     page.set("segmented_control", "tune_want_True", "size")
-    assert page.texts("success") == [choose(found.value, "size", 0.05).because]
+    assert title(page) == f"Tune: {headline(choose(found.value, 'size', 0.05).recommended)}"
     page.set("segmented_control", "tune_want_True", "distance")
     page.set("number_input", "tune_distance", 0.3)
-    told = page.texts("success") + page.texts("warning")
-    assert told == [choose(found.value, "distance", 0.3).because]
+    by_distance = choose(found.value, "distance", 0.3)
+    assert title(page) == f"Tune: {headline(by_distance.recommended)}"
     assert not page.at.button  # nothing was done again
     assert session.all_jobs().look(sweep, 1).found == (found,)
-    assert tuning().charts == {"frontier"}
-    assert not tuning(tune_wide="2 settings").charts
+    assert tuning(**MODEL).charts == {"frontier"}
+    assert not tuning(**MODEL, tune_wide="all").charts
 
     at = live(**parameters).at  # its form has this training and setting
     assert at.selectbox(key="model").value == "matrix-factorization"
@@ -126,27 +162,150 @@ def test_every_setting_can_stand_in_live_s_link(setting: Setting, live: Callable
         assert at.number_input(key="budget").value == 7.5
 
 
-def test_checkpoints_of_one_s_own(tuning: Tuning, own: Path) -> None:
-    page = tuning(tune_source="Checkpoints of yours", tune_distance="0.2")
-    assert "Name a folder" in page.texts("info")[0]
+def test_the_run_on_live_is_answered_before_anyone_asks(
+    tuning: Tuning, create: Callable[..., Run], live: Callable[..., Any]
+) -> None:
+    """Of the example and of a run of one's own, each with what it would change there."""
+    example = session.all_runs().example()
+    page = finished(tuning(), of_run(example))
+    (found,) = session.all_jobs().look(of_run(example), 1).found
+    tuned = choose(found.value, "rework", 3.0)
+    assert tuned.recommended is not None
+    assert title(page) == f"Tune: {headline(tuned.recommended)}"
+    assert page.charts == {"frontier"}
     assert not page.at.button
-    page.set("text_input", "tune_own", f" {own} ").click("tune-start")
-    finished(page, stamped(str(own), wide=False))
-    assert "for every checkpoint" in page.texts("success")[0]
+    assert changes(tuned.recommended.setting, example.settings) in said(page)
+    assert page.texts("caption")[0].startswith("The example: ")
+
+    run = create(lr=0.03, seed=7, bits=5)
+    page = finished(tuning(run), of_run(run))
+    assert page.texts("caption")[0].startswith("Your run: ")
+    assert "5 bits → " in said(page)
+    (link,) = page.at.get("page_link")
+    at = live(**dict(parse_qsl(link.proto.query_string))).at
+    assert at.number_input(key="lr_logistic-regression_sgd").value == 0.03
+    assert at.number_input(key="seed").value == 7
+    assert at.number_input(key="iterations").value == run.settings.stop_after
+
+
+def test_what_the_visitor_stopped_does_not_begin_again(
+    tuning: Tuning, held: threading.Event
+) -> None:
+    sweep = of_run(session.all_runs().example())
+    page = tuning()
+    assert keys(page) == ["tune-run-stop"]
+    finished(page.click("tune-run-stop"), sweep)
+    assert keys(page.run()) == ["tune-run-start"]
+    assert page.texts("info") == ["Stopped."]
+    assert session.all_jobs().look(sweep, 1).status == jobs.STOPPED
+    other = tuning()  # has not stopped it
+    assert keys(other) == ["tune-run-stop"]
+    held.set()
+    assert finished(other, sweep).charts == {"frontier"}
+
+
+@pytest.mark.parametrize("status", [jobs.FAILED, jobs.DONE])
+def test_what_failed_does_not_begin_again(
+    status: str, tuning: Tuning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    try_out = Sweep.try_out
+
+    def once(own: Sweep, progress: Progress) -> Any:
+        asked.append(1)
+        if status == jobs.FAILED:
+            raise codec.SettingsError("there is no room")
+        return try_out(own, progress)
+
+    monkeypatch.setattr(Sweep, "try_out", once)
+    sweep = of_run(session.all_runs().example())
+    page = finished(tuning(), sweep)
+    finished(page, sweep)
+    finished(tuning(), sweep)
+    assert session.all_jobs().look(sweep, 1).status == status
+    assert len(asked) == 1
+
+
+def test_a_full_line_leaves_the_button(
+    tuning: Tuning, held: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tuning(**MODEL).click("tune-asked-start")
+    monkeypatch.setattr(jobs, "MAX_WAITING", 0)
+    page = tuning()
+    assert keys(page) == ["tune-run-start"]
+    assert "is full" in page.click("tune-run-start").texts("error")[0]
+
+
+def test_the_answer_in_words() -> None:
+    best = Candidate(
+        Setting(Coding(3), 2),
+        *(0.0153, 0.02, 0.0),
+        *(Mean(0.08, 0.0, 10), 0.1, Mean(0.28, 0.1, 10), 0.5),
+    )
+    assert headline(best) == "use 3 bits every 2: 1.5 % of float32, 0.3 iterations lost"
+    never = replace(best, rework=Mean(math.inf, math.inf, 10))
+    assert headline(never).endswith("more lost than was trained")
+    assert headline(replace(best, rework=None)).endswith("distance 8.00 %")
+    assert headline(None) == "no setting keeps that"
+    same = RunSettings(coding=Coding(3), interval=2)
+    assert changes(best.setting, same) == "Live has this setting already."
+    other = RunSettings(coding=Coding(None, "tensor", "huffman"), interval=10)
+    told = changes(best.setting, other)
+    assert told.startswith("Changes: all buckets → 3 bits; buckets over each tensor → buckets over")
+    assert told.endswith("saved every 10 → saved every 2.")
+
+
+def test_own_files(tuning: Tuning, own: Path) -> None:
+    """What was found is said before anything is tried; the lines keep the files' interval."""
+    for i in reversed(range(40)):
+        (own / f"{i}.pt").rename(own / f"step-{5 * i + 5}.pt")
+    page = tuning(**OWN, tune_distance="0.2")
+    assert page.at.button(key="tune-asked-start").disabled
+    page.set("text_input", "tune_own", f" {own} ")
+    assert ":material/check: 40 files, steps 5–200 every 5, " in said(page)
+    assert not page.at.button(key="tune-asked-start").disabled
+    sweep = stamped(str(own), wide=False)
+    finished(page.click("tune-asked-start"), sweep)
+    (found,) = session.all_jobs().look(sweep, 1).found
+    best = choose(found.value, "distance", 0.2).recommended
+    assert best is not None
+    (code,) = (c.value for c in page.at.code)
+    assert f"if step % {5 * best.setting.interval} == 0" in code
+    assert "for every checkpoint" in said(page)
     (table,) = (t.value for t in page.at.table)
     assert "rework" not in table
 
 
-@pytest.mark.parametrize(("path", "told"), [("nowhere", "not found"), (".", "found none")])
-def test_what_cannot_be_tried_out(
-    path: str, told: str, tuning: Tuning, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("nowhere", "not found"),
+        ("empty", "found none"),
+        ("odd", "3 files, steps 1–3 every 1, .* 1 tensor of odd shape: w. Name files"),
+        ("x" * 5000, "too long"),
+        ("a\0b", "not found"),
+    ],
+)
+def test_a_wrong_path_is_said_at_its_field(
+    path: str, told: str, tuning: Tuning, tmp_path: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    page = tuning(tune_source="Checkpoints of yours", tune_own=path).click("tune-start")
-    finished(page, stamped(path, wide=False))
-    (error,) = page.texts("error")
-    assert told in error
-    assert [b.key for b in page.at.button] == ["tune-start"]
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "odd").mkdir()
+    for i in (1, 2, 3):
+        torch.save({"w": torch.ones(400 + i // 3)}, tmp_path / "odd" / f"{i}.pt")
+    page = tuning(**OWN, tune_own=str(tmp_path / path))
+    (error,) = (text for text in page.texts("markdown") if ":red[:material/error:" in text)
+    assert re.search(told, error.replace("\\", "").replace("\u2060", ""))
+    assert page.at.button(key="tune-asked-start").disabled
+
+
+def test_only_paths_that_a_visitor_may_name(
+    tuning: Tuning, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FOLDERS, str(own / "other"))
+    page = tuning(**OWN, tune_own=str(own))
+    assert "is in none of the folders" in said(page)
+    assert page.at.button(key="tune-asked-start").disabled
 
 
 @pytest.fixture
@@ -170,16 +329,16 @@ def keys(page: Any) -> list[str]:
 
 def test_one_stops_and_the_other_goes_on(tuning: Tuning, held: threading.Event) -> None:
     sweep = Sweep("matrix-factorization")
-    one = tuning().click("tune-start")
-    other = tuning()
-    assert keys(one) == keys(other) == ["tune-stop"]
-    one.click("tune-stop")
-    assert keys(one) == ["tune-start"]
+    one = tuning(**MODEL).click("tune-asked-start")
+    other = tuning(**MODEL)
+    assert keys(one) == keys(other) == ["tune-asked-stop"]
+    one.click("tune-asked-stop")
+    assert keys(one) == ["tune-asked-start"]
     assert "Somebody else" in one.texts("info")[0]
-    other.click("tune-stop")
+    other.click("tune-asked-stop")
     finished(other, sweep)
     assert other.texts("info") == ["Stopped."]
-    other.click("tune-start")
+    other.click("tune-asked-start")
     held.set()
     assert finished(other, sweep).charts == {"frontier"}
     assert one.run().charts == {"frontier"}

@@ -19,6 +19,7 @@ from lcviz.tune.ab_figure import ab_sentence, ab_table
 from lcviz.tune.all_settings import try_all
 from lcviz.tune.page import SECTIONS
 from lcviz.ui import session
+from lcviz.ui.charts import plotted
 
 pytestmark = pytest.mark.usefixtures("server")
 
@@ -91,7 +92,11 @@ def test_a_against_b(tuning: Tuning, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tuning("ab")
     run = session.all_runs().example()
     assert rows(page) == expected(run, Coding(2), Coding(3))
-    assert page.charts == {"ab-sizes", "ab-distances"}
+    assert page.pictures == {"ab-sizes", "ab-distances"}
+    assert [line["y"][-1] for line in page.picture("ab-sizes")["lines"]] == [
+        plotted(100 * s.newest.nbytes / s.full_nbytes, 4)
+        for s in (side(run, Coding(2)), side(run, Coding(3)))
+    ]
     assert "exact base at step 0, as the run's own chain does" in "".join(page.texts("caption"))
     save, saves = TrialChain.save, []
 
@@ -180,7 +185,8 @@ def test_every_setting_and_one_put_into_a_and_b(tuning: Tuning) -> None:
     page.click("tune-put-B")
     assert page.chart("all-settings")["series"][3]["data"][4]["label"]["formatter"] == "B"
     page.set("segmented_control", "tune_view", "ab")
-    assert page.charts == {"ab-sizes", "ab-distances"}  # what is not shown is not computed
+    assert page.pictures == {"ab-sizes", "ab-distances"}
+    assert not page.charts  # what is not shown is not computed
     assert rows(page) == expected(run, Coding(None), chosen)
 
 
@@ -289,6 +295,6 @@ def test_a_step_that_changed_nothing_and_one_without_codes(tuning: Tuning, creat
     page = tuning("by_bucket", run)
     assert "nothing to take apart" in page.texts("info")[0]
     page.set("segmented_control", "tune_view", "ab")
-    assert "0.00 % with B" in "".join(page.texts("markdown"))
+    assert "0.00 % with B" in page.picture("ab-distances")["text"]
     for view in ("all_settings", "by_tensor"):
         page.set("segmented_control", "tune_view", view)

@@ -36,44 +36,47 @@ SEVERAL = (
 )
 
 
-def series(option: dict[str, Any]) -> dict[str, Any]:
-    return {one["name"]: one for one in option["series"]}
+def points(figure: dict[str, Any]) -> dict[str, list[tuple[float, float]]]:
+    return {trace["name"]: list(zip(trace["x"], trace["y"])) for trace in figure["data"]}
 
 
-def test_rework(check_option: Check) -> None:
+def test_rework(check_figure: Check) -> None:
     tuned = choose(SEVERAL, "rework", 2.0)
     panel = frontier_panel(tuned, "rework", "iteration")
-    drawn = series(check_option(panel))
-    assert [p["value"] for p in drawn["Pareto frontier"]["data"]] == [[2, 4], [4, 1], [8, 0.5]]
-    assert len(drawn["tried"]["data"]) == 4
-    assert [p["value"] for p in drawn["recommended"]["data"]] == [[4, 1]]
+    figure = check_figure(panel)
+    drawn = points(figure)
+    assert drawn["Pareto frontier"] == [(2, 4), (4, 1), (8, 0.5)]
+    assert len(drawn["tried"]) == 4
+    assert drawn["recommended"] == [(4, 1)]
+    assert figure["data"][-1]["customdata"] == [SEVERAL[3].setting.text("iteration")]
+    assert figure["layout"]["xaxis"]["type"] == "log"
     assert "Not drawn: 1 that lose more than 25" in panel.sentence
     assert panel.table["rework"].tolist() == ["not reached", "4.00", "1.00", "0.50"]
     assert panel.table[""].tolist() == ["", "", "→", ""]
 
 
-def test_distance_without_a_loss(check_option: Check) -> None:
+def test_distance_without_a_loss(check_figure: Check) -> None:
     several = tuple(candidate(b, s, d, None) for b, s, d in ((1, 0.01, 0.5), (2, 0.02, 0.0)))
     tuned = choose(several, "distance", 0.1)
     panel = frontier_panel(tuned, "distance", "checkpoint")
-    option = check_option(panel)
-    assert option["yAxis"]["type"] == "log"
-    assert [p["value"][1] for p in series(option)["Pareto frontier"]["data"]] == [0.5, 0.001]
+    figure = check_figure(panel)
+    assert figure["layout"]["yaxis"]["type"] == "log"
+    assert [y for _, y in points(figure)["Pareto frontier"]] == [0.5, 0.001]
     assert "rework" not in panel.table
     assert "for every checkpoint" in panel.table
     assert "saved every checkpoint" in panel.table["setting"][0]
 
 
-def test_what_restores_no_number_is_not_drawn(check_option: Check) -> None:
+def test_what_restores_no_number_is_not_drawn(check_figure: Check) -> None:
     several = (*SEVERAL, candidate(5, 0.1, math.inf, 0.4))
     panel = frontier_panel(choose(several, "rework", 2.0), "distance", "iteration")
-    assert len(series(check_option(panel))["tried"]["data"]) == len(SEVERAL)
+    assert len(points(check_figure(panel))["tried"]) == len(SEVERAL)
     assert "Not drawn: 1 that restore what is not finite." in panel.sentence
 
 
 @pytest.mark.parametrize(("target", "most"), [("rework", 0.1), ("size", 0.001)])
-def test_none_is_recommended(target: str, most: float, check_option: Check) -> None:
+def test_none_is_recommended(target: str, most: float, check_figure: Check) -> None:
     tuned: Tuned = choose(SEVERAL, target, most)
     panel = frontier_panel(tuned, "rework", "iteration")
-    assert "recommended" not in series(check_option(panel))
+    assert "recommended" not in points(check_figure(panel))
     assert set(panel.table[""]) == {""}

@@ -41,7 +41,9 @@ OPENED = {
     "live": ({"keep": "Budget", "details": "true"}, {"optimizer": "Adam"}),
     "learn": ({"carry": "16 weights of this run", "everything": "true"}, {"everything": "true"}),
     "tune": (
-        {"tune_view": "Recommend one"},
+        {"tune_source": "another model"},
+        {"tune_source": "own files"},
+        {"tune_view": "A against B"},
         {"tune_view": "All settings"},
         {"tune_view": "Tensor by tensor"},
         {"tune_view": "Bucket by bucket"},

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from codec.errors import SourceError
+from lcviz.lab.series import TrainedSeries
 from lcviz.lab.tuner.candidates import settings
-from lcviz.lab.tuner.sweep import Sweep, stamped
+from lcviz.lab.tuner.sweep import RUN_ITERATIONS, Sweep, stamped
 from lcviz.lab.tuner.tuner import choose, tune
+from lcviz.lab.workload import workload
 
 
 def test_a_choice_or_every_setting() -> None:
@@ -21,6 +23,16 @@ def test_a_choice_or_every_setting() -> None:
     assert all(s.coding.bits is None or s.coding.budget is None for s in many)
     assert len(Sweep("matrix-factorization").series) == 161
     assert Sweep("matrix-factorization").unit == "iteration"
+
+
+def test_a_run_is_repeated_with_few_settings() -> None:
+    trained = workload("logistic-regression")
+    sweep = Sweep("", run=trained, seed=3)
+    assert set(sweep.tried) < set(Sweep("", wide=True).tried)
+    assert len(sweep.tried) == 28
+    assert sweep.series == TrainedSeries(trained, 3, RUN_ITERATIONS)
+    assert sweep.unit == "iteration"
+    assert Sweep("", run=trained, seed=3, wide=True).tried == settings()
 
 
 def test_checkpoints_of_one_s_own(own: Path) -> None:
