@@ -18,6 +18,6 @@ pages = {name: navigation.page(name) for name in navigation.PAGES}
 page = st.navigation(list(pages.values()), position="top")
 page_watch.land(page is pages["live"])
 session.keep_run()
-own_toolbar = page is pages["live"] or page_watch.covers(page is pages["inspect"])
+own_toolbar = page in (pages["live"], pages["learn"]) or page_watch.covers(page is pages["inspect"])
 follow_weight.toolbar(shown=not own_toolbar)
 page.run()
