@@ -111,6 +111,7 @@ function compute(page) {
 function drawPage(page, root) {
   const { data, state } = page;
   const [top, cards] = root.children;
+  set(top, { style: `--top: ${data.alone ? "0px" : "3.75rem"}` }); // below Streamlit's header
   const [title, about, row] = top.children[0].children;
   title.textContent = data.heading;
   about.textContent = data.about;
