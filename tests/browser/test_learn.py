@@ -147,6 +147,16 @@ def test_the_first_row_and_the_ribbon_are_in_view(tab: MakeTab) -> None:
     assert 60 <= ribbon["y"] <= 80, "it stays below the header"
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_serious_violation(scheme: str, tab: MakeTab) -> None:
+    """With the tables, tiles to join and an answer."""
+    visitor = tab(color_scheme=scheme).open(
+        "/learn?tables=true&learn_merges=1&learn_answers=runs-2"
+    )
+    visitor.check_accessible("[data-picture=restart] svg")
+    visitor.check()
+
+
 def test_the_module_computes_what_the_codec_does(page_of_file: Page) -> None:
     rng = random.Random(0)
     track, live = read_pairs(TRACK, TRAINED)
