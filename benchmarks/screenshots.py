@@ -16,7 +16,7 @@ from benchmarks.dashboard.serving import FLAGS, server
 
 CHARTS = {
     "live": ".st-key-panel-removed .stEChartsChart svg",
-    "learn": ".st-key-panel-stages .stEChartsChart svg",
+    "learn": "[data-picture=restart] svg",
     "tune": ".st-key-panel-frontier .js-plotly-plot .main-svg",
     "recover": ".st-key-panel-race .js-plotly-plot .main-svg",
     "inspect": ".st-key-panel-exponents .stEChartsChart",
@@ -25,7 +25,6 @@ CHARTS = {
 }
 PATHS = {
     "live": "/?weight=f6.weight:1234",
-    "learn": "/learn?everything=true",
     "glossary": "/glossary?term=bucket",
 }
 

@@ -1,6 +1,7 @@
 """Command line of the lab: python -m lcviz EXPERIMENT …; see --help.
 
-`python -m lcviz receipt FILE` checks a receipt of the dashboard against its archive.
+`python -m lcviz receipt FILE` checks a receipt of the dashboard against its archive;
+`python -m lcviz learn -o FILE` writes the Learn page as one file.
 Tables go to standard output, progress to standard error. Every finished trial is kept in a file; an
 interrupted experiment goes on with --resume. Exit codes: 0 done; 1 the data or the disk does not
 allow it; 2 wrong use; 130 interrupted. With --json, standard output is one JSON object: the answer,
@@ -30,6 +31,7 @@ from lcviz.lab.experiments.results_file import ResultsFile, ResultsFileError, Ro
 from lcviz.lab.recovery.recovery import ProtocolError
 
 from .export import receipt
+from .learn.one_file import learn_html
 
 EXIT_CODES: dict[type[Exception], int] = {
     **dict.fromkeys((demo_models.ArgumentError, codec.SettingsError, ProtocolError), WRONG_USE),
@@ -46,9 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = _parser().parse_args(arguments)
         torch.set_num_threads(1)  # the same sums every time
         codec.warm_up()
-        if options.experiment is None:
-            return _check_receipt(options)
-        return _run(options.experiment, options)
+        if isinstance(options.experiment, Experiment):
+            return _run(options.experiment, options)
+        return int(options.experiment(options))
 
     return console.run(command, arguments, EXIT_CODES)
 
@@ -123,6 +125,18 @@ def _check_receipt(options: argparse.Namespace) -> int:
     return BAD_DATA if problems else OK
 
 
+def _write_learn(options: argparse.Namespace) -> int:
+    """The Learn page as a file."""
+    page = learn_html()
+    try:
+        options.output.write_text(page, encoding="utf-8")
+    except OSError as exc:
+        console.say(f"{options.output} cannot be written: {exc.strerror}.")
+        return BAD_DATA
+    console.say(f"{options.output}: {len(page.encode()):,} bytes. Open it in a browser.")
+    return OK
+
+
 def _as_json(row: Row) -> Row:
     """JSON has no NaN and no infinity: they become null."""
     return {k: None if v in (math.inf, -math.inf) or v != v else v for k, v in row.items()}
@@ -161,7 +175,7 @@ def _parser() -> Parser:
         description="Hashes the archive and its records, rebuilds every step, and compares them "
         "with the receipt.",
     )
-    check.set_defaults(experiment=None)
+    check.set_defaults(experiment=_check_receipt)
     check.add_argument("receipt", type=Path, metavar="FILE", help="the receipt, a .json")
     check.add_argument(
         "archive",
@@ -171,6 +185,13 @@ def _parser() -> Parser:
         help="the .lcc.zip (default: the one it names, in the same folder)",
     )
     check.add_argument("--json", action="store_true", help="answer as one JSON object")
+    learn = sub.add_parser(
+        "learn",
+        help="write the Learn page as one file",
+        description="Six pictures of the scheme in one HTML file, without a server or a network.",
+    )
+    learn.set_defaults(experiment=_write_learn)
+    learn.add_argument("-o", "--output", type=Path, default=Path("learn.html"), metavar="FILE")
     return parser
 
 

@@ -12,8 +12,7 @@ def run(page: StreamlitPage) -> None:
     """Show a page."""
     page_watch.land(page.url_path == navigation.page(navigation.FIRST).url_path)
     session.keep_run()
-    own_toolbar = page.title == navigation.PAGES["live"][0] or page_watch.covers(
-        page.title == navigation.PAGES["inspect"][0]
-    )
+    name = next(name for name, (title, _) in navigation.PAGES.items() if title == page.title)
+    own_toolbar = name in ("live", "learn") or page_watch.covers(name == "inspect")
     follow_weight.toolbar(shown=not own_toolbar)
     page.run()

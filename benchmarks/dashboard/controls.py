@@ -1,4 +1,6 @@
-"""Seconds from a key or a click to what it changes on the page, LeNet-5, on Live, Learn and Tune.
+"""Seconds from a key or a click to what it changes on the page, LeNet-5, on Live and Tune.
+
+Learn's pictures answer by themselves.
 
 Measured in the page: from the event to the first mutation after which the watched part differs.
 """
@@ -62,13 +64,6 @@ def _bucket(page: Page, i: int) -> None:
     bars.nth(2 + i % 2).click(force=True)
 
 
-def _number(page: Page, i: int) -> None:
-    """The first of the ten numbers, another one each time."""
-    field = page.get_by_role("textbox", name="Trained weights u")
-    field.fill(f"{1.375 + i / 8} -0.73 1.2 0.32 -0.32 0.615 0.14 -0.36 1.07 0.59")
-    field.press("Enter")
-
-
 CONTROLS: dict[str, tuple[str, str, Act]] = {  # name -> page and view, what changes, what is done
     "Live, step looked into": (
         "",
@@ -82,12 +77,6 @@ CONTROLS: dict[str, tuple[str, str, Act]] = {  # name -> page and view, what cha
     ),
     "Live, data tables": ("?details=true", ".st-key-checkpoint", _switch("Show data tables")),
     "Live, a bucket highlighted": ("", "[data-picture=buckets] svg", _bucket),
-    "Learn, bits": (
-        "learn?everything=true",
-        ".st-key-promotion",
-        _slider(".st-key-learn_bits", "ArrowRight", "ArrowLeft"),
-    ),
-    "Learn, a number": ("learn?everything=true", ".st-key-delta", _number),
     "Tune, bits of B": (
         "tune|A against B",
         ".st-key-tune-ab",

@@ -17,7 +17,7 @@ from .serving import PATIENCE, Server
 CHART = ".stEChartsChart svg, .js-plotly-plot .main-svg"
 PAGES = {  # path -> what a visitor sees at once, and what it is
     "": (CHART, "chart"),
-    "learn?everything=true": (CHART, "chart"),
+    "learn": ("[data-picture=delta] svg", "chart"),
     "tune": (CHART, "chart"),
     "recover": (".st-key-recover-parameters input", "content"),
     "inspect": (CHART, "chart"),

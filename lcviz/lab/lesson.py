@@ -1,8 +1,4 @@
-"""A few numbers in all four stages, for a reader to check by hand.
-
-Either the numbers are everything, as in the paper's example, or they are some weights of a run,
-with the buckets and code words of the whole model.
-"""
+"""A few numbers in all four stages, for a reader to check by hand, as in the paper's example."""
 
 from __future__ import annotations
 
@@ -18,8 +14,6 @@ from numpy.typing import NDArray
 
 import codec
 from codec.inspect import Arrays, Buckets, huffman
-
-from .anatomy import Alphabet
 
 MANTISSA_BITS, EXPONENT_BITS = 23, 8
 BIAS = 127
@@ -171,32 +165,6 @@ def lesson(
         groups[name] = CodeGroup(name, own.size, buckets, bits)
     numbers = _numbers(string.ascii_lowercase[: delta.size], owners, groups, before, after)
     return Lesson(numbers, tuple(groups.values()))
-
-
-def lesson_of_run(
-    alphabets: Sequence[Alphabet],
-    names: Sequence[str],
-    tensors: Sequence[str],
-    track: NDArray[np.float32],
-    live: NDArray[np.float32],
-    bits: int | None,
-) -> Lesson:
-    """Take some weights of a run through the stages, with the whole model's buckets and words.
-
-    Args:
-        alphabets: of the step's delta.
-        names: of the weights.
-        tensors: the tensor of each weight.
-        track, live: float32 (n,), before the step and after training.
-        bits: x of priority promotion; None keeps every bucket.
-    """
-    groups: dict[str, CodeGroup] = {}
-    for a in alphabets:
-        name = "" if len(alphabets) == 1 else a.names[0]
-        group = CodeGroup(name, a.n, a.buckets.promoted(bits), bits)
-        groups |= dict.fromkeys(a.names, group)
-    numbers = _numbers(names, tensors, groups, track, live)
-    return Lesson(numbers, tuple(dict.fromkeys(groups.values())))
 
 
 def _numbers(

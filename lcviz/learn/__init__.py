@@ -1,12 +1,12 @@
-"""Learn: ten numbers, or some weights of a run, through all four stages of the codec.
+"""Learn: six pictures of the scheme, of ten numbers or of some weights of a run.
 
 Read in this order:
-    page                 the whole page: step after step, each with its question
-    page_example         which numbers the page shows
-    page_quiz            questions, and what their answers open
-    page_tables          how numbers and buckets are shown
-    page_buckets         steps 1 to 3: the difference, its buckets, which of them are kept
-    page_codes           steps 4 and 5: code words, and a restart
-    page_growing_tree    Huffman's tree, merge by merge; growing_tree_figure draws it
-    stages_figure        how many bits each stage leaves
+    page            the whole page
+    page_numbers    which numbers it shows: the example's, a reader's, or weights of a run
+    page_start      what a reader has done, in the URL
+    numbers         the example's numbers, and how a reader's are read
+    pictures        the six pictures and their values; ui/pictures/learn draws them
+    values, runs    a lesson, five checkpoints and runs of zeros as plain values
+    questions       the question under each picture
+    one_file        the same page as one HTML file
 """

@@ -1,35 +1,46 @@
-"""Learn: ten numbers, or some weights of the run, through all four stages, one question each."""
+"""Learn: six pictures of the scheme that can be touched, a question under each."""
 
 from __future__ import annotations
 
 import streamlit as st
 
+from lcviz.ui import follow_weight, picture, widgets
 from lcviz.ui.glossary import explained
 
-from .page_buckets import delta, exponents, promotion
-from .page_codes import huffman, restart
-from .page_example import choose_example
-from .page_quiz import Quiz
+from .page_numbers import choose_numbers, keep_numbers
+from .page_start import keep, start
+from .pictures import learn_picture
 
 
 def page() -> None:
     """The whole page."""
-    st.title("Learn: a checkpoint, number by number", anchor=False)
-    st.markdown(
-        explained(
-            "A [[checkpoint]] lets training go on after a crash. LC-Checkpoint makes it small in "
-            "four steps: it takes the **difference [[δ|delta]]** to what a restart would load, "
-            "sorts the differences into **[[exponent]] [[buckets|bucket]] (E)**, keeps the largest "
-            "of them (**[[priority promotion]], P**) and writes what is left with a **[[Huffman "
-            "code]] (H)**. Below you can do all four by hand. Answer the question to open the next "
-            "step, or open everything."
+    pictures = st.container(key="learn")
+    with st.container(border=True, key="lesson"):
+        chosen = choose_numbers()
+        st.markdown(
+            explained(
+                ":small[A [[checkpoint]] lets training go on after a crash. E, P and H make it "
+                "small: [[buckets|bucket]] by [[exponent]], [[priority promotion]] and a "
+                "[[Huffman code]]. Sizes are of the [[code words|code word]] alone.]"
+            )
         )
-    )
-    example = choose_example()
-    if example is None:
+        widgets.tables_toggle()
+    follow_weight.toolbar()
+    if chosen is None:
         return
-    quiz = Quiz(st.session_state.get("everything", False))
-    for step in (delta, exponents, promotion, huffman, restart):
-        with st.container(border=True, key=step.__name__):
-            if not step(example, quiz):
-                break
+
+    def told(what: object) -> None:
+        keep_numbers(keep(what), chosen)
+
+    with pictures:
+        picture.show(
+            learn_picture(
+                chosen.track,
+                chosen.live,
+                chosen.home,
+                start(),
+                tables=bool(st.session_state.get("tables")),
+            ),
+            "learn",
+            {"told": told},
+        )

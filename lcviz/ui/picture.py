@@ -80,8 +80,9 @@ def picture_key(key: str) -> str:
 
 
 def script(name: str) -> str:
-    """The JavaScript of a module, with what all modules share."""
-    return (FOLDER / "common.js").read_text() + (FOLDER / f"{name}.js").read_text()
+    """The JavaScript of a module, with what all modules share and its parts in a folder NAME."""
+    parts = [FOLDER / "common.js", *sorted((FOLDER / name).glob("*.js")), FOLDER / f"{name}.js"]
+    return "".join(path.read_text() for path in parts)
 
 
 def style() -> str:

@@ -1,60 +1,212 @@
-"""Learn in a browser: by keyboard, the tree that builds itself, and the link."""
+"""Learn in a browser: every picture is touched, on the page and in the one file."""
 
 from __future__ import annotations
 
+import random
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from lcviz.learn.numbers import TRACK, TRAINED, read_pairs
+from lcviz.learn.one_file import learn_html
+from lcviz.learn.values import checkpoints_of, lesson_of, values_of
+from lcviz.ui.picture import FOLDER
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 MakeTab = Callable[..., Any]
+ASKED = """args => { %s; return args.map(([track, live, x, restored]) =>
+    [lessonOf(track, live, x), checkpointsOf(track, live, x, 5, restored)]); }"""
+PATIENCE = 60_000
 
 
-def test_a_reader_and_the_link_of_what_was_opened(tab: MakeTab) -> None:
+def test_every_picture_can_be_touched(tab: MakeTab) -> None:
     visitor = tab().open("/learn")
     page, expecting = visitor.page, visitor.expecting
 
-    def step(name: str) -> Any:
-        return page.locator(f".st-key-{name}")
+    def picture(name: str) -> Any:
+        return page.locator(f'[data-picture="{name}"]')
 
-    step("delta").get_by_role("radio", name="0.2", exact=True).press("Space")
-    expecting(step("delta").get_by_text(re.compile("^Right"))).to_be_visible()
-    for name in ("exponents", "promotion", "huffman"):
-        step(name).get_by_role("button", name="Show me").click()
-    tree = step("huffman")
-    forward = tree.get_by_role("button", name="Merge the two rarest")
-    expecting(tree.get_by_role("button", name="Back")).to_be_disabled()
-    tree.get_by_role("button", name="Play").click()  # by itself to its end
-    expecting(tree.get_by_text("merge 3 of 3")).to_be_visible()
-    expecting(forward).to_be_disabled()
-    expecting(tree.locator(".stEChartsChart svg text").filter(has_text="10")).to_have_count(1)
-    tree.get_by_role("button", name="Back").click()
-    expecting(tree.get_by_text("merge 2 of 3")).to_be_visible()
-    tree.get_by_role("slider", name="Numbers written").press("Home")
-    expecting(tree.get_by_text("0 bits for 0 numbers")).to_be_visible()
-    for key in (r"learn_delta_\w+=0\.2", "learn_opened=delta", "learn_merges=2", "written_10=0"):
-        expecting(page).to_have_url(re.compile(key))
+    ribbon = page.get_by_role("list", name="Bits after each stage").get_by_role("listitem")
+    expecting(ribbon).to_have_text(ALL)
 
-    page.reload()
-    expecting(tree.get_by_text("merge 2 of 3")).to_be_visible()
-    expecting(tree.get_by_text("0 bits for 0 numbers")).to_be_visible()
-    expecting(step("delta").get_by_role("radio", name="0.2", exact=True)).to_be_checked()
-    expecting(page.get_by_text(re.compile("^Right"))).to_have_count(1)
-    visitor.go("Live")
-    expecting(page.get_by_role("heading", name="LC-Checkpoint, live")).to_be_visible()
-    visitor.go("Learn")
-    expecting(tree.get_by_text("merge 2 of 3")).to_be_visible()
-    expecting(page).to_have_url(re.compile("learn_opened=delta"))
+    dot = picture("delta").get_by_role("slider", name="u of i")  # drag u
+    box = dot.bounding_box()
+    page.mouse.move(box["x"] + 7, box["y"] + 7)
+    page.mouse.down()
+    page.mouse.move(box["x"] - 90, box["y"] + 30, steps=4)
+    page.mouse.up()
+    expecting(picture("delta")).to_contain_text("i: δ = u − ũ =")
+    moved = float(dot.get_attribute("aria-valuenow"))
+    assert moved < 1
+    field = page.get_by_role("textbox", name="Trained weights u")
+    expecting(field).to_have_value(re.compile(rf" {moved:.6g} 0\.59$"))
+    expecting(page).to_have_url(re.compile("u=1.26"))
+    page.get_by_role("button", name="Reset numbers").click()
+    expecting(field).to_have_value(TRAINED)
 
-    page.get_by_text("Open all steps at once").click()
-    expecting(visitor.chart("stages")).to_be_visible()
-    assert page.get_by_test_id("stTable").count() >= 6
+    c = picture("delta").get_by_role("slider", name="u of c")
+    c.press("ArrowRight")  # by keyboard
+    expecting(picture("delta")).to_contain_text("1.21 − 1 = 0.21")
+    c.press("ArrowLeft")
+    expecting(field).to_have_value(TRAINED)
+    flip = picture("levels").get_by_role("button", name="Flip the exponent bit that counts 1")
+    flip.click()  # 2⁻³ becomes 2⁻²
+    expecting(picture("levels")).to_contain_text("c: 0.4 becomes")
+    flip.click()
+    expecting(picture("levels")).to_contain_text("c: 0.2 becomes 0.17, off by 0.03")
+
+    slots = picture("slots").get_by_role("group", name="Bits x")
+    expecting(picture("slots")).to_contain_text("c has no slot")
+    before = picture("slots").locator(".waiting i").bounding_box()["width"]
+    slots.get_by_role("button", name="3").click()  # move x
+    expecting(picture("slots")).to_contain_text("c has a slot")
+    expecting(picture("slots")).to_contain_text("Nothing is left")
+    page.wait_for_function("document.getAnimations().length === 0")
+    assert picture("slots").locator(".waiting i").bounding_box()["width"] < before
+    slots.get_by_role("button", name="2").click()
+
+    tree = picture("tree")  # join
+    expecting(tree).to_contain_text("0 of 3 joined")
+    tree.get_by_role("button", name="0, 5 times").press("Enter")
+    tree.get_by_role("button", name="0.79, 2 times").click()
+    expecting(tree).to_contain_text("Not the two rarest")
+    tree.get_by_role("button", name="−0.48, 1 time").click()
+    tree.get_by_role("button", name="0.44, 2 times").click()
+    expecting(tree).to_contain_text("1 of 3 joined")
+    join = tree.get_by_role("button", name="Join the two rarest")
+    join.click()
+    join.click()
+    expecting(join).to_be_disabled()
+    expecting(tree.locator(".stream span")).to_have_text(
+        ["10", "110", "0", "0", "0", "111", "0", "111", "10", "0"]
+    )
+    expecting(ribbon.nth(3)).to_have_text("H18 bits")
+
+    runs = picture("runs")  # fold
+    expecting(runs).to_contain_text("206 bits, 1.03 bits a value")
+    runs.get_by_role("slider").press("ArrowRight")
+    expecting(runs.locator(".fold")).to_have_count(1)
+    runs.get_by_role("button", name="Fold").click()
+    expecting(runs.locator(".fold")).to_have_count(6)
+    expecting(ribbon.nth(4)).to_have_text("Runs0.14 bits a value · 229 ×")
+
+    restart = picture("restart")  # crash and play
+    time = restart.get_by_role("slider")
+    time.fill("24")
+    restart.get_by_role("button", name="Crash").click()
+    expecting(restart).to_contain_text("A restart loads checkpoint 2")
+    restart.get_by_role("button", name="Restore").click()
+    expecting(restart).to_contain_text("Restored: c is")
+    restart.get_by_role("button", name="Play").click()
+    expecting(restart).to_contain_text("Checkpoint 5")
+    expecting(time).to_have_value("50")
+
+    page.get_by_role("group", name="x = 3: how many slots?").get_by_label("7").check()
+    expecting(page.get_by_text("Right. 3 bits tell")).to_be_visible()
+    expecting(page).to_have_url(re.compile("learn_answers=slots-2"))
+    page.reload()  # the link has all of it
+    expecting(page.get_by_text("Right. 3 bits tell")).to_be_visible()
+    expecting(ribbon).to_have_text(
+        ["float32320 bits", "E30 bits", "P20 bits", "H18 bits", "Runs0.14 bits a value · 229 ×"]
+    )
+    page.get_by_test_id("stMain").get_by_text("Show data tables").click()
+    expecting(picture("tree").locator("xpath=../..").get_by_role("table")).to_contain_text("111")
     visitor.check_fits()
-    page.get_by_role("slider", name="Bits x for priority promotion").press("ArrowLeft")
-    expecting(step("promotion").get_by_text("x = 1", exact=True)).to_be_visible()
-    box = page.get_by_role("textbox", name="Trained weights u")
-    box.fill("1.26 -0.73 1.2 0.32 -0.32 0.615 0.14 -0.36 1.07 3.5")
-    box.press("Enter")
-    row = step("delta").get_by_role("row").last
-    expecting(row.get_by_text("3", exact=True)).to_be_visible()
-    expecting(page).to_have_url(re.compile(r"learn_bits=1.*u=1\.26|u=1\.26.*learn_bits=1"))
     visitor.check()
+
+
+ALL = [
+    "float32320 bits",
+    "E30 bits",
+    "P20 bits",
+    "H20 bits · join the tiles",
+    "Runs1.03 bits a value · fold the zeros",
+]
+
+
+def test_the_first_row_and_the_ribbon_are_in_view(tab: MakeTab) -> None:
+    visitor = tab().open("/learn")
+    page = visitor.page
+    page.set_viewport_size({"width": 1280, "height": 720})
+    cards = page.locator(".learn .card")
+    visitor.expecting(cards).to_have_count(6)
+    visitor.settled()
+    boxes = [cards.nth(i).bounding_box() for i in range(6)]
+    assert len({box["x"] for box in boxes}) == 3
+    assert max(box["y"] + box["height"] for box in boxes[:3]) < 460
+    assert max(box["y"] for box in boxes[3:]) < 470
+    page.set_viewport_size({"width": 1280, "height": 500})
+    page.locator(".st-key-lesson").scroll_into_view_if_needed()
+    ribbon = page.locator(".learn .ribbon").bounding_box()
+    assert 60 <= ribbon["y"] <= 80, "it stays below the header"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_serious_violation(scheme: str, tab: MakeTab) -> None:
+    """With the tables, tiles to join and an answer."""
+    visitor = tab(color_scheme=scheme).open(
+        "/learn?tables=true&learn_merges=1&learn_answers=runs-2"
+    )
+    visitor.check_accessible("[data-picture=restart] svg")
+    visitor.check()
+
+
+def test_the_module_computes_what_the_codec_does(page_of_file: Page) -> None:
+    rng = random.Random(0)
+    track, live = read_pairs(TRACK, TRAINED)
+    asked: list[tuple[list[float], list[float], int | None, int | None]] = []
+    for _ in range(60):
+        moved = [np.float32(v + rng.choice((0, 0, 1)) * rng.gauss(0, 0.5)) for v in live]
+        asked.append((track, [float(v) for v in moved], rng.choice((1, 2, 3, None)), 2))
+    asked.append((track, track, 2, None))
+    asked.append(([0.0, 0.0, 0.0], [1e-40, -1e-40, 3.0], 1, None))
+    asked.append(([0.5, 0.5], [0.75, 0.25], 1, None))  # alike but for the sign
+    script = (FOLDER / "learn" / "scheme.js").read_text()
+    found = page_of_file.evaluate(ASKED % script, [list(one) for one in asked])
+    for (before, now, x, restored), (lesson, checkpoints) in zip(asked, found, strict=True):
+        assert lesson == values_of(lesson_of(before, now, x))
+        assert checkpoints == checkpoints_of(before, now, x, restored=restored)
+
+
+def test_the_one_file_answers_alone(page_of_file: Page, browser: Browser) -> None:
+    page = page_of_file
+    page.get_by_role("button", name="Join the two rarest").click()
+    page.get_by_text("1 of 3 joined").wait_for()
+    page.get_by_role("slider", name="u of c").press("ArrowRight")
+    page.get_by_text("1.21 − 1 = 0.21").wait_for()
+    page.get_by_role("button", name="Data tables").click()
+    assert page.get_by_role("table").count() == 6
+    colour = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(colour)
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate(colour) != light
+    from axe_playwright_python.sync_playwright import Axe
+
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        bad = Axe().run(page).response["violations"]
+        assert [v["id"] for v in bad if v["impact"] in ("critical", "serious")] == []
+
+
+@pytest.fixture
+def page_of_file(browser: Browser, tmp_path: Path) -> Iterator[Page]:
+    """The page as a file, opened as by a double click: nothing goes wrong or over the network."""
+    path = tmp_path / "learn.html"
+    path.write_text(learn_html(), encoding="utf-8")
+    problems: list[str] = []
+    with browser.new_context(reduced_motion="reduce", offline=True) as context:
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("console", lambda m: m.type == "error" and problems.append(m.text))
+        page.on("request", lambda r: r.url.startswith("http") and problems.append(r.url))
+        page.goto(path.as_uri())
+        page.locator(".learn .card").nth(5).wait_for()
+        yield page
+        assert problems == []

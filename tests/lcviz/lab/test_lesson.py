@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,14 +9,12 @@ from hypothesis import strategies as st
 
 import codec
 from codec.scheme import huffman
-from lcviz.lab.anatomy import dissect
 from lcviz.lab.lesson import (
     Fields,
     Lesson,
     fields,
     huffman_merges,
     lesson,
-    lesson_of_run,
     pick_weights,
 )
 
@@ -86,27 +82,6 @@ def test_what_the_codec_would_have_made(pairs: list[tuple[float, float]], bits: 
     if encoded.table is not None:
         words = huffman.code_words(encoded.table.lengths)
         assert [n.word for n in found.numbers] == [words[n.code] for n in found.numbers]
-
-
-def test_weights_of_a_run_have_the_whole_model_s_buckets(make_case: Callable[..., object]) -> None:
-    for scope in ("model", "tensor"):
-        case = make_case(bits=2, scope=scope)
-        alphabets, _ = dissect(case.changes, case.step)
-        chosen = pick_weights(case.changes, 16)
-        track, live = (
-            np.array([arrays[name].flat[i] for name, i in chosen], np.float32)
-            for arrays in (case.before, case.after)
-        )
-        letters, tensors = "abcdefghijklmnop", [name for name, _ in chosen]
-        found = lesson_of_run(alphabets, letters, tensors, track, live, 2)
-        record = {a.names: codes for a, codes in zip(alphabets, case.codes())}
-        for number, (name, i) in zip(found.numbers, chosen):
-            (alphabet,) = (a for a in alphabets if name in a.names)
-            before = sum(case.before[n].size for n in alphabet.names[: alphabet.names.index(name)])
-            assert number.code == record[alphabet.names][before + i]
-        assert found.stage_bits.float32 == 32 * sum(a.n for a in alphabets)
-        other = lesson_of_run(alphabets, letters, tensors, track, live, None)
-        assert all(n.after_p == n.after_e for n in other.numbers)
 
 
 @pytest.mark.parametrize(

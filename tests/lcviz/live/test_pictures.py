@@ -159,4 +159,4 @@ def test_headline(finished_runs: Finished) -> None:
 
 def test_every_module_is_drawn_by_a_picture() -> None:
     names = {path.stem for path in FOLDER.glob("*.js")} - {"common"}
-    assert names == {"bits", "buckets", "curves", "examples", "headline", "weights"}
+    assert names == {"bits", "buckets", "curves", "examples", "headline", "learn", "weights"}

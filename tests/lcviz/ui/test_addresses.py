@@ -25,8 +25,8 @@ OF_AB = " ".join(f"tune_{who}_{of}" for who in "ab" for of in SETTINGS.split())
 PAGES = {  # parameters of their own
     "live": f"""{SETTINGS} {OF_MODELS} step paper tensor killed_loss details speed
         live_crash live_crashes live_shows""",
-    "learn": """carry learn_bits learn_scope learn_follow_ten everything u track learn_opened
-        learn_merges learn_step learn_follow_run learn_written_10""",
+    "learn": """carry learn_bits learn_follow learn_merges learn_folded learn_answers u track
+        learn_step""",
     "tune": f"""{OF_AB} tune_view tune_mode tune_out tune_scope tune_k tune_measure tune_pick
         tune_source tune_own tune_model tune_wide tune_want_True tune_size tune_distance
         tune_rework""",
@@ -39,7 +39,7 @@ PAGES = {  # parameters of their own
 # What opens a part of a page that has parameters of its own.
 OPENED = {
     "live": ({"keep": "Budget", "details": "true"}, {"optimizer": "Adam"}),
-    "learn": ({"carry": "16 weights of this run", "everything": "true"}, {"everything": "true"}),
+    "learn": ({"carry": "16 weights of this run"},),
     "tune": (
         {"tune_source": "another model"},
         {"tune_source": "own files"},
@@ -59,7 +59,7 @@ def script(name: str) -> None:
 
     from lcviz.ui import follow_weight
 
-    follow_weight.toolbar(shown=name != "live")
+    follow_weight.toolbar(shown=name not in ("live", "learn"))  # they have it below
     importlib.import_module(f"lcviz.{name}.page").page()
 
 

@@ -1,0 +1,57 @@
+"""The example's numbers, and numbers that a reader writes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+
+import numpy as np
+
+TRACK = "0.5 -0.25 1 0.25 -0.5 0.125 0 -0.75 0.25 0.5"
+TRAINED = "1.26 -0.73 1.2 0.32 -0.32 0.615 0.14 -0.36 1.07 0.59"
+MOST = 16
+LARGEST = 1e30
+
+
+def read_numbers(text: str) -> list[float]:
+    """Read numbers between spaces or semicolons, with a minus of any kind, as float32.
+
+    Raises:
+        ValueError: for anything else; its message is a part of a sentence.
+    """
+    if not text.strip():
+        raise ValueError("enter numbers")
+    found = []
+    for word in re.split(r"[\s;]+", text.strip().replace("−", "-")):
+        word = word.rstrip(",")
+        try:
+            value = float(word)
+        except ValueError:
+            raise ValueError(f"“{word}” is not a number (write 0.76, with a point)") from None
+        if not abs(value) <= LARGEST:
+            raise ValueError(f"“{word}” is {'too large' if math.isfinite(value) else 'not finite'}")
+        found.append(float(np.float32(value)))
+    return found
+
+
+def read_pairs(track: str, trained: str) -> tuple[list[float], list[float]]:
+    """Both lists, of the same length.
+
+    Raises:
+        ValueError: as `read_numbers`.
+    """
+    live, before = read_numbers(trained), read_numbers(track)
+    if len(live) != len(before):
+        raise ValueError(
+            f"there are {len(live)} trained weights, but {len(before)} in the track; "
+            "each needs its partner"
+        )
+    if not 2 <= len(live) <= MOST:
+        raise ValueError(f"this page takes 2 to {MOST} numbers; there are {len(live)}")
+    return before, live
+
+
+def write_numbers(values: Iterable[float]) -> str:
+    """As short as float32 allows, between spaces."""
+    return " ".join(str(np.float32(value)) for value in values)

@@ -1,0 +1,156 @@
+"""Learn's six pictures: what they show, what they ask, and the values that they draw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from lcviz.ui.glossary import TERMS, address
+from lcviz.ui.picture import Picture
+
+from .questions import QUESTIONS
+from .runs import runs_values
+from .values import CHECKPOINTS, checkpoints_of, lesson_of, values_of
+
+BITS = (1, 2, 3, None)
+LETTERS = "abcdefghijklmnop"
+HEADING = "Learn: why is a checkpoint this small?"
+ABOUT = "Touch the pictures: all of them follow."
+SIX = {  # module -> title, about, what it shows, word of the glossary
+    "delta": (
+        "δ",
+        "only the difference",
+        "Each arrow goes from what a restart would load to what the model has.",
+        "delta",
+    ),
+    "levels": (
+        "E",
+        "powers of two, one level each",
+        "Bins in powers of two, one for each sign. All members of a bin become its middle.",
+        "exponent",
+    ),
+    "slots": (
+        "P",
+        "the largest buckets first",
+        "The largest buckets get a slot. The others wait for the next checkpoint.",
+        "priority promotion",
+    ),
+    "tree": (
+        "H",
+        "short words",
+        "Huffman's tree: the two rarest tiles join until one tree is left.",
+        "Huffman code",
+    ),
+    "runs": (
+        "Runs",
+        "fold the zeros",
+        "Two hundred values, nearly all of them 0. A run of zeros becomes one word.",
+        "run-length coder",
+    ),
+    "restart": (
+        "Restart",
+        "try a crash",
+        "The track follows the model from checkpoint to checkpoint.",
+        "track",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a reader has done.
+
+    x: bits of P. followed: index of the number that all pictures mark. merges: joined tiles.
+    folded: runs. answers: picture -> index of the option.
+    """
+
+    x: int | None = 2
+    followed: int = 2
+    merges: int = 0
+    folded: int = 0
+    answers: Mapping[str, int] = field(default_factory=dict)
+
+
+def learn_picture(
+    track: Sequence[float],
+    live: Sequence[float],
+    home: Sequence[float],
+    start: Start,
+    *,
+    tables: bool = False,
+    alone: bool = False,
+) -> Picture:
+    """All six, with the ribbon above them.
+
+    Args:
+        track, live: 2 to 16 float32 values each.
+        home: live values that Reset brings back.
+        start: what the reader has done so far.
+        tables: show the numbers under each picture.
+        alone: without a server; words are then not linked to the glossary.
+    """
+    lessons = [
+        {"x": x, "lesson": values_of(lesson_of(track, live, x))}
+        | {"checkpoints": checkpoints_of(track, live, x)}
+        for x in BITS
+    ]
+    values = {
+        "heading": HEADING,
+        "about": ABOUT,
+        "pictures": [_one(i, name, alone) for i, name in enumerate(SIX, 1)],
+        "names": list(LETTERS[: len(live)]),
+        "track": _as_float32(track),
+        "live": _as_float32(live),
+        "home": _as_float32(home),
+        "options": list(BITS),
+        "lessons": lessons,
+        "runs": runs_values(),
+        "checkpoints": CHECKPOINTS,
+        "start": {
+            "x": start.x,
+            "followed": start.followed,
+            "merges": start.merges,
+            "folded": start.folded,
+            "answers": dict(start.answers),
+        },
+        "tables": tables,
+        "alone": alone,
+    }
+    shown = lessons[BITS.index(start.x)]
+    return Picture("learn", "Learn", ABOUT, "Six pictures.", values, partial(_table, shown))
+
+
+def _as_float32(values: Sequence[float]) -> list[float]:
+    found: list[float] = np.array(values, np.float32).tolist()
+    return found
+
+
+def _one(number: int, name: str, alone: bool) -> dict[str, Any]:
+    title, about, text, word = SIX[name]
+    question = QUESTIONS[name]
+    return {
+        "picture": name,
+        "number": number,
+        "title": title,
+        "about": about,
+        "text": text,
+        "term": None if alone else address(word),
+        "meaning": TERMS[word].text,
+        "question": {
+            "text": question.text,
+            "options": list(question.options),
+            "right": question.right,
+            "why": question.why,
+        },
+    }
+
+
+def _table(one: dict[str, Any]) -> pd.DataFrame:
+    """All stages of every number."""
+    numbers = pd.DataFrame(one["lesson"]["numbers"])
+    return numbers[["track", "live", "delta", "middle", "written", "rebuilt"]]

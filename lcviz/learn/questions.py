@@ -1,0 +1,56 @@
+"""A question under each picture, with its answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked. right: index of the right option. why: what is said to every answer."""
+
+    text: str
+    options: tuple[str, ...]
+    right: int
+    why: str
+
+
+QUESTIONS = {
+    "delta": Question(
+        "The track has 1, the model 1.2. What must be stored?",
+        ("1.2", "0.2", "2.2"),
+        1,
+        "The restart has 1 already: 1.2 − 1 = 0.2 is enough.",
+    ),
+    "levels": Question(
+        "How far can a number be from the middle of its bin?",
+        ("half a bin", "a bin", "any distance"),
+        0,
+        "The middle lies between the smallest and the largest member, both in the bin.",
+    ),
+    "slots": Question(
+        "x = 3: how many slots?",
+        ("4", "7", "8"),
+        1,
+        "3 bits tell 8 values apart, and one of them is 0.",
+    ),
+    "tree": Question(
+        "Which value should get the shortest word?",
+        ("the largest", "the most frequent", "the rarest"),
+        1,
+        "A bit saved there is saved most often.",
+    ),
+    "runs": Question(
+        "Why does the paper's code stop at 32 ×?",
+        ("a word for each value", "a large table", "too few zeros"),
+        0,
+        "A word has at least 1 bit, and a float32 has 32. One word for a whole run has no such "
+        "limit.",
+    ),
+    "restart": Question(
+        "0.2 was left out. Training adds 0.2 again. The next δ?",
+        ("0.2", "0.4", "0: it is lost"),
+        1,
+        "δ is the difference to the track, which still lacks the first 0.2.",
+    ),
+}

@@ -1,0 +1,245 @@
+// Learn's six pictures and the ribbon above them. They share one state; whatever is touched, all
+// of them follow at once, and the server is told afterwards.
+
+const PARTS = {
+  delta: [drawDelta, tellDelta, tableDelta],
+  levels: [drawLevels, tellLevels, tableLevels],
+  slots: [drawSlots, tellSlots, tableSlots],
+  tree: [drawTree, tellTree, tableTree],
+  runs: [drawRuns, tellRuns, tableRuns],
+  restart: [drawRestart, tellRestart, tableRestart],
+};
+const PATIENCE = 250; // milliseconds without a change before the server is told
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  let root = parentElement.querySelector(".learn");
+  if (!root) {
+    root = make(
+      "div",
+      { class: "learn" },
+      make(
+        "div",
+        { class: "top" },
+        make("div", {}, make("h1"), make("p", { class: "about" }), make("div", { class: "choices-row" })),
+        make("div", { class: "ribbon", role: "list", "aria-label": "Bits after each stage, to scale" }),
+      ),
+      make("div", { class: "cards" }),
+      make("style", {}, STYLE),
+    );
+    parentElement.append(root);
+    root.page = newPage(root);
+  }
+  const page = root.page;
+  Object.assign(page, { data, names: data.names, send: setTriggerValue });
+  adopt(page);
+  page.redraw();
+}
+
+/** What all pictures share: the state, the numbers as they are now, and what changes them. */
+function newPage(root) {
+  const page = { dragging: null, picked: null, hint: "", playing: false, told: [] };
+  page.redraw = () => {
+    compute(page);
+    drawPage(page, root);
+  };
+  page.change = (changes) => {
+    Object.assign(page.state, changes);
+    page.redraw();
+    page.tell();
+  };
+  page.follow = (followed) => followed !== page.state.followed && page.change({ followed });
+  page.move = (i, value, done, exact = false) => {
+    const { step } = page;
+    page.live[i] = f32(exact ? value : Number((Math.round(value / step) * step).toPrecision(6)));
+    if (page.live[i] < page.range[0] || page.live[i] > page.range[1]) span(page);
+    page.redraw();
+    if (done) page.tell();
+  };
+  page.tell = () => {
+    clearTimeout(page.later);
+    page.later = setTimeout(() => {
+      const { x, followed, merges, folded, answers } = page.state;
+      const moved = JSON.stringify(page.live) !== page.given;
+      if (moved) page.told.push(JSON.stringify(page.live));
+      page.send("told", { x, followed, merges, folded, answers, live: moved ? page.live : null });
+    }, PATIENCE);
+  };
+  return page;
+}
+
+/** Take over the server's numbers, unless they only repeat what was told from here. */
+function adopt(page) {
+  const { data } = page;
+  page.state ??= { at: data.checkpoints, crashed: null, restored: null, slid: false, ...data.start };
+  const given = JSON.stringify(data.live);
+  const place = JSON.stringify(data.track);
+  const echo = page.told.indexOf(given);
+  if (echo >= 0) page.told.splice(0, echo + 1);
+  if (place !== page.place || (echo < 0 && given !== page.given)) {
+    page.live = [...data.live];
+    page.state.followed = Math.min(page.state.followed, data.live.length - 1);
+    span(page);
+  }
+  Object.assign(page, { given, place });
+}
+
+/** The part of the number line that is shown, and a step on it. */
+function span(page) {
+  const every = [...page.data.track, ...page.live];
+  const [low, high] = [Math.min(...every), Math.max(...every)];
+  const wide = high - low || 1;
+  page.range = [low - 0.08 * wide, high + 0.08 * wide];
+  page.step = 10 ** Math.floor(Math.log10(wide / 50));
+}
+
+/** All stages of the numbers as they are: Python's answer, or this module's while they move. */
+function compute(page) {
+  const { data, state, live } = page;
+  const given = JSON.stringify(live) === page.given ? data.lessons.find((one) => one.x === state.x) : undefined;
+  const before = page.lesson && JSON.stringify(page.lesson.merges);
+  const joined = page.lesson && state.merges >= page.lesson.merges.length;
+  page.lesson = given?.lesson ?? lessonOf(data.track, live, state.x);
+  if (before && before !== JSON.stringify(page.lesson.merges)) {
+    state.merges = joined ? page.lesson.merges.length : 0;
+    page.picked = null;
+    page.hint = "";
+  }
+  page.checkpoints =
+    state.restored === null && given ? given.checkpoints : checkpointsOf(data.track, live, state.x, data.checkpoints, state.restored);
+}
+
+function drawPage(page, root) {
+  const { data, state } = page;
+  const [top, cards] = root.children;
+  set(top, { style: `--top: ${data.alone ? "0px" : "3.75rem"}` }); // below Streamlit's header
+  const [title, about, row] = top.children[0].children;
+  title.textContent = data.heading;
+  about.textContent = data.about;
+  drawRow(page, row);
+  drawRibbon(page, top.children[1]);
+  each(
+    cards,
+    data.pictures,
+    (picture) => picture.picture,
+    () => make("section", { class: "card" }, make("div"), make("div", { class: "numbers", tabindex: 0 }), make("fieldset"), make("p", { class: "why", role: "status" })),
+    (card, picture) => {
+      const [draw, tell, table] = PARTS[picture.picture];
+      const { figure, controls, body } = frame({ data: { ...picture, text: tell(page) }, parentElement: card.children[0] });
+      set(figure, { "aria-label": `${picture.title}. ${picture.text} ${tell(page)}` });
+      drawTerm(figure.querySelector("figcaption b"), picture);
+      draw(page, body, controls);
+      drawTable(card.children[1], picture, state.tables ?? data.tables ? table(page) : []);
+      ask(page, picture, card.children[2], card.children[3]);
+    },
+  );
+}
+
+/** The buttons below the title: numbers as they were; where there is no server, the tables. */
+function drawRow(page, row) {
+  if (!row.children.length) row.append(make("button", { type: "button", class: "act" }, "Reset numbers"), make("button", { type: "button", class: "act" }, "Data tables"));
+  const [reset, tables] = row.children;
+  reset.onclick = () => {
+    page.live = [...page.data.home];
+    span(page);
+    page.redraw();
+    page.tell();
+  };
+  set(reset, { disabled: JSON.stringify(page.live) === JSON.stringify(page.data.home) });
+  tables.hidden = !page.data.alone;
+  set(tables, { "aria-pressed": String(Boolean(page.state.tables)) });
+  tables.onclick = () => page.change({ tables: !page.state.tables });
+}
+
+/** The title as a link to what the glossary says, where there is one. */
+function drawTerm(place, { title, term, meaning }) {
+  if (!term || place.querySelector("a")) return;
+  place.replaceChildren(make("a", { href: term, title: meaning, target: "_self" }, title));
+}
+
+function drawTable(place, picture, rows) {
+  place.hidden = !rows.length;
+  set(place, { role: "region", "aria-label": `${picture.title}: numbers` });
+  const line = (cells, tag) => make("tr", {}, ...cells.map((cell) => make(tag, tag === "th" ? { scope: "col" } : {}, cell)));
+  place.replaceChildren(...(rows.length ? [make("table", {}, ...rows.map((cells, i) => line(cells, i ? "td" : "th")))] : []));
+}
+
+/** A question with its options; the answer is checked here. */
+function ask(page, { picture, question }, place, why) {
+  const { answers } = page.state;
+  if (!place.children.length) {
+    place.append(make("legend", {}, question.text));
+    question.options.forEach((option, i) => {
+      const input = make("input", { type: "radio", name: `learn-${picture}` });
+      input.onchange = () => page.change({ answers: { ...page.state.answers, [picture]: i } });
+      place.append(make("label", {}, input, option));
+    });
+  }
+  const answer = answers[picture];
+  place.querySelectorAll("input").forEach((input, i) => (input.checked = i === answer));
+  const right = answer === question.right;
+  why.textContent = answer === undefined ? "" : `${right ? "Right." : `Not ${question.options[answer]}.`} ${question.why}`;
+  set(why, { class: `why ${right ? "right" : "wrong"}`, hidden: answer === undefined });
+}
+
+const STYLE = `
+  .learn { color: var(--ink); font: 13px/1.35 var(--st-font, sans-serif); --tray: color-mix(in srgb, var(--ink) 14%, var(--paper)); --dim: color-mix(in srgb, #6b6b6b 92%, #000); }
+  .learn [hidden] { display: none; }
+  .top { position: sticky; top: var(--top, 0px); z-index: 5; display: grid; grid-template-columns: minmax(200px, 1fr) minmax(300px, 2.6fr); gap: 0.3rem 1.2rem; align-items: center; background: var(--paper); padding: 0.25rem 0 0.4rem; border-bottom: 1px solid var(--line); margin-bottom: 0.6rem; }
+  h1 { font-size: 19px; line-height: 1.15; margin: 0; }
+  .top p { margin: 0.1rem 0 0.2rem; font-size: 12.5px; }
+  .choices-row { display: flex; gap: 0.4rem; }
+  .ribbon > div { display: flex; gap: 0.5em; align-items: center; font-size: 12px; line-height: 15px; }
+  .ribbon span { width: 3.8em; color: var(--faint); flex: none; }
+  .ribbon i { height: 10px; border-radius: 3px; min-width: 2px; transition: width 0.5s; }
+  .ribbon b { white-space: nowrap; }
+  .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, max(330px, 32%)), 1fr)); gap: 0.6rem; }
+  .card { border: 1px solid var(--line); border-radius: 10px; padding: 0.3rem 0.8rem 0.5rem; min-width: 0; display: flex; flex-direction: column; }
+  .card > :first-child { flex: 1; }
+  .card p.text { min-height: 2.7em; }
+  figcaption { min-height: 1.9rem; }
+  figcaption b a { color: inherit; text-decoration: underline dotted; text-underline-offset: 3px; }
+  button.act { border: 1px solid var(--line); border-radius: 0.5rem; font-size: 12px; }
+  button.act:hover:not(:disabled) { border-color: var(--ink); }
+  button:disabled { opacity: 0.45; cursor: default; }
+  input[type="range"] { width: 64px; accent-color: var(--down); margin: 0; }
+  fieldset { border: 0; margin: 0.25rem 0 0; padding: 0; display: flex; flex-wrap: wrap; gap: 0 0.8rem; }
+  legend { font-weight: 600; padding: 0; float: left; width: 100%; }
+  fieldset label { cursor: pointer; }
+  fieldset input { margin: 0 0.3em 0 0; accent-color: var(--down); vertical-align: -1px; }
+  p.why { margin: 0.2rem 0 0; padding-left: 0.5em; border-left: 3px solid var(--good); }
+  p.why.wrong { border-color: var(--up); }
+  svg text.on { fill: #fff; font-weight: 600; pointer-events: none; }
+  .float { display: flex; align-items: center; flex-wrap: wrap; gap: 2px; font-size: 11.5px; min-height: 21px; }
+  .float .name { font-weight: 700; width: 1.3em; }
+  .float .sign, .float .exponent, .float .mantissa { padding: 1px 2px; border-radius: 3px; }
+  .sign { background: color-mix(in srgb, var(--down) 25%, transparent); }
+  .exponent { background: color-mix(in srgb, var(--up) 25%, transparent); }
+  .mantissa { background: color-mix(in srgb, var(--good) 22%, transparent); }
+  button.bit { font: inherit; border: 1px solid var(--up); border-radius: 3px; padding: 1px 5px; }
+  .line { display: flex; align-items: center; gap: 0.5rem; font-size: 12px; margin-top: 0.2rem; }
+  .dot { transition: transform 0.5s; cursor: pointer; }
+  .slots { position: relative; height: 118px; }
+  .slots > div > div { position: absolute; box-sizing: border-box; font-size: 12px; }
+  .head, .tray { color: var(--faint); white-space: nowrap; }
+  .slot { height: 38px; border: 1.5px dashed var(--grey); border-radius: 6px; }
+  .chip { height: 38px; border-radius: 6px; text-align: center; overflow: hidden; line-height: 17px; padding: 2px; transition: left 0.4s, top 0.4s, width 0.4s; }
+  .chip > * { display: block; white-space: nowrap; }
+  .chip.kept { color: #fff; font-weight: 600; }
+  .chip.own { outline: 2.5px solid var(--good); outline-offset: 0; }
+  .waiting { font-size: 12px; color: var(--faint); position: relative; padding-bottom: 9px; }
+  .waiting i { position: absolute; left: 0; bottom: 0; height: 6px; border-radius: 3px; background: var(--grey); transition: width 0.4s; }
+  .stream { min-height: 18px; display: flex; flex-wrap: wrap; gap: 2px; justify-content: center; }
+  .stream span { padding: 0 2px; border-bottom: 2px solid var(--grey); }
+  .stream span.own { border-color: var(--good); font-weight: 700; }
+  .branch, .tile { animation: appear 0.4s; }
+  @keyframes appear { from { opacity: 0; } }
+  .tile:focus-visible { outline: 2px solid var(--down); }
+  .square { transition: opacity 0.4s; }
+  .folds { display: flex; flex-wrap: wrap; gap: 4px; min-height: 66px; margin-top: 0.5rem; align-content: flex-start; }
+  .fold { display: inline-flex; align-items: center; gap: 4px; border-radius: 5px; padding: 1px 5px; background: color-mix(in srgb, var(--good) 18%, transparent); animation: appear 0.4s; }
+  .fold i { width: 9px; height: 9px; border-radius: 2px; }
+  .numbers { overflow: auto; max-height: 180px; }
+  table { border-collapse: collapse; font-size: 12px; width: 100%; }
+  td, th { text-align: right; padding: 1px 6px; border-bottom: 1px solid var(--line); }
+  @media (max-width: 700px) { .top { grid-template-columns: 1fr; } .top p { display: none; } }
+`;

@@ -1,0 +1,142 @@
+// 1 δ: the model's values above the track's, an arrow for each difference.
+
+const UPPER = 40;
+const LOWER = 108;
+
+function drawDelta(page, body) {
+  const { state, lesson, names } = page;
+  if (!body.children.length) {
+    body.append(
+      make(
+        "svg",
+        {},
+        make("g", { class: "rails" }, ...[UPPER, LOWER].map((y) => make("line", { y1: y, y2: y, x1: 0, stroke: "var(--line)" }))),
+        make("text", { class: "faint", x: 0, y: 14 }),
+        make("text", { class: "faint", x: 0, y: LOWER + 22 }),
+        make("g", { class: "arrows" }),
+        make("g", { class: "dots" }),
+      ),
+      make("div", { class: "float mono" }),
+    );
+  }
+  const [svg, bits] = body.children;
+  const [rails, above, below, arrows, dots] = svg.children;
+  above.textContent = "u, the model now: drag a dot";
+  below.textContent = "ũ, the track: what a restart would load";
+  fitted(body, (wide) => {
+    set(svg, { viewBox: `0 0 ${wide} 132`, height: 132 });
+    for (const rail of rails.children) set(rail, { x2: wide });
+    const [low, high] = page.range;
+    const x = (value) => 14 + ((value - low) / (high - low)) * (wide - 28);
+    const every = page.lesson.numbers.map((_, i) => i);
+    each(
+      arrows,
+      every.filter((i) => i !== state.followed).concat(state.followed), // it is on top
+      (i) => i,
+      () => make("path", { fill: "none" }),
+      (path, i) => {
+        const { track, live, delta } = page.lesson.numbers[i];
+        const [x1, x2] = [x(track), x(live)];
+        const long = Math.hypot(x2 - x1, LOWER - UPPER);
+        const [dx, dy] = [(x2 - x1) / long, (UPPER - LOWER) / long];
+        const [tx, ty] = [x2 - 9 * dx, UPPER - 9 * dy];
+        const head = `M${tx - 7 * dx - 4 * dy} ${ty - 7 * dy + 4 * dx}L${tx} ${ty}L${tx - 7 * dx + 4 * dy} ${ty - 7 * dy - 4 * dx}`;
+        const chosen = i === state.followed;
+        set(path, {
+          d: `M${x1 + 5 * dx} ${LOWER + 5 * dy}L${tx} ${ty}${head}`,
+          stroke: delta ? hue(delta < 0 ? 1 : 0) : "var(--grey)",
+          "stroke-width": chosen ? 3 : 1.3,
+          opacity: chosen ? 1 : 0.65,
+        });
+      },
+    );
+    each(
+      dots,
+      every, // in this order always: a dot that is moved in the document loses the pointer
+      (i) => i,
+      (i) => makeDot(page, svg, i),
+      (group, i) => {
+        const { track, live } = page.lesson.numbers[i];
+        const chosen = i === state.followed;
+        const [under, handle, letter] = group.children;
+        set(under, { cx: x(track), cy: LOWER, fill: "var(--grey)" });
+        set(handle, {
+          cx: x(live),
+          cy: UPPER,
+          fill: chosen ? "var(--good)" : "var(--ink)",
+          "aria-valuenow": live,
+          "aria-valuemin": low,
+          "aria-valuemax": high,
+          "aria-valuetext": `${words(live)}; δ is ${words(page.lesson.numbers[i].delta)}`,
+        });
+        set(letter, { x: x(live), y: UPPER - 10, "text-anchor": "middle", "font-weight": chosen ? 700 : 400 });
+        letter.textContent = chosen || wide > 330 ? names[i] : "";
+      },
+    );
+  });
+  const number = lesson.numbers[state.followed];
+  each(
+    bits,
+    [
+      [names[state.followed], "name", ""],
+      [number.bits[0], "sign", "sign"],
+      [number.bits[1], "exponent", "exponent"],
+      [number.bits[2], "mantissa", "mantissa"],
+    ],
+    (_, i) => i,
+    () => make("span"),
+    (span, [text, kind, title]) => {
+      span.textContent = text;
+      set(span, { class: kind, title });
+    },
+  );
+}
+
+function makeDot(page, svg, i) {
+  const handle = make("circle", {
+    r: 7,
+    tabindex: 0,
+    role: "slider",
+    "aria-label": `u of ${page.names[i]}`,
+    style: "cursor: ew-resize; touch-action: none",
+  });
+  const under = make("circle", { r: 5 });
+  const choose = () => page.follow(i);
+  const step = () => page.step;
+  const move = (value, done) => page.move(i, value, done);
+  handle.onfocus = choose;
+  handle.onkeydown = (event) => {
+    const by = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 10, PageDown: -10 }[event.key];
+    if (!by) return;
+    event.preventDefault();
+    move(page.lesson.numbers[i].live + by * step(), true);
+  };
+  handle.onpointerdown = (event) => {
+    handle.setPointerCapture(event.pointerId);
+    page.dragging = i;
+    choose();
+  };
+  handle.onpointermove = (event) => {
+    if (page.dragging !== i) return;
+    const box = svg.getBoundingClientRect();
+    const [low, high] = page.range;
+    const share = (event.clientX - box.left - 14) / (box.width - 28);
+    move(Math.min(Math.max(low + share * (high - low), low), high), false);
+  };
+  handle.onpointerup = handle.onpointercancel = () => {
+    if (page.dragging !== i) return;
+    page.dragging = null;
+    page.tell();
+  };
+  return make("g", {}, under, handle, make("text", { style: "pointer-events: none" }));
+}
+
+function tellDelta({ state, lesson, names }) {
+  const { track, live, delta } = lesson.numbers[state.followed];
+  return `${names[state.followed]}: δ = u − ũ = ${words(live)} − ${bracketed(track)} = ${words(delta)}, a float32 of 32 bits.`;
+}
+
+const tableDelta = ({ lesson, names }) => [
+  ["", "u", "ũ", "δ"],
+  ...lesson.numbers.map((m, i) => [names[i], words(m.live), words(m.track), words(m.delta)]),
+];

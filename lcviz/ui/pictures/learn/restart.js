@@ -1,0 +1,118 @@
+// 6 Restart: the track chases u from checkpoint to checkpoint; a crash loads the track.
+
+const PACE = 500; // milliseconds a checkpoint
+
+function drawRestart(page, body, controls) {
+  const { state, data } = page;
+  const steps = data.checkpoints;
+  if (!body.children.length) {
+    const slider = make("input", { type: "range", min: 0, max: 10 * steps, "aria-label": "Time, in tenths of a checkpoint" });
+    slider.oninput = () => stop(page, { at: Number(slider.value) / 10, crashed: null });
+    controls.append(
+      slider,
+      make("button", { type: "button", class: "act" }),
+      make("button", { type: "button", class: "act" }),
+    );
+    body.append(make("svg", { role: "presentation" }, make("g"), make("path", { fill: "none" }), make("path", { fill: "none" }), make("g"), make("g")));
+  }
+  const [slider, play, crash] = controls.children;
+  slider.value = 10 * state.at;
+  set(slider, { "aria-valuetext": `${words(state.at)} checkpoints`, disabled: state.crashed !== null });
+  play.textContent = page.playing ? "Pause" : "Play";
+  set(play, { disabled: state.crashed !== null });
+  crash.textContent = state.crashed === null ? "⚡ Crash" : "Restore";
+  play.onclick = () => (page.playing ? stop(page) : start(page));
+  crash.onclick = () => {
+    if (state.crashed === null) stop(page, { crashed: state.at });
+    else stop(page, { at: Math.floor(state.crashed), restored: Math.floor(state.crashed), crashed: null });
+  };
+  const [svg] = body.children;
+  const [gaps, track, live, dots, marks] = svg.children;
+  fitted(body, (wide) => {
+    const i = state.followed;
+    const every = page.checkpoints;
+    const seen = every.flatMap((c) => [c.live[i], c.track[i]]);
+    const [low, high] = [Math.min(...seen), Math.max(...seen)];
+    const x = (t) => 14 + (t / steps) * (wide - 74);
+    const y = (value) => 118 - ((value - low) / (high - low || 1)) * 100;
+    set(svg, { viewBox: `0 0 ${wide} 140`, height: 140 });
+    const whole = Math.floor(state.at + 1e-9);
+    const shown = every.slice(0, whole + 1);
+    const crashed = state.crashed !== null;
+    let path = "";
+    let now = every[0].live[i];
+    for (let step = 0; step < steps && step <= whole; step++) {
+      const from = step === state.restored ? every[step].track[i] : every[step].live[i];
+      const part = Math.min(state.at - step, 1);
+      now = from + (every[step + 1].live[i] - from) * part;
+      path += `M${x(step)} ${y(from)}L${x(step + part)} ${y(now)}`;
+    }
+    set(live, { d: path, stroke: "var(--ink)", "stroke-width": 2.5, opacity: crashed ? 0.3 : 1 });
+    const stairs = shown.map((c, t) => (t ? `H${x(t)}V${y(c.track[i])}` : `M${x(0)} ${y(c.track[i])}`)).join("");
+    set(track, { d: stairs + `H${x(state.at)}`, stroke: "var(--up)", "stroke-width": 2, "stroke-dasharray": "5 3" });
+    each(gaps, shown.map((c, t) => [c, t]).slice(1), ([, t]) => t, () => make("rect", { fill: "var(--grey)", opacity: 0.5 }), (rect, [c, t]) => {
+      const [a, b] = [y(c.live[i]), y(c.track[i])];
+      set(rect, { x: x(t) - 4, width: 8, y: Math.min(a, b), height: Math.abs(a - b) });
+    });
+    each(dots, shown.map((c, t) => [c, t]).slice(1), ([, t]) => t, () => make("g", {}, make("circle", { r: 4.5 }), make("circle", { r: 4.5, fill: "var(--ink)" }), make("text", { "text-anchor": "middle" })), (group, [c, t]) => {
+      const [below, above, text] = group.children;
+      const kept = c.written[i] !== 0;
+      set(below, { cx: x(t), cy: y(c.track[i]), fill: kept ? "var(--up)" : "var(--paper)", stroke: "var(--up)", "stroke-width": 2 });
+      set(above, { cx: x(t), cy: y(c.live[i]) });
+      set(text, { x: x(t), y: 136, class: kept ? null : "faint" });
+      text.textContent = kept ? "kept" : c.live[i] === c.track[i] ? "" : "waits";
+    });
+    const last = every[whole].track[i];
+    const near = Math.abs(y(now) - y(last)) < 13;
+    const ends = [
+      [crashed ? "✕ lost" : "u", y(now) + (near ? (y(now) <= y(last) ? -6 : 8) : 0), "var(--ink)"],
+      ["ũ track", y(last) + (near ? (y(now) <= y(last) ? 8 : -6) : 0), "var(--up)"],
+    ];
+    each(marks, ends, (_, at) => at, () => make("text"), (text, [label, top, fill]) => {
+      text.textContent = label;
+      set(text, { x: x(state.at) + 9, y: top + 4, style: `fill: ${fill}`, "font-weight": 700 });
+    });
+  });
+}
+
+/** Play from here, or from the beginning. */
+function start(page) {
+  const { state, data } = page;
+  const steps = data.checkpoints;
+  const again = state.at >= steps;
+  page.playing = true;
+  page.change({ at: again ? 0 : state.at, restored: again ? null : state.restored, crashed: null });
+  const pace = still() ? 1 : 0.1;
+  const tick = () => {
+    if (!page.playing) return;
+    const at = Math.min(Math.round((page.state.at + pace) * 10) / 10, steps);
+    if (at === steps) page.playing = false;
+    page.change({ at });
+    if (page.playing) page.timer = setTimeout(tick, PACE * pace);
+  };
+  page.timer = setTimeout(tick, PACE * pace);
+}
+
+function stop(page, changes = {}) {
+  page.playing = false;
+  clearTimeout(page.timer);
+  page.change(changes);
+}
+
+function tellRestart({ state, checkpoints, names }) {
+  const i = state.followed;
+  const whole = Math.floor(state.at + 1e-9);
+  const { live, track } = checkpoints[whole];
+  const name = names[i];
+  const gap = words(Math.abs(live[i] - track[i]), 3);
+  if (state.crashed !== null) return `Crash: u is lost. A restart loads checkpoint ${whole}: ${words(track[i])} for ${name}.`;
+  if (state.restored === whole && state.at === whole && whole)
+    return `Restored: ${name} is ${words(track[i])} again, ${gap} from what it was. Training goes on from there.`;
+  if (!whole) return `Training moves u on in each step; the track ũ follows at each checkpoint.`;
+  return `Checkpoint ${whole}: u is ${words(live[i])}, ũ is ${words(track[i])}. The grey gap, ${gap}, stays in the next δ.`;
+}
+
+const tableRestart = ({ state, checkpoints }) => [
+  ["checkpoint", "u", "ũ", "written"],
+  ...checkpoints.map((c, t) => [String(t), words(c.live[state.followed]), words(c.track[state.followed]), t ? words(c.written[state.followed]) : "base"]),
+];

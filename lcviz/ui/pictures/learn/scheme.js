@@ -1,0 +1,121 @@
+// The scheme once more, for an answer while a dot is being dragged. Python's answer, from the real
+// codec, is what a page opens with; a test compares the two.
+
+const f32 = Math.fround;
+
+/** The bits of a float32: sign, exponent, mantissa. */
+function bitsOf(value) {
+  const view = new DataView(new ArrayBuffer(4));
+  view.setFloat32(0, value);
+  const text = view.getUint32(0).toString(2).padStart(32, "0");
+  return [text[0], text.slice(1, 9), text.slice(9)];
+}
+
+/** The float32 of such bits. */
+function valueOf(bits) {
+  const view = new DataView(new ArrayBuffer(4));
+  view.setUint32(0, parseInt(bits.join(""), 2));
+  return view.getFloat32(0);
+}
+
+/** Two float32 lists through all stages. x: bits of P, null for all. As `values_of` in Python. */
+function lessonOf(track, live, x) {
+  const delta = live.map((value, i) => f32(f32(value) - f32(track[i])));
+  const found = new Map();
+  delta.forEach((value, i) => {
+    if (value === 0) return;
+    const [sign, field] = bitsOf(value).map((bits) => parseInt(bits, 2));
+    const key = `${sign}:${field}`;
+    if (!found.has(key)) found.set(key, { exponent: field - 127, sign, min: value, max: value, members: [] });
+    const bucket = found.get(key);
+    bucket.members.push(i);
+    bucket.min = Math.min(bucket.min, value);
+    bucket.max = Math.max(bucket.max, value);
+  });
+  const buckets = [...found.values()];
+  for (const bucket of buckets) bucket.middle = f32((bucket.min + bucket.max) / 2);
+  buckets.sort((a, b) => Math.abs(b.middle) - Math.abs(a.middle) || a.sign - b.sign);
+  const room = x === null ? buckets.length : 2 ** x - 1;
+  buckets.forEach((bucket, i) => (bucket.kept = i < room));
+  const kept = buckets.filter((bucket) => bucket.kept);
+  const n = delta.length;
+  const count = (list) => {
+    const sizes = list.map((bucket) => bucket.members.length);
+    return [n - sizes.reduce((a, b) => a + b, 0), ...sizes];
+  };
+  const counts = count(kept);
+  const merges = mergesOf(counts);
+  const numbers = delta.map((value, i) => {
+    const at = buckets.findIndex((bucket) => bucket.members.includes(i));
+    const own = buckets[at];
+    const written = own?.kept ? own.middle : 0;
+    return {
+      track: f32(track[i]),
+      live: f32(live[i]),
+      delta: value,
+      bits: bitsOf(value),
+      bucket: own ? at : null,
+      middle: own?.middle ?? 0,
+      written,
+      code: own?.kept ? at + 1 : 0,
+      rebuilt: f32(f32(track[i]) + written),
+    };
+  });
+  return {
+    numbers,
+    buckets,
+    symbols: [0, ...kept.map((bucket) => bucket.middle)].map((level, i) => ({ level, count: counts[i] })),
+    merges,
+    bits: {
+      float32: 32 * n,
+      e: n * width(count(buckets)),
+      p: n * (x === null ? width(counts) : x),
+      h: merges.reduce((sum, merge) => sum + merge[2], 0),
+    },
+  };
+}
+
+/** Bits of an index of fixed length. */
+const width = (counts) => Math.ceil(Math.log2(Math.max(counts.filter((count) => count > 0).length, 1)));
+
+/** Huffman's tree from its leaves: [rare, rarer, count] of each merge. As in Python. */
+function mergesOf(counts) {
+  let waiting = counts.map((count, i) => [count, 0, -i, i]).filter(([count]) => count > 0);
+  const merges = [];
+  while (waiting.length > 1) {
+    waiting.sort((a, b) => a[0] - b[0] || a[1] - b[1] || a[2] - b[2]);
+    const [low, high] = waiting;
+    const node = counts.length + merges.length;
+    merges.push([high[3], low[3], low[0] + high[0]]);
+    waiting = [...waiting.slice(2), [low[0] + high[0], 1, node, node]];
+  }
+  return merges;
+}
+
+/**
+ * Checkpoints of a training that goes on as it began: each adds the first δ again.
+ * restored: after this checkpoint the training starts again from the track. As in Python.
+ */
+function checkpointsOf(track, live, x, steps, restored) {
+  const drift = live.map((value, i) => f32(f32(value) - f32(track[i])));
+  let now = track.map(f32);
+  let kept = now;
+  const found = [{ live: now, track: kept, written: now.map(() => 0) }];
+  for (let step = 1; step <= steps; step++) {
+    now = (step - 1 === restored ? kept : now).map((value, i) => f32(value + drift[i]));
+    const { numbers } = lessonOf(kept, now, x);
+    kept = numbers.map((number) => number.rebuilt);
+    found.push({ live: now, track: kept, written: numbers.map((number) => number.written) });
+  }
+  return found;
+}
+
+/** A number as people write it. */
+function words(value, digits = 4) {
+  return String(Number(value.toPrecision(digits))).replaceAll("-", "−");
+}
+
+const bracketed = (value, digits) => (value < 0 ? `(${words(value, digits)})` : words(value, digits));
+const plural = (n, noun) => `${grouped(n)} ${noun}${n === 1 ? "" : "s"}`;
+const signed = (exponent, sign) => (sign ? "−" : "+") + (exponent === -127 ? "tiny" : power(exponent));
+const hue = (sign) => (sign ? "var(--down)" : "var(--up)");

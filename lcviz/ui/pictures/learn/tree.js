@@ -1,0 +1,156 @@
+// 4 H: the two rarest tiles join until one tree is left; its branches spell the code words.
+
+/**
+ * The trees after so many merges. places: of the whole tree, each node's column and height, its
+ * children in the order of their branches 0 and 1; words: of each symbol.
+ */
+function treeOf({ symbols, merges }) {
+  const nodes = symbols.map(({ count }, i) => ({ id: i, count, first: i, tall: 0, children: [], parent: null }));
+  for (const [rare, rarer, count] of merges) {
+    const children = [nodes[rare], nodes[rarer]].sort((a, b) => a.tall - b.tall || a.first - b.first);
+    const node = { id: nodes.length, count, first: Math.min(...children.map((c) => c.first)), tall: 1 + Math.max(...children.map((c) => c.tall)), children, parent: null };
+    for (const child of children) child.parent = node.id;
+    nodes.push(node);
+  }
+  const leaves = [];
+  const words = symbols.map(() => "");
+  const visit = (node, word) => {
+    if (!node.children.length) {
+      node.column = leaves.push(node) - 1;
+      words[node.id] = word;
+      return;
+    }
+    node.children.forEach((child, bit) => visit(child, word + bit));
+    node.column = (node.children[0].column + node.children[1].column) / 2;
+  };
+  const top = merges.length ? nodes.at(-1) : nodes.find((node) => node.count);
+  if (top) visit(top, "");
+  return { nodes: nodes.filter((node) => node.count), leaves, words, tall: top?.tall ?? 0 };
+}
+
+function drawTree(page, body, controls) {
+  if (!body.children.length) {
+    body.append(make("svg", {}, make("g"), make("g")), make("div", { class: "stream mono" }));
+    controls.append(
+      make("button", { type: "button", class: "act" }, "Back"),
+      make("button", { type: "button", class: "act" }, "Join the two rarest"),
+    );
+  }
+  const { state, lesson } = page;
+  const most = lesson.merges.length;
+  const done = Math.min(state.merges, most);
+  const [back, join] = controls.children;
+  set(back, { disabled: done === 0 });
+  set(join, { disabled: done === most });
+  const go = (merges) => {
+    page.picked = null;
+    page.hint = "";
+    page.change({ merges });
+  };
+  back.onclick = () => go(done - 1);
+  join.onclick = () => go(done + 1);
+  const [svg, stream] = body.children;
+  const [lines, tiles] = svg.children;
+  const tree = treeOf(lesson);
+  const there = tree.nodes.filter((node) => node.id < lesson.symbols.length + done);
+  const roots = there.filter((node) => node.parent === null || node.parent >= lesson.symbols.length + done);
+  fitted(body, (wide) => {
+    const high = 126;
+    set(svg, { viewBox: `0 0 ${wide} ${high}`, height: high });
+    const step = Math.min(96, wide / tree.leaves.length);
+    const x = (node) => wide / 2 + (node.column - (tree.leaves.length - 1) / 2) * step;
+    const y = (node) => high - 15 - (node.tall * (high - 32)) / Math.max(tree.tall, 1);
+    each(
+      lines,
+      there.filter((node) => node.children.length).flatMap((node) => node.children.map((child, bit) => ({ node, child, bit }))),
+      ({ node, child }) => `${node.id}-${child.id}`,
+      () => make("g", { class: "branch" }, make("path", { fill: "none", stroke: "var(--grey)", "stroke-width": 1.5 }), make("text", { "text-anchor": "middle", "font-weight": 700 })),
+      (group, { node, child, bit }) => {
+        const [path, text] = group.children;
+        set(path, { d: `M${x(node)} ${y(node)}L${x(child)} ${y(child)}` });
+        text.textContent = bit;
+        set(text, { x: (x(node) + x(child)) / 2 + (bit ? 8 : -8), y: (y(node) + y(child)) / 2 - 1 });
+      },
+    );
+    each(
+      tiles,
+      there,
+      (node) => node.id,
+      () => make("g", { class: "tile" }, make("rect", { rx: 4 }), make("text", { "text-anchor": "middle" })),
+      (group, node) => {
+        const [rect, text] = group.children;
+        const leaf = node.id < lesson.symbols.length;
+        const level = leaf ? lesson.symbols[node.id].level : null;
+        const size = leaf ? Math.min(84, step - 4) : 28;
+        text.textContent = leaf ? (size > 58 ? `${words(level, 2)} ×${grouped(node.count)}` : words(level, 1)) : grouped(node.count);
+        const open = roots.includes(node) && done < most;
+        const fill = !leaf ? "var(--paper)" : level ? hue(level < 0 ? 1 : 0) : "var(--dim)";
+        const picked = page.picked === node.id;
+        set(rect, { x: x(node) - size / 2, y: y(node) - 11, width: size, height: 22, fill, stroke: picked ? "var(--good)" : leaf ? "none" : "var(--grey)", "stroke-width": picked ? 4 : 1.5 });
+        set(text, { x: x(node), y: y(node) + 4, class: leaf ? "on" : null });
+        set(group, {
+          role: open ? "button" : null,
+          tabindex: open ? 0 : null,
+          "aria-label": open ? `${leaf ? words(level, 3) : "Tree"}, ${plural(node.count, "time")}` : null,
+          "aria-pressed": open ? String(picked) : null,
+          style: open ? "cursor: pointer" : null,
+        });
+        const pick = () => open && pickTile(page, node.id, roots, go);
+        group.onclick = pick;
+        group.onkeydown = (event) => {
+          if (event.key !== "Enter" && event.key !== " ") return;
+          event.preventDefault();
+          pick();
+        };
+      },
+    );
+  });
+  each(
+    stream,
+    done === most ? lesson.numbers.map((m, i) => [tree.words[m.code], i]) : [],
+    ([, i]) => i,
+    () => make("span"),
+    (span, [word, i]) => {
+      span.textContent = word;
+      set(span, { title: `${page.names[i]}: ${words(lesson.numbers[i].written)}`, class: i === state.followed ? "own" : null });
+    },
+  );
+}
+
+/** The second of two tiles joins them if they are the ones that the codec would join now. */
+function pickTile(page, id, roots, go) {
+  const { lesson, state } = page;
+  if (page.picked === null || page.picked === undefined || page.picked === id) {
+    page.picked = page.picked === id ? null : id;
+    page.hint = "";
+    page.redraw();
+    return;
+  }
+  const next = lesson.merges[state.merges];
+  if (next.includes(id) && next.includes(page.picked)) return go(state.merges + 1);
+  const count = (node) => roots.find((root) => root.id === node).count;
+  const alike = count(id) + count(page.picked) === next[2];
+  page.hint = alike ? "As rare as another pair: the codec joins that one first." : "Not the two rarest. Try again.";
+  page.picked = null;
+  page.redraw();
+}
+
+function tellTree(page) {
+  const { state, lesson } = page;
+  const most = lesson.merges.length;
+  if (page.hint) return page.hint;
+  if (!most) return "All numbers have the same value: no bits are needed.";
+  if (state.merges < most) return `${state.merges} of ${most} joined. The rarest tiles go deepest: they get the longest words.`;
+  const tree = treeOf(lesson);
+  const terms = lesson.symbols.map(({ count }, i) => [count, tree.words[i].length]).filter(([count]) => count);
+  const sum = terms.map(([count, long]) => `${count} · ${long}`).join(" + ");
+  return `${terms.length < 6 ? `${sum} = ` : ""}${lesson.bits.h} bits, without gaps between the words.`;
+}
+
+function tableTree({ lesson }) {
+  const tree = treeOf(lesson);
+  return [
+    ["value", "count", "word", "bits"],
+    ...lesson.symbols.map(({ level, count }, i) => [words(level), String(count), tree.words[i] || "–", String(count * tree.words[i].length)]),
+  ];
+}

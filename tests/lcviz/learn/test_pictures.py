@@ -1,0 +1,100 @@
+"""What Learn's pictures draw: the paper's example, runs of zeros, and five checkpoints."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import codec
+from lcviz.learn.numbers import TRACK, TRAINED, read_numbers, read_pairs, write_numbers
+from lcviz.learn.pictures import BITS, SIX, Start, learn_picture
+from lcviz.learn.questions import QUESTIONS
+from lcviz.learn.runs import ZEROS, runs_values
+from lcviz.learn.values import checkpoints_of, lesson_of, values_of
+
+TEN = read_pairs(TRACK, TRAINED)
+
+
+def test_a_picture_is_plain_json_for_every_x() -> None:
+    found = learn_picture(*TEN, TEN[1], Start(x=1))
+    assert json.loads(json.dumps(found.data, allow_nan=False)) == found.data
+    assert [one["picture"] for one in found.data["pictures"]] == list(SIX) == list(QUESTIONS)
+    assert all(one["term"].startswith("glossary?term=") for one in found.data["pictures"])
+    bits = {one["x"]: one["lesson"]["bits"] for one in found.data["lessons"]}
+    assert list(bits) == list(BITS)
+    assert bits[2] == {"float32": 320, "e": 30, "p": 20, "h": 18}
+    assert bits[1] == {"float32": 320, "e": 30, "p": 10, "h": 10}
+    assert bits[None]["h"] == 23
+    assert found.table["written"].tolist() == pytest.approx([0.79, *[0] * 7, 0.79, 0])
+
+
+def test_the_example_s_buckets_and_bits() -> None:
+    found = values_of(lesson_of(*TEN, 2))
+    assert [(b["exponent"], b["sign"], b["members"], b["kept"]) for b in found["buckets"]] == [
+        (-1, 0, [0, 8], True),
+        (-2, 1, [1], True),
+        (-2, 0, [5, 7], True),
+        (-3, 0, [2, 4, 6], False),
+        (-4, 0, [3, 9], False),
+    ]
+    assert [s["count"] for s in found["symbols"]] == [5, 2, 1, 2]
+    assert found["merges"][0] == [3, 2, 3]
+    for number in found["numbers"]:
+        bits = np.array([int("".join(number["bits"]), 2)], np.uint32)
+        assert bits.view(np.float32)[0] == number["delta"]
+        bucket = found["buckets"][number["bucket"]]
+        assert abs(number["delta"] - number["middle"]) <= 2.0 ** bucket["exponent"] / 2
+
+
+def test_runs_are_what_the_codec_writes() -> None:
+    found = runs_values()
+    assert [w["run"] for w in found["words"]] == list(ZEROS)
+    assert sum(w["bits"] for w in found["words"]) == found["bits"] == 28
+    assert sum(found["lengths"][v] for v in found["values"]) == found["plain"] == 206
+    assert [found["values"][w["at"]] for w in found["words"]] == [
+        w["value"] for w in found["words"]
+    ]
+    assert found["bits"] / found["n"] < 1 <= found["plain"] / found["n"]
+
+
+def test_the_track_follows_as_a_tracker_does() -> None:
+    before, live = (np.array(values, np.float32) for values in TEN)
+    tracker = codec.Tracker({"w": before}, 2)
+    now = before
+    found = checkpoints_of(*TEN, 2)
+    assert found[0] == {"live": before.tolist(), "track": before.tolist(), "written": [0.0] * 10}
+    for checkpoint in found[1:]:
+        now = now + (live - before)
+        tracker.step({"w": now})
+        assert checkpoint["live"] == now.tolist()
+        assert checkpoint["track"] == tracker.state["w"].tolist()
+    written = [c["written"][2] for c in found]  # c waits, until what has piled up is large
+    assert written[1] == 0.0
+    assert written[2] > 0.3
+
+
+def test_a_restart_goes_on_from_the_track() -> None:
+    calm, crashed = checkpoints_of(*TEN, 2), checkpoints_of(*TEN, 2, restored=1)
+    assert crashed[:2] == calm[:2]
+    drift = np.float32(TEN[1][2]) - np.float32(TEN[0][2])
+    assert crashed[2]["live"][2] == np.float32(crashed[1]["track"][2]) + drift
+    assert crashed[2]["live"][2] < calm[2]["live"][2]
+
+
+def test_answers() -> None:
+    right = {name: q.options[q.right] for name, q in QUESTIONS.items()}
+    assert (right["delta"], right["slots"], right["restart"]) == ("0.2", "7", "0.4")
+    step = checkpoints_of([1.0, 0.0], [1.2, 5.0], 1)
+    assert step[1]["track"][0] == 1.0  # 0.2 is left out, and next time it is 0.4
+    assert step[2]["live"][0] - step[1]["track"][0] == pytest.approx(0.4)
+
+
+def test_reading_and_writing_numbers() -> None:
+    assert read_numbers(" 1, −2;\t3e-1 ") == [1.0, -2.0, pytest.approx(0.3)]
+    assert write_numbers(read_numbers(TRAINED)) == TRAINED
+    assert read_numbers(write_numbers([1e-7, np.pi])) == [np.float32(1e-7), np.float32(np.pi)]
+    for text, problem in (("", "enter"), ("1 x", "“x”"), ("1e31", "too large"), ("inf", "“inf”")):
+        with pytest.raises(ValueError, match=problem):
+            read_numbers(text)
