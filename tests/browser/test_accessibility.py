@@ -55,6 +55,7 @@ def walk(visitor: Any, told: str, rules: Sequence[str] = ()) -> None:
         visitor.expecting(title).to_contain_text(name, ignore_case=True)
         visitor.expecting(line).to_have_text(told, use_inner_text=True)
         visitor.expecting(page).to_have_url(re.compile("weight="))
+        visitor.settled()
         box = line.bounding_box()
         assert 0 <= box["x"] <= box["x"] + box["width"] <= 800
         if name == "Glossary":
