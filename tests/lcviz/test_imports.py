@@ -14,4 +14,6 @@ def test_only_page_modules_and_the_ui_import_streamlit() -> None:
         for path in LCVIZ.rglob("*.py")
         if re.search(r"^\s*(import|from) streamlit", path.read_text(), re.MULTILINE)
     }
-    assert {name for name in found if not re.match(r"ui/|\w+/page\w*\.py$", name)} == set()
+    # The two that put pages on the screen stand above them.
+    above = {"dashboard.py", "welcome.py"}
+    assert {name for name in found if not re.match(r"ui/|\w+/page\w*\.py$", name)} == above

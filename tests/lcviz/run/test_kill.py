@@ -348,16 +348,16 @@ def test_an_end_that_is_asked_for_while_losses_are_measured(
     """The thread does not go to sleep over it."""
     run = make_run(stop_after=6, loss_share=1e-6)
     play_to(run, 2)
-    measuring, measure = threading.Event(), run.task.probe_loss
+    measuring, measure = threading.Event(), run.task.probe_metric
 
-    def slow(state: Any) -> float:
+    def slow(state: Any) -> tuple[float, float]:
         measuring.set()
         deadline = time.monotonic() + SECONDS
         while run._status not in ("dying", "closed") and time.monotonic() < deadline:
             time.sleep(0.001)
         return measure(state)
 
-    monkeypatch.setattr(run.task, "probe_loss", slow)
+    monkeypatch.setattr(run.task, "probe_metric", slow)
     run.step()
     assert measuring.wait(SECONDS)
     end = threading.Thread(target=getattr(run, how), daemon=True)
