@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from benchmarks.dashboard.serving import FLAGS, server
 
 CHARTS = {
-    "live": ".st-key-panel-removed .stEChartsChart svg",
+    "live": "[data-picture=examples]",
     "learn": "[data-picture=restart] svg",
     "tune": ".st-key-panel-frontier .js-plotly-plot .main-svg",
     "recover": ".st-key-panel-race .js-plotly-plot .main-svg",
@@ -24,7 +24,6 @@ CHARTS = {
     "glossary": ".st-key-glossary-asked",
 }
 PATHS = {
-    "live": "/?weight=f6.weight:1234",
     "glossary": "/glossary?term=bucket",
 }
 

@@ -37,7 +37,7 @@ from .page_step_slider import chosen_step, follow_newest
 
 PATIENCE = 3.0  # seconds that a click waits for what it began
 _PROBLEM = "live-problem"  # in the session: when, and why a button could not do what it should
-Moment = tuple[RunSettings, Status | None]  # of the form, and of the run
+Moment = tuple[RunSettings, Status | None]  # of the form, and of one's own run
 
 
 def page() -> None:
@@ -56,8 +56,9 @@ def page() -> None:
             session.rerun_with_example()
         return
     snapshot = run.snapshot()
-    _keep((settings, snapshot.status), _controls(run, snapshot, settings))
-    _show_problem((settings, snapshot.status))
+    now = settings, None if session.is_example(run) else snapshot.status
+    _keep(now, _controls(run, snapshot, settings))
+    _show_problem(now)
     poll = poll_seconds(run)
     st.fragment(_watched, run_every=poll)(run, settings, poll, _drawn(snapshot))
     with st.container(horizontal=True, vertical_alignment="center", key="below"):

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from lcviz.inspect.codewords import CodeWord, first_words
 
 import codec
 from codec.errors import StreamError
 from codec.scheme.tables import CodeTable
+from lcviz.lab.codewords import CodeWord, first_words
 
 LENGTHS = np.array([3, 1, 2] + 33 * [0] + [3], np.uint8)
 

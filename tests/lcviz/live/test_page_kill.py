@@ -152,7 +152,7 @@ def test_methods_that_could_save_nothing_are_named(
     _, scar, topn, lc = raced[0].outcomes
     assert scar.distance == topn.distance == 1 != lc.distance
     (warning,) = page.texts("warning")
-    assert warning.startswith("SCAR, TOPN: saved nothing")
+    assert warning.startswith("SCAR and TOPN saved nothing")
 
 
 def test_the_race_back(live: Live, create: Create, raced: list[Raced]) -> None:
