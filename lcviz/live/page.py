@@ -119,7 +119,7 @@ def _controls(run: Run, snapshot: Snapshot, settings: RunSettings) -> str | None
             type=widgets.main_button(),
             icon=f":material/{icon}:",
             disabled=over,
-            key="play",
+            key="pause" if playing else "play",  # a click that comes twice does the same twice
             help="Key: space.",
             on_click=_play_or_pause,
             args=(run, not playing),  # as its label, whatever another tab has done since

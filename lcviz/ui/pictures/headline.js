@@ -36,8 +36,9 @@ export default function (component) {
 function press(event) {
   const at = document.activeElement;
   if ((at && at !== document.body) || event.ctrlKey || event.metaKey || event.altKey) return;
-  const name = { " ": "play", ArrowRight: "step" }[event.key];
-  const button = name && document.querySelector(`.st-key-${name} button:not([disabled])`);
+  const names = { " ": ["play", "pause"], ArrowRight: ["step"] }[event.key] ?? [];
+  const buttons = names.map((name) => document.querySelector(`.st-key-${name} button:not([disabled])`));
+  const button = buttons.find((found) => found);
   if (!button) return;
   event.preventDefault();
   button.click();
