@@ -50,7 +50,8 @@ class Checkpointer:
 
     Args:
         path: The directory, made if it is missing, or its URL.
-        bits, scope, coder, budget: See `Coding`. A budget also pays for the record's header.
+        bits, scope, coder, budget, tolerance, quantizer: See `Coding`. A budget also pays for the
+            record's header.
         policy: Pattern of names -> "lossy", "exact" or "skip", see `Policy`. The first save logs
             tensors that may be weights but are stored exactly because of their names.
         base_every: After so many deltas comes a base, the state itself: a restore then never takes
@@ -84,6 +85,8 @@ class Checkpointer:
         coder: str = "runlength",
         *,
         budget: float | None = None,
+        tolerance: float | None = None,
+        quantizer: str | None = None,
         policy: Mapping[str, str] | None = None,
         base_every: int | None = BASE_EVERY,
         keep_bases: int | None = None,
@@ -92,7 +95,7 @@ class Checkpointer:
         when_busy: str = "wait",
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        self.coding = Coding(bits, scope, coder, budget)
+        self.coding = Coding(bits, scope, coder, budget, tolerance, quantizer)
         check_history(base_every, keep_bases)
         if when_busy not in WHEN_BUSY:
             raise SettingsError(

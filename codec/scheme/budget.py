@@ -1,12 +1,12 @@
-"""Budget mode: as many buckets as fit into a share of the lossy tensors' float32 bytes.
+"""Budget mode: uniform steps as small, or as many buckets, as fit into a share of float32's bytes.
 
 A budget pays for the record's header, code tables, levels and code words. Tensors that are stored
 exactly come on top of it: no setting can make them smaller.
 
-The histogram gives a rough size for any number of buckets: Shannon's bound, which runs of zeros may
-undercut. Counted tokens give an upper bound. So the search starts with too many buckets and goes
-down until the size fits. If much of the budget is left, the next bucket is kept in part, its
-largest values first.
+A histogram gives a rough size for any step size and any number of buckets: Shannon's bound, which
+runs of zeros may undercut. Counted tokens give an upper bound. Their ratio to the estimate leads to
+the next step size. With buckets the search starts with too many and goes down until the size fits;
+if much of the budget is left, the next bucket is kept in part, its largest values first.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from codec.caps import names_of
 from codec.errors import BudgetError, SettingsError
@@ -27,30 +28,36 @@ from .quantize import Buckets, Histogram
 from .stream import Message, needs_no_bits
 from .survivors import Collected, Survivors
 from .tables import CodeTable, Counts
+from .uniform import Magnitudes, UniformQuantizer
 
 BEST = 0.1  # of the estimate: no coder is expected to need less
 HOPE = 0.8  # fewer buckets may leave longer runs, and need less than the last ratio
 FULL = 0.75  # of the room: enough, the search ends
-PASSES = 12  # at most, to find a part of a bucket
+PASSES = 12  # at most, to find a part of a bucket, or a step size
+USED = 0.98  # of the room: enough for uniform steps, the search ends
+AIM = 0.992  # of the room: what the next step size is chosen for
+CLOSE = 1.0005  # ratio of step sizes that are not worth another pass
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """Survivors reduced to as many buckets as fit.
+    """Survivors reduced to what fits.
 
-    nbytes: an upper bound of their size; if nothing fits, the size of the largest value alone.
+    buckets: those that are kept; None for uniform steps. nbytes: an upper bound of their size; if
+    nothing fits, the size of the largest value alone.
     """
 
     survivors: Survivors
     units: int
     counts: Counts
-    buckets: Buckets
+    levels: NDArray[np.float32]
+    buckets: Buckets | None
     nbytes: int
 
     def message(self, shape: tuple[int, ...]) -> Message:
         """Ready to be coded."""
-        levels = self.buckets.levels
-        return Message(self.survivors, self.units, self.counts, levels, shape, None)
+        uniform = self.buckets is None
+        return Message(self.survivors, self.units, self.counts, self.levels, shape, None, uniform)
 
 
 @dataclass
@@ -154,7 +161,7 @@ def check_budget(budget: float) -> float:
     return float(budget)
 
 
-def fit(
+def fit_buckets(
     found: Collected, coder: str, previous: CodeTable | None, room: float, most: float
 ) -> Fitted:
     """Keep as many buckets as fit into ``room`` bytes, and the largest values of the next one.
@@ -170,11 +177,11 @@ def fit(
     def settled(room: float, magnitude: int = 1, n: int | None = None) -> tuple[Fitted, bool]:
         part = found.at_least(magnitude, n)
         fitted = _buckets(part.survivors, part.histogram, coder, previous, room)
-        return fitted, len(fitted.buckets) == len(part.histogram.buckets())
+        return fitted, fitted.levels.size - 1 == len(part.histogram.buckets())
 
     every = found.histogram.buckets()
     whole = _buckets(found.survivors, found.histogram, coder, previous, room)
-    kept = len(whole.buckets)
+    kept = whole.levels.size - 1
     if kept == len(every) or whole.nbytes >= FULL * room > 0:
         return whole
     ends = np.abs(np.array([every[kept].min, every[kept].max], np.float32)).view(np.uint32)
@@ -207,6 +214,81 @@ def fit(
     return settled(max(room, least), largest, n)[0]
 
 
+def fit_steps(
+    quantize: UniformQuantizer,
+    magnitudes: Magnitudes,
+    coder: str,
+    previous: CodeTable | None,
+    room: float,
+    most: float,
+) -> Fitted:
+    """Take the smallest uniform steps that fit into ``room`` bytes.
+
+    Args:
+        quantize: The delta.
+        magnitudes: Its magnitudes, all finite.
+        coder: Its name.
+        previous: The last code table.
+        room: Bytes.
+        most: Bytes that the fewest values may take if nothing fits into the room.
+    """
+    largest, offset = magnitudes.largest, quantize.offset
+
+    def settled(size: np.float32, first: int | None = None) -> Fitted:
+        """first: keep so many survivors only."""
+        survivors, codes, levels = quantize(size, largest)
+        if first is not None:
+            codes = survivors.keep_first(first, codes.size)
+            codes[0] = survivors.n - codes.sum()
+            used = int(np.flatnonzero(codes)[-1]) + 1
+            codes, levels = codes[:used], levels[:used]
+        units, tokens = coder_of(coder).settle(survivors, None, codes)
+        counts = Counts(codes, tokens)
+        nbytes = _nbytes(survivors, units, counts, 4 * (codes.size > 1), previous)
+        return Fitted(survivors, units, counts, levels, None, nbytes)
+
+    def cut(size: float, room: float) -> Fitted:
+        """As many of the first survivors as fit, one at least."""
+        n, end = 1, int(settled(np.float32(size)).counts.codes[1:].sum())
+        while n < end:
+            middle = (n + end + 1) // 2
+            fits = settled(np.float32(size), middle).nbytes <= room
+            n, end = (middle, end) if fits else (n, middle - 1)
+        return settled(np.float32(size), n)
+
+    if not largest:
+        return settled(np.float32(1))
+    # Between these sizes, q of the largest change goes from its limit down to 1.
+    finest, coarsest = largest / (quantize.most + 1 - offset), largest / (1 - offset)
+    over, fits, best, newest, ratio = 0.0, 0.0, None, None, 1.0
+    for _ in range(PASSES):
+        low, high = over or finest, fits or coarsest
+        size = magnitudes.size_for(8 * AIM * room / ratio, offset, low, high)
+        if over and fits and not over * CLOSE < size < fits / CLOSE:
+            size = math.sqrt(over) * math.sqrt(fits)
+        newest = settled(np.float32(size))
+        if newest.nbytes <= room:
+            fits, best = size, newest
+            if newest.nbytes >= USED * room or size <= finest * CLOSE**2:
+                return newest
+        else:
+            over = size
+        if (over >= coarsest / CLOSE**2) or (over and fits and fits <= over * CLOSE):
+            break
+        ratio = max(8 * newest.nbytes / max(magnitudes.entropy(size, offset), 8.0), 1e-3)
+    if best is None:
+        # Even the largest values are too many: keep the first of them.
+        least = settled(np.float32(largest), 1).nbytes
+        if least > most:
+            return replace(settled(np.float32(4 * largest)), nbytes=least)
+        return cut(largest, max(room, least))
+    if best.nbytes < FULL * room and over:
+        part = cut(over, room)
+        if part.nbytes > best.nbytes:
+            return part
+    return best if best is newest else settled(np.float32(fits))
+
+
 def _buckets(
     survivors: Survivors, histogram: Histogram, coder: str, previous: CodeTable | None, room: float
 ) -> Fitted:
@@ -221,10 +303,11 @@ def _buckets(
         counts = buckets.counts(n)
         final = np.where(final <= keep, final, 0).astype(np.uint16)
         units, tokens = coder_of(coder).settle(survivors, final, counts)
-        exact = _nbytes(survivors, units, Counts(counts, tokens), previous)
+        kept = Counts(counts, tokens)
+        exact = _nbytes(survivors, units, kept, 4 * keep, previous)
         if exact <= room or keep == 0:
-            kept = Counts(counts, tokens)
-            return Fitted(survivors, units, kept, buckets.first(keep), exact)
+            buckets = buckets.first(keep)
+            return Fitted(survivors, units, kept, buckets.levels, buckets, exact)
         ratio = max(ratio, HOPE * exact / estimates[keep])
         keep -= 1
         final = np.arange(final.size, dtype=np.uint16)  # the survivors' codes are levels now
@@ -235,8 +318,10 @@ def _estimate(every: Buckets, keep: int, n: int) -> float:
     return huffman.entropy(counts) / 8 + 4 * keep
 
 
-def _nbytes(survivors: Survivors, units: int, counts: Counts, previous: CodeTable | None) -> int:
-    levels = 4 * (counts.codes.size - 1)
+def _nbytes(
+    survivors: Survivors, units: int, counts: Counts, levels: int, previous: CodeTable | None
+) -> int:
+    """levels: their bytes."""
     if needs_no_bits(counts.codes):
         return levels
     streams = -(-survivors.units // units)

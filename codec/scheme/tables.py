@@ -46,7 +46,9 @@ class CodeTable:
 
     @classmethod
     def unpacked(cls, packed: NDArray[np.uint8], n_symbols: int, classes: int) -> CodeTable:
-        """The table that was `packed`. Raises CodeTableError."""
+        """The table that was `packed`. n_symbols: of the message. Raises CodeTableError."""
+        if classes > 1:
+            n_symbols = min(n_symbols, runlength.MAX_SYMBOLS)
         if not 1 <= classes <= (1 if n_symbols < 1 else runlength.n_classes(n_symbols)):
             raise CodeTableError(f"{classes} classes of runs with {n_symbols} symbols")
         n = runlength.n_tokens(n_symbols, classes)
@@ -75,12 +77,12 @@ class CodeTable:
             if codes.size != self.lengths.size or (codes[self.lengths == 0] > 0).any():
                 return None
             return huffman.n_bits(codes, self.lengths)
-        return None if counts.tokens is None else self._cost_of(counts.tokens)
+        return None if counts.tokens is None else self._cost_of(counts, counts.tokens)
 
-    def _cost_of(self, tokens: NDArray[np.int64]) -> int:
+    def _cost_of(self, counts: Counts, tokens: NDArray[np.int64]) -> int:
         lengths = self._of_tokens(tokens.shape[0])
         escaped = int(self.lengths[0]) + runlength.CLASS_BITS
-        escaped += runlength.symbol_bits(tokens.shape[0])
+        escaped += runlength.symbol_bits(counts.codes.size - 1)
         bits = np.where(lengths > 0, lengths, escaped) + runlength.EXTRA_BITS
         return int((tokens * bits).sum())
 
@@ -104,8 +106,8 @@ class CodeTable:
 class Counts:
     """How often each code and token occurs.
 
-    codes: int64 (k,). tokens: int64 (k - 1, MAX_CLASSES), each symbol after a run of each class;
-    None if they were not counted.
+    codes: int64 (k,). tokens: int64 (symbols, MAX_CLASSES), each symbol after a run of each class;
+    beyond `runlength.MAX_SYMBOLS` one row for all other symbols. None if they were not counted.
     """
 
     codes: NDArray[np.int64]
@@ -145,9 +147,11 @@ def _cheapest(counts: Counts, streams: int) -> tuple[CodeTable, int]:
     most = None
     if counts.tokens is not None:
         runs = _of_tokens(counts.tokens)
-        bits = runs._cost_of(counts.tokens)
+        bits = runs._cost_of(counts, counts.tokens)
         most = 32 * (-(-bits // 32) + streams - 1) + 8 * runs.packed.size
         if most < counts.codes.sum():  # each word has at least one bit
+            return runs, bits
+        if counts.codes.size > runlength.MAX_TOKENS:
             return runs, bits
     plain = CodeTable(huffman.code_lengths(counts.codes), 1)
     plain_bits = huffman.n_bits(counts.codes, plain.lengths)
@@ -157,13 +161,14 @@ def _cheapest(counts: Counts, streams: int) -> tuple[CodeTable, int]:
 
 
 def _of_tokens(tokens: NDArray[np.int64]) -> CodeTable:
-    n_symbols = tokens.shape[0]
+    n_symbols = min(tokens.shape[0], runlength.MAX_SYMBOLS)
+    beyond, tokens = int(tokens[n_symbols:].sum()), tokens[:n_symbols]
     used = np.flatnonzero(tokens.any(axis=0))
     # at least 2 classes: 1 would mean a plain code
-    classes = min(max(int(used[-1]) + 1, 2), runlength.n_classes(n_symbols))
+    classes = min(max(int(used.max(initial=0)) + 1, 2), runlength.n_classes(n_symbols))
     with_word = tokens[:, :classes].flatten()
     if not with_word.any():  # all are escaped, but a code needs two words
         with_word[0] = 1
-    escaped = int(tokens[:, classes:].sum())
+    escaped = int(tokens[:, classes:].sum()) + beyond
     counts = np.concatenate(([max(escaped, 1)], with_word))
     return CodeTable(huffman.code_lengths(counts), classes)
