@@ -149,6 +149,10 @@ class Budget:
         return text[0].upper() + text[1:]
 
 
+class BeyondError(Exception):
+    """A sample of magnitudes has missed a much larger one."""
+
+
 def check_budget(budget: float) -> float:
     """The budget as a float. Raises SettingsError unless it lies above 0 and at most at 1."""
     numbers = int | float | np.integer | np.floating
@@ -231,42 +235,44 @@ def fit_steps(
         previous: The last code table.
         room: Bytes.
         most: Bytes that the fewest values may take if nothing fits into the room.
-    """
-    largest, offset = magnitudes.largest, quantize.offset
 
-    def settled(size: np.float32, first: int | None = None) -> Fitted:
+    Raises:
+        BeyondError: A change is larger than the magnitudes say, or not finite.
+    """
+    largest, offset, n = magnitudes.largest, quantize.offset, quantize.segments.n
+
+    def settled(size: float, first: int | None = None) -> Fitted:
         """first: keep so many survivors only."""
-        survivors, codes, levels = quantize(size, largest)
+        found = quantize(np.float32(size), largest)
+        if found.beyond:
+            raise BeyondError
         if first is not None:
-            codes = survivors.keep_first(first, codes.size)
-            codes[0] = survivors.n - codes.sum()
-            used = int(np.flatnonzero(codes)[-1]) + 1
-            codes, levels = codes[:used], levels[:used]
-        units, tokens = coder_of(coder).settle(survivors, None, codes)
-        counts = Counts(codes, tokens)
-        nbytes = _nbytes(survivors, units, counts, 4 * (codes.size > 1), previous)
-        return Fitted(survivors, units, counts, levels, None, nbytes)
+            found = found.first(first)
+        units, tokens = coder_of(coder).settle(found.survivors, None, found.counts)
+        counts = Counts(found.counts, tokens)
+        nbytes = _nbytes(found.survivors, units, counts, 4 * (counts.codes.size > 1), previous)
+        return Fitted(found.survivors, units, counts, found.levels, None, nbytes)
 
     def cut(size: float, room: float) -> Fitted:
         """As many of the first survivors as fit, one at least."""
-        n, end = 1, int(settled(np.float32(size)).counts.codes[1:].sum())
+        n, end = 1, int(settled(size).counts.codes[1:].sum())
         while n < end:
             middle = (n + end + 1) // 2
-            fits = settled(np.float32(size), middle).nbytes <= room
+            fits = settled(size, middle).nbytes <= room
             n, end = (middle, end) if fits else (n, middle - 1)
-        return settled(np.float32(size), n)
+        return settled(size, n)
 
     if not largest:
-        return settled(np.float32(1))
+        return settled(1.0)
     # Between these sizes, q of the largest change goes from its limit down to 1.
     finest, coarsest = largest / (quantize.most + 1 - offset), largest / (1 - offset)
     over, fits, best, newest, ratio = 0.0, 0.0, None, None, 1.0
     for _ in range(PASSES):
         low, high = over or finest, fits or coarsest
-        size = magnitudes.size_for(8 * AIM * room / ratio, offset, low, high)
+        size = magnitudes.size_for(8 * AIM * room / ratio / n, offset, low, high)
         if over and fits and not over * CLOSE < size < fits / CLOSE:
             size = math.sqrt(over) * math.sqrt(fits)
-        newest = settled(np.float32(size))
+        newest = settled(size)
         if newest.nbytes <= room:
             fits, best = size, newest
             if newest.nbytes >= USED * room or size <= finest * CLOSE**2:
@@ -275,18 +281,19 @@ def fit_steps(
             over = size
         if (over >= coarsest / CLOSE**2) or (over and fits and fits <= over * CLOSE):
             break
-        ratio = max(8 * newest.nbytes / max(magnitudes.entropy(size, offset), 8.0), 1e-3)
+        estimate = max(n * magnitudes.entropy(size, offset) / 8, 1.0)
+        ratio = max(newest.nbytes / estimate, 1e-3)
     if best is None:
         # Even the largest values are too many: keep the first of them.
-        least = settled(np.float32(largest), 1).nbytes
+        least = settled(largest, 1).nbytes
         if least > most:
-            return replace(settled(np.float32(4 * largest)), nbytes=least)
+            return replace(settled(4 * largest), nbytes=least)
         return cut(largest, max(room, least))
     if best.nbytes < FULL * room and over:
         part = cut(over, room)
         if part.nbytes > best.nbytes:
             return part
-    return best if best is newest else settled(np.float32(fits))
+    return best if best is newest else settled(fits)
 
 
 def _buckets(

@@ -390,18 +390,22 @@ def collect(
 
 
 @_compiled
-def magnitudes(sources, tracks, starts, first, last, delta, count, high):
+def magnitudes(sources, tracks, starts, first, last, stride, delta, count, high):
     """Count how often each fine bin of magnitudes occurs in u - track, in the units first..last.
 
-    delta: float32 (2, BLOCK), scratch. count: int64 (N_FINE,), by magnitude >> FINE_SHIFT; changes
-    of 0 are not counted. high: uint32 (tensors,), raised to the largest magnitude of each tensor.
+    stride: 1 to look at every block, 2 at every other one, and so on. delta: float32 (2, BLOCK),
+    scratch. count: int64 (N_FINE,), by magnitude >> FINE_SHIFT; changes of 0 are not counted. high:
+    uint32 (tensors,), raised to the largest magnitude of each tensor. Returns the positions that
+    were looked at.
     """
     words = delta[0].view(np.uint32)
     here = np.uint64(delta.ctypes.data)
     nothing = here + np.uint64(4 * BLOCK)
     delta[1] = 0
     segment = _segment_of(starts, first * UNIT)
-    for block in range(first * UNIT, min(last * UNIT, starts[-1]), BLOCK):
+    end, met = min(last * UNIT, starts[-1]), 0
+    for block in range(first * UNIT, end, stride * BLOCK):
+        met += min(BLOCK, end - block)
         while starts[segment + 1] <= block:
             segment += 1
         u, subtract, own = here, nothing, segment
@@ -426,6 +430,16 @@ def magnitudes(sources, tracks, starts, first, last, delta, count, high):
                     high[at] = max(high[at], magnitude)
         if own >= 0:
             high[own] = max(high[own], largest)
+    return met
+
+
+@_compiled
+def largest(bits):
+    """The largest magnitude of float32 values, given as uint32 (n,)."""
+    most = np.uint32(0)
+    for i in range(bits.size):
+        most = max(most, bits[i] & MAGNITUDE)
+    return most
 
 
 @_compiled
@@ -449,7 +463,8 @@ def collect_uniform(
     A change of magnitude a has the number q = floor(a * per_step + offset) and the code 2q - 1, or
     2q if it is negative. threshold: uint32, the smallest magnitude with q = 1. per_step, offset:
     float64. delta: as in `magnitudes`. marks, codes, numbers: filled for these units. count: int64
-    (k,): how often each code occurs; what lies beyond the last two codes gets one of them.
+    (k,): how often each code occurs; count[0]: how many changes lie beyond the last code, or are
+    NaN. These get the code 1.
     """
     words = delta[0].view(np.uint32)
     values = delta[0]
@@ -457,7 +472,7 @@ def collect_uniform(
     nothing = here + np.uint64(4 * BLOCK)
     delta[1] = 0
     n = starts[-1]
-    most = np.float64((count.size - 1) // 2)
+    most = np.float64((count.size + 1) // 2)
     segment = _segment_of(starts, first * UNIT)
     for unit in range(first, last):
         at = np.uint64(unit * UNIT)
@@ -478,9 +493,10 @@ def collect_uniform(
                     i = WORD * group + _lowest(mark)
                     mark &= mark - ONE
                     steps = abs(np.float64(values[i])) * per_step + offset
-                    steps = steps if steps <= most else most  # NaN, too
-                    code = 2 * np.int64(steps) - 1 + np.int64(words[i] >> np.uint32(31))
-                    codes[at] = code
+                    code = 0
+                    if steps < most:
+                        code = 2 * np.int64(steps) - 1 + np.int64(words[i] >> np.uint32(31))
+                    codes[at] = max(code, 1)
                     at += ONE
                     count[code] += 1
         met = (min((unit + 1) * UNIT, n) + BLOCK - 1) // BLOCK * BLOCK

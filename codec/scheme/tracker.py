@@ -22,7 +22,7 @@ from codec.state.tensors import (
 )
 
 from . import uniform
-from .budget import Budget, fit_buckets, fit_steps
+from .budget import BeyondError, Budget, fit_buckets, fit_steps
 from .coders import coder_of
 from .coding import Coding
 from .delta import Delta, Group, alphabet_name, alphabets, check_fits, difference, family_bits
@@ -254,31 +254,37 @@ class Tracker:
         previous: CodeTable | None,
     ) -> Iterator[Quantization | set[str]]:
         """In uniform steps; or the names of tensors with a change that no step can say."""
-        coder = coder_of(self.coding.coder)
+        coding = self.coding
+        coder = coder_of(coding.coder)
         most = uniform.MAX_STEPS if coder.counts_runs else uniform.MAX_STEPS_PLAIN
-        found = uniform.magnitudes_of(segments)
         if budget is None:
-            assert self.coding.tolerance is not None, "steps have a budget or a tolerance"
-            largest = max(float(np.abs(arrays[t.name]).max(initial=0)) for t in tensors)
-            size = uniform.size_within(self.coding.tolerance, largest)
-            limit = float(size) * most
-        else:
-            limit = float(np.finfo(np.float32).max)
-        if (beyond := found.beyond(limit)).size:
-            yield {tensors[i].name for i in beyond}
+            assert coding.tolerance is not None, "steps have a budget or a tolerance"
+            largest = max(uniform.largest_of(arrays[t.name]) for t in tensors)
+            size = uniform.size_within(coding.tolerance, largest)
+            with uniform.quantizer(segments, uniform.NEAREST, most) as quantize:
+                steps = quantize(size, uniform.magnitudes_of(segments, sampled=True).largest)
+                if steps.beyond:
+                    limit = float(size) * most
+                    beyond = uniform.magnitudes_of(segments).beyond(limit)
+                    yield {tensors[i].name for i in beyond}
+                    return
+                units, tokens = coder.settle(steps.survivors, None, steps.counts)
+                every = Counts(steps.counts, tokens)
+                own = (steps.survivors, units, every, steps.levels, _shape(tensors), None)
+                yield Quantization(Message(*own, uniform=True))
             return
-        offset = uniform.NEAREST if budget is None else uniform.OFFSET
-        with uniform.quantizer(segments, offset, most) as quantize:
-            if budget is None:
-                survivors, codes, levels = quantize(size, found.largest)
-                units, tokens = coder.settle(survivors, None, codes)
-                every = Counts(codes, tokens)
-                yield Quantization(
-                    Message(survivors, units, every, levels, _shape(tensors), None, uniform=True)
-                )
-                return
-            fitted = fit_steps(quantize, found, coder.name, previous, *budget.room(tensors))
-            if fitted.levels.size == 1 and found.largest:
+        with uniform.quantizer(segments, uniform.OFFSET, most) as quantize:
+            magnitudes = uniform.magnitudes_of(segments, sampled=True)
+            room = budget.room(tensors)
+            try:
+                fitted = fit_steps(quantize, magnitudes, coder.name, previous, *room)
+            except BeyondError:
+                magnitudes = uniform.magnitudes_of(segments)
+                if (beyond := magnitudes.beyond(float(np.finfo(np.float32).max))).size:
+                    yield {tensors[i].name for i in beyond}
+                    return
+                fitted = fit_steps(quantize, magnitudes, coder.name, previous, *room)
+            if fitted.levels.size == 1 and magnitudes.largest:
                 budget.lacks(tensors, fitted.nbytes)
             yield Quantization(fitted.message(_shape(tensors)))
 

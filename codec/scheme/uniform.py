@@ -31,10 +31,11 @@ from .survivors import Segments, Survivors, room_for
 OFFSET = 0.4  # of a budget: the least distance in the tracking loop, over models and optimizers
 NEAREST = 0.5  # of a tolerance: the smallest error for a step size
 MAX_STEPS = 16_383  # q of the largest level: a decoder reads symbols of 15 bits
+NARROW = 127  # q of the largest level whose code fits into a byte
+SAMPLE = 2**18  # elements: of a larger delta so many are looked at for its magnitudes
 MAX_STEPS_PLAIN = 2047  # with a code of single values: a table has at most 4,096 words
 # |level - q * size| and the rounding of u - track, for q up to MAX_STEPS, in steps: 2**-9 each.
 SLACK = 0.0025
-INFINITE = 0x7F800000  # the magnitude of infinity; NaN is larger
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ class Magnitudes:
     """How large the changes of an alphabet are.
 
     count: int64 (N_FINE,), changes other than 0 by the fine bin of their magnitude. high: uint32
-    (tensors,), the largest magnitude of each tensor as bits. n: elements, unchanged ones too.
+    (tensors,), the largest magnitude of each tensor as bits. n: elements that were looked at,
+    unchanged ones too.
     """
 
     count: NDArray[np.int64]
@@ -53,12 +55,6 @@ class Magnitudes:
     def largest(self) -> float:
         """The largest magnitude; 0.0 if nothing has changed."""
         return float(self.high.max(initial=0).astype(np.uint32).view(np.float32))
-
-    @property
-    def smallest(self) -> float:
-        """The lower end of the first bin that is not empty, above 0; `largest` without any."""
-        found = np.flatnonzero(self.count)
-        return float(_EDGES[max(int(found[0]), 1)]) if found.size else self.largest
 
     def beyond(self, magnitude: float) -> NDArray[np.intp]:
         """The tensors with a change that is larger or not finite."""
@@ -73,17 +69,17 @@ class Magnitudes:
         return self._below[-1] - np.interp(magnitudes, _EDGES, self._below)
 
     def entropy(self, size: float, offset: float) -> float:
-        """About how many bits the codes take, as Shannon's bound for single values."""
+        """About how many bits an element takes, as Shannon's bound for single values."""
         most = min(int(self.largest / size + offset) + 1, MAX_STEPS)
         reached = self.at_least((np.arange(1, most + 2, dtype=np.float64) - offset) * size)
         members = reached[:-1] - reached[1:]
         members = members[members > 0]
         zeros = self.n - reached[0]
         bits = float((members * np.log2(2 * self.n / members)).sum())  # either sign is as likely
-        return bits + (zeros * np.log2(self.n / zeros) if zeros > 0 else 0.0)
+        return (bits + (zeros * np.log2(self.n / zeros) if zeros > 0 else 0.0)) / max(self.n, 1)
 
     def size_for(self, bits: float, offset: float, low: float, high: float) -> float:
-        """The step size between low and high whose codes take about so many bits."""
+        """The step size between low and high that takes about so many bits an element."""
         while high > low * 1.001:
             middle = np.sqrt(low) * np.sqrt(high)
             low, high = (low, middle) if self.entropy(middle, offset) <= bits else (middle, high)
@@ -100,55 +96,70 @@ def _edges() -> NDArray[np.float64]:
 _EDGES = _edges()
 
 
-def magnitudes_of(segments: Segments) -> Magnitudes:
-    """One pass over sources - tracks."""
+def magnitudes_of(segments: Segments, *, sampled: bool = False) -> Magnitudes:
+    """One pass over sources - tracks. sampled: over a part of it, where it is large."""
     pieces = workers.pieces(-(-segments.n // kernels.UNIT), least=8)
     count = np.zeros((len(pieces), N_FINE), np.int64)
     high = np.zeros((len(pieces), segments.tracks.size), np.uint32)
+    met = np.zeros(len(pieces), np.int64)
     arrays = segments.sources, segments.tracks, segments.starts
+    stride = max(segments.n // SAMPLE, 1) if sampled else 1
 
     def work(i: int, scratch: workers.Scratch) -> None:
-        kernels.magnitudes(*arrays, *pieces[i], scratch.delta, count[i], high[i])
+        met[i] = kernels.magnitudes(*arrays, *pieces[i], stride, scratch.delta, count[i], high[i])
 
     workers.spread(work, len(pieces))
-    return Magnitudes(count.sum(axis=0), high.max(axis=0, initial=0), segments.n)
+    return Magnitudes(count.sum(axis=0), high.max(axis=0, initial=0), int(met.sum()))
 
 
-@contextmanager
-def quantizer(segments: Segments, offset: float, most: int) -> Iterator[UniformQuantizer]:
-    """Quantizes sources - tracks in steps of any size. most: the largest |q|."""
-    with room_for(segments.n) as survivors:
-        yield UniformQuantizer(segments, offset, most, survivors)
+@dataclass(frozen=True)
+class Steps:
+    """A delta in steps of one size.
+
+    survivors: with their codes. counts: int64 (k,), how often each code occurs. levels: float32
+    (k,). beyond: changes that are not finite or larger than the largest level; they are lost.
+    """
+
+    survivors: Survivors
+    counts: NDArray[np.int64]
+    levels: NDArray[np.float32]
+    beyond: int = 0
+
+    def first(self, most: int) -> Steps:
+        """Without all but the first survivors, which these replace."""
+        counts = self.survivors.keep_first(most, self.counts.size)
+        counts[0] = self.survivors.n - counts.sum()
+        k = int(np.flatnonzero(counts)[-1]) + 1
+        return Steps(self.survivors, counts[:k], self.levels[:k])
 
 
 @dataclass(frozen=True)
 class UniformQuantizer:
-    """Each call replaces the survivors of the last one, whose memory it uses."""
+    """Quantizes sources - tracks in steps of any size.
+
+    Each call replaces the survivors of the last one, whose memory it uses. offset: see the
+    module. most: the largest |q|.
+    """
 
     segments: Segments
     offset: float
     most: int
     _wide: Survivors
 
-    def __call__(
-        self, size: np.float32, largest: float
-    ) -> tuple[Survivors, NDArray[np.int64], NDArray[np.float32]]:
-        """Survivors with their codes, how often each code occurs, and the levels.
+    def __call__(self, size: np.float32, largest: float) -> Steps:
+        """In steps of this size. largest: the largest magnitude that is expected."""
+        narrow = largest / float(size) + self.offset < NARROW
+        found = self._quantized(size, NARROW if narrow else self.most)
+        if found.beyond and narrow and self.most > NARROW:
+            found = self._quantized(size, self.most)
+        return found
 
-        Args:
-            size: Of a step.
-            largest: The largest magnitude that occurs.
-
-        Returns:
-            Survivors; int64 (k,); float32 (k,).
-        """
-        per_step = 1 / float(size)
-        steps = int(min(largest * per_step + self.offset, self.most))
-        k = 2 * max(steps, 1) + 1
-        s = self._wide.of_width(1 if k <= 256 else 2)
+    def _quantized(self, size: np.float32, most: int) -> Steps:
+        s = self._wide.of_width(1 if most <= NARROW else 2)
         pieces = workers.pieces(s.units, least=8)
-        found = np.zeros((len(pieces), k), np.int64)
+        found = np.zeros((len(pieces), 2 * most + 1), np.int64)
         arrays = self.segments.sources, self.segments.tracks, self.segments.starts
+        per_step = 1 / float(size)
         least = _first_step(per_step, self.offset)
 
         def work(i: int, scratch: workers.Scratch) -> None:
@@ -167,10 +178,31 @@ class UniformQuantizer:
 
         workers.spread(work, len(pieces))
         counts = found.sum(axis=0)
+        beyond, counts[0] = int(counts[0]), 0
         counts[0] = s.n - counts.sum()
         used = np.flatnonzero(counts)
-        counts = counts[: int(used[-1]) + 1] if used.size else counts[:1]
-        return s, counts, levels_of(size, counts.size)
+        counts = counts[: int(used[-1]) + 1 if used.size else 1]
+        return Steps(s, counts, levels_of(size, counts.size), beyond)
+
+
+def largest_of(array: NDArray[np.float32]) -> float:
+    """The largest magnitude of all values; infinity or NaN if there is one."""
+    words = array.reshape(-1).view(np.uint32)
+    pieces = workers.pieces(words.size, least=kernels.UNIT)
+    high = np.zeros(len(pieces), np.uint32)
+
+    def work(i: int, _scratch: workers.Scratch) -> None:
+        high[i] = kernels.largest(words[slice(*pieces[i])])
+
+    workers.spread(work, len(pieces))
+    return float(high.max(initial=0).astype(np.uint32).view(np.float32))
+
+
+@contextmanager
+def quantizer(segments: Segments, offset: float, most: int) -> Iterator[UniformQuantizer]:
+    """A quantizer of sources - tracks."""
+    with room_for(segments.n) as survivors:
+        yield UniformQuantizer(segments, offset, most, survivors)
 
 
 def levels_of(size: np.float32 | float, k: int) -> NDArray[np.float32]:
