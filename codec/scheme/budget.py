@@ -34,7 +34,8 @@ BEST = 0.1  # of the estimate: no coder is expected to need less
 HOPE = 0.8  # fewer buckets may leave longer runs, and need less than the last ratio
 FULL = 0.75  # of the room: enough, the search ends
 PASSES = 12  # at most, to find a part of a bucket, or a step size
-USED = 0.98  # of the room: enough for uniform steps, the search ends
+USED = 0.975  # of the room: enough for uniform steps, the search ends
+EXCESS = 1.012  # bytes of an alphabet as a multiple of the estimate, usually
 AIM = 0.992  # of the room: what the next step size is chosen for
 CLOSE = 1.0005  # ratio of step sizes that are not worth another pass
 
@@ -266,7 +267,7 @@ def fit_steps(
         return settled(1.0)
     # Between these sizes, q of the largest change goes from its limit down to 1.
     finest, coarsest = largest / (quantize.most + 1 - offset), largest / (1 - offset)
-    over, fits, best, newest, ratio = 0.0, 0.0, None, None, 1.0
+    over, fits, best, newest, ratio = 0.0, 0.0, None, None, EXCESS
     for _ in range(PASSES):
         low, high = over or finest, fits or coarsest
         size = magnitudes.size_for(8 * AIM * room / ratio / n, offset, low, high)

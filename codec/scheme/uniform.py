@@ -28,7 +28,7 @@ from . import kernels, workers
 from .kernels import FINE_SHIFT, N_FINE
 from .survivors import Segments, Survivors, room_for
 
-OFFSET = 0.4  # of a budget: the least distance in the tracking loop, over models and optimizers
+OFFSET = 0.375  # of a budget: the least distance in the tracking loop, over models and optimizers
 NEAREST = 0.5  # of a tolerance: the smallest error for a step size
 MAX_STEPS = 16_383  # q of the largest level: a decoder reads symbols of 15 bits
 NARROW = 127  # q of the largest level whose code fits into a byte
