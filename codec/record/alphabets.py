@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from codec.errors import PayloadError
 from codec.scheme.coding import Coding
-from codec.scheme.delta import Group, alphabet_name, alphabets, family_bits
+from codec.scheme.delta import Group, alphabet_name, alphabets
 from codec.scheme.kernels import MAX_STREAM, UNIT
 from codec.scheme.stream import MAX_LEVELS, MAX_UNIFORM, Encoded, check
 from codec.scheme.tables import CodeTable
@@ -70,7 +70,7 @@ def groups_of(
     """
     for tensors in alphabets(layout, coding.scope, non_finite):
         name = alphabet_name(coding.scope, tensors)
-        bits = family_bits(tensors, coding.bits)
+        bits = None if tensors[0].family else coding.bits
         n = sum(t.size for t in tensors)
         shape = tensors[0].shape if len(tensors) == 1 else (n,)
         (k, classes, units), packed = _head(words)

@@ -18,9 +18,9 @@ from typing import Any
 
 from codec.chain.chain import Chain
 from codec.errors import ChainNotFoundError, LccError, SettingsError, WriteError
-from codec.scheme.coding import Coding
+from codec.scheme.coding import Coding, check_targets
 from codec.scheme.tracker import Tracker
-from codec.state.policy import Policy, family
+from codec.state.policy import Policy
 from codec.state.tensors import Layout, fingerprint, signature, spec_of, to_arrays
 from codec.state.tree import Parts, Template, flatten
 from codec.storage.location import Location
@@ -102,6 +102,7 @@ class Checkpointer:
                 f"when_busy must be one of {', '.join(WHEN_BUSY)}; got {when_busy!r}"
             )
         self._policy = Policy(policy)
+        check_targets(self._policy.targets)
         self._front, self._is_first = Front(self._policy), True
         location = Location(path, storage_options).absolute()
         self.path, self._location, self._closed = location.path, location, False
@@ -259,7 +260,7 @@ class Front:
                         name,
                         tensor,
                         self._policy.is_lossy(name, parts.ties.get(name, ())),
-                        family(name),
+                        self._policy.family(name),
                     )
                     for name, tensor in parts.tensors.items()
                 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,6 +94,28 @@ class Coding:
         """The same scope and coder with another target. Raises SettingsError."""
         return Coding(bits, self.scope, self.coder, budget, tolerance, quantizer)
 
+    def of(self, family: str) -> Coding:
+        """The settings of a family of tensors, see `codec.state.policy`.
+
+        The model has the family "". Others keep all buckets: an optimizer divides by the root of
+        its second moments, so a small one that kept its old value would make the next update far
+        too large.
+        """
+        return self if not family else self._targeted(family) or self.keeping()
+
+    def _targeted(self, family: str) -> Coding | None:
+        """None for a family without a target."""
+        name, _, number = family.partition("=")
+        wanted: dict[str, Any] = {}
+        try:
+            if name == "tolerance":
+                wanted = {name: float(number)}
+            elif name == "bits":
+                wanted = {name: None if number == "all" else int(number)}
+        except ValueError:  # another name that looks like a target
+            pass
+        return self.keeping(**wanted) if wanted else None
+
     def describe(self) -> str:
         """In words: "2 bits, buckets over the whole model, run-length"."""
         levels = "steps" if self.uniform else "buckets"
@@ -107,3 +129,9 @@ class Coding:
             keeps = f"{self.bits} bit{'s' if self.bits > 1 else ''},"
         over = "the whole model" if self.scope == "model" else "each tensor"
         return f"{keeps} {levels} over {over}, {coder_of(self.coder).short}"
+
+
+def check_targets(targets: Iterable[str]) -> None:
+    """Raise SettingsError for a target of a policy that is out of range."""
+    for target in targets:
+        Coding().of(target)

@@ -25,7 +25,7 @@ from . import uniform
 from .budget import BeyondError, Budget, fit_buckets, fit_steps
 from .coders import coder_of
 from .coding import Coding
-from .delta import Delta, Group, alphabet_name, alphabets, check_fits, difference, family_bits
+from .delta import Delta, Group, alphabet_name, alphabets, check_fits, difference
 from .quantize import Buckets, n_promoted
 from .stream import CHANGE, LOOK, Message, code, digest
 from .survivors import Segments, collected
@@ -188,11 +188,11 @@ class Tracker:
         state = self.track.arrays
         segments = Segments([state[t.name] for t in tensors], [arrays[t.name] for t in tensors])
         previous = self.track.tables.get(alphabet_name(self.coding.scope, tensors))
-        by_steps = self.coding.uniform and not tensors[0].family
-        quantized = self._in_steps if by_steps else self._in_buckets
+        coding = self.coding.of(tensors[0].family)
+        quantized = self._in_steps if coding.uniform else self._in_buckets
         with (
             np.errstate(all="ignore"),
-            quantized(tensors, arrays, segments, budget, previous) as found,
+            quantized(coding, tensors, arrays, segments, budget, previous) as found,
         ):
             if isinstance(found, Quantization):
                 self._moving = mode == CHANGE
@@ -212,6 +212,7 @@ class Tracker:
     @contextmanager
     def _in_buckets(
         self,
+        coding: Coding,
         tensors: tuple[TensorSpec, ...],
         arrays: Arrays,
         segments: Segments,
@@ -219,13 +220,13 @@ class Tracker:
         previous: CodeTable | None,
     ) -> Iterator[Quantization | set[str]]:
         """In exponent buckets; or the names of tensors with a change that is not finite."""
-        coder, bits = self.coding.coder, family_bits(tensors, self.coding.bits)
-        with collected(segments, None if budget else n_promoted(bits)) as found:
+        coder, bits = coding.coder, coding.bits
+        with collected(segments, n_promoted(bits)) as found:
             survivors, histogram = found.survivors, found.histogram
             if histogram.n_non_finite:
                 state = self.track.arrays
                 yield {t.name for t in tensors if not _is_finite(arrays[t.name], state[t.name])}
-            elif budget and not tensors[0].family:
+            elif budget and coding.budget is not None:
                 fitted = fit_buckets(found, coder, previous, *budget.room(tensors))
                 if fitted.levels.size == 1 and histogram.count.any():
                     budget.lacks(tensors, fitted.nbytes)
@@ -247,6 +248,7 @@ class Tracker:
     @contextmanager
     def _in_steps(
         self,
+        coding: Coding,
         tensors: tuple[TensorSpec, ...],
         arrays: Arrays,
         segments: Segments,
@@ -254,10 +256,9 @@ class Tracker:
         previous: CodeTable | None,
     ) -> Iterator[Quantization | set[str]]:
         """In uniform steps; or the names of tensors with a change that no step can say."""
-        coding = self.coding
         coder = coder_of(coding.coder)
         most = uniform.MAX_STEPS if coder.counts_runs else uniform.MAX_STEPS_PLAIN
-        if budget is None:
+        if budget is None or coding.tolerance is not None:
             assert coding.tolerance is not None, "steps have a budget or a tolerance"
             largest = max(uniform.largest_of(arrays[t.name]) for t in tensors)
             size = uniform.size_within(coding.tolerance, largest)
