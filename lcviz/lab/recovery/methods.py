@@ -66,7 +66,13 @@ class Method:
         """What a table calls it, without its share."""
         if self.coding is None:
             return {"full": "full", "scar": "SCAR", "topn": "TOPN"}[self.kind]
-        keeps = "" if self.share is not None else f", {self.coding.bits or 'all'} bits"
+        coding = self.coding
+        if coding.tolerance is not None:
+            keeps = f", tolerance {coding.tolerance:g}"
+        elif coding.budget is None:
+            keeps = f", {coding.bits or 'all'} bits"
+        else:
+            keeps = "" if coding.uniform else ", buckets"
         scope = ", per tensor" if self.coding.scope == "tensor" else ""
         return f"LC {CODERS[self.coding.coder].short}{keeps}{scope}"
 
