@@ -86,6 +86,12 @@ def points(
                     gaps[k].append(task.probe_loss(track) - loss)
             progress(i, saves)
     return [
-        Point(coding, *(mean(own[k]).value for own in (shares, distances, gaps)), failed[k])
+        Point(
+            coding,
+            share=mean(shares[k]).value,
+            distance=mean(distances[k]).value,
+            gap=mean(gaps[k]).value,
+            failed=failed[k],
+        )
         for k, coding in enumerate(codings)
     ]
