@@ -120,7 +120,7 @@ def encode(q: Quantized, coder: str = "huffman") -> Encoded:
     """
     settle = coder_of(coder).settle
     counts, k = q.counts, q.levels.size
-    if counts.size != k or k > MAX_LEVELS:
+    if counts.size != k or k > (MAX_UNIFORM if q.uniform else MAX_LEVELS):
         raise StreamError(f"{counts.size} different codes for {k} levels")
     found = np.bincount(q.codes, minlength=k)
     if found.size != k or (found != counts).any():
@@ -129,7 +129,8 @@ def encode(q: Quantized, coder: str = "huffman") -> Encoded:
         raise StreamError(f"one code alone, which cannot be told from the others of {k} levels")
     with packed(q.codes) as survivors:
         units, tokens = settle(survivors, None, counts)
-        message = Message(survivors, units, Counts(counts, tokens), q.levels, q.shape, q.bits)
+        every = Counts(counts, tokens)
+        message = Message(survivors, units, every, q.levels, q.shape, q.bits, q.uniform)
         return code(message, coder, None)[0]
 
 
@@ -155,7 +156,7 @@ def decode(e: Encoded) -> Quantized:
     codes.fill(0 if e.table else e.k - 1)
     if e.table:
         _read(e, e.table, n, 0, codes, None)
-    return Quantized(codes, e.levels, e.shape, e.bits, None)
+    return Quantized(codes, e.levels, e.shape, e.bits, None, e.uniform)
 
 
 @dataclass(frozen=True)
