@@ -292,8 +292,7 @@ def fit_steps(
         return cut(largest, max(room, least))
     if best.nbytes < FULL * room and over:
         part = cut(over, room)
-        if part.nbytes > best.nbytes:
-            return part
+        return part if part.nbytes > best.nbytes else settled(fits)
     return best if best is newest else settled(fits)
 
 

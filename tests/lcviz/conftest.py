@@ -221,12 +221,14 @@ def make_case() -> Callable[..., Case]:
         coder: str = "runlength",
         budget: float | None = None,
         steps: int = 1,
+        tolerance: float | None = None,
+        quantizer: str | None = None,
     ) -> Case:
         rng = np.random.default_rng(seed)
         shapes = {"wide": (40, 50), "bias": (30,), "still": (5, 5), "tiny": (3,)}
         scales = {"wide": 0.01, "bias": 3.0, "still": 0.0, "tiny": 1.0} | (scale or {})
         after = {k: rng.normal(size=s).astype(np.float32) for k, s in shapes.items()}
-        tracker = codec.Tracker(after, bits, scope, coder, budget)
+        tracker = codec.Tracker(after, bits, scope, coder, budget, tolerance, quantizer)
         for _ in range(steps):
             before = {name: array.copy() for name, array in tracker.state.items()}
             after = dict(after)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -29,7 +30,7 @@ SCOPES = ("model", "tensor")
 
 def nbytes_of(e: codec.Encoded) -> int:
     """Code words, table and levels; without the sizes of the streams and their padding."""
-    return -(-int(e.streams.sum()) // 8) + e.table_nbytes + 4 * (e.levels.size - 1)
+    return -(-int(e.streams.sum()) // 8) + e.table_nbytes + 4 * e.stored_levels.size
 
 
 @pytest.mark.parametrize("coder", CODERS)
@@ -88,7 +89,7 @@ def test_written_is_the_record(
     make_case: MakeCase, bits: int | None, budget: float | None, scope: str, coder: str
 ) -> None:
     """The own coder's bytes are those on disk; the other's, those it would have put there."""
-    case = make_case(7, bits, scope, None, coder, budget, 3)
+    case = make_case(7, bits, scope, None, coder, budget, 3, quantizer="exponent")
     alphabets, _ = dissect(case.changes, case.step)
     sizes = record_sizes(alphabets, coder)
     assert sizes.of(coder) == sum(nbytes_of(g.encoded) for g in case.step.groups)
@@ -116,7 +117,7 @@ def test_written_is_the_record(
 
 @pytest.mark.parametrize("scope", SCOPES)
 def test_what_a_budget_chose_is_one_more_choice(make_case: MakeCase, scope: str) -> None:
-    case = make_case(9, scope=scope, budget=0.1)
+    case = make_case(9, scope=scope, budget=0.1, quantizer="exponent")
     alphabets, codes = dissect(case.changes, case.step)
     *others, last = promotions(alphabets, codes, 0.1)
     assert tuple(others) == promotions(alphabets, codes)
@@ -125,6 +126,47 @@ def test_what_a_budget_chose_is_one_more_choice(make_case: MakeCase, scope: str)
     assert last.buckets_kept == kept
     assert 0 < kept < last.buckets
     assert last.sizes.runlength == sum(nbytes_of(g.encoded) for g in case.step.groups)
+
+
+@pytest.mark.parametrize("coder", CODERS)
+@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("target", [{"budget": 0.1}, {"budget": 0.4}, {"tolerance": 0.002}])
+def test_uniform_steps_are_rows_of_their_own(
+    make_case: MakeCase, target: dict[str, float], scope: str, coder: str
+) -> None:
+    """A row for each multiple of the step, then those of the dead zone; sizes are the record's."""
+    case = make_case(7, None, scope, None, coder, steps=3, **target)
+    alphabets, codes = dissect(case.changes, case.step)
+    sizes = record_sizes(alphabets, coder)
+    groups, deltas = case.step.groups, case.deltas()
+    assert sizes.of(coder) == sum(nbytes_of(g.encoded) for g in groups)
+    found = promotions(alphabets, codes, target.get("budget"))
+    assert len(found) == 1  # steps are no buckets: no x keeps some of them
+    assert (found[0].bits, found[0].budget) == (None, target.get("budget"))
+    for a, own, group, delta in zip(alphabets, codes, groups, deltas, strict=True):
+        sent = codec.decode(group.encoded)
+        k = sent.levels.size
+        assert (a.uniform, a.kept) == (group.encoded.uniform, k - 1)
+        assert np.where(own < k, own, 0).tolist() == sent.codes.tolist()
+        assert a.buckets.levels.tolist() == sent.levels.tolist()
+        assert a.counts(a.kept).tolist() == sent.counts.tolist()
+        for code, bucket in enumerate(a.buckets, 1):
+            members = delta[own == code].astype(np.float64)
+            assert bucket.count == members.size
+            assert a.energy[code - 1] == pytest.approx(np.square(members).sum(), rel=1e-6)
+            if code < k:
+                off = np.square(members - sent.levels[code])
+                assert a.residual[code - 1] == pytest.approx(off.sum(), rel=1e-6)
+            else:
+                assert bucket.exponent == np.frexp(np.abs(members))[1].max() - 1
+    decoded = [codec.dequantize(codec.decode(g.encoded)).reshape(-1) for g in groups]
+    missed = sum(
+        float(np.square(d.reshape(-1) - own, dtype=np.float64).sum())
+        for d, own in zip(deltas, decoded)
+    )
+    moved = sum(float(np.square(d, dtype=np.float64).sum()) for d in deltas)
+    error = math.sqrt(missed / moved)
+    assert found[0].error == pytest.approx(error, rel=1e-5)
 
 
 @pytest.mark.parametrize("scope", SCOPES)
@@ -241,7 +283,7 @@ def test_a_bucket_that_a_budget_kept_in_part() -> None:
     n = 20_000
     delta = (rng.uniform(1.1, 1.9, n) * rng.choice([-1, 1], n)).astype(np.float32)
     delta[:50] = 2.0**-9
-    tracker = codec.Tracker({"w": np.zeros(n, np.float32)}, budget=0.02)
+    tracker = codec.Tracker({"w": np.zeros(n, np.float32)}, budget=0.02, quantizer="exponent")
     step = tracker.step({"w": delta})
     sent = codec.decode(step.groups[0].encoded)
     (alphabet,), (codes,) = dissect({"w": delta}, step)
