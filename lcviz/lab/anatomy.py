@@ -40,7 +40,9 @@ class Alphabet:
 
     names: its tensors. n: elements. buckets: all of them, in promotion order, with the
     levels that the record has. Of a record in uniform steps each level is a bucket of its own, in
-    the order of their codes; then come the buckets of the changes that became 0. energy: float64 (b,), sum of squares of each bucket's members.
+    the order of their codes; then come the buckets of the changes that became 0.
+
+    energy: float64 (b,), sum of squares of each bucket's members.
     residual: float64 (b,), sum of squared distances to the representative.
 
     encoded: as the record has it, with only the FIRST_WORDS of the payload. runlength_nbytes: bytes
