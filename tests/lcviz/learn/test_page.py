@@ -11,6 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from lcviz.learn.numbers import TRACK, TRAINED, read_numbers
+from lcviz.ui import recording
 
 pytestmark = pytest.mark.usefixtures("server")
 
@@ -88,6 +89,17 @@ def test_a_link_has_what_was_done(learning: Learning) -> None:
     assert start == {"x": 2, "followed": 0, "merges": 0, "folded": 0, "answers": {}}
 
 
+def test_what_was_done_while_the_server_started(learning: Learning) -> None:
+    moved = [*read_numbers(TRAINED)[:-1], 0.25]
+    done = {"x": 3, "followed": 1, "merges": 2, "folded": 0, "answers": {"runs": 0}}
+    page = learning({recording.TOLD: done | {"live": moved}})
+    shown = data(page)
+    assert shown["live"] == read_numbers(page.at.query_params["u"]) == moved
+    assert shown["home"] == read_numbers(TRAINED)
+    assert shown["start"] == done
+    assert recording.TOLD not in page.at.session_state
+
+
 def test_which_checkpoint(learning: Learning, create: Callable[..., Any]) -> None:
     """The shown one stays until another is asked for, and a link has it."""
     run = create()
@@ -112,15 +124,17 @@ def test_which_checkpoint(learning: Learning, create: Callable[..., Any]) -> Non
 
 @pytest.fixture
 def learning(page_of: Callable[[AppTest], Any]) -> Learning:
-    """The Learn page, opened with these URL parameters."""
+    """The Learn page, opened with these values in the session and in the URL."""
 
     def script() -> None:
         from lcviz.learn import page as learn
 
         learn.page()
 
-    def open_page(**parameters: str) -> Any:
+    def open_page(held: dict[str, Any] | None = None, **parameters: str) -> Any:
         at = AppTest.from_function(script, default_timeout=60)
+        for name, value in (held or {}).items():
+            at.session_state[name] = value
         for name, value in parameters.items():
             at.query_params[name] = value
         return page_of(at).run()
