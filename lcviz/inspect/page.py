@@ -12,19 +12,19 @@ import streamlit as st
 import codec
 from codec.errors import ChainNotFoundError, PayloadError
 from lcviz.lab.chain_summary import Summary, summarize
+from lcviz.report.exponents import count_exponents
+from lcviz.report.exponents_figure import exponents_over_steps
+from lcviz.report.records_figure import records_table, sizes_over_steps
 from lcviz.text import CODER_NAMES, kept_text, nbytes_text, percent_text, plural
 from lcviz.ui import follow_weight, session, widgets
 from lcviz.ui.coding_form import SCOPES
 from lcviz.ui.glossary import explained
 
 from . import page_watch
-from .exponents import count_exponents
-from .exponents_figure import exponents_over_steps
 from .page_open import ChainSource, Findings, choose, leave, read
 from .page_parts import MOST_PROBLEMS, progress_bar, sentence, show_problems
 from .page_receipt import check_receipt
 from .page_step import one_step
-from .records_figure import records_table, sizes_over_steps
 from .watch_figure import BUSY_SECONDS, since_text
 
 UNASKED_SECONDS = 3  # of decoding

@@ -19,13 +19,13 @@ import codec
 from codec.errors import SourceError
 from lcviz.lab.records import AT_ONCE, Catalogue, Key, list_records, read_contents
 from lcviz.lab.step_tensors import StepFacts
+from lcviz.report.exponents import StepExponents
 from lcviz.run.run import Run
 from lcviz.server.foreign_files import check_members
 from lcviz.text import nbytes_text, plain
 from lcviz.ui import session
 
 from . import page_watch
-from .exponents import StepExponents
 from .page_parts import progress_bar, sentence
 from .watch import Watched
 from .watch_paths import linked_records

@@ -12,12 +12,12 @@ from lcviz.lab.chain_summary import Summary
 from lcviz.lab.codewords import CodeWord, first_words
 from lcviz.lab.lesson import fields
 from lcviz.lab.step_tensors import StepFacts, rebuild_step
+from lcviz.report.tensors_figure import STORED, tensor_bars, tensors_table
 from lcviz.text import minus, plain, plural
 from lcviz.ui import widgets
 
 from .page_open import ChainSource, Findings
 from .page_parts import progress_bar, sentence
-from .tensors_figure import STORED, tensor_bars, tensors_table
 
 WORDS = 24  # of the bit view
 MOST_STEPS = 20_000  # of the slider: a browser keeps every one of them

@@ -48,6 +48,12 @@ def runs(page: Any) -> Any:
     return found.set_index("run")
 
 
+def drawn(page: Any, measure: str) -> dict[str, list[list[float]]]:
+    """Run -> its points."""
+    lines = page.figure(f"watched-{measure}")["data"]
+    return {line["name"]: [list(point) for point in zip(line["x"], line["y"])] for line in lines}
+
+
 def test_one_chain_is_open_and_followed(
     started: MakePage, tmp_path: Path, said: Said, save: Save
 ) -> None:
@@ -197,14 +203,14 @@ def test_runs_side_by_side(started: MakePage, tmp_path: Path, save: Save) -> Non
         full = 4808 * len(entries)
         assert row["times smaller"] == round(full / sum(e.nbytes for e in entries), 1)
     assert table["kept"].tolist()[1:] == ["2 bits, whole model", "4 bits, whole model"]
-    lines = {s["name"]: s["data"] for s in page.chart("watched-share")["series"]}
+    lines = drawn(page, "share")
     assert {name: len(data) for name, data in lines.items()} == {"two.lcc": 4, "deeper/run.lcc": 9}
     assert lines["deeper/run.lcc"][-1] == [9, pytest.approx(100 * deltas[-1] / 4808, abs=1e-4)]
     page.set("segmented_control", "watch_measure", "bytes")
-    lines = {s["name"]: s["data"] for s in page.chart("watched-bytes")["series"]}
+    lines = drawn(page, "bytes")
     assert lines["two.lcc"][-1] == [4, table.loc["two.lcc"]["on disk, bytes"]]
     page.set("segmented_control", "watch_measure", "times")
-    lines = {s["name"]: s["data"] for s in page.chart("watched-times")["series"]}
+    lines = drawn(page, "times")
     assert lines["two.lcc"][-1][1] == pytest.approx(table.loc["two.lcc"]["times smaller"], 0.05)
 
     save(two, 5, 5)
