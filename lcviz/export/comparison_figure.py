@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from lcviz.report.figure_parts import MOST_MARKED, line, shortened, step_range
+from lcviz.report.figure_parts import MOST_MARKED, label, line, shortened, step_range
 from lcviz.text import nbytes_text, percent_text, plain, plural
 from lcviz.ui.charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Panel, base_figure, plotted
 
@@ -90,7 +90,7 @@ def tensors_of_step(one: ComparedStep) -> Panel:
         name="relative distance",
         x=[plotted(t.distance) or 0 for t in bars],
         y=list(range(len(bars))),  # two names may look alike once shortened
-        customdata=[t.name for t in bars],
+        customdata=[label(t.name) for t in bars],
         orientation="h",
         marker={"color": GREEN},
         text=[_number_text(t.distance) for t in bars],
@@ -100,9 +100,9 @@ def tensors_of_step(one: ComparedStep) -> Panel:
     )
     figure.update_layout(hovermode="closest", bargap=0.35)
     figure.update_xaxes(rangemode="tozero")
-    figure.update_yaxes(range=[max(len(bars), 1) - 0.5, -0.5], showgrid=False)
+    figure.update_yaxes(range=[max(len(bars), 1) - 0.5, -0.5], showgrid=False, ticklabelstandoff=6)
     figure.update_yaxes(
-        tickvals=list(range(len(bars))), ticktext=[shortened(t.name, NAME_LENGTH) for t in bars]
+        tickvals=list(range(len(bars))), ticktext=[label(t.name, NAME_LENGTH) for t in bars]
     )
     if not tensors:
         sentence = "None of its tensors is delta-coded: all are stored exactly."

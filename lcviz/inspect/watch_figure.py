@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 
 from lcviz.lab.chain_summary import Point, Summary
-from lcviz.report.figure_parts import STEP, decades, line, shortened, step_range, thinned
+from lcviz.report.figure_parts import STEP, decades, label, line, step_range, thinned
 from lcviz.text import kept_text, nbytes_text, percent_text, plain, plural
 from lcviz.ui.charts import BLUE, GREEN, PURPLE, VERMILION, Panel, base_figure
 from lcviz.ui.coding_form import CODERS, SCOPES
@@ -58,9 +58,9 @@ def runs_over_steps(runs: Sequence[Watched], measure: str) -> Panel | None:
         drawn = sorted(drawn[-MOST_LINES:], key=lambda one: one[0].number)
     most = max(MOST_POINTS // len(drawn), 2)
     few = max(len(points) for _, points in drawn) <= FEW
-    names = [shortened(run.name, NAME_LENGTH) for run, _ in drawn]
+    names = [label(run.name, NAME_LENGTH) for run, _ in drawn]
     if len(set(names)) < len(names):
-        names = [run.name for run, _ in drawn]
+        names = [label(run.name) for run, _ in drawn]
     # The legend grows upwards, three or more names in a row.
     figure = base_figure(STEP, _AXES[measure], HEIGHT, l=84, t=24 + 20 * -(-len(drawn) // 3))
     for name, (run, points) in zip(names, drawn):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from html import escape
 from typing import TypeVar
 
 import plotly.graph_objects as go
@@ -65,3 +66,8 @@ def thinned(points: Sequence[T], most: int) -> Sequence[T]:
 def shortened(name: str, most: int) -> str:
     """A name of at most so many characters: its end, which says more than its beginning."""
     return name if len(name) <= most else "…" + name[1 - most :]
+
+
+def label(name: str, most: int | None = None) -> str:
+    """A name from a visitor's file for Plotly, which reads tags in texts; shortened to so many."""
+    return escape(name if most is None else shortened(name, most), quote=False)

@@ -10,7 +10,7 @@ from lcviz.lab.step_tensors import StepFacts, TensorFacts
 from lcviz.text import percent_text, plain, plural
 from lcviz.ui.charts import BLUE, GREEN, Panel, base_figure
 
-from .figure_parts import shortened
+from .figure_parts import label
 
 MAX_TENSORS = 30  # in the picture; the table has all
 NAME_LENGTH = 26
@@ -50,7 +50,7 @@ def tensor_bars(facts: StepFacts) -> Panel:
     coded = sorted((t for t in facts.tensors if t.changed is not None), key=lambda t: -t.n)
     shown = coded[:MAX_TENSORS]
     per = "bits a parameter" if facts.together == 1 else "bits a parameter and step"
-    names = [shortened(t.name, NAME_LENGTH) for t in shown]
+    names = [label(t.name, NAME_LENGTH) for t in shown]
     height = 18 * len(shown) + 80
     figure = base_figure("values changed, %", "", height, l=190, t=8)
     changed = [round(100 * (t.changed or 0) / max(t.n, 1), 3) for t in shown]
@@ -62,14 +62,19 @@ def tensor_bars(facts: StepFacts) -> Panel:
             name=name,
             x=values,
             y=list(range(len(shown))),  # two names may look alike once shortened
-            customdata=[t.name for t in shown],
+            customdata=[label(t.name) for t in shown],
             orientation="h",
             marker={"color": colour},
             xaxis=f"x{i}",
             yaxis=f"y{i}",
             hovertemplate=f"%{{customdata}}<br>%{{x}} {name}<extra></extra>",
         )
-    ticks = {"tickvals": list(range(len(shown))), "ticktext": names, "showgrid": False}
+    ticks = {
+        "tickvals": list(range(len(shown))),
+        "ticktext": names,
+        "showgrid": False,
+        "ticklabelstandoff": 6,
+    }
     figure.update_layout(
         showlegend=False,
         hovermode="closest",
