@@ -13,7 +13,7 @@ from lcviz.ui.charts import SIGN_COLOURS, SIGN_NAMES, Panel, base_figure, plotte
 
 from .buckets import KeptBucket, StepBuckets
 
-HEIGHT = 300  # pixels
+HEIGHT = 280  # pixels
 LOWEST = -0.3  # decades: the bar of a single value still shows
 PATTERNS = ("", "/")  # of positive and negative bars: not by colour alone
 

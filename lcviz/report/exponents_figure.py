@@ -15,7 +15,7 @@ from .exponents import StepExponents
 from .figure_parts import STEP, thinned
 
 MAX_COLUMNS = 300
-HEIGHT = 300  # pixels
+HEIGHT = 280  # pixels
 EMPTY = "rgba(128,128,128,0.25)"  # where no value is: grey on black and on white
 
 

@@ -13,7 +13,7 @@ from lcviz.ui.charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Panel, base_fi
 
 from .figure_parts import STEP, decades, step_range, thinned
 
-HEIGHT = 300  # pixels
+HEIGHT = 280  # pixels
 MAX_POINTS = 600  # of one kind: more than there are pixels would only slow every tick
 LOST = "cannot be used"
 MARKS = {
