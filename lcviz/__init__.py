@@ -1,1 +1,21 @@
-"""The dashboard around the codec: experiments (lab), live runs, charts and pages."""
+"""The dashboard around the codec: experiments (lab), live runs, charts and pages.
+
+`lcviz.figures_of("run.lcc")` gives the figures of a chain, for a notebook or a script.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .report.chain_figures import ChainFigures
+
+__all__ = ["figures_of"]
+
+
+def figures_of(source: str | os.PathLike[str], step: int | None = None) -> ChainFigures:
+    """The figures of a chain by name, see `lcviz.report.chain_figures.figures_of`."""
+    from .report import chain_figures  # heavy: plotly, pandas and torch
+
+    return chain_figures.figures_of(source, step)

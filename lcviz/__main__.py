@@ -1,7 +1,8 @@
 """Command line of the lab: python -m lcviz EXPERIMENT …; see --help.
 
 `python -m lcviz receipt FILE` checks a receipt of the dashboard against its archive;
-`python -m lcviz learn -o FILE` writes the Learn page as one file.
+`python -m lcviz report CHAIN -o FILE` writes a chain's figures as one file;
+`python -m lcviz learn -o FILE` the Learn page.
 Tables go to standard output, progress to standard error. Every finished trial is kept in a file; an
 interrupted experiment goes on with --resume. Exit codes: 0 done; 1 the data or the disk does not
 allow it; 2 wrong use; 130 interrupted. With --json, standard output is one JSON object: the answer,
@@ -15,7 +16,8 @@ import csv
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -28,10 +30,12 @@ from codec.console import BAD_DATA, OK, WRONG_USE, Parser
 from lcviz.lab.experiments import EXPERIMENTS, Experiment
 from lcviz.lab.experiments.base import caution, data_of, provenance
 from lcviz.lab.experiments.results_file import ResultsFile, ResultsFileError, Row
+from lcviz.lab.progress import Progress
 from lcviz.lab.recovery.recovery import ProtocolError
 
 from .export import receipt
 from .learn.one_file import learn_html
+from .report.chain_figures import figures_of
 
 EXIT_CODES: dict[type[Exception], int] = {
     **dict.fromkeys((demo_models.ArgumentError, codec.SettingsError, ProtocolError), WRONG_USE),
@@ -69,19 +73,13 @@ def _run(experiment: Experiment, options: argparse.Namespace) -> int:
             what = (
                 f"{' '.join(str(key) for key in trial if key is not None)} ({i} of {len(trials)})"
             )
-            with tqdm(desc=what, leave=False, disable=None) as bar:
-
-                def tell(done: int, total: int, bar: tqdm = bar) -> None:
-                    bar.total = total
-                    bar.update(done - bar.n)
-
-                try:
+            try:
+                with _bar(what) as tell:
                     kept.add(trial, experiment.run(options, trial, tell))
-                except KeyboardInterrupt:
-                    bar.close()
-                    raise KeyboardInterrupt(
-                        f"{i - 1} of {len(trials)} trials are in {path}, go on with --resume"
-                    ) from None
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(
+                    f"{i - 1} of {len(trials)} trials are in {path}, go on with --resume"
+                ) from None
         rows += kept.rows(trial) or []
     if options.json:
         told = {"asked": asked, "on": kept.on, "rows": [_as_json(row) for row in rows]}
@@ -107,12 +105,7 @@ def _check_receipt(options: argparse.Namespace) -> int:
         data = archive.read_bytes()
     except OSError as exc:
         raise receipt.ReceiptError(f"{exc.filename} cannot be read: {exc.strerror}.") from exc
-    with tqdm(desc="checking", unit="step", leave=False, disable=None) as bar:
-
-        def tell(done: int, total: int) -> None:
-            bar.total = total
-            bar.update(done - bar.n)
-
+    with _bar("checking", "step") as tell:
         problems = receipt.problems(stated, data, tell)
     if options.json:
         print(json.dumps({"ok": not problems, "archive": str(archive), "problems": problems}))
@@ -127,14 +120,40 @@ def _check_receipt(options: argparse.Namespace) -> int:
 
 def _write_learn(options: argparse.Namespace) -> int:
     """The Learn page as a file."""
-    page = learn_html()
+    return _write(options.output, learn_html())
+
+
+def _write_report(options: argparse.Namespace) -> int:
+    """The figures of a chain as a file."""
+    with _bar("reading") as tell:
+        figures = figures_of(options.chain, options.step, tell)
+    done = _write(options.output, figures.to_html())
+    if done == OK:
+        console.say(figures.verdict)
+    return done
+
+
+def _write(path: Path, page: str) -> int:
+    """Write a page, and say where it is."""
     try:
-        options.output.write_text(page, encoding="utf-8")
+        path.write_text(page, encoding="utf-8")
     except OSError as exc:
-        console.say(f"{options.output} cannot be written: {exc.strerror}.")
+        console.say(f"{path} cannot be written: {exc.strerror}.")
         return BAD_DATA
-    console.say(f"{options.output}: {len(page.encode()):,} bytes. Open it in a browser.")
+    console.say(f"{path}: {len(page.encode()):,} bytes. Open it in a browser.")
     return OK
+
+
+@contextmanager
+def _bar(what: str, unit: str = "it") -> Iterator[Progress]:
+    """A bar on standard error while something takes long."""
+    with tqdm(desc=what, unit=unit, leave=False, disable=None) as bar:
+
+        def tell(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        yield tell
 
 
 def _as_json(row: Row) -> Row:
@@ -185,6 +204,19 @@ def _parser() -> Parser:
         help="the .lcc.zip (default: the one it names, in the same folder)",
     )
     check.add_argument("--json", action="store_true", help="answer as one JSON object")
+    report = sub.add_parser(
+        "report",
+        help="write the figures of a chain as one file",
+        description="Sizes, exponents over time, buckets, code words, removed bucket, integrity "
+        "and settings of a chain in one HTML file, without a server or a network. A damaged chain "
+        "gets one too: it says which steps restore.",
+    )
+    report.set_defaults(experiment=_write_report)
+    report.add_argument("chain", metavar="CHAIN", help="a run.lcc, a .lcc.zip, or a URL")
+    report.add_argument("-o", "--output", type=Path, default=Path("report.html"), metavar="FILE")
+    report.add_argument(
+        "--step", type=int, metavar="N", help="the step to look into (default: the newest delta)"
+    )
     learn = sub.add_parser(
         "learn",
         help="write the Learn page as one file",

@@ -34,6 +34,7 @@ from codec.inspect import (
 )
 from demo_models import Task
 from lcviz.lab.progress import Progress
+from lcviz.lab.records import Catalogue, RecordFacts, list_records, read_contents
 from lcviz.run.run import Run
 from lcviz.run.snapshot import RunError, Snapshot
 from lcviz.text import kept_name
@@ -45,24 +46,30 @@ MOST_NAME = 100  # characters of an archive's name: endings are added to it
 class Package:
     """A verified archive of a chain.
 
-    name: file name without ending. data: the .lcc.zip. entries: its records. digests: SHA-256 of
-    each record. tables: for each record, how many code tables it needs and how many of them are
-    reused; not counted in merged records. steps: every step, rebuilt from data. tracks: xxh3-128 of
-    each step's tensors. full_nbytes: of all steps in float32. coding: that of the newest delta,
-    None if there is none. at: time of the check, in seconds since the
+    name: file name without ending. data: the .lcc.zip. records: what each says of itself. digests:
+    SHA-256 of each record. steps: every step, rebuilt from data. tracks: xxh3-128 of each step's
+    tensors. full_nbytes: of all steps in float32. at: time of the check, in seconds since the
     epoch.
     """
 
     name: str
     data: bytes
-    entries: tuple[Entry, ...]
+    records: tuple[RecordFacts, ...]
     digests: tuple[str, ...]
-    tables: tuple[tuple[int, int], ...]
     steps: tuple[int, ...]
     tracks: tuple[str, ...]
     full_nbytes: int
-    coding: Coding | None
     at: float
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The files of its records."""
+        return tuple(record.entry for record in self.records)
+
+    @property
+    def coding(self) -> Coding | None:
+        """That of the newest delta, None if there is none."""
+        return next((r.coding for r in reversed(self.records) if r.coding), None)
 
     @property
     def file(self) -> str:
@@ -129,8 +136,7 @@ def verify(
     Raises:
         RunError: something does not restore, or differs.
     """
-    steps, digests, full, coding = [], [], 0, None
-    tables: dict[str, tuple[int, int]] = {}
+    steps, digests, full = [], [], 0
     try:
         chain = codec.Chain(io.BytesIO(data))
         hashes = tuple(hashlib.sha256(chain.read_bytes(e)).hexdigest() for e in chain.entries)
@@ -141,25 +147,19 @@ def verify(
             steps.append(step)
             digests.append(digest)
             full += position.track.layout.nbytes
-            if position.entry.kind != "base":
-                coding = Coding.from_header(position.record.metadata)
-            coded = [g.encoded for g in position.delta.groups] if position.delta else []
-            counts = sum(e.table is not None for e in coded), sum(e.cached for e in coded)
-            tables[position.entry.name] = counts  # a merged record has several steps
             if progress:
                 progress(len(steps), len(chain.entries))
+        *_, found = read_contents(chain, list_records(chain, None), Catalogue())
     except codec.LccError as exc:
         raise RunError(f"The packed chain does not restore. {exc}") from exc
     return Package(
         name,
         data,
-        chain.entries,
+        found.records,
         hashes,
-        tuple(tables.get(e.name, (0, 0)) for e in chain.entries),
         tuple(steps),
         tuple(digests),
         full,
-        coding,
         time.time(),
     )
 

@@ -7,12 +7,12 @@ from typing import Any
 import streamlit as st
 
 from demo_models import Task
+from lcviz.report.records_figure import sizes_over_steps
 from lcviz.text import nbytes_text, plain, plural
 from lcviz.ui import widgets
 
 from .archive import Package, RestoredFile, restore
 from .receipt import Receipt, describe, dumped
-from .records_figure import record_sizes
 from .scripts import RECEIPT, REPRODUCE, everything, reproduce_command, reproduce_script
 
 MOST_STEPS = 20_000  # of the slider: a browser keeps every one of them
@@ -48,7 +48,7 @@ def whole_chain(package: Package, equal_to: str) -> None:
         type=widgets.main_button(),
     )
     st.caption(f"The same checkpoints in full float32: {nbytes_text(package.full_nbytes)}.")
-    widgets.show(record_sizes(package.entries, package.tables), "records")
+    widgets.show(sizes_over_steps(package.records), "records")
 
 
 def one_step(package: Package, task: Task | None = None) -> RestoredFile:

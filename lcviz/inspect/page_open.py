@@ -19,13 +19,13 @@ import codec
 from codec.errors import SourceError
 from lcviz.lab.records import AT_ONCE, Catalogue, Key, list_records, read_contents
 from lcviz.lab.step_tensors import StepFacts
+from lcviz.report.exponents import StepExponents
 from lcviz.run.run import Run
 from lcviz.server.foreign_files import check_members
 from lcviz.text import nbytes_text, plain
 from lcviz.ui import session
 
 from . import page_watch
-from .exponents import StepExponents
 from .page_parts import progress_bar, sentence
 from .watch import Watched
 from .watch_paths import linked_records
@@ -124,16 +124,14 @@ def _close(*opened: Any) -> None:
 def choose() -> ChainSource | Literal["compare"] | None:
     """The widgets that choose a chain; None, with the reason on the page, if there is none."""
     page_watch.problem()
-    with st.container(border=True, key="inspect-where"):
+    with st.container(key="inspect-where"):
         choice = page_watch.chosen(leave)
         otherwise = "the chain of the run on Live" if choice is None else "what is chosen above"
-        if choice is None:
-            grid = st.grid(2, min_column_width=320, key="inspect-places")
-        else:  # then few visitors look for anything else
-            own = _UPLOAD in st.session_state or st.session_state.get("inspect_path")
-            own = bool(own or st.query_params.get("inspect_path"))
-            beside = st.expander("A path or an archive instead", expanded=own, key="inspect-else")
-            grid = beside.grid(2, min_column_width=320, key="inspect-places")
+        own = _UPLOAD in st.session_state or st.session_state.get("inspect_path")
+        own = bool(own or st.query_params.get("inspect_path"))
+        label = "Open a path or an archive" + (" instead" if choice is not None else "")
+        where = st.expander(label, expanded=own, icon=":material/folder_open:", key="inspect-else")
+        grid = where.grid(2, min_column_width=320, key="inspect-places")
         with grid.cell():
             path = st.text_input(
                 "Path on this machine",
@@ -150,7 +148,7 @@ def choose() -> ChainSource | Literal["compare"] | None:
             # A new widget for every upload: the server's copy of the one before is let go.
             turn = st.session_state.setdefault(_TURN, 0)
             st.file_uploader(
-                "Or an archive of your own, .lcc.zip",
+                "Or an archive, .lcc.zip",
                 type=["zip"],
                 key=f"inspect_upload_{turn}",
                 on_change=_received,

@@ -11,7 +11,7 @@ import streamlit as st
 from lcviz.run.run import Run
 from lcviz.text import plain, plural
 
-MOST_PROBLEMS = 5  # shown
+MOST_PROBLEMS = 20  # shown
 
 
 @contextmanager
@@ -41,12 +41,16 @@ def progress_bar(
         bar.empty()
 
 
-def show_problems(problems: Sequence[str], more: str = "") -> None:
-    """The first problems as errors. more: said if there are others, with a place for how many."""
-    for problem in problems[:MOST_PROBLEMS]:
-        st.error(sentence(problem), icon=":material/error:")
-    if more and (left := len(problems) - MOST_PROBLEMS) > 0:
-        st.error(more.format(plural(left, "problem")), icon=":material/error:")
+def show_damage(text: str, problems: Sequence[str], key: str) -> None:
+    """What is wrong and what to do in one box; the codec's own words fold out below it."""
+    st.error(text, icon=":material/error:")
+    if not problems:
+        return
+    more = len(problems) - MOST_PROBLEMS
+    lines = [sentence(problem) for problem in problems[:MOST_PROBLEMS]]
+    lines += [f"And {plural(more, 'more problem')}."] if more > 0 else []
+    with st.expander("Details", key=f"inspect-details-{key}"):
+        st.markdown("\n".join(f"- {line}" for line in lines))
 
 
 def sentence(problem: object) -> str:

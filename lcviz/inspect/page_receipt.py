@@ -16,7 +16,7 @@ from lcviz.text import nbytes_text, plain, plural
 from lcviz.ui import widgets
 
 from .page_open import ChainSource
-from .page_parts import MOST_PROBLEMS, progress_bar, sentence, show_problems
+from .page_parts import progress_bar, sentence, show_damage
 
 _CHECKED = "inspect-receipt-checked"  # in the session: the last one, and what was found
 
@@ -34,8 +34,8 @@ def check_receipt(source: ChainSource) -> None:
     """The uploader, the button, and the verdict."""
     with st.expander("Check a receipt", icon=":material/receipt_long:", key="inspect-receipting"):
         st.markdown(
-            "A receipt describes an archive. Upload the receipt.json of this one: every record is "
-            "hashed, every step rebuilt, and digests, sizes and settings are compared."
+            "Upload the receipt.json of this archive. Every record is hashed, every step rebuilt, "
+            "and both are compared with it."
         )
         given: Any = st.file_uploader(
             "The receipt, receipt.json",
@@ -107,8 +107,7 @@ def _verdict(checked: _Checked) -> None:
         origin = (
             "It does not say where the chain came from."
             if receipt["of"] == "archive"
-            else "Nothing in the archive can prove what it was made from, where and when: run the "
-            "script that came with the receipt, which makes the chain again."
+            else "What it was made from only its script can show, by making the chain again."
         )
         st.success(
             f"As the receipt says: {plural(records, 'record')}, {plural(steps, 'step')}, all "
@@ -116,13 +115,9 @@ def _verdict(checked: _Checked) -> None:
             icon=":material/verified:",
         )
         return
-    show_problems([problem[:500] for problem in found])
-    more = len(found) - MOST_PROBLEMS
-    st.warning(
-        "This is not the chain that the receipt was made for, or one of the two was changed."
-        + (f" {plural(more, 'more difference')}." if more > 0 else "")
-        + " Ask whoever gave you both for the archive of SHA-256 "
-        + plain(receipt["archive"]["sha256"][:64])
-        + ".",
-        icon=":material/difference:",
+    text = (
+        "This is not the chain that the receipt was made for, or one of the two was changed. Ask "
+        "whoever gave you both for the archive of SHA-256 "
+        f"{plain(receipt['archive']['sha256'][:64])}."
     )
+    show_damage(text, [problem[:500] for problem in found], "receipt")

@@ -12,12 +12,12 @@ from lcviz.lab.chain_summary import Summary
 from lcviz.lab.codewords import CodeWord, first_words
 from lcviz.lab.lesson import fields
 from lcviz.lab.step_tensors import StepFacts, rebuild_step
+from lcviz.report.tensors_figure import STORED, tensor_bars, tensors_table
 from lcviz.text import minus, plain, plural
 from lcviz.ui import widgets
 
 from .page_open import ChainSource, Findings
-from .page_parts import progress_bar, sentence
-from .tensors_figure import STORED, tensor_bars, tensors_table
+from .page_parts import progress_bar, show_damage
 
 WORDS = 24  # of the bit view
 MOST_STEPS = 20_000  # of the slider: a browser keeps every one of them
@@ -26,7 +26,7 @@ COLOURS = ("blue", "orange")  # of neighbouring words: on disk there are no gaps
 
 def one_step(source: ChainSource, findings: Findings, summary: Summary, follow: bool) -> None:
     """The chosen step, or the newest."""
-    st.subheader("One step, tensor by tensor", anchor=False)
+    st.subheader("One step", anchor=False)
     step = summary.reached[-1]
     if follow:
         st.markdown(f"**Step {step}**, the newest.")
@@ -54,20 +54,17 @@ def one_step(source: ChainSource, findings: Findings, summary: Summary, follow: 
     if not table["not finite"].any():
         table = table.drop(columns="not finite")
     widgets.scrolling(table, "inspect-tensors")
-    text = (
-        "Minimum to standard deviation: of the values that a restart at this step gets. Bits a "
-        "parameter: of the code words alone, without code table, levels and header; a run of zeros "
-        "counts for the value after it."
+    shared = f" Words stand for {facts.together} steps at once." if facts.together > 1 else ""
+    st.markdown(
+        ":small[Minimum to standard deviation: of what a restart gets. Bits: of the code words "
+        f"alone.{shared}]"
     )
-    if facts.together > 1:
-        text += f" Here words stand for {facts.together} steps at once, in equal shares."
-    st.markdown(f":small[{text}]")
-    st.subheader("The bits", anchor=False)
-    grid = st.grid(2, min_column_width=420, border=True, key="inspect-bits")
-    with grid.cell():
-        _stream(facts)
-    with grid.cell():
-        _value(facts)
+    with st.expander("The bits of this step", icon=":material/data_array:", key="inspect-bits"):
+        grid = st.grid(2, min_column_width=420)
+        with grid.cell():
+            _stream(facts)
+        with grid.cell():
+            _value(facts)
 
 
 def _rebuilt(source: ChainSource, findings: Findings, step: int) -> StepFacts | None:
@@ -88,7 +85,7 @@ def _rebuilt(source: ChainSource, findings: Findings, step: int) -> StepFacts | 
 
             findings.step = key, rebuild_step(source.chain(), step, report)
     except codec.LccError as exc:
-        st.error(f"Step {step} cannot be restored. {sentence(exc)}", icon=":material/error:")
+        show_damage(f"Step {step} cannot be restored.", [str(exc)], "step")
         return None
     return findings.step[1]
 

@@ -19,14 +19,14 @@ from codec.errors import ChainNotFoundError
 from lcviz.text import enumerated, plain, plural
 from lcviz.ui import navigation, session, widgets
 
-from .page_parts import show_problems
+from .page_parts import sentence, show_damage
 from .watch import MOST_RUNS, Watch, Watched
 from .watch_figure import BUSY_SECONDS, MEASURES, PATIENCE, runs_over_steps, runs_table
 from .watch_paths import WatchArguments, parse_arguments
 
 SCRIPT = "app.py"
 ALL, LIVE = "All runs, side by side", "The run on Live"
-MOST_FOREIGN = 5  # shown
+MOST_FOREIGN = MOST_UNREADABLE = 5  # shown
 MOST_WIDTH = 240  # of a name, in pixels
 CHOICE = "inspect_watch"
 HELP = {  # of columns
@@ -219,9 +219,13 @@ def _compared(found: Watch, pace: float, names: tuple[str, ...]) -> None:
         for name in found.foreign[:MOST_FOREIGN]:
             st.warning(_not_a_chain(name), icon=":material/folder_open:")
         return
-    problems = [f"{run.name}: {run.problem}" for run in runs if run.problem]
-    problems += [f"{run.name}: {p}" for run in runs if run.summary for p in run.summary.problems]
-    show_problems(problems, "And {} more.")
+    for run in [run for run in runs if run.problem][:MOST_UNREADABLE]:
+        st.error(sentence(f"{run.name}: {run.problem}"), icon=":material/error:")
+    problems = [f"{run.name}: {p}" for run in runs if run.summary for p in run.summary.problems]
+    if problems:
+        damaged = [plain(run.name) for run in runs if run.summary and run.summary.problems]
+        text = f"Damaged: {', '.join(damaged)}. Open a run to see which of its steps restore."
+        show_damage(text, problems, "runs")
     _table(runs)
     measure = widgets.choice(
         "Drawn",
@@ -280,12 +284,8 @@ def _table(runs: Sequence[Watched]) -> None:
         alt="The runs in numbers, one a row.",
     )
     st.markdown(
-        ":small[Click a name to open that run, or choose it in the list above. A run is quiet if "
-        f"its last record is older than {BUSY_SECONDS} s and than {PATIENCE} times its usual time "
-        "between two records: its training has ended, pauses or hangs. A step: bytes of deltas and "
-        "merged records, headers included, on average. Times smaller: than as many full float32 "
-        "checkpoints, bases included. Of most records only the beginning is read here; all bytes "
-        "are checked once a run is open.]"
+        ":small[Click a name to open that run. Only the beginning of most records is read here; "
+        "an open run is read in full.]"
     )
 
 

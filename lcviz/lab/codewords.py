@@ -1,10 +1,11 @@
-"""The first bits of a stream, cut where its code words end."""
+"""Code words: the first of a stream, and how often each occurs in all of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from codec import Encoded
 from codec.errors import StreamError
@@ -81,3 +82,72 @@ def first_words(e: Encoded, most: int) -> tuple[CodeWord, ...]:
         found.append(CodeWord(word, bits[begin:position], run, at, code))
         at += 1
     return tuple(found)
+
+
+@dataclass(frozen=True)
+class CountedWord:
+    """One code word of a table that occurs.
+
+    word: its bits. first, last: the shortest and the longest run of zeros before the value; both 0
+    where values have words of their own. code: of the value, None of the escape, which stands for
+    rare runs and values. count: occurrences. nbits: of all of them, with the bits after them.
+    """
+
+    word: str
+    first: int
+    last: int
+    code: int | None
+    count: int
+    nbits: int
+
+
+def counted_words(e: Encoded, codes: NDArray[np.unsignedinteger]) -> tuple[CountedWord, ...]:
+    """Each word that occurs, the one that takes most bits first. codes: (n,), decoded."""
+    if e.table is None:
+        return ()
+    words, classes = huffman.code_words(e.table.lengths), e.table.classes
+    if classes == 1:
+        tokens, nbits = codes.astype(np.int64), e.table.lengths[codes].astype(np.int64)
+    else:
+        _, tokens, nbits = tokens_of(e, codes)
+    counts = np.bincount(tokens, minlength=len(words))
+    sums = np.bincount(tokens, nbits, minlength=len(words)).astype(np.int64)
+    found = []
+    for token in np.flatnonzero(counts).tolist():
+        first = last = 0
+        code: int | None = token
+        if classes > 1:
+            symbol, kind = divmod(token - 1, classes)
+            code = symbol + 1 if token else None
+            first = int(runlength.FIRST_RUN[kind]) if token else 0
+            last = first + 2 ** int(runlength.EXTRA_BITS[kind]) - 1 if token else 0
+        word = CountedWord(words[token], first, last, code, int(counts[token]), int(sums[token]))
+        found.append(word)
+    return tuple(sorted(found, key=lambda word: (-word.nbits, word.word)))
+
+
+def tokens_of(
+    e: Encoded, codes: NDArray[np.unsignedinteger]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Of every run of zeros with the value after it: where it ends, its token, its bits.
+
+    Args:
+        e: Its table is one of runs.
+        codes: (n,), decoded.
+
+    Returns:
+        Three int64 arrays of equal length. Token 0 is the escape.
+    """
+    assert e.table is not None, "runs have a table"
+    at = np.flatnonzero(codes)
+    begin = np.zeros_like(at)
+    begin[1:] = at[:-1] + 1
+    runs = at - np.maximum(begin, at // e.stream_elements * e.stream_elements)
+    kinds = np.searchsorted(runlength.FIRST_RUN, runs, side="right") - 1
+    escape = int(e.table.lengths[0]) + runlength.CLASS_BITS + runlength.symbol_bits(e.k - 1)
+    symbols = codes[at].astype(np.int64) - 1
+    tokens = 1 + symbols * e.table.classes + kinds
+    known = (kinds < e.table.classes) & (symbols < e.table.n_symbols)
+    own = np.where(known, e.table.lengths[np.where(known, tokens, 0)], 0).astype(np.int64)
+    nbits = np.where(own > 0, own, escape) + runlength.EXTRA_BITS[kinds]
+    return at, np.where(own > 0, tokens, 0), nbits.astype(np.int64)

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 import codec
 from codec import Encoded
 from codec.errors import StepNotFoundError
-from codec.inspect import Arrays, Group, Position, TensorSpec, merged_of, runlength
+from codec.inspect import Arrays, Group, Position, TensorSpec, merged_of
+
+from .codewords import tokens_of
 
 _AS_NUMBERS = ("F64", "F32", "F16", "BF16", "BOOL")
 
@@ -138,17 +140,7 @@ def word_bits(
     if e.table.classes == 1:
         each = np.concatenate(([0], np.cumsum(e.table.lengths[codes], dtype=np.int64)))
         return np.diff(each[borders])
-    at = np.flatnonzero(codes)
-    begin = np.zeros_like(at)
-    begin[1:] = at[:-1] + 1
-    runs = at - np.maximum(begin, at // e.stream_elements * e.stream_elements)
-    kinds = np.searchsorted(runlength.FIRST_RUN, runs, side="right") - 1
-    escape = int(e.table.lengths[0]) + runlength.CLASS_BITS + runlength.symbol_bits(e.k - 1)
-    symbols = codes[at].astype(np.int64) - 1
-    tokens = 1 + symbols * e.table.classes + kinds
-    known = (kinds < e.table.classes) & (symbols < e.table.n_symbols)
-    own = np.where(known, e.table.lengths[np.where(known, tokens, 0)], 0).astype(np.int64)
-    words = np.where(own > 0, own, escape) + runlength.EXTRA_BITS[kinds]
+    at, _, words = tokens_of(e, codes)
     each = np.concatenate(([0], np.cumsum(words)))
     return np.diff(each[np.searchsorted(at, borders)])
 

@@ -21,7 +21,6 @@ from codec.errors import StepNotFoundError
 from lcviz.export import archive as archives
 from lcviz.export.archive import pack, restore, safe_name, verify
 from lcviz.export.receipt import of_archive, problems
-from lcviz.export.records_figure import record_sizes
 from lcviz.lab.anatomy import tables
 from lcviz.run.run import Run, RunError
 
@@ -77,10 +76,12 @@ def test_the_name_tells_the_settings(make_run: MakeRun, changes: dict[str, Any],
 def test_which_tables_are_new_is_read_from_the_records(finished_runs: MakeRun, scope: str) -> None:
     run = finished_runs(scope=scope, bits=1, stop_after=20)
     package = pack(run)
-    assert package.tables[:2] == ((0, 0), (1 if scope == "model" else 2, 0))  # none sent before
-    found = [tables(c.alphabets) for c in run.snapshot().checkpoints]
-    assert list(package.tables) == [(t.n, t.reused) for t in found]
-    assert sum(reused for _, reused in package.tables) > 0
+    told = [(record.tables, record.again) for record in package.records]
+    assert told[:2] == [(0, 0), (1 if scope == "model" else 2, 0)]  # none sent before
+    assert told == [
+        (t.n, t.reused) for t in (tables(c.alphabets) for c in run.snapshot().checkpoints)
+    ]
+    assert sum(again for _, again in told) > 0
 
 
 def test_a_chain_of_merged_records(make_chain: Callable[..., Path]) -> None:
@@ -92,9 +93,6 @@ def test_a_chain_of_merged_records(make_chain: Callable[..., Path]) -> None:
     assert package.steps == tuple(range(9))
     assert [e.kind for e in package.entries] == ["base", "merged", "merged"]
     assert problems(of_archive(package), package.data) == []
-    panel = record_sizes(package.entries, package.tables)
-    assert panel.table["kind"].tolist() == ["base", "merged", "merged"]
-    assert [len(trace.x) for trace in panel.chart.data] == [1, 2]
 
 
 def test_a_track_that_changed_in_memory_is_refused(

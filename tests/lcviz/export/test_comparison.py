@@ -91,43 +91,45 @@ def test_totals() -> None:
     assert (t.furthest, t.files) == (broken, None)
 
 
-def test_sizes(check_option: Check) -> None:
+def test_sizes(check_figure: Check) -> None:
     panel = sizes_by_step(STEPS)
-    lines = {s["name"]: s for s in check_option(panel)["series"]}
-    assert lines["record of the chain"]["data"] == [[0, 1100], [10, 50], [20, 50]]
-    assert lines["its file"]["data"] == [[0, 1050], [10, 1050], [20, 1050]]
-    assert len({(s["lineStyle"]["type"], s["symbol"]) for s in lines.values()}) == 4
+    lines = {line["name"]: line for line in check_figure(panel)["data"]}
+    assert lines["record of the chain"]["x"] == [0, 10, 20]
+    assert lines["record of the chain"]["y"] == [1100, 50, 50]
+    assert lines["file"]["y"] == [1050, 1050, 1050]
+    looks = {(s["line"]["dash"], s["marker"].get("symbol")) for s in lines.values()}
+    assert len(looks) == 4
     for part in ("1.20 kB", "3.00 kB in float32", "3.15 kB as files", "2.70 kB as zipped files"):
         assert part in panel.sentence
     chain = sizes_by_step([replace(c, file_nbytes=None, zipped=None) for c in STEPS])
-    assert len(check_option(chain)["series"]) == 2  # no files
+    assert len(check_figure(chain)["data"]) == 2  # no files
     assert "file bytes" not in chain.table
     assert "as files" not in chain.sentence
 
 
-def test_distances(check_option: Check) -> None:
+def test_distances(check_figure: Check) -> None:
     panel = distance_by_step(STEPS)
-    assert check_option(panel)["series"][0]["data"] == [[0, 0.0], [10, 0.25], [20, 0.2]]
+    assert check_figure(panel)["data"][0]["y"] == [0.0, 0.25, 0.2]
     assert "Step 10 is furthest from its original: 25.00 %" in panel.sentence
     assert "more than 0.5." in panel.sentence
-    assert "exactly, to the last bit" in distance_by_step([BASE]).sentence
+    assert "restores to the last bit" in distance_by_step([BASE]).sentence
     broken = distance_by_step([BASE, replace(STEPS[1], distance=math.nan, largest=math.nan)])
-    assert check_option(broken)["series"][0]["data"][1] == [10, None]
+    assert check_figure(broken)["data"][0]["y"][1] is None
     assert "not finite" in broken.sentence
 
 
-def test_tensors(check_option: Check) -> None:
+def test_tensors(check_figure: Check) -> None:
     panel = tensors_of_step(STEPS[1])
-    option = check_option(panel)
-    assert option["yAxis"]["data"] == [f"t{i}" for i in range(19, 19 - MOST_BARS, -1)]
-    assert option["series"][0]["data"][0]["value"] == 0.95
+    figure = check_figure(panel)
+    assert figure["layout"]["yaxis"]["ticktext"] == [f"t{i}" for i in range(19, 19 - MOST_BARS, -1)]
+    assert figure["data"][0]["x"][0] == 0.95
     assert len(panel.table) == 20
     assert "t19 is furthest from its original, 0.95, t0 closest, 0." in panel.sentence
     assert "None of its tensors" in tensors_of_step(BASE).sentence
     exact = replace(BASE, tensors=(TensorError("w", 9, 0.0, 0.0),))
     assert tensors_of_step(exact).sentence.startswith("Step 0 is stored exactly")
     odd = replace(STEPS[1], tensors=(TensorError("w", 9, math.inf, math.nan), *TENSORS[:2]))
-    assert check_option(tensors_of_step(odd))["yAxis"]["data"][0] == "w"
+    assert check_figure(tensors_of_step(odd))["layout"]["yaxis"]["ticktext"][0] == "w"
     evil = (TensorError("![1](x)", 9, 0.1, 0.1), TensorError("w", 9, 0.0, 0.0))
     assert (
         "\\!\\[1\\](x) is furthest"

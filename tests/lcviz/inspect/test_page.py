@@ -46,6 +46,12 @@ def table(page: Any, column: str) -> Any:
     return found
 
 
+def details(page: Any) -> list[str]:
+    """What each box about damage folds out."""
+    folds = [e for e in page.at.expander if e.label == "Details"]
+    return [fold.markdown[0].value.replace("\\", "") for fold in folds]
+
+
 def test_the_example_and_a_run(
     inspecting: MakePage, create: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,7 +82,7 @@ def test_a_path_in_the_url(
     page = inspecting(inspect_path=path, inspect_step=4)
     chain = codec.Chain(path)
     assert page.metrics["Records"] == ("9", "1 base, 8 deltas")
-    assert page.metrics["Kept"] == ("2 bits", "in every record")
+    assert page.metrics["Kept"] == ("2 bits", "Run-length, whole model")
     records = table(page, "parent")
     assert records["bytes"].tolist() == [e.nbytes for e in chain.entries]
     assert records["digest"].tolist() == [chain.read(e).digest[:8] for e in chain.entries]
@@ -136,24 +142,31 @@ def test_a_chain_that_is_being_written(inspecting: MakePage, path: Path, save: S
 def test_a_damaged_chain_says_which_record(inspecting: MakePage, path: Path, said: Said) -> None:
     damage(path, 5)
     page = inspecting(inspect_path=path)
-    (problem,) = said(page, "error")
-    assert problem.startswith("00000005.delta.safetensors: expected content of BLAKE3 ")
-    assert "4 steps from 5 to 8 cannot be restored" in said(page, "warning")[0]
+    told = (
+        "Steps 0 to 4 still restore; 5 to 8 do not. Put back a good copy of "
+        "00000005.delta.safetensors, or go on from step 4: codec.rewind(path, 4)."
+    )
+    assert said(page, "error") == [told]  # one box
+    assert not said(page, "warning")
+    (problem,) = details(page)
+    assert problem.startswith("- 00000005.delta.safetensors: expected content of BLAKE3 ")
     assert page.metrics["Complete"] == ("no", "4 steps lost")
     states = table(page, "parent")["state"].tolist()
     assert states == 5 * ["ok"] + ["damaged"] + 3 * ["after a damaged or missing one"]
     assert page.at.select_slider(key="inspect_step").value == 4
     assert page.charts == {"sizes", "tensors", "exponents"}
     page.set("select_slider", "inspect_step", 7)
-    assert said(page, "error")[1].startswith("Step 7 cannot be restored. 00000005.delta")
+    assert said(page, "error") == [told, "Step 7 cannot be restored."]
+    assert details(page)[1].startswith("- 00000005.delta")
     page.click("verify")
     assert not page.texts("success")
-    assert any("of 9 records, 5 steps still restore" in t for t in said(page, "warning"))
-    assert sum("expected content of BLAKE3" in t for t in said(page, "error")) == 3
+    assert said(page, "error")[0] == told
+    lines = details(page)[0].splitlines()
+    assert ["its parent" in line for line in lines] == [False, True, True, True]
 
     damage(path, 0)  # nothing is left
-    (lost,) = said(inspecting(inspect_path=path), "warning")
-    assert lost.startswith("No step can be restored")
+    (lost,) = said(inspecting(inspect_path=path), "error")
+    assert lost.startswith("No step restores. Put back a good copy of 00000000.base.safetensors")
 
 
 def test_only_verifying_finds_what_was_forged(
@@ -163,9 +176,11 @@ def test_only_verifying_finds_what_was_forged(
     shutil.copytree(BAD.parent / "run.lcc", path := tmp_path / "run.lcc")
     shutil.copy(BAD / "stream-early.safetensors", path / "00000001.delta.safetensors")
     page = inspecting(inspect_path=path)
-    assert any("Step 1 cannot be restored." in t for t in said(page, "error"))
-    assert any("Not all could be decoded" in t for t in said(page, "warning"))
-    assert any("streams that decode" in t for t in said(page.click("verify"), "error"))
+    found = said(page, "error")
+    assert any(t.startswith("Not all records decode.") for t in found)
+    assert "Step 1 cannot be restored." in found
+    assert "streams that decode" in details(page.click("verify"))[0]
+    assert said(page, "error")[0].startswith("Step 0 still restores; 1")
 
 
 def test_paths_that_are_not_opened(
@@ -286,8 +301,8 @@ def test_decoding_stops_goes_on_and_survives_one_record(
     assert "9 of 9" in page.at.button(key="inspect-decode").label
     page.click("inspect-decode")
     assert not any(b.key == "inspect-decode" for b in page.at.button)
-    steps = page.chart("exponents")["xAxis"][0]["data"]
-    assert steps == [1, 2, 4, 5, 6, 7, 8]
+    steps = page.figure("exponents")["data"][0]["x"]
+    assert steps == list("1245678")
     for _ in range(2):  # it is said again, though it is not decoded again
-        assert any("bits that end early" in t for t in said(page, "warning"))
+        assert any("bits that end early" in t for t in details(page))
         page.run()

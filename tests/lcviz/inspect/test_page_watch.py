@@ -48,6 +48,12 @@ def runs(page: Any) -> Any:
     return found.set_index("run")
 
 
+def drawn(page: Any, measure: str) -> dict[str, list[list[float]]]:
+    """Run -> its points."""
+    lines = page.figure(f"watched-{measure}")["data"]
+    return {line["name"]: [list(point) for point in zip(line["x"], line["y"])] for line in lines}
+
+
 def test_one_chain_is_open_and_followed(
     started: MakePage, tmp_path: Path, said: Said, save: Save
 ) -> None:
@@ -165,15 +171,19 @@ def test_a_damaged_record(started: MakePage, tmp_path: Path, said: Said, save: S
     data = bytearray(record.read_bytes())
     record.write_bytes(data[:-7])
     page = started("--run", tmp_path)
-    (error,) = said(page, "error")
-    assert error.startswith(f"a.lcc: 00000003.delta.safetensors: expected {len(data)} bytes, found")
+    told = ["Damaged: a.lcc. Open a run to see which of its steps restore."]
+    assert said(page, "error") == told
+    folded = f"- a.lcc: 00000003.delta.safetensors: expected {len(data)} bytes, found"
+    assert any(text.startswith(folded) for text in said(page, "markdown"))
     assert runs(page)["state"].tolist() == ["1 damaged record", "growing"]
     data[-3] ^= 8
     record.write_bytes(data)
     assert page.run().texts("error") == []
     page.set("selectbox", page_watch.CHOICE, "a.lcc")
     (error,) = said(page, "error")
-    assert error.startswith("00000003.delta.safetensors: expected content of BLAKE3 ")
+    assert error.startswith(
+        "Steps 0 to 2 still restore; 3 to 5 do not. Put back a good copy of 000"
+    )
     assert page.metrics["Complete"] == ("no", "3 steps lost")
 
 
@@ -197,14 +207,14 @@ def test_runs_side_by_side(started: MakePage, tmp_path: Path, save: Save) -> Non
         full = 4808 * len(entries)
         assert row["times smaller"] == round(full / sum(e.nbytes for e in entries), 1)
     assert table["kept"].tolist()[1:] == ["2 bits, whole model", "4 bits, whole model"]
-    lines = {s["name"]: s["data"] for s in page.chart("watched-share")["series"]}
+    lines = drawn(page, "share")
     assert {name: len(data) for name, data in lines.items()} == {"two.lcc": 4, "deeper/run.lcc": 9}
     assert lines["deeper/run.lcc"][-1] == [9, pytest.approx(100 * deltas[-1] / 4808, abs=1e-4)]
     page.set("segmented_control", "watch_measure", "bytes")
-    lines = {s["name"]: s["data"] for s in page.chart("watched-bytes")["series"]}
+    lines = drawn(page, "bytes")
     assert lines["two.lcc"][-1] == [4, table.loc["two.lcc"]["on disk, bytes"]]
     page.set("segmented_control", "watch_measure", "times")
-    lines = {s["name"]: s["data"] for s in page.chart("watched-times")["series"]}
+    lines = drawn(page, "times")
     assert lines["two.lcc"][-1][1] == pytest.approx(table.loc["two.lcc"]["times smaller"], 0.05)
 
     save(two, 5, 5)

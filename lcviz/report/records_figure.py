@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import pandas as pd
 
 from lcviz.lab.records import RecordFacts
 from lcviz.text import nbytes_text, plural
-from lcviz.ui.charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Panel, base_option
+from lcviz.ui.charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Panel, base_figure
 
-from .figure_parts import axis, decades, step_axis, thinned
+from .figure_parts import STEP, decades, step_range, thinned
 
+HEIGHT = 280  # pixels
 MAX_POINTS = 600  # of one kind: more than there are pixels would only slow every tick
 LOST = "cannot be used"
 MARKS = {
     "base": (BLUE, "diamond"),
-    "merged": (PURPLE, "triangle"),
-    "delta, new table": (VERMILION, "rect"),
+    "merged": (PURPLE, "triangle-up"),
+    "delta, new table": (VERMILION, "square"),
     "delta, no new table": (GREEN, "circle"),
-    LOST: (GREY, "arrow"),
+    LOST: (GREY, "x"),
 }
 
 
@@ -37,41 +39,50 @@ def sizes_over_steps(records: Sequence[RecordFacts]) -> Panel:
     by_mark: dict[str, list[RecordFacts]] = {mark: [] for mark in MARKS}
     for record in records:
         by_mark[_mark(record)].append(record)
-    series = [
-        {
-            "name": mark,
-            "type": "scatter",
-            "symbol": MARKS[mark][1],
-            "symbolSize": 8 if mark.startswith("delta") else 12,
-            "itemStyle": {"color": MARKS[mark][0]},
-            "data": [[f.entry.step, f.entry.nbytes] for f in thinned(marked, MAX_POINTS)],
-        }
-        for mark, marked in by_mark.items()
-        if marked
-    ]
+    figure = base_figure(STEP, "bytes on disk (log scale)", HEIGHT)
+    for mark, marked in by_mark.items():
+        if not marked:
+            continue
+        colour, symbol = MARKS[mark]
+        drawn = thinned(marked, MAX_POINTS)
+        figure.add_scatter(
+            name=mark,
+            x=[f.entry.step for f in drawn],
+            y=[max(f.entry.nbytes, 1) for f in drawn],
+            mode="markers",
+            marker={
+                "color": colour,
+                "symbol": symbol,
+                "size": 7 if mark.startswith("delta") else 11,
+            },
+            cliponaxis=False,
+            hovertemplate="%{y:,} bytes",
+        )
     sizes = [max(f.entry.nbytes, 1) for f in records]
-    limits = decades(min(sizes), max(sizes) + 1)
     first, last = min(f.entry.first for f in records), max(f.entry.step for f in records)
-    option = base_option() | {
-        "tooltip": {"trigger": "item", "confine": True},
-        "grid": [{"left": 72, "right": 24, "top": 40, "bottom": 48}],
-        "xAxis": step_axis(first, last),
-        "yAxis": axis("bytes on disk (log scale)", 54, "log", **limits),
-        "series": series,
-    }
-    sentence = f"{plural(len(records), 'record')}, {nbytes_text(sum(sizes))} in all."
+    figure.update_xaxes(range=step_range(first, last))
+    limits = decades(min(sizes), max(sizes) + 1)
+    figure.update_yaxes(type="log", range=limits, dtick=1, tickformat=",")
+    alt = "Bytes of each record, by step."
+    table = partial(records_table, records)
+    return Panel("Size of each record", _sentence(records, by_mark), figure, alt, table, HEIGHT)
+
+
+def _sentence(records: Sequence[RecordFacts], by_mark: Mapping[str, Sequence[RecordFacts]]) -> str:
+    total = sum(f.entry.nbytes for f in records)
+    text = f"{plural(len(records), 'record')}, {nbytes_text(total)}."
     deltas = sorted(
         f.entry.nbytes for m, marked in by_mark.items() if m.startswith("delta") for f in marked
     )
     if deltas:
-        sentence += (
-            f" Deltas take {nbytes_text(deltas[0])} to {nbytes_text(deltas[-1])}, half of them "
-            f"at most {nbytes_text(deltas[(len(deltas) - 1) // 2])}."
-        )
+        median = nbytes_text(deltas[(len(deltas) - 1) // 2])
+        text += f" Deltas: {nbytes_text(deltas[0])} to {nbytes_text(deltas[-1])}, median {median}."
+    if needed := sum(f.tables for f in records):
+        again = sum(f.again for f in records)
+        text += f" {again:,} of {plural(needed, 'code table')} reused."
     if max(map(len, by_mark.values())) > MAX_POINTS:
-        sentence += f" Of each kind {MAX_POINTS} are drawn, evenly chosen."
-    alt = "Bytes of each record, by step."
-    return Panel("Size of each record", sentence, option, alt, lambda: records_table(records), 300)
+        text += f" Of each kind {MAX_POINTS} are drawn, evenly chosen."
+    return text
 
 
 def records_table(records: Sequence[RecordFacts]) -> pd.DataFrame:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from lcviz.inspect.tensors_figure import MAX_TENSORS, tensor_bars, tensors_table
 from lcviz.lab.step_tensors import StepFacts, TensorFacts
+from lcviz.report.tensors_figure import MAX_TENSORS, tensor_bars, tensors_table
 from lcviz.ui.charts import Panel
 
 Check = Callable[[Panel], dict[str, Any]]
@@ -18,16 +18,16 @@ def step(*tensors: TensorFacts, together: int = 1) -> StepFacts:
     return StepFacts(7, "7", "delta", together, tensors, (), None, {})
 
 
-def test_bars_and_table_of_tensors(check_option: Check) -> None:
+def test_bars_and_table_of_tensors(check_figure: Check) -> None:
     small = replace(W, name="a/very/long/name/that/would/not/fit", n=50, changed=30)
     whole = replace(W, name="n", stored="whole", changed=None, shape=())
     panel = tensor_bars(step(small, W, whole))
-    option = check_option(panel)
-    assert {s["name"]: s["data"] for s in option["series"]} == {
+    figure = check_figure(panel)
+    assert {bar["name"]: bar["x"] for bar in figure["data"]} == {
         "values changed, %": [25.0, 60.0],
         "bits a parameter": [0.75, 0.75],
     }
-    names = option["yAxis"][0]["data"]
+    names = figure["layout"]["yaxis"]["ticktext"]
     assert (names[0], names[1][0], len(names[1])) == ("w", "…", 26)
     assert panel.sentence.startswith("55 of 150 lossy values change in this step, 36.67 %")
     assert f"{small.name}, 60.00 %" in panel.sentence
@@ -39,12 +39,12 @@ def test_bars_and_table_of_tensors(check_option: Check) -> None:
     assert tensors_table(step()).empty
 
 
-def test_merged_records_and_many_tensors(check_option: Check) -> None:
+def test_merged_records_and_many_tensors(check_figure: Check) -> None:
     """The code words of a merged record are shared by its steps."""
     panel = tensor_bars(step(W, together=3))
-    assert "bits a parameter and step" in {s["name"] for s in check_option(panel)["series"]}
+    assert "bits a parameter and step" in {bar["name"] for bar in check_figure(panel)["data"]}
     assert "for 3 steps at once" in panel.sentence
     panel = tensor_bars(step(*(replace(W, name=f"w{i}", n=i + 1) for i in range(MAX_TENSORS + 5))))
-    assert len(check_option(panel)["series"][0]["data"]) == MAX_TENSORS
+    assert len(check_figure(panel)["data"][0]["x"]) == MAX_TENSORS
     assert f"the {MAX_TENSORS} largest of 35 tensors" in panel.sentence
     assert len(panel.table) == 35

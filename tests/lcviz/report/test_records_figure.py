@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from codec.storage.source import Entry
-from lcviz.inspect.records_figure import LOST, MAX_POINTS, records_table, sizes_over_steps
 from lcviz.lab.records import RecordFacts
+from lcviz.report.records_figure import LOST, MAX_POINTS, records_table, sizes_over_steps
 from lcviz.ui.charts import Panel
 
 Check = Callable[[Panel], dict[str, Any]]
@@ -29,24 +29,34 @@ RECORDS = (
 )
 
 
-def test_every_record_is_a_mark(check_option: Check) -> None:
+def points(trace: dict[str, Any]) -> list[tuple[int, int]]:
+    return list(zip(trace["x"], trace["y"], strict=True))
+
+
+def test_every_record_is_a_mark(check_figure: Check) -> None:
     panel = sizes_over_steps(RECORDS)
-    option = check_option(panel)
-    assert {s["name"]: s["data"] for s in option["series"]} == {
-        "base": [[0, 4100]],
-        "merged": [[20, 300]],
-        "delta, new table": [[5, 100]],
-        "delta, no new table": [[10, 80]],
-        LOST: [[25, 100], [30, 100]],
+    figure = check_figure(panel)
+    assert {trace["name"]: points(trace) for trace in figure["data"]} == {
+        "base": [(0, 4100)],
+        "merged": [(20, 300)],
+        "delta, new table": [(5, 100)],
+        "delta, no new table": [(10, 80)],
+        LOST: [(25, 100), (30, 100)],
     }
-    assert len({s["symbol"] for s in option["series"]}) == 5  # not by colour alone
-    assert (option["yAxis"]["min"], option["yAxis"]["max"]) == (10, 10_000)
-    assert panel.sentence.startswith("6 records, 4.78 kB in all. Deltas take 80 B to 100 B, ")
-    check_option(sizes_over_steps(RECORDS[:1]))
+    assert len({trace["marker"]["symbol"] for trace in figure["data"]}) == 5  # not by colour alone
+    assert figure["layout"]["yaxis"]["type"] == "log"
+    assert figure["layout"]["yaxis"]["range"] == [1, 4]
+    assert figure["layout"]["hovermode"] == "x unified"
+    assert panel.sentence == (
+        "6 records, 4.78 kB. Deltas: 80 B to 100 B, median 80 B. 2 of 6 code tables reused."
+    )
+    base = sizes_over_steps(RECORDS[:1])
+    assert check_figure(base)
+    assert "table" not in base.sentence
 
     many = (RECORDS[0], *(record(i, tables=1) for i in range(1, 3 * MAX_POINTS)))
     panel = sizes_over_steps(many)
-    data = {s["name"]: s["data"] for s in check_option(panel)["series"]}["delta, new table"]
+    data = {t["name"]: points(t) for t in check_figure(panel)["data"]}["delta, new table"]
     assert len(data) <= MAX_POINTS
     assert data[-1][0] == 3 * MAX_POINTS - 1
     assert f"{MAX_POINTS} are drawn" in panel.sentence

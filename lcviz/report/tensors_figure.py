@@ -8,9 +8,9 @@ import pandas as pd
 
 from lcviz.lab.step_tensors import StepFacts, TensorFacts
 from lcviz.text import percent_text, plain, plural
-from lcviz.ui.charts import BLUE, GREEN, Option, Panel, base_option
+from lcviz.ui.charts import BLUE, GREEN, Panel, base_figure
 
-from .figure_parts import axis, shortened
+from .figure_parts import label
 
 MAX_TENSORS = 30  # in the picture; the table has all
 NAME_LENGTH = 26
@@ -50,50 +50,49 @@ def tensor_bars(facts: StepFacts) -> Panel:
     coded = sorted((t for t in facts.tensors if t.changed is not None), key=lambda t: -t.n)
     shown = coded[:MAX_TENSORS]
     per = "bits a parameter" if facts.together == 1 else "bits a parameter and step"
-    columns: list[tuple[str, str, Option, Sequence[float | None]]] = [
-        (
-            "values changed, %",
-            BLUE,
-            {"left": 190, "right": "44%"},
-            [round(100 * (t.changed or 0) / max(t.n, 1), 3) for t in shown],
-        ),
-        (
-            per,
-            GREEN,
-            {"left": "60%", "right": 40},
-            [None if t.bits is None else round(t.bits, 4) for t in shown],
-        ),
-    ]
-    height = 18 * len(shown) + 12
-    names = {"type": "category", "inverse": True}
-    names |= {"data": [shortened(t.name, NAME_LENGTH) for t in shown]}
-    ticks: Option = {"min": 0, "axisLabel": {"hideOverlap": True}, "splitNumber": 3}
-    option = base_option() | {
-        "legend": {"show": False},
-        "tooltip": {"trigger": "axis", "confine": True, "axisPointer": {"type": "shadow"}},
-        "grid": [across | {"top": 8, "height": height} for _, _, across, _ in columns],
-        "xAxis": [axis(c[0], 28, gridIndex=i, **ticks) for i, c in enumerate(columns)],
-        "yAxis": [names | {"gridIndex": i, "show": i == 0} for i in range(len(columns))],
-        "series": [
-            {
-                "type": "bar",
-                "name": name,
-                "xAxisIndex": i,
-                "yAxisIndex": i,
-                "barWidth": "62%",
-                "itemStyle": {"color": colour},
-                "data": values,
-            }
-            for i, (name, colour, _, values) in enumerate(columns)
-        ],
+    names = [label(t.name, NAME_LENGTH) for t in shown]
+    height = 18 * len(shown) + 80
+    figure = base_figure("values changed, %", "", height, l=190, t=8)
+    changed = [round(100 * (t.changed or 0) / max(t.n, 1), 3) for t in shown]
+    bits = [None if t.bits is None else round(t.bits, 4) for t in shown]
+    for i, (name, colour, values) in enumerate(
+        (("values changed, %", BLUE, changed), (per, GREEN, bits)), 1
+    ):
+        figure.add_bar(
+            name=name,
+            x=values,
+            y=list(range(len(shown))),  # two names may look alike once shortened
+            customdata=[label(t.name) for t in shown],
+            orientation="h",
+            marker={"color": colour},
+            xaxis=f"x{i}",
+            yaxis=f"y{i}",
+            hovertemplate=f"%{{customdata}}<br>%{{x}} {name}<extra></extra>",
+        )
+    ticks = {
+        "tickvals": list(range(len(shown))),
+        "ticktext": names,
+        "showgrid": False,
+        "ticklabelstandoff": 6,
     }
+    figure.update_layout(
+        showlegend=False,
+        hovermode="closest",
+        bargap=0.35,
+        xaxis={"domain": [0, 0.46], "rangemode": "tozero"},
+        xaxis2=figure.layout.xaxis.to_plotly_json()
+        | {"domain": [0.54, 1], "anchor": "y2", "rangemode": "tozero"}
+        | {"title": {"text": per, "standoff": 8}},
+        yaxis=ticks | {"range": [len(shown) - 0.5, -0.5]},
+        yaxis2={"matches": "y", "anchor": "x2", "showticklabels": False, "showgrid": False},
+    )
     return Panel(
         f"What step {facts.step} changes in each tensor",
         _sentence(facts, coded),
-        option,
+        figure,
         "Bars for each tensor: the share of its values that changed, and bits a parameter.",
         tensors_table(facts),
-        height + 64,
+        height,
     )
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import codec
-from lcviz.inspect.exponents import StepExponents, count_exponents
 from lcviz.lab.records import Catalogue, list_records, read_contents
+from lcviz.report.exponents import StepExponents, count_exponents
 
 
 def counted(path: Path) -> list[StepExponents]:

@@ -1,0 +1,71 @@
+"""The buckets that a restored step has kept: their values, and what each of them moves."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+import codec
+from lcviz.lab.lesson import fields
+from lcviz.lab.measures import distance
+from lcviz.lab.step_tensors import StepFacts
+
+
+@dataclass(frozen=True)
+class KeptBucket:
+    """One bucket of a step.
+
+    count: its values. moved: ‖the step with it − the step without it‖, as a share of ‖ũ − the base
+    before the step‖; None if that is 0.
+    """
+
+    exponent: int
+    sign: int
+    count: int
+    moved: float | None
+
+
+@dataclass(frozen=True)
+class StepBuckets:
+    """step, base: the step and the base before it. zeros: values of the step that no bucket has.
+    n: all values with a code. buckets: by falling exponent, positive first."""
+
+    step: int
+    base: int
+    zeros: int
+    n: int
+    buckets: tuple[KeptBucket, ...]
+
+
+def kept_buckets(chain: codec.Chain, facts: StepFacts) -> StepBuckets:
+    """The buckets of a step that is no base. Raises what `Chain.replay` does."""
+    base = max(e.step for e in chain.entries if e.kind == "base" and e.step <= facts.step)
+    *_, position = chain.replay(base)
+    names = [t.name for t in position.track.layout.tensors if t.lossy]
+    trained = distance(facts.state, position.track.arrays, names)
+    counts: dict[tuple[int, int], int] = defaultdict(int)
+    energy: dict[tuple[int, int], float] = defaultdict(float)
+    zeros = n = 0
+    for e in (group.encoded for group in facts.groups):
+        levels = e.levels if facts.column is None else e.levels[:, facts.column]
+        for code, count in enumerate(np.bincount(codec.decode(e).codes, minlength=e.k).tolist()):
+            n += count
+            level = float(levels[code])
+            if not level:
+                zeros += count
+            elif count:
+                f = fields(level)
+                counts[-f.exponent, f.sign] += count
+                energy[-f.exponent, f.sign] += count * level**2
+    buckets = (
+        KeptBucket(-key[0], key[1], counts[key], _share(energy[key], trained))
+        for key in sorted(counts)
+    )
+    return StepBuckets(facts.step, base, zeros, n, tuple(buckets))
+
+
+def _share(energy: float, trained: float) -> float | None:
+    return math.sqrt(energy) / trained if trained and math.isfinite(trained) else None

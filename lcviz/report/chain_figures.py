@@ -1,0 +1,233 @@
+"""All figures of one chain: a mapping that shows itself in a notebook, and becomes a report."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+
+import plotly.graph_objects as go
+
+import codec
+from codec.errors import PayloadError, StepNotFoundError
+from codec.inspect import FORMAT
+from lcviz.lab.chain_summary import Summary, summarize
+from lcviz.lab.progress import Progress, part
+from lcviz.lab.records import Catalogue, RecordFacts, list_records, read_contents
+from lcviz.lab.step_tensors import rebuild_step
+from lcviz.text import CODER_NAMES, kept_text, nbytes_text, percent_text, plural
+from lcviz.ui.charts import Panel
+
+from .buckets import kept_buckets
+from .buckets_figure import removed_bucket, values_by_bucket
+from .code_words_figure import code_words
+from .exponents import StepExponents, count_exponents
+from .exponents_figure import exponents_over_steps
+from .integrity_figure import steps_that_restore
+from .one_file import report_html, shown_text
+from .records_figure import sizes_over_steps
+from .tensors_figure import tensor_bars
+from .verdict import verdict
+
+PARTS = 3  # of the work: reading, decoding, verifying
+TITLE_HEIGHT = 40  # pixels that a figure's own title takes
+_SCOPES = {"model": "buckets over the whole model", "tensor": "buckets for each tensor"}
+
+
+@dataclass(frozen=True, eq=False)
+class ChainFigures(Mapping[str, go.Figure]):
+    """The figures of a chain by name: `figures["sizes"]` is a Plotly figure.
+
+    Attributes:
+        name: Of the chain.
+        date: When its newest record was written; None if that is not known.
+        verdict: Which steps restore, and what to do, in a sentence or two.
+        problems: What is wrong, in the codec's words; empty if all is well.
+        settings: What -> in words.
+        missing: Figures that cannot be drawn: name -> why.
+        panels: Name -> figure, sentence and table.
+    """
+
+    name: str
+    date: datetime | None
+    verdict: str
+    problems: tuple[str, ...]
+    settings: Mapping[str, str]
+    missing: Mapping[str, str]
+    panels: Mapping[str, Panel]
+
+    def __getitem__(self, name: str) -> go.Figure:
+        panel = self.panels[name]
+        assert isinstance(panel.chart, go.Figure)
+        figure = go.Figure(panel.chart)
+        margin, height = figure.layout.margin, figure.layout.height
+        return figure.update_layout(
+            title={
+                "text": escape(panel.title),
+                "x": 0,
+                "xref": "paper",
+                "y": 0.98,
+                "yanchor": "top",
+            },
+            margin={"t": margin.t + TITLE_HEIGHT},
+            height=height + TITLE_HEIGHT,
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.panels)
+
+    def __len__(self) -> int:
+        return len(self.panels)
+
+    def text(self, name: str) -> str:
+        """What a figure shows, in a sentence or two."""
+        return shown_text(self.panels[name].sentence)
+
+    def to_html(self) -> str:
+        """The report: one HTML file that loads nothing from elsewhere."""
+        return report_html(self)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the report in a frame of its own, which runs its scripts."""
+        frame = 'width="100%" height="720" style="border: 0"'
+        return f'<iframe {frame} title="Report" srcdoc="{escape(self.to_html())}"></iframe>'
+
+
+def figures_of(
+    source: str | os.PathLike[str], step: int | None = None, progress: Progress | None = None
+) -> ChainFigures:
+    """The figures of a chain.
+
+    Args:
+        source: Path or URL of a run.lcc directory or a .lcc.zip.
+        step: The one whose buckets, code words and tensors are drawn; the newest delta by default.
+        progress: Called with the work that is done, and all of it.
+
+    Raises:
+        StepNotFoundError: No record holds that step.
+        LccError: The chain cannot be opened. Damaged records are no error: they are shown.
+    """
+    tell = progress or (lambda _done, _total: None)
+    chain, path = codec.Chain(source), Path(os.fspath(source))
+    folder = path if path.is_dir() else None
+    listed = list_records(chain, folder)
+    found = Catalogue()
+    for found in read_contents(chain, listed, Catalogue()):
+        part(tell, 0, PARTS)(len(found.records), max(len(listed), 1))
+    exponents, undecoded = _exponents(chain, found.records, part(tell, 1, PARTS))
+    report = chain.verify(part(tell, 2, PARTS))
+    summary = summarize(found.records)
+    if step is not None and step not in summary.steps:
+        raise StepNotFoundError(f"{chain.where}: no record holds step {step}")
+    panels, missing = {"sizes": sizes_over_steps(found.records)}, {}
+    if any(one.counts for one in exponents):
+        panels["exponents"] = exponents_over_steps(exponents)
+    else:
+        missing["exponents over time"] = "No value changes in any step that can be decoded."
+    shown = _shown_step(found.records, report.steps) if step is None else step
+    if shown is None:
+        missing["buckets, code words, removed bucket"] = "No delta restores."
+    else:
+        try:
+            panels |= _of_step(chain, shown)
+        except codec.LccError as exc:
+            missing["buckets"] = f"Step {shown} cannot be restored: {exc}."
+        if "buckets" not in panels and not missing:
+            missing["buckets"] = f"Step {shown} changes no value that is stored as a code."
+    if summary.steps:
+        panels["integrity"] = steps_that_restore(set(report.steps), summary.steps)
+    problems = tuple(dict.fromkeys([*summary.problems, *report.problems, *undecoded]))
+    return ChainFigures(
+        path.name,
+        _date(path, chain),
+        verdict(found.records, summary, report.steps, not problems),
+        problems,
+        _settings(summary),
+        missing,
+        panels,
+    )
+
+
+def _exponents(
+    chain: codec.Chain, records: Sequence[RecordFacts], tell: Progress
+) -> tuple[list[StepExponents], list[str]]:
+    """Of all records that follow without a gap; and why some do not decode."""
+    usable = [r for r in records if r.reached and not r.aside]
+    found: list[StepExponents] = []
+    undecoded = []
+    for done, record in enumerate(usable, 1):
+        try:
+            found += count_exponents(chain, record)
+        except (codec.RecordError, codec.ChainError, PayloadError) as exc:
+            undecoded.append(str(exc))
+        tell(done, len(usable))
+    return found, undecoded
+
+
+def _shown_step(records: Sequence[RecordFacts], restored: Sequence[int]) -> int | None:
+    """The newest step that restores and is no base."""
+    steps = {s for r in records if r.entry.kind != "base" for s in r.steps}
+    return max(steps & set(restored), default=None)
+
+
+def _of_step(chain: codec.Chain, step: int) -> dict[str, Panel]:
+    """The panels of a step. Raises LccError if it does not restore."""
+    facts = rebuild_step(chain, step)
+    if not facts.groups:
+        return {}
+    found = kept_buckets(chain, facts)
+    panels: dict[str, Panel] = {}
+    if found.buckets:
+        panels["buckets"] = values_by_bucket(found)
+    if (words := code_words(facts)) is not None:
+        panels["code words"] = words
+    if all(b.moved is not None for b in found.buckets) and found.buckets:
+        panels["removed bucket"] = removed_bucket(found)
+    return panels | {"tensors": tensor_bars(facts)}
+
+
+def _date(path: Path, chain: codec.Chain) -> datetime | None:
+    """When the newest record was written."""
+    files = [path] if path.is_file() else [path / e.name for e in chain.entries]
+    times = []
+    for file in files:
+        with suppress(OSError):
+            times.append(file.stat().st_mtime)
+    return datetime.fromtimestamp(max(times), UTC) if times else None
+
+
+def kinds_text(summary: Summary) -> str:
+    """How many records of each kind there are."""
+    return ", ".join(
+        f"{n:,} merged" if kind == "merged" else plural(n, kind)
+        for kind, n in summary.kinds.items()
+    )
+
+
+def _settings(summary: Summary) -> dict[str, str]:
+    """The chain in words."""
+    kinds = kinds_text(summary)
+    found = {
+        "Steps": f"{len(summary.steps):,}",
+        "Records": f"{sum(summary.kinds.values()):,} ({kinds})",
+        "On disk": nbytes_text(summary.nbytes),
+    }
+    if summary.times:
+        full = nbytes_text(summary.full_nbytes)
+        found["Smaller"] = f"{summary.times:.1f} × than full float32 checkpoints, {full}"
+    if summary.step_nbytes and summary.share:
+        share = percent_text(summary.share)
+        found["A step"] = f"{nbytes_text(summary.step_nbytes)}, {share} of float32"
+    if summary.codings:
+        coding = summary.codings[-1]
+        found["Kept"] = f"{kept_text(coding)}, {_SCOPES[coding.scope]}"
+        found["Coder"] = CODER_NAMES[coding.coder]
+        if others := len(summary.codings) - 1:
+            found["Other settings before"] = f"{others:,}"
+    if summary.tables:
+        found["Code tables reused"] = f"{summary.again:,} of {summary.tables:,}"
+    return found | {"Format": str(FORMAT)}

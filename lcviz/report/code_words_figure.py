@@ -1,0 +1,93 @@
+"""The code words of a step: which of them take its bits."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+import codec
+from codec.inspect import Group
+from lcviz.lab.codewords import CountedWord, counted_words
+from lcviz.lab.step_tensors import StepFacts
+from lcviz.text import minus, nbytes_text, percent_text, plain, plural
+from lcviz.ui.charts import BLUE, GREY, Panel, base_figure
+
+MOST_WORDS = 16  # in the picture; the table has all
+
+
+def code_words(facts: StepFacts) -> Panel | None:
+    """The words of the step's largest payload; None if no bits are needed."""
+    groups = [g for g in facts.groups if g.encoded.payload_bits]
+    if not groups:
+        return None
+    group = max(groups, key=lambda g: g.encoded.payload_bits)
+    e = group.encoded
+    words = counted_words(e, codec.decode(e).codes)
+    levels = e.levels if facts.column is None else e.levels[:, facts.column]
+    meanings = [_meaning(w, None if w.code is None else float(levels[w.code])) for w in words]
+    total, drawn = e.payload_bits, words[:MOST_WORDS]
+    shares = [100 * w.nbits / total for w in drawn]
+    names = [f"{w.word}  {meaning}" for w, meaning in zip(drawn, meanings)]
+    counts = [w.count for w in drawn]
+    if left := words[MOST_WORDS:]:
+        names.append(plural(len(left), "more word"))
+        shares.append(100 * sum(w.nbits for w in left) / total)
+        counts.append(sum(w.count for w in left))
+    height = 26 * len(names) + 80
+    figure = base_figure("share of the code words' bits, %", "", height, l=250, t=8)
+    figure.add_bar(
+        x=[round(share, 3) for share in shares],
+        y=list(range(len(names))),
+        customdata=list(zip(names, counts)),
+        orientation="h",
+        marker={
+            "color": [BLUE] * len(drawn) + [GREY] * (len(names) - len(drawn)),
+            "pattern": {"shape": [""] * len(drawn) + ["/"] * (len(names) - len(drawn))},
+        },
+        hovertemplate="%{customdata[0]}<br>%{x} %, %{customdata[1]:,} times<extra></extra>",
+    )
+    figure.update_layout(hovermode="closest", showlegend=False, bargap=0.3)
+    figure.update_xaxes(rangemode="tozero")
+    figure.update_yaxes(range=[len(names) - 0.5, -0.5], showgrid=False, ticklabelstandoff=6)
+    figure.update_yaxes(tickvals=list(range(len(names))), ticktext=names)
+    table = pd.DataFrame(
+        {
+            "code word": [w.word for w in words],
+            "stands for": meanings,
+            "times": [w.count for w in words],
+            "bits, extra bits included": [w.nbits for w in words],
+        }
+    )
+    return Panel(
+        f"Code words of step {facts.step}",
+        _sentence(group, words, len(groups)),
+        figure,
+        "Share of the bits that each code word takes.",
+        table,
+        height,
+    )
+
+
+def _sentence(group: Group, words: tuple[CountedWord, ...], n_tables: int) -> str:
+    e = group.encoded
+    first = words[0]
+    text = (
+        f"{plural(len(words), 'code word')} for {group.n:,} values: "
+        f"{nbytes_text(e.payload_bits / 8)}, {e.payload_bits / group.n:.3f} bits a value. "
+        f"{first.word} takes {percent_text(first.nbits / e.payload_bits)} of them. "
+        f"The code table is {'reused' if e.cached else 'new'}."
+    )
+    if n_tables > 1:
+        of = plain(group.tensors[0].name) if len(group.tensors) == 1 else "several tensors"
+        text += f" Of {n_tables} tables, the one with most bits: {of}."
+    return text
+
+
+def _meaning(word: CountedWord, level: float | None) -> str:
+    """What a word stands for: "16–19 zeros, then +0.79"."""
+    if level is None:
+        return "escape: rare runs"
+    value = minus(f"{level:+.3g}") if level else "0"
+    if not word.last:
+        return value
+    run = str(word.first) if word.first == word.last else f"{word.first}–{word.last}"
+    return f"{run} {'zero' if word.last == 1 else 'zeros'}, then {value}"

@@ -1,0 +1,73 @@
+"""What the figures of a chain share: axes, lines, fewer points and shorter names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+from typing import TypeVar
+
+import plotly.graph_objects as go
+
+from lcviz.ui.charts import plotted
+
+STEP = "step (iterations)"
+MOST_MARKED = 60  # points of a line that get a symbol each
+T = TypeVar("T")
+
+
+def step_range(first: int, last: int) -> list[float]:
+    """Limits of an axis of steps: a little more than they span, so that no symbol is cut."""
+    more = 0.02 * max(last - first, 1)
+    return [first - more, max(last, first + 1) + more]
+
+
+def decades(low: float, high: float) -> list[int]:
+    """Limits of a logarithmic axis for values from low to high, one decade at least."""
+    begin, end = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    return [begin, max(end, begin + 1)]
+
+
+def line(
+    name: str,
+    look: tuple[str, str, str | None],
+    points: Sequence[tuple[int, float | None]],
+    marked: bool,
+    hover: str,
+) -> go.Scatter:
+    """A line by step.
+
+    Args:
+        name: In the legend.
+        look: Colour, Plotly's dash and symbol.
+        points: Step and value; None and what is not finite are gaps.
+        marked: Whether every point has its symbol.
+        hover: Plotly's template of a value.
+    """
+    colour, dash, symbol = look
+    return go.Scatter(
+        name=name,
+        x=[step for step, _ in points],
+        y=[None if value is None else plotted(value) for _, value in points],
+        mode="lines+markers" if symbol and marked else "lines",
+        line={"color": colour, "dash": dash, "width": 2},
+        marker={"color": colour, "symbol": symbol, "size": 7},
+        cliponaxis=False,
+        hovertemplate=hover,
+    )
+
+
+def thinned(points: Sequence[T], most: int) -> Sequence[T]:
+    """At most so many of them, evenly chosen, always with the last one."""
+    stride = -(-len(points) // most) or 1
+    return points[::-1][::stride][::-1]
+
+
+def shortened(name: str, most: int) -> str:
+    """A name of at most so many characters: its end, which says more than its beginning."""
+    return name if len(name) <= most else "…" + name[1 - most :]
+
+
+def label(name: str, most: int | None = None) -> str:
+    """A name from a visitor's file for Plotly, which reads tags in texts; shortened to so many."""
+    return escape(name if most is None else shortened(name, most), quote=False)

@@ -1,0 +1,64 @@
+"""Which steps of a chain restore, and what to do if some do not, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import groupby
+
+from lcviz.lab.chain_summary import Summary
+from lcviz.lab.records import RecordFacts
+from lcviz.text import enumerated, plural
+
+MOST_RANGES = 6  # in a sentence
+MOST_NAMES = 3
+
+
+def ranges_text(steps: Collection[int], every: Sequence[int]) -> str:
+    """Steps in words, neighbours together: "0 to 8 and 20". every: of the chain, rising."""
+    runs = [list(run) for here, run in groupby(every, lambda step: step in steps) if here]
+    texts = [f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
+    return enumerated(_few(texts, MOST_RANGES))
+
+
+def verdict(
+    records: Sequence[RecordFacts], summary: Summary, restored: Collection[int], sound: bool
+) -> str:
+    """Which steps restore, and what to do.
+
+    Args:
+        records: Of the chain; summary: of these.
+        restored: The steps that restore.
+        sound: Whether nothing at all is wrong.
+    """
+    every = summary.steps
+    if sound:
+        return f"All of {plural(len(every), 'step')}, {ranges_text(every, every)}, restore."
+    lost = set(every) - set(restored)
+    if not restored:
+        return f"No step restores. {_repair(records)}."
+    good = "Step" if len(restored) == 1 else "Steps"
+    text = f"{good} {ranges_text(restored, every)} still restore{'s' * (len(restored) == 1)}"
+    if lost:
+        text += f"; {ranges_text(lost, every)} do{'es' * (len(lost) == 1)} not"
+    newest = max(restored)
+    if newest == summary.newest:
+        return (
+            f"{text}. The newest step is there: a training can go on. {_repair(records)} "
+            "to get the others back."
+        )
+    return f"{text}. {_repair(records)}, or go on from step {newest}: codec.rewind(path, {newest})."
+
+
+def _repair(records: Sequence[RecordFacts]) -> str:
+    """What would mend the chain."""
+    damaged = [f.entry.name for f in records if f.problem and f.digest is None]
+    if damaged:
+        return f"Put back a good copy of {enumerated(_few(damaged, MOST_NAMES))}"
+    if after := [f.entry.name for f in records if f.problem]:
+        return f"Put back the record before {after[0]}"
+    return "Get another copy of the chain"
+
+
+def _few(texts: list[str], most: int) -> list[str]:
+    """At most so many, the last of them saying how many more there are."""
+    return texts if len(texts) <= most else [*texts[: most - 1], f"{len(texts) - most + 1} more"]
