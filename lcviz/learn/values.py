@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+import codec
 from lcviz.lab.lesson import Lesson, fields, huffman_merges, lesson
 
 CHECKPOINTS = 5
+FINEST = 20  # quarter octaves
 
 
 def lesson_of(track: Sequence[float], live: Sequence[float], x: int | None) -> Lesson:
@@ -62,6 +64,28 @@ def values_of(found: Lesson) -> dict[str, Any]:
         "merges": [[m.rare, m.rarer, m.count] for m in huffman_merges(group.counts.tolist())],
         "bits": {"float32": bits.float32, "e": bits.e, "p": bits.p, "h": bits.h},
     }
+
+
+def steps_of(track: Sequence[float], live: Sequence[float], fine: int) -> dict[str, Any]:
+    """These float32 values in steps of one size, with the paper's coder.
+
+    fine: the tolerance is half the largest change, and halves with every four of it.
+
+    Returns:
+        The tolerance, the size of a step, how many steps each number goes, and the bits of all.
+    """
+    before, after = (np.array(values, np.float32) for values in (track, live))
+    tolerance = float(np.abs(after - before).max() or 1) / 2 ** (1 + fine / 4)
+    tracker = codec.Tracker({"w": before}, tolerance=tolerance, coder="huffman")
+    found = {"tolerance": tolerance, "size": 2 * tolerance, "codes": [0] * after.size, "bits": 0}
+    for group in tracker.step({"w": after}).groups:  # none if nothing has changed
+        codes, size = codec.decode(group.encoded).codes.tolist(), group.encoded.stored_levels
+        found |= {
+            "size": float(size[0]) if size.size else 2 * tolerance,
+            "codes": [(c + 1) // 2 if c % 2 else -(c // 2) for c in codes],
+            "bits": group.encoded.payload_bits,
+        }
+    return found
 
 
 def checkpoints_of(

@@ -52,9 +52,18 @@ priority promotion (promotion): learn, live, tune
 bits x (x bits): learn, tune
   Bits of each value after priority promotion and before the Huffman stage, enough for 2ˣ − 1
   buckets and zero.
+uniform quantizer (uniform steps, equal steps, uniform): learn, live, tune
+  Beyond the paper: a change becomes a whole number of steps of one size, so that its error does
+  not grow with it.
+dead zone: learn, live
+  The changes that become 0 in uniform steps: those below about half a step. They stay in the
+  next δ.
 budget: live, tune
-  Instead of x: the bytes that a checkpoint may take, as a share of float32. As many buckets are
-  kept as fit.
+  Instead of x: the bytes that a checkpoint may take, as a share of float32. The smallest uniform
+  steps are used that fit.
+tolerance: learn, live, tune
+  Instead of x: the furthest that any restored value may be from the live one. A checkpoint takes
+  the bytes that this needs.
 scope: live, tune
   Whether buckets are chosen and coded over the whole model, or for each tensor by itself.
 symbol: learn

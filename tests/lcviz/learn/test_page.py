@@ -31,7 +31,14 @@ def test_the_page_opens_on_the_paper_s_example(learning: Learning) -> None:
     shown = data(page)
     assert shown["live"] == read_numbers(TRAINED) == shown["home"]
     assert shown["track"] == read_numbers(TRACK)
-    assert shown["start"] == {"x": 2, "followed": 2, "merges": 0, "folded": 0, "answers": {}}
+    assert shown["start"] == {
+        "x": 2,
+        "followed": 2,
+        "merges": 0,
+        "folded": 0,
+        "fine": 8,
+        "answers": {},
+    }
     assert not shown["tables"]
     assert not page.at.table
     page.set("toggle", "tables", True)
@@ -77,21 +84,22 @@ def test_a_link_has_what_was_done(learning: Learning) -> None:
         "learn_follow": "b",
         "learn_merges": "3",
         "learn_folded": "6",
+        "learn_tolerance": "12",
         "learn_answers": "delta-2,slots-1",
     }
     page = learning(**asked)
-    done = {"x": None, "followed": 1, "merges": 3, "folded": 6}
+    done = {"x": None, "followed": 1, "merges": 3, "folded": 6, "fine": 12}
     assert data(page)["start"] == done | {"answers": {"delta": 1, "slots": 0}}
     kept = {name: page.at.query_params[name] for name in asked}
     assert {k: v[0] if isinstance(v, list) else v for k, v in kept.items()} == asked
     nonsense = {"learn_bits": "9", "learn_follow": "?", "learn_answers": "delta-9,<b>-1,,runs"}
     start = data(learning(**nonsense, learn_merges="²"))["start"]
-    assert start == {"x": 2, "followed": 0, "merges": 0, "folded": 0, "answers": {}}
+    assert start == {"x": 2, "followed": 0, "merges": 0, "folded": 0, "fine": 8, "answers": {}}
 
 
 def test_what_was_done_while_the_server_started(learning: Learning) -> None:
     moved = [*read_numbers(TRAINED)[:-1], 0.25]
-    done = {"x": 3, "followed": 1, "merges": 2, "folded": 0, "answers": {"runs": 0}}
+    done = {"x": 3, "followed": 1, "merges": 2, "folded": 0, "fine": 3, "answers": {"runs": 0}}
     page = learning({recording.TOLD: done | {"live": moved}})
     shown = data(page)
     assert shown["live"] == read_numbers(page.at.query_params["u"]) == moved
