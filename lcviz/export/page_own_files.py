@@ -168,7 +168,7 @@ def _settings() -> ChainSettings:
         with kept:
             coding = coding_form("export_", others=others)
         with others:
-            base_every = widgets.whole_number(
+            base_every = widgets.checked_number(
                 "Deltas between bases",
                 1,
                 1000,

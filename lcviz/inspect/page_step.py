@@ -151,7 +151,7 @@ def _value(facts: StepFacts) -> None:
         return
     name = st.selectbox("Tensor", names, key="inspect_tensor", bind="query-params")
     flat = facts.state[name].reshape(-1)
-    index = widgets.whole_number(
+    index = widgets.checked_number(
         "Value",
         0,
         flat.size - 1,

@@ -38,13 +38,14 @@ def kill_button(run: Run, snapshot: Snapshot) -> str | None:
         "Kill it now",
         icon=":material/bolt:",
         key="kill",
+        about=(run.id, len(snapshot.kills)),
         disabled=refused is not None,
         help=refused
         or "A crash at this very moment: the run's thread ends, and the model and its optimizer "
         "are gone from memory. The chain on disk stays. Then see what it cost.",
     ):
         try:
-            run.kill()
+            session.steered().of(run).kill()
         except RunError as exc:
             problem = str(exc)
         else:
@@ -87,7 +88,7 @@ def show_kill(run: Run, snapshot: Snapshot) -> None:
         if asking is None:
             st.info(_too_long(_crash(run, snapshot).shortest, kill), icon=":material/timer_off:")
         else:
-            _race(asking, kill)
+            _race(asking, kill, session.steered().allows(run))
 
 
 def _describe_kill(snapshot: Snapshot, kill: Kill, settings: RunSettings) -> str:
@@ -146,7 +147,7 @@ def _go_on(run: Run, snapshot: Snapshot, kill: Kill) -> None:
             icon=":material/hourglass_top:",
         )
         return
-    if widgets.button(
+    if session.steered().allows(run) and widgets.button(
         "Go on from the checkpoint",
         icon=":material/play_arrow:",
         key="go-on",
@@ -154,7 +155,7 @@ def _go_on(run: Run, snapshot: Snapshot, kill: Kill) -> None:
         "batches; the chain goes on where it ended. The chain holds the model alone: the "
         "optimizer's state is reset.",
     ):
-        run.go_on_beside(PATIENCE)
+        session.steered().of(run).go_on_beside(PATIENCE)
         st.rerun()
     if snapshot.message:
         st.error(snapshot.message, icon=":material/error:")
@@ -188,7 +189,7 @@ def _work(crash: Crash, _part: int, progress: Progress) -> Raced:
     return crash.race(progress)
 
 
-def _race(asking: Asking[Raced], kill: Kill) -> None:
+def _race(asking: Asking[Raced], kill: Kill, mine: bool) -> None:
     crash, watching = asking.experiment, asking.watched
     assert isinstance(crash, Crash), "nothing else is asked for here"
     view = asking.look(watching)
@@ -200,6 +201,7 @@ def _race(asking: Asking[Raced], kill: Kill) -> None:
         working=f"{crash.where(view.share)}.",
         help="In the background: the run can go on meanwhile, and you can stop the race.",
         stop_help="The race is given up; the run is not touched.",
+        wrong="" if mine else "You are watching: only who began this run starts its race.",
     )
     asking.controls(view, watching, words)
     if view.found:

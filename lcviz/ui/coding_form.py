@@ -14,16 +14,17 @@ from codec import Coding, inspect
 from lcviz.lab.anatomy import EVERY_BITS
 from lcviz.text import CODER_NAMES, kept_name
 
-from .widgets import choice
+from .widgets import checked_number, choice
 
 DEFAULT = Coding()
 # The texts on the screen stand in the URL too: shared links have them.
+BUDGET = "Budget, % of float32"  # the label of its field
 KEEP = {"bits": "Bits x", "budget": "Budget"}
 SCOPES = {"model": "whole model", "tensor": "each tensor"}
 CODERS = {name: title.removesuffix(" Huffman") for name, title in CODER_NAMES.items()}  # short
 Container = AbstractContextManager[Any]
 _IN_URL: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
-_CODER_HELP = "How the kept values become bits. The restored weights are the same. " + " ".join(
+_CODER_HELP = "Changes the size, not the restored weights. " + " ".join(
     f"{coder.title}: {coder.summary}" for coder in inspect.CODERS.values()
 )
 
@@ -33,8 +34,8 @@ def coding_form(
     default: Coding = DEFAULT,
     number: Container | None = None,
     others: Container | None = None,
-) -> Coding:
-    """What a visitor chooses.
+) -> Coding | None:
+    """What a visitor chooses; None if a number is wrong.
 
     Args:
         prefix: of the widgets' keys.
@@ -49,27 +50,25 @@ def coding_form(
         default="bits",
         key=f"{prefix}keep",
         persist_state="session",
-        help="Priority promotion keeps the buckets of largest magnitude. Bits x: always 2ˣ − 1 "
-        "buckets, of any size. Budget: as many as fit into so many bytes, so all checkpoints have "
-        "about the same size.",
+        help="The buckets of largest magnitude: 2ˣ − 1 of them, or as many as fit into a budget of "
+        "bytes.",
     )
     with number or nullcontext():
         if keep == "bits":
             bits = bits_slider(f"{prefix}bits", default.bits)
         else:
-            percent = st.number_input(
-                "Budget, % of float32",
+            percent = checked_number(
+                BUDGET,
                 0.5,
                 50.0,
                 5.0,
                 0.5,
-                format="%g",
                 key=f"{prefix}budget",
-                help="Of a whole record with its header, against the same state in float32. A "
-                "small model needs more: a header takes about 250 bytes.",
-                **_IN_URL,
+                text="Of a whole record against the same state in float32. A header alone takes "
+                "about 250 bytes.",
+                persist_state="session",
             )
-            budget = percent / 100
+            budget = None if percent is None else percent / 100
     with others or nullcontext():
         coder = choice(
             "Coder",
@@ -85,10 +84,11 @@ def coding_form(
             default=default.scope,
             key=f"{prefix}scope",
             persist_state="session",
-            help="One set of buckets for all parameters, as in the paper, or one for each tensor, "
-            "which follows small tensors more closely and takes a little more space.",
+            help="One set for all parameters, as in the paper, or one for each tensor, which serves "
+            "small tensors better and takes a little more space.",
         )
-    return Coding(bits, scope, coder, budget)
+    wrong = keep == "budget" and budget is None
+    return None if wrong else Coding(bits, scope, coder, budget)
 
 
 def bits_slider(key: str, default: int | None = DEFAULT.bits) -> int | None:
@@ -99,8 +99,7 @@ def bits_slider(key: str, default: int | None = DEFAULT.bits) -> int | None:
         default,
         format_func=kept_name,
         key=key,
-        help="Keeps the 2ˣ − 1 buckets of largest magnitude and sets all other changes to 0. "
-        "“all” keeps every bucket: the exponent stage alone.",
+        help="Keeps the 2ˣ − 1 buckets of largest magnitude; “all”: the exponent stage alone.",
         **_IN_URL,
     )
     return bits
