@@ -30,8 +30,8 @@ from lcviz.text import nbytes_text
 from lcviz.ui import follow_weight, recording, session, widgets
 from lcviz.ui.settings import SPEEDS, describe, settings_form, speed_slider, training_of
 
-from .page_details import show_details
-from .page_kill import kill_button, poll_seconds, show_kill
+from .details.page import show_details
+from .page_kill import kill_button, poll_seconds
 from .page_pictures import show_pictures
 from .page_step_slider import chosen_step, follow_newest
 
@@ -92,8 +92,6 @@ def _watched(run: Run, settings: RunSettings, poll: float | None, drawn: object)
         )
         return
     show_pictures(run, snapshot, settings)
-    if snapshot.kills:
-        show_kill(run, snapshot)
 
 
 def _drawn(snapshot: Snapshot) -> tuple[object, ...]:

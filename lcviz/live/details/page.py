@@ -16,6 +16,8 @@ from lcviz.lab.anatomy import (
 )
 from lcviz.lab.removed_bucket import RemovedBuckets
 from lcviz.lab.tuner.candidates import Setting
+from lcviz.live.page_kill import race_back, race_controls
+from lcviz.live.page_step_slider import viewed_checkpoint
 from lcviz.recover.page_timelines import timelines_of_run
 from lcviz.run.run import Run
 from lcviz.run.snapshot import CLOSED, PLAYING, Checkpoint, RunError, Snapshot
@@ -30,7 +32,7 @@ from .bits_figure import bits_panel
 from .code_tables import code_table, token_table
 from .huffman_figure import code_panel, token_panel
 from .page_costs import show_costs
-from .page_step_slider import viewed_checkpoint
+from .page_race import show_race
 from .removed_bucket_figure import removed_bucket_panel
 
 ENTROPY_HELP = (
