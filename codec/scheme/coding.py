@@ -84,6 +84,11 @@ class Coding:
         """Whether the model's tensors are quantized in steps of one size."""
         return self.quantizer == UNIFORM
 
+    @property
+    def by_bits(self) -> bool:
+        """Whether bits decide what is kept: neither a budget nor a tolerance does."""
+        return self.budget is None and self.tolerance is None
+
     def keeping(
         self,
         bits: int | None = None,

@@ -99,6 +99,8 @@ def own_files() -> None:
             _export_as_is(own, own.archive)
             return
     settings = _settings()
+    if settings is None:
+        return
     chain = _requested_chain(own, settings)
     asking: Asking[Compressed] = Asking(
         "export", chain.experiment, 1, partial(chain.work, own, settings)
@@ -158,8 +160,8 @@ def _row(file: OwnFile) -> dict[str, Any]:
     }
 
 
-def _settings() -> ChainSettings:
-    """The settings of the chain, as the visitor chooses them."""
+def _settings() -> ChainSettings | None:
+    """The settings of the chain, as the visitor chooses them; None if a number is wrong."""
     with st.container(border=True, key="export-how"):
         grid = st.grid(2, min_column_width=320, key="export-settings")
         kept, others = grid.cell(), grid.cell()
@@ -171,10 +173,13 @@ def _settings() -> ChainSettings:
                 1,
                 1000,
                 1000,
+                1,
                 key="export_base",
                 text="A base stores its step exactly, and takes as much as float32. One comes "
                 "earlier where tensors change, and once the deltas outgrow the base before them.",
             )
+    if coding is None or base_every is None:
+        return None
     return ChainSettings(coding, base_every)
 
 

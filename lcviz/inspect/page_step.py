@@ -156,9 +156,12 @@ def _value(facts: StepFacts) -> None:
         0,
         flat.size - 1,
         0,
+        1,
         key=f"inspect_value_{name}",
         text="Its place in the tensor, counted in C order from 0: the last index runs fastest.",
     )
+    if index is None:
+        return
     value = np.float32(flat[index])
     place = ", ".join(str(int(i)) for i in np.unravel_index(index, facts.state[name].shape))
     f = fields(float(value))

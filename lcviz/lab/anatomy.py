@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import codec
+from codec import Coding
 from codec.inspect import (
     Arrays,
     Buckets,
@@ -105,15 +106,14 @@ class BucketTotal:
 
 @dataclass(frozen=True)
 class Promotion:
-    """What one number of bits, or a budget, keeps and costs.
+    """What one number of bits, or another target, keeps and costs.
 
-    bits: x, None for every bucket. budget: the share of float32 that decides instead, or None.
-    buckets_kept of buckets: summed over alphabets. energy_share: kept part of the delta's sum
-    of squares. error: ||delta - quantized|| / ||delta||. sizes: with new code tables.
+    kept: x, None for every bucket; or settings with a budget or a tolerance. buckets_kept of
+    buckets: summed over alphabets. energy_share: kept part of the delta's sum of squares. error:
+    ||delta - quantized|| / ||delta||. sizes: with new code tables.
     """
 
-    bits: int | None
-    budget: float | None
+    kept: int | Coding | None
     buckets_kept: int
     buckets: int
     energy_share: float
@@ -268,7 +268,9 @@ def totals(alphabets: Sequence[Alphabet]) -> tuple[BucketTotal, ...]:
 
 
 def promotions(
-    alphabets: Sequence[Alphabet], codes: Sequence[Codes] | None = None, budget: float | None = None
+    alphabets: Sequence[Alphabet],
+    codes: Sequence[Codes] | None = None,
+    own: Coding | None = None,
 ) -> tuple[Promotion, ...]:
     """What x = 1..8 and the exponent stage alone would keep and cost, for one delta.
 
@@ -276,8 +278,8 @@ def promotions(
         alphabets: of the delta.
         codes: of the exponent stage, from `dissect`. Without them run-length sizes are known only
             for what the record itself keeps.
-        budget: the one that chose the record's buckets, if any. They follow as a last promotion.
-            It is the only one of a record in uniform steps: these are no buckets to promote.
+        own: the record's settings. With a budget or a tolerance what they kept is one more, the
+            last promotion. It is the only one of a record in uniform steps: no x promotes these.
     """
     energy = sum(float(a.energy.sum()) for a in alphabets)
 
@@ -288,15 +290,14 @@ def promotions(
             return a.runlength_nbytes
         return None if codes is None else runlength_nbytes(codes[i], a.buckets.keeping(kept))
 
-    def promotion(bits: int | None, share: float | None, keep: Sequence[int]) -> Promotion:
+    def promotion(kept: int | Coding | None, keep: Sequence[int]) -> Promotion:
         pairs = list(zip(alphabets, keep))
         runs = [runlength(i, kept) for i, kept in enumerate(keep)]
         known = [nbytes for nbytes in runs if nbytes is not None]
         held = sum(float(a.energy[:k].sum()) for a, k in pairs)
         lost = sum(float(a.residual[:k].sum() + a.energy[k:].sum()) for a, k in pairs)
         return Promotion(
-            bits,
-            share,
+            kept,
             sum(keep),
             sum(len(a.buckets) for a in alphabets),
             held / energy if energy else 1.0,
@@ -306,11 +307,11 @@ def promotions(
 
     by_steps = any(a.uniform for a in alphabets)
     found = [
-        promotion(x, None, [n_kept(x, len(a.buckets)) for a in alphabets])
+        promotion(x, [n_kept(x, len(a.buckets)) for a in alphabets])
         for x in (() if by_steps else EVERY_BITS)
     ]
-    if budget is not None or by_steps:
-        found.append(promotion(None, budget, [a.kept for a in alphabets]))
+    if own is not None and not own.by_bits:
+        found.append(promotion(own, [a.kept for a in alphabets]))
     return tuple(found)
 
 

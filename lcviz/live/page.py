@@ -37,8 +37,8 @@ from lcviz.ui.settings import (
 )
 from lcviz.ui.steering import Steering, keep_in_browser
 
-from .page_details import show_details
-from .page_kill import kill_button, poll_seconds, show_kill
+from .details.page import show_details
+from .page_kill import kill_button, poll_seconds
 from .page_pictures import show_pictures
 from .page_step_slider import chosen_step, follow_newest
 
@@ -102,8 +102,6 @@ def _watched(run: Run, settings: RunSettings, poll: float | None, drawn: object)
         )
         return
     show_pictures(run, snapshot, settings)
-    if snapshot.kills:
-        show_kill(run, snapshot)
 
 
 def _drawn(snapshot: Snapshot) -> tuple[object, ...]:
@@ -246,11 +244,13 @@ def _create_run(form: Form, *, play: bool, instead_of: Run | None = None) -> str
     try:
         run = runs.create(settings, instead_of and steering.of(instead_of))
     except (RunError, demo_models.DataError, codec.LccError) as exc:
-        return f"This run cannot start. {str(exc).rstrip('.')}."
-    steering.begin(run)  # before anything that may be interrupted
-    run.set_speed(speed)
-    if play:
-        run.play()
-    st.session_state.pop(_PROBLEM, None)
-    follow_newest(True)
-    st.rerun()
+        problem = f"This run cannot start. {str(exc).rstrip('.')}."
+    else:
+        steering.begin(run)  # before anything that may be interrupted
+        run.set_speed(speed)
+        if play:
+            run.play()
+        st.session_state.pop(_PROBLEM, None)
+        follow_newest(True)
+        st.rerun()
+    return problem

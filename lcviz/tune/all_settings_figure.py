@@ -157,5 +157,5 @@ def _sentence(tried: Tried, full_nbytes: int, marked: Mapping[str, Coding]) -> s
     else:
         far = percent_text(tried[near].distance)
         text += f", and the nearest is {far} of the distance trained, with {near.describe()}."
-    budgets = [who for who, v in marked.items() if v.budget is not None]
-    return text + (f" Not marked, because of a budget: {enumerated(budgets)}." if budgets else "")
+    others = [who for who, v in marked.items() if not v.by_bits]
+    return text + (f" Not marked, as no x decides: {enumerated(others)}." if others else "")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,9 +52,9 @@ class ByTensor:
 
 
 def choices_in_columns(choice: Coding) -> tuple[Coding, ...]:
-    """A choice with every number of bits, and itself if it has a budget instead."""
-    columns = tuple(replace(choice, bits=x, budget=None) for x in EVERY_BITS)
-    return columns if choice.budget is None else (*columns, choice)
+    """A choice with every number of bits, and itself if bits do not decide."""
+    columns = tuple(choice.keeping(x) for x in EVERY_BITS)
+    return columns if choice.by_bits else (*columns, choice)
 
 
 def by_tensor(

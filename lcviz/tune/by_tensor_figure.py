@@ -7,7 +7,7 @@ import math
 import pandas as pd
 
 from codec import Coding
-from lcviz.text import kept_name
+from lcviz.text import kept_name, kept_text
 from lcviz.ui.charts import CIVIDIS, Option, Panel, axis, base_option
 
 from .by_tensor import ByTensor, Cell
@@ -30,7 +30,7 @@ def by_tensor_panel(found: ByTensor, own: Coding, measure: str, who: str, top: f
     """
     sizes = sorted(found.sizes, key=lambda name: -found.sizes[name])[:MAX_ROWS]
     names = [name for name in found.sizes if name in sizes]  # in the model's order
-    columns = [kept_name(v.bits, v.budget) for v in found.choices]
+    columns = [kept_name(v) for v in found.choices]
     mine = found.choices.index(own)
     cells = []
     for y, name in enumerate(names):
@@ -124,7 +124,7 @@ def _text(number: float, measure: str) -> str:
 
 def _x_name(own: Coding) -> str:
     text = "x bits for priority promotion"
-    return text if own.budget is None else f"{text}, and the budget"
+    return text if own.by_bits else f"{text}, and {kept_text(own)}"
 
 
 def _short(name: str) -> str:

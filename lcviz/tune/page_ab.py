@@ -34,6 +34,8 @@ def section() -> None:
 def _both(run: Run, snapshot: Snapshot) -> None:
     pictures = st.container()
     chosen = both()
+    if chosen is None:
+        return
     seen = replayed_states(run, snapshot)
     if len(seen) < 2:
         st.info(

@@ -48,6 +48,8 @@ def _by_tensor(run: Run, snapshot: Snapshot) -> None:
         st.info(GONE)
         return
     sides = both()
+    if sides is None:
+        return
     try:
         found = {who: _found(delta, choice) for who, choice in sides.items()}
     except codec.LccError as exc:

@@ -1,6 +1,7 @@
 """The widgets that choose how deltas are coded. Each is bound to the URL.
 
-A page's parameters in the URL are its keys: a prefix, and keep, bits, budget, coder or scope.
+A page's parameters in the URL are its keys: a prefix, and keep, bits, budget, tolerance, quantizer,
+coder or scope.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ from .widgets import checked_number, choice
 
 DEFAULT = Coding()
 # The texts on the screen stand in the URL too: shared links have them.
-BUDGET = "Budget, % of float32"  # the label of its field
-KEEP = {"bits": "Bits x", "budget": "Budget"}
+# The labels of two fields.
+BUDGET, TOLERANCE = "Budget, % of float32", "Tolerance"
+KEEP = {"bits": "Bits x", "budget": "Budget", "tolerance": "Tolerance"}
+QUANTIZERS = {"uniform": "equal steps", "exponent": "powers of two"}
+LEAST_BUDGET = 0.005
 SCOPES = {"model": "whole model", "tensor": "each tensor"}
 CODERS = {name: title.removesuffix(" Huffman") for name, title in CODER_NAMES.items()}  # short
 Container = AbstractContextManager[Any]
@@ -43,23 +47,34 @@ def coding_form(
         number: the container of bits or budget; by default the one that is open now.
         others: that of the coder and the scope.
     """
-    bits, budget = None, None
+    bits, budget, tolerance, quantizer = None, None, None, None
     keep = choice(
         "Keep",
         KEEP,
         default="bits",
         key=f"{prefix}keep",
         persist_state="session",
-        help="The buckets of largest magnitude: 2ˣ − 1 of them, or as many as fit into a budget of "
-        "bytes.",
+        help="Bits: the 2ˣ − 1 largest buckets, as in the paper. Budget: what fits into so many "
+        "bytes. Tolerance: no restored value is further off.",
     )
     with number or nullcontext():
         if keep == "bits":
             bits = bits_slider(f"{prefix}bits", default.bits)
+        elif keep == "tolerance":
+            tolerance = checked_number(
+                TOLERANCE,
+                1e-9,
+                10.0,
+                1e-3,
+                1e-4,
+                key=f"{prefix}tolerance",
+                text="The furthest a restored value may be from the live one. The size follows.",
+                persist_state="session",
+            )
         else:
             percent = checked_number(
                 BUDGET,
-                0.5,
+                100 * LEAST_BUDGET,
                 50.0,
                 5.0,
                 0.5,
@@ -69,6 +84,14 @@ def coding_form(
                 persist_state="session",
             )
             budget = None if percent is None else percent / 100
+            quantizer = choice(
+                "Levels",
+                QUANTIZERS,
+                default="uniform",
+                key=f"{prefix}quantizer",
+                persist_state="session",
+                help="Equal steps come closer at the same size; powers of two are the paper's.",
+            )
     with others or nullcontext():
         coder = choice(
             "Coder",
@@ -84,11 +107,12 @@ def coding_form(
             default=default.scope,
             key=f"{prefix}scope",
             persist_state="session",
-            help="One set for all parameters, as in the paper, or one for each tensor, which serves "
-            "small tensors better and takes a little more space.",
+            help="One set for all parameters, as in the paper, or one for each tensor: closer in "
+            "small tensors, a little larger.",
         )
-    wrong = keep == "budget" and budget is None
-    return None if wrong else Coding(bits, scope, coder, budget)
+    if keep != "bits" and budget is None and tolerance is None:
+        return None
+    return Coding(bits, scope, coder, budget, tolerance, quantizer)
 
 
 def bits_slider(key: str, default: int | None = DEFAULT.bits) -> int | None:
@@ -107,14 +131,24 @@ def bits_slider(key: str, default: int | None = DEFAULT.bits) -> int | None:
 
 def chosen(coding: Coding) -> dict[str, Any]:
     """The values of the form's widgets for this choice, by their keys without the prefix."""
-    keep = "bits" if coding.budget is None else "budget"
-    number = coding.bits if coding.budget is None else 100 * coding.budget
-    return {"keep": keep, keep: number, "coder": coding.coder, "scope": coding.scope}
+    keep = _keep(coding)
+    values: dict[str, Any] = {"keep": keep, "coder": coding.coder, "scope": coding.scope}
+    if coding.budget is not None:
+        return values | {keep: 100 * coding.budget, "quantizer": coding.quantizer}
+    return values | {keep: coding.tolerance or coding.bits}
 
 
 def in_url(coding: Coding) -> dict[str, str]:
     """The same as parameters of the URL."""
-    keep = "bits" if coding.budget is None else "budget"
-    number = kept_name(coding.bits, coding.budget).removesuffix(" %")
+    keep, number = _keep(coding), kept_name(coding).removesuffix(" %").removeprefix("±")
     coder, scope = CODERS[coding.coder], SCOPES[coding.scope]
-    return {"keep": KEEP[keep], keep: number, "coder": coder, "scope": scope}
+    values = {"keep": KEEP[keep], keep: number, "coder": coder, "scope": scope}
+    if coding.budget is not None:
+        values["quantizer"] = QUANTIZERS[coding.quantizer or "uniform"]
+    return values
+
+
+def _keep(coding: Coding) -> str:
+    if coding.tolerance is not None:
+        return "tolerance"
+    return "bits" if coding.budget is None else "budget"

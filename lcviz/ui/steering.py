@@ -25,8 +25,9 @@ _KEEP = f"""export default function ({{ data }}) {{
   const held = document.cookie.split("; ").find((c) => c.startsWith("{COOKIE}="));
   const old = held ? held.slice({len(COOKIE) + 1}).split(".") : [];
   const keys = [...new Set([...data.keys, ...old])].slice(0, {MOST_KEYS});
+  const how = "path=/; max-age=604800; SameSite=Strict";
   const secure = location.protocol === "https:" ? "; Secure" : "";
-  document.cookie = `{COOKIE}=${{keys.join(".")}}; path=/; max-age=604800; SameSite=Strict${{secure}}`;
+  document.cookie = `{COOKIE}=${{keys.join(".")}}; ${{how}}${{secure}}`;
 }}"""
 
 

@@ -13,6 +13,7 @@ from codec.inspect import QUANTIZERS
 from demo_models import MODELS
 from lcviz.lab.frontier import points
 from lcviz.lab.intervals import mean
+from lcviz.lab.progress import counted
 from lcviz.lab.recovery.methods import SHARES, Method, lc
 from lcviz.lab.recovery.recovery import Protocol, fail_and_recover
 from lcviz.lab.workload import Workload
@@ -65,7 +66,7 @@ class Frontier(Experiment):
         methods = [*map(lc, codings), *baselines]
         at = options.saves * options.interval
         failure = Protocol(at, options.interval, options.cap, optimizer=False)
-        outcomes = fail_and_recover(trained, seed, methods, failure, tell)
+        outcomes = fail_and_recover(trained, seed, methods, failure, counted(tell))
         rows = []
         for i, outcome in enumerate(outcomes):
             coding = outcome.method.coding

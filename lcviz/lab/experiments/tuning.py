@@ -10,7 +10,7 @@ from typing import Any
 from codec.bench.markdown import table
 from codec.inspect import CODERS, QUANTIZERS, SCOPES
 from lcviz.lab.anatomy import EVERY_BITS
-from lcviz.lab.progress import part
+from lcviz.lab.progress import counted, part
 from lcviz.lab.recovery.methods import SHARES, lc
 from lcviz.lab.recovery.recovery import Protocol as Failure
 from lcviz.lab.recovery.recovery import fail_and_recover
@@ -155,7 +155,7 @@ def _checked(
             seed + FRESH + i,
             [lc(setting.coding)],
             failure,
-            part(tell, 1 + i, 1 + options.check),
+            counted(part(tell, 1 + i, 1 + options.check)),
         )
         reached = {"size": outcome.share, "distance": outcome.distance, "rework": outcome.rework}[
             target

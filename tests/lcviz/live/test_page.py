@@ -20,9 +20,9 @@ from demo_models import FOLDER_VARIABLE, MODELS, Task
 from lcviz.lab.anatomy import promotions, record_sizes, tables, totals
 from lcviz.lab.tuner.candidates import Setting
 from lcviz.live import page as live_page
-from lcviz.live.code_tables import code_table, token_table
-from lcviz.live.huffman_figure import token_text
-from lcviz.live.page_costs import describe_lost_work
+from lcviz.live.details.code_tables import code_table, token_table
+from lcviz.live.details.huffman_figure import token_text
+from lcviz.live.headline import describe_lost_work
 from lcviz.run import run as run_module
 from lcviz.run.run import Run, RunError
 from lcviz.server import runs

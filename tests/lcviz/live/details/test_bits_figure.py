@@ -10,7 +10,7 @@ import pytest
 
 from lcviz.lab.anatomy import EVERY_BITS, Promotion
 from lcviz.lab.sizes import Sizes
-from lcviz.live.bits_figure import bits_panel
+from lcviz.live.details.bits_figure import bits_panel
 from lcviz.text import CODER_NAMES
 from lcviz.ui.charts import Panel
 

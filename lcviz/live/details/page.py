@@ -16,6 +16,8 @@ from lcviz.lab.anatomy import (
 )
 from lcviz.lab.removed_bucket import RemovedBuckets
 from lcviz.lab.tuner.candidates import Setting
+from lcviz.live.page_kill import race_back
+from lcviz.live.page_step_slider import viewed_checkpoint
 from lcviz.recover.page_timelines import timelines_of_run
 from lcviz.run.run import Run
 from lcviz.run.snapshot import CLOSED, PLAYING, Checkpoint, RunError, Snapshot
@@ -30,7 +32,7 @@ from .bits_figure import bits_panel
 from .code_tables import code_table, token_table
 from .huffman_figure import code_panel, token_panel
 from .page_costs import show_costs
-from .page_step_slider import viewed_checkpoint
+from .page_race import show_race
 from .removed_bucket_figure import removed_bucket_panel
 
 ENTROPY_HELP = (
@@ -63,6 +65,9 @@ def _watched(run: Run) -> None:
     if snapshot.status == CLOSED:
         return
     show_costs(snapshot, run.settings)
+    back = race_back(run, snapshot)
+    if back and back.raced:
+        show_race(back.raced, back.crash.fail_at)
     st.subheader(f"Inside the checkpoint of step {viewed.step}", anchor=False)
     coding, codes = run.settings.coding, run.codes(viewed.step)
     marked = follow_weight.marked(run, viewed)
@@ -75,8 +80,8 @@ def _watched(run: Run) -> None:
         return
     whole_model = coding.scope == "model"
     with grid.cell():
-        every = promotions(viewed.alphabets, codes, coding.budget)
-        now = EVERY_BITS.index(coding.bits) if coding.budget is None else len(every) - 1
+        every = promotions(viewed.alphabets, codes, coding)
+        now = EVERY_BITS.index(coding.bits) if coding.by_bits else len(every) - 1
         keeps = None if marked is None else first_to_keep(viewed.alphabets, marked)
         widgets.show(bits_panel(every, now, coding.coder, marked, keeps), "by-bits")
     with grid.cell():

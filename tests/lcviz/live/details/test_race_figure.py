@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lcviz.live.kill_figure import kill_panel, rework_table, verdict
 
 from lcviz.lab.recovery.kill import OnDisk
 from lcviz.lab.recovery.methods import Method
 from lcviz.lab.recovery.recovery import Outcome, Race
-from lcviz.live.kill_figure import kill_panel, rework_table, verdict
 from lcviz.ui.charts import Panel
 
 Check = Callable[[Panel], dict[str, Any]]

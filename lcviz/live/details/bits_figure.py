@@ -8,9 +8,17 @@ from typing import Any
 
 import pandas as pd
 
+from codec import Coding
 from codec.inspect import CODERS
 from lcviz.lab.anatomy import BucketKey, Promotion
-from lcviz.text import CODER_NAMES, exponent_text, kept_name, nbytes_text, percent_text
+from lcviz.text import (
+    CODER_NAMES,
+    exponent_text,
+    kept_name,
+    kept_text,
+    nbytes_text,
+    percent_text,
+)
 from lcviz.ui.charts import (
     BLUE,
     GREEN,
@@ -47,9 +55,9 @@ def bits_panel(
         marked: the highlighted bucket.
         keeps: the index of the first promotion that keeps it.
     """
-    names = [kept_name(p.bits, p.budget) for p in promotions]
-    budget = promotions[now].budget is not None
-    fits = f"; {names[now]}: what fits into the budget" if budget else ""
+    names = [kept_name(p.kept) for p in promotions]
+    own = promotions[now].kept
+    fits = f"; {names[now]}: as it was saved" if isinstance(own, Coding) else ""
     title = f"x bits for priority promotion (all: every bucket{fits})"
     hidden = {"show": False, "axisPointer": {"show": False, "triggerTooltip": False}}
     entropy = _series(
@@ -131,9 +139,10 @@ def _sentence(now: Promotion) -> str:
         for coder in CODER_NAMES
         if (nbytes := sizes.of(coder)) is not None
     ]
-    what = "x =" if now.budget is None else "The budget of"
+    own = now.kept
+    what = f"A {kept_text(own)}" if isinstance(own, Coding) else f"x = {kept_name(own)}"
     return (
-        f"{what} {kept_name(now.bits, now.budget)} keeps "
+        f"{what} keeps "
         f"{now.buckets_kept} of {now.buckets} buckets and {percent_text(now.energy_share)} of δ's "
         f"energy ‖δ‖². Each with a new table: {', '.join(both)}. Diamonds are the entropy: no code "
         "of single values is shorter. The dashed line is 1 bit a parameter: the paper's code needs "
