@@ -36,6 +36,7 @@ SAMPLE = 2**18  # elements: of a larger delta so many are looked at for its magn
 MAX_STEPS_PLAIN = 2047  # with a code of single values: a table has at most 4,096 words
 # |level - q * size| and the rounding of u - track, for q up to MAX_STEPS, in steps: 2**-9 each.
 SLACK = 0.0025
+LEAST_TOLERANCE, MOST_TOLERANCE = 2.0**-126, float(np.finfo(np.float32).max) / 4
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,7 @@ def levels_of(size: np.float32 | float, k: int) -> NDArray[np.float32]:
     """float32 (k,): q * size for the codes 0 to k - 1, each product rounded once."""
     code = np.arange(k)
     q = np.where(code % 2, 1, -1) * ((code + 1) // 2)
-    with np.errstate(over="ignore"):  # refused where it matters, by name
+    with np.errstate(over="ignore", invalid="ignore"):  # refused where it matters, by name
         return (q * np.float64(np.float32(size))).astype(np.float32) + np.float32(0)
 
 
@@ -235,8 +236,8 @@ def check_tolerance(tolerance: float) -> float:
     """The tolerance as a float. Raises SettingsError unless it is above 0 and a normal float32."""
     numbers = int | float | np.integer | np.floating
     number = isinstance(tolerance, numbers) and not isinstance(tolerance, bool)
-    limits = np.finfo(np.float32)
-    if not number or not limits.tiny <= tolerance <= limits.max / 4:
+    plain = float(tolerance) if number and isinstance(tolerance, np.generic) else tolerance
+    if not number or not LEAST_TOLERANCE <= plain <= MOST_TOLERANCE:
         raise SettingsError(
             f"tolerance is the largest error of a saved value, above 0, as 1e-4; got {tolerance!r}"
         )
