@@ -179,6 +179,8 @@ def write_steps(path: Path) -> None:
     save(2, "model", budget=0.9, coder="huffman")
     codec.merge(path, 2)
     save(2, "model", budget=0.4)
+    save(4, tolerance=0.01)
+    codec.merge(path, 2)  # the last two in one layer, for they change the same values
 
 
 def moving_states() -> list[dict[str, Any]]:
@@ -186,10 +188,11 @@ def moving_states() -> list[dict[str, Any]]:
     i = np.arange(400)
     w, far, head = np.zeros(400, np.float32), np.zeros(40, np.float32), np.zeros(24, np.float32)
     found = []
-    for step in range(15):
+    for step in range(19):
         found.append({"model": {"w": w, "far": far, "head": head}, "n": step})
         moved = (i * (37 + step) % 101 - 50) * (i * (11 + step) % 7 < 4) / 512
-        w = w + (moved * (1 + (i * 13 % 31) / 32)).astype(np.float32)
+        moved = moved * (1 + (i * 13 % 31) / 32) if step < 15 else (i % 4 == 0) / 4
+        w = w + moved.astype(np.float32)
         far = far + (moved[::10] * 3).astype(np.float32)
         head = head + (moved[:24] > 0).astype(np.float32) / 8
         far[0] = np.nan if step == 3 else far[1]

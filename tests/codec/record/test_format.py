@@ -110,7 +110,8 @@ def said(line: str) -> dict[str, Any]:
         kind, number = re.fullmatch(r"(?:(uniform|tolerance):)?([0-9.e+-]+)", keep).groups()  # type: ignore[union-attr]
         assert repr(float(number)) == number
         most = (2.0**128 - 2.0**104) / 4
-        assert (2.0**-126 <= float(number) <= most) if kind == "tolerance" else 0 < float(number) <= 1
+        within = (2.0**-126, most) if kind == "tolerance" else (5e-324, 1)
+        assert within[0] <= float(number) <= within[1]
     return metadata
 
 
@@ -677,6 +678,15 @@ def test_independent_decoder_on_the_golden_edits(golden: Path) -> None:
     assert plainly(make["growing_states"]()[-1])["log"] == state["log"]
     assert formats == ["2", "2", "2", "1"]
     assert reader.met["edits"] > 2
+
+
+def test_independent_decoder_on_the_golden_steps(golden: Path) -> None:
+    met = agreement_on_disk(golden / "steps.lcc")
+    assert min(met[what] for what in ("by steps", "cached", "escape", "plain", "exact")) > 0
+    assert met["by steps"] < met["groups"]
+    assert met["columns"] > 1
+    last = read(golden / "steps.lcc", 5)
+    assert last.met["levels"] == 0  # a base holds the step
 
 
 def test_examples_of_edits_and_numbers() -> None:

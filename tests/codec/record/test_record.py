@@ -118,7 +118,7 @@ def test_golden_chains_are_written_again(name: str, golden: Path, tmp_path: Path
     make[f"write_{name}"](tmp_path / "again")
     stored = {p.name: p.read_bytes() for p in (golden / f"{name}.lcc").iterdir()} | {".lock": b""}
     assert {p.name: p.read_bytes() for p in (tmp_path / "again").iterdir()} == stored
-    assert len(stored) == {"run": 3, "tokens": 6, "edits": 6, "steps": 12}[name]
+    assert len(stored) == {"run": 3, "tokens": 6, "edits": 6, "steps": 13}[name]
 
 
 def test_load(base: bytes, delta: bytes) -> None:
@@ -172,11 +172,8 @@ GOLDEN = ["run.lcc/00000000.base", "run.lcc/00000001.delta"]
 GOLDEN += ["tokens.lcc/00000000.base"] + [f"tokens.lcc/0000000{i}.delta" for i in (1, 2, 3, 4)]
 GOLDEN += ["edits.lcc/00000000.base"] + [f"edits.lcc/0000000{i}.delta" for i in (1, 2, 3, 4)]
 GOLDEN += [f"steps.lcc/0000000{i}.base" for i in (0, 5)]
-GOLDEN += [f"steps.lcc/000000{i}.delta" for i in ("05", "08", "13", "14")]
-GOLDEN += [
-    f"steps.lcc/000000{i}-000000{j}.merged"
-    for i, j in (("01", "02"), ("03", "04"), ("06", "07"), ("09", "10"), ("11", "12"))
-]
+GOLDEN += [f"steps.lcc/0000000{i}.delta" for i in (5, 8)]
+GOLDEN += [f"steps.lcc/000000{i:02}-000000{i + 1:02}.merged" for i in (1, 3, 6, 9, 11, 13, 15, 17)]
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -223,7 +220,7 @@ BAD = {
     "truncated-header": (TRUNCATED, r"288 bytes for the header", r"100"),
     "longer": (TRUNCATED, r"324 bytes", r"325"),
     "version": (MALFORMED, r"format 1, .*", r"format 2"),
-    "version-3": (MALFORMED, r"the oldest format that holds it", r"format 3, without uniform steps"),
+    "version-3": (MALFORMED, r"the oldest format that holds it", r"format 3, without .*"),
     "version-4": (VersionError, r"format 1 to 3", r"format 4; update this package"),
     "version-2-steps": (MALFORMED, r"format 3 for uniform steps", r"format 2"),
     "version-1-row": (MALFORMED, DECODE, r"32778 levels, at most 4 are allowed"),
@@ -870,8 +867,8 @@ WRONG_STEPS = [
 @pytest.mark.parametrize(("arrays", "message"), WRONG_STEPS)
 def test_hostile_steps(arrays: Arrays, message: str, base: bytes, changed: Changed) -> None:
     good = SIZE | row(2**15 + 4, 1, 2)
-    for settings in ({}, BY_STEPS | {"tolerance": 0.5}, BY_STEPS | {"budget": 0.5}):
-        entries = {"format": 3} | settings
+    for target in ({}, BY_STEPS | {"tolerance": 0.5}, BY_STEPS | {"budget": 0.5}):
+        entries = {"format": 3} | target
         # the codes of the paper, in steps: 1 2 0 0 0 3 0 3 1 0
         with pytest.raises(TrackDigestError):
             read(changed(good, **entries), base)
