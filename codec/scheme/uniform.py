@@ -36,7 +36,8 @@ SAMPLE = 2**18  # elements: of a larger delta so many are looked at for its magn
 MAX_STEPS_PLAIN = 2047  # with a code of single values: a table has at most 4,096 words
 # |level - q * size| and the rounding of u - track, for q up to MAX_STEPS, in steps: 2**-9 each.
 SLACK = 0.0025
-LEAST_TOLERANCE, MOST_TOLERANCE = 2.0**-126, float(np.finfo(np.float32).max) / 4
+SMALLEST_SIZE, LARGEST_SIZE = 2.0**-149, float(np.finfo(np.float32).max)
+LEAST_TOLERANCE, MOST_TOLERANCE = 2.0**-126, LARGEST_SIZE / 4
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class Steps:
     """A delta in steps of one size.
 
     survivors: with their codes. counts: int64 (k,), how often each code occurs. levels: float32
-    (k,). beyond: changes that are not finite or larger than the largest level; they are lost.
+    (k,). beyond: changes that are not finite or that no level can stand for; they are lost.
     """
 
     survivors: Survivors
@@ -183,11 +184,12 @@ class UniformQuantizer:
         counts[0] = s.n - counts.sum()
         used = np.flatnonzero(counts)
         counts = counts[: int(used[-1]) + 1 if used.size else 1]
-        return Steps(s, counts, levels_of(size, counts.size), beyond)
+        levels = levels_of(size, counts.size)
+        return Steps(s, counts, levels, beyond + (not np.isfinite(levels[-1])))
 
 
 def largest_of(array: NDArray[np.float32]) -> float:
-    """The largest magnitude of all values; infinity or NaN if there is one."""
+    """The largest magnitude of all values that are finite."""
     words = array.reshape(-1).view(np.uint32)
     pieces = workers.pieces(words.size, least=kernels.UNIT)
     high = np.zeros(len(pieces), np.uint32)
@@ -225,7 +227,7 @@ def size_within(tolerance: float, largest: float) -> np.float32:
         tolerance: Above 0.
         largest: The largest |u|.
     """
-    end = np.float32(min(largest + tolerance, float(np.finfo(np.float32).max)))
+    end = np.float32(min(largest + tolerance, LARGEST_SIZE))
     place = float(np.spacing(end)) / 2
     size = max(tolerance - place, tolerance / 2) / (0.5 + SLACK)
     rounded = np.float32(size)
