@@ -302,6 +302,7 @@ def fit_steps(
         part = cut(over, room)  # of many equal values, say, of which no size keeps a part
         if part.nbytes <= room and part.kept > best.kept:
             return part
+        newest = part  # the survivors are its now
     return best if best is newest else settled(fits)
 
 
