@@ -28,7 +28,7 @@ from .quantize import Buckets, Histogram
 from .stream import Message, needs_no_bits
 from .survivors import Collected, Survivors
 from .tables import CodeTable, Counts
-from .uniform import Magnitudes, UniformQuantizer
+from .uniform import LARGEST_SIZE, SMALLEST_SIZE, Magnitudes, UniformQuantizer
 
 BEST = 0.1  # of the estimate: no coder is expected to need less
 HOPE = 0.8  # fewer buckets may leave longer runs, and need less than the last ratio
@@ -54,6 +54,11 @@ class Fitted:
     levels: NDArray[np.float32]
     buckets: Buckets | None
     nbytes: int
+
+    @property
+    def kept(self) -> int:
+        """How many values."""
+        return int(self.counts.codes[1:].sum())
 
     def message(self, shape: tuple[int, ...]) -> Message:
         """Ready to be coded."""
@@ -231,7 +236,7 @@ def fit_steps(
 
     Args:
         quantize: The delta.
-        magnitudes: Its magnitudes, all finite.
+        magnitudes: Its magnitudes.
         coder: Its name.
         previous: The last code table.
         room: Bytes.
@@ -265,8 +270,11 @@ def fit_steps(
 
     if not largest:
         return settled(1.0)
+    if not largest <= LARGEST_SIZE / 2:
+        raise BeyondError
     # Between these sizes, q of the largest change goes from its limit down to 1.
-    finest, coarsest = largest / (quantize.most + 1 - offset), largest / (1 - offset)
+    finest = max(largest / (quantize.most + 1 - offset), SMALLEST_SIZE)
+    coarsest = max(largest / (1 - offset), SMALLEST_SIZE)
     over, fits, best, newest, ratio = 0.0, 0.0, None, None, EXCESS
     for _ in range(PASSES):
         low, high = over or finest, fits or coarsest
@@ -284,15 +292,17 @@ def fit_steps(
             break
         estimate = max(n * magnitudes.entropy(size, offset) / 8, 1.0)
         ratio = max(newest.nbytes / estimate, 1e-3)
-    if best is None:
+    if best is None or best.levels.size == 1:
         # Even the largest values are too many: keep the first of them.
         least = settled(largest, 1).nbytes
         if least > most:
-            return replace(settled(4 * largest), nbytes=least)
+            return replace(settled(min(4 * largest, LARGEST_SIZE)), nbytes=least)
         return cut(largest, max(room, least))
     if best.nbytes < FULL * room and over:
-        part = cut(over, room)
-        return part if part.nbytes > best.nbytes else settled(fits)
+        part = cut(over, room)  # of many equal values, say, of which no size keeps a part
+        if part.nbytes <= room and part.kept > best.kept:
+            return part
+        newest = part  # the survivors are its now
     return best if best is newest else settled(fits)
 
 

@@ -33,6 +33,7 @@ from numba.extending import intrinsic
 N_BINS = 512  # sign (2) x exponent field (256)
 NON_FINITE_FIELD = 255
 MAGNITUDE = np.uint32(0x7FFFFFFF)
+INFINITE = np.uint32(0x7F800000)
 FINE_SHIFT = np.uint32(17)  # of a magnitude: 64 fine bins an octave
 N_FINE = (NON_FINITE_FIELD + 1) << 6
 
@@ -435,10 +436,11 @@ def magnitudes(sources, tracks, starts, first, last, stride, delta, count, high)
 
 @_compiled
 def largest(bits):
-    """The largest magnitude of float32 values, given as uint32 (n,)."""
+    """The largest magnitude of the finite float32 values, given as uint32 (n,)."""
     most = np.uint32(0)
     for i in range(bits.size):
-        most = max(most, bits[i] & MAGNITUDE)
+        magnitude = bits[i] & MAGNITUDE
+        most = max(most, magnitude if magnitude < INFINITE else np.uint32(0))
     return most
 
 

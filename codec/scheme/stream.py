@@ -125,7 +125,7 @@ def encode(q: Quantized, coder: str = "huffman") -> Encoded:
     found = np.bincount(q.codes, minlength=k)
     if found.size != k or (found != counts).any():
         raise StreamError("the codes do not have the counts of their buckets")
-    if np.count_nonzero(counts) == 1 and not needs_no_bits(counts):
+    if np.count_nonzero(counts) == 1 and not needs_no_bits(counts) and not q.uniform:
         raise StreamError(f"one code alone, which cannot be told from the others of {k} levels")
     with packed(q.codes) as survivors:
         units, tokens = settle(survivors, None, counts)

@@ -153,11 +153,23 @@ def _cheapest(counts: Counts, streams: int) -> tuple[CodeTable, int]:
             return runs, bits
         if counts.codes.size > runlength.MAX_TOKENS:
             return runs, bits
-    plain = CodeTable(huffman.code_lengths(counts.codes), 1)
+    plain = CodeTable(huffman.code_lengths(_two_at_least(counts.codes)), 1)
     plain_bits = huffman.n_bits(counts.codes, plain.lengths)
     if most is not None and most < -(-plain_bits // 32) * 32 + 8 * plain.packed.size:
         return runs, bits
     return plain, plain_bits
+
+
+def _two_at_least(codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The counts, with one of code 0 where only another code occurs: a code needs two words.
+
+    Uniform steps may leave such a code: every value has moved by the same number of steps.
+    """
+    if np.count_nonzero(codes) > 1:
+        return codes
+    both = codes.copy()
+    both[0] = 1
+    return both
 
 
 def _of_tokens(tokens: NDArray[np.int64]) -> CodeTable:

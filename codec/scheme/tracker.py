@@ -260,12 +260,20 @@ class Tracker:
         most = uniform.MAX_STEPS if coder.counts_runs else uniform.MAX_STEPS_PLAIN
         if budget is None or coding.tolerance is not None:
             assert coding.tolerance is not None, "steps have a budget or a tolerance"
-            largest = max(uniform.largest_of(arrays[t.name]) for t in tensors)
-            size = uniform.size_within(coding.tolerance, largest)
+            largest = {t.name: uniform.largest_of(arrays[t.name]) for t in tensors}
+            near_end = {
+                name
+                for name, value in largest.items()
+                if value + coding.tolerance > uniform.LARGEST_SIZE
+            }
+            if near_end:  # the track could become infinite
+                yield near_end
+                return
+            size = uniform.size_within(coding.tolerance, max(largest.values()))
             with uniform.quantizer(segments, uniform.NEAREST, most) as quantize:
                 steps = quantize(size, uniform.magnitudes_of(segments, sampled=True).largest)
                 if steps.beyond:
-                    limit = float(size) * most
+                    limit = min(float(size) * most, uniform.LARGEST_SIZE - float(size))
                     beyond = uniform.magnitudes_of(segments).beyond(limit)
                     yield {tensors[i].name for i in beyond}
                     return
@@ -281,7 +289,8 @@ class Tracker:
                 fitted = fit_steps(quantize, magnitudes, coder.name, previous, *room)
             except BeyondError:
                 magnitudes = uniform.magnitudes_of(segments)
-                if (beyond := magnitudes.beyond(float(np.finfo(np.float32).max))).size:
+                # a level may be larger than the change that it stands for
+                if (beyond := magnitudes.beyond(uniform.LARGEST_SIZE / 2)).size:
                     yield {tensors[i].name for i in beyond}
                     return
                 fitted = fit_steps(quantize, magnitudes, coder.name, previous, *room)

@@ -36,6 +36,8 @@ SAMPLE = 2**18  # elements: of a larger delta so many are looked at for its magn
 MAX_STEPS_PLAIN = 2047  # with a code of single values: a table has at most 4,096 words
 # |level - q * size| and the rounding of u - track, for q up to MAX_STEPS, in steps: 2**-9 each.
 SLACK = 0.0025
+SMALLEST_SIZE, LARGEST_SIZE = 2.0**-149, float(np.finfo(np.float32).max)
+LEAST_TOLERANCE, MOST_TOLERANCE = 2.0**-126, LARGEST_SIZE / 4
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ class Steps:
     """A delta in steps of one size.
 
     survivors: with their codes. counts: int64 (k,), how often each code occurs. levels: float32
-    (k,). beyond: changes that are not finite or larger than the largest level; they are lost.
+    (k,). beyond: changes that are not finite or that no level can stand for; they are lost.
     """
 
     survivors: Survivors
@@ -182,11 +184,12 @@ class UniformQuantizer:
         counts[0] = s.n - counts.sum()
         used = np.flatnonzero(counts)
         counts = counts[: int(used[-1]) + 1 if used.size else 1]
-        return Steps(s, counts, levels_of(size, counts.size), beyond)
+        levels = levels_of(size, counts.size)
+        return Steps(s, counts, levels, beyond + (not np.isfinite(levels[-1])))
 
 
 def largest_of(array: NDArray[np.float32]) -> float:
-    """The largest magnitude of all values; infinity or NaN if there is one."""
+    """The largest magnitude of all values that are finite."""
     words = array.reshape(-1).view(np.uint32)
     pieces = workers.pieces(words.size, least=kernels.UNIT)
     high = np.zeros(len(pieces), np.uint32)
@@ -209,7 +212,7 @@ def levels_of(size: np.float32 | float, k: int) -> NDArray[np.float32]:
     """float32 (k,): q * size for the codes 0 to k - 1, each product rounded once."""
     code = np.arange(k)
     q = np.where(code % 2, 1, -1) * ((code + 1) // 2)
-    with np.errstate(over="ignore"):  # refused where it matters, by name
+    with np.errstate(over="ignore", invalid="ignore"):  # refused where it matters, by name
         return (q * np.float64(np.float32(size))).astype(np.float32) + np.float32(0)
 
 
@@ -224,7 +227,7 @@ def size_within(tolerance: float, largest: float) -> np.float32:
         tolerance: Above 0.
         largest: The largest |u|.
     """
-    end = np.float32(min(largest + tolerance, float(np.finfo(np.float32).max)))
+    end = np.float32(min(largest + tolerance, LARGEST_SIZE))
     place = float(np.spacing(end)) / 2
     size = max(tolerance - place, tolerance / 2) / (0.5 + SLACK)
     rounded = np.float32(size)
@@ -235,8 +238,8 @@ def check_tolerance(tolerance: float) -> float:
     """The tolerance as a float. Raises SettingsError unless it is above 0 and a normal float32."""
     numbers = int | float | np.integer | np.floating
     number = isinstance(tolerance, numbers) and not isinstance(tolerance, bool)
-    limits = np.finfo(np.float32)
-    if not number or not limits.tiny <= tolerance <= limits.max / 4:
+    plain = float(tolerance) if number and isinstance(tolerance, np.generic) else tolerance
+    if not number or not LEAST_TOLERANCE <= plain <= MOST_TOLERANCE:
         raise SettingsError(
             f"tolerance is the largest error of a saved value, above 0, as 1e-4; got {tolerance!r}"
         )

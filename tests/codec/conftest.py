@@ -135,7 +135,8 @@ def _keep(metadata: dict[str, Any]) -> Any:
 
 @pytest.fixture(scope="session")
 def apart() -> Callable[..., list[dict[str, Any]]]:
-    """The alphabets in an array "coded" of one stream each, for together to put together.
+    """The alphabets in an array "coded" of one stream each, for together to put together; in
+    uniform steps the only level is the step size.
 
     columns: steps of the layer of each alphabet, 1 where there are none. streams: how many an
     alphabet has.
@@ -149,7 +150,8 @@ def apart() -> Callable[..., list[dict[str, Any]]]:
             row = struct.unpack_from("<HBBH", words[:2].tobytes())
             head = -(-(6 + row[3]) // 4)
             m = columns[len(found)] if columns else 1
-            ends = np.cumsum([head, streams if row[1] else 0, (row[0] - 1) * m])
+            n_levels = min(row[0] - 2**15 - 1, 1) if row[0] >= 2**15 else (row[0] - 1) * m
+            ends = np.cumsum([head, streams if row[1] else 0, n_levels])
             own, levels, payload = (words[b:e].copy() for b, e in zip(ends, [*ends[1:], None]))
             n = int(((own.astype(np.int64) + 31) // 32).sum())
             table = np.frombuffer(words[:head].tobytes()[6 : 6 + row[3]], np.uint8)
