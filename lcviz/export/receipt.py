@@ -312,7 +312,8 @@ def _settings_sentence(settings: Mapping[str, Any]) -> str:
     for target in ("budget", "tolerance"):
         if s[target] is not None:
             keep = f"a {target} of {s[target]!r}"
-    return f"{keep}, {s['quantizer']} quantizer over the {s['scope']}, coder {s['coder']}"
+    levels = "buckets" if s["quantizer"] == "exponent" else f"{s['quantizer']} levels"
+    return f"{keep}, {levels} over the {s['scope']}, coder {s['coder']}"
 
 
 def describe(receipt: Receipt) -> dict[str, str]:

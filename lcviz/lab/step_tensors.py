@@ -108,7 +108,7 @@ def rebuild_step(
 
 
 def _of_group(group: Group, column: int | None) -> dict[str, tuple[int, float, float | None]]:
-    """Name -> values changed, bits a parameter, largest magnitude, of tensors with codes."""
+    """Name -> values changed, bits per parameter, largest magnitude, of tensors with codes."""
     e = group.encoded
     codes = codec.decode(e).codes
     levels = e.levels if column is None else e.levels[:, column]

@@ -89,7 +89,7 @@ code table: live, inspect
 entropy: learn, live
   Shannon's bound: the fewest bits that any code of single symbols can take, from how often each
   occurs. A code of runs can take fewer.
-bits per parameter (bits a parameter): live, tune, inspect
+bits per parameter: live, tune, inspect
   Bits of a checkpoint, or of a part of it, divided by the number of parameters; float32 has 32.
 # What it costs, and what it keeps
 relative distance (distance): live, tune

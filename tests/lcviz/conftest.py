@@ -422,7 +422,8 @@ class Page:
     @property
     def pictures(self) -> set[str]:
         """Keys of all pictures of our own."""
-        return {e.proto.id.rpartition("-picture-")[2] for e in self.at.get("bidi_component")}
+        ids = [e.proto.id for e in self.at.get("bidi_component")]
+        return {own.rpartition("-picture-")[2] for own in ids if "-picture-" in own}
 
     def chart(self, key: str) -> dict[str, Any]:
         """The option of the ECharts panel of that key."""
@@ -501,12 +502,18 @@ def page_of(server: None) -> Callable[[AppTest], Page]:
 
 @pytest.fixture
 def live(server: None) -> Callable[..., Page]:
-    """The Live page with its details at full speed: live(model="lenet5", bits="3")."""
+    """The Live page with its details at full speed: live(model="lenet5", bits="3").
 
-    def open_page(**parameters: str) -> Page:
+    steers: whether the link to a run is the one of who began it.
+    """
+
+    def open_page(*, steers: bool = True, **parameters: str) -> Page:
         at = AppTest.from_file(APP, default_timeout=SECONDS)
         for name, value in ({"details": "true", "speed": "full"} | parameters).items():
             at.query_params[name] = value
+        run = session.all_runs().get(parameters.get("run"))
+        if steers and run is not None:
+            at.query_params["steer"] = session.all_runs().key(run)
         return Page(at).run()
 
     return open_page

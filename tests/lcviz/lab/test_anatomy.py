@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import codec
+from codec import Coding
 from codec.scheme import huffman
 from codec.scheme.coders import CODERS
 from lcviz.lab.anatomy import (
@@ -40,7 +41,7 @@ def test_promotions_are_what_the_codec_gives(make_case: MakeCase, scope: str, co
     case = make_case(3, scope=scope, coder=coder)
     alphabets, codes = dissect(case.changes, case.step)
     found, deltas = promotions(alphabets, codes), case.deltas()
-    assert [p.bits for p in found] == [1, 2, 3, 4, 5, 6, 7, 8, None]
+    assert [p.kept for p in found] == [1, 2, 3, 4, 5, 6, 7, 8, None]
 
     def squares(arrays: list[np.ndarray]) -> float:
         return sum(float(np.square(a, dtype=np.float64).sum()) for a in arrays)
@@ -49,7 +50,7 @@ def test_promotions_are_what_the_codec_gives(make_case: MakeCase, scope: str, co
         quantized = [codec.quantize(d, p.bits) for d in deltas]
         for name in CODERS:
             assert p.sizes.of(name) == sum(nbytes_of(codec.encode(q, name)) for q in quantized)
-        assert (p.sizes.n, p.budget) == (sum(d.size for d in deltas), None)
+        assert p.sizes.n == sum(d.size for d in deltas)
         assert p.buckets_kept == sum(q.levels.size - 1 for q in quantized)
         assert p.buckets == sum(len(q.buckets) for q in quantized if q.buckets is not None)
         assert p.sizes.entropy == pytest.approx(
@@ -119,9 +120,9 @@ def test_written_is_the_record(
 def test_what_a_budget_chose_is_one_more_choice(make_case: MakeCase, scope: str) -> None:
     case = make_case(9, scope=scope, budget=0.1, quantizer="exponent")
     alphabets, codes = dissect(case.changes, case.step)
-    *others, last = promotions(alphabets, codes, 0.1)
+    *others, last = promotions(alphabets, codes, Coding(budget=0.1))
     assert tuple(others) == promotions(alphabets, codes)
-    assert (last.bits, last.budget) == (None, 0.1)
+    assert last.kept == Coding(budget=0.1)
     kept = sum(g.encoded.levels.size - 1 for g in case.step.groups)
     assert last.buckets_kept == kept
     assert 0 < kept < last.buckets
@@ -140,9 +141,8 @@ def test_uniform_steps_are_rows_of_their_own(
     sizes = record_sizes(alphabets, coder)
     groups, deltas = case.step.groups, case.deltas()
     assert sizes.of(coder) == sum(nbytes_of(g.encoded) for g in groups)
-    found = promotions(alphabets, codes, target.get("budget"))
-    assert len(found) == 1  # steps are no buckets: no x keeps some of them
-    assert (found[0].bits, found[0].budget) == (None, target.get("budget"))
+    found = promotions(alphabets, codes, Coding(**target))
+    assert [p.kept for p in found] == [Coding(**target)]  # no x promotes steps
     for a, own, group, delta in zip(alphabets, codes, groups, deltas, strict=True):
         sent = codec.decode(group.encoded)
         k = sent.levels.size
@@ -309,7 +309,7 @@ def test_a_bucket_that_a_budget_kept_in_part() -> None:
         own = delta[codes == code].astype(np.float64)
         assert (own.min(), own.max()) == (bucket.min, bucket.max)
         assert energy == pytest.approx(np.square(own).sum())
-    found = promotions((alphabet,), (codes,), 0.02)
+    found = promotions((alphabet,), (codes,), Coding(budget=0.02))
     assert found[-1].buckets_kept == 2
     assert found[-1].sizes.of("runlength") == nbytes_of(step.groups[0].encoded)
     assert {t.kept + t.dropped for t in totals((alphabet,))} >= {50}

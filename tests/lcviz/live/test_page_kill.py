@@ -14,7 +14,7 @@ import codec
 from lcviz.lab.progress import Progress
 from lcviz.lab.recovery import kill as lab
 from lcviz.lab.recovery.kill import Crash, Raced
-from lcviz.live.kill_figure import verdict
+from lcviz.live.race_picture import verdict
 from lcviz.run import run as run_module
 from lcviz.run.run import Run, RunError
 from lcviz.text import nbytes_text, percent_text

@@ -57,7 +57,7 @@ def test_a_budget_is_not_marked(check_option: Check) -> None:
     panel = all_settings_panel(TRIED, 100_000, {"A": Coding(None, budget=0.05)})
     option = check_option(panel)
     assert not any("label" in p for s in option["series"] for p in s["data"])
-    assert "because of a budget: A." in panel.sentence
+    assert "Not marked, as no x decides: A." in panel.sentence
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
