@@ -121,8 +121,10 @@ def show_kill(run: Run, snapshot: Snapshot, back: RaceBack) -> None:
     """One row: what the newest crash took, going on, and the race."""
     kill, mine = snapshot.kills[-1], session.steered().allows(run)
     with st.container(horizontal=True, vertical_alignment="center", key="kill-report"):
-        st.markdown(_lost(snapshot, kill), help=_gone_and_left(snapshot, kill, run))
-        if snapshot.status in DEAD:
+        lost, alive = _lost(snapshot, kill), snapshot.status not in DEAD
+        on = f" The run went on from step {kill.step}." if alive else ""
+        st.markdown(lost + on, help=_gone_and_left(snapshot, kill, run))
+        if not alive:
             _go_on(run, snapshot, kill)
         if back.asking and back.view:
             back.asking.controls(back.view, back.watching, _texts(back, kill, mine=mine), bar=False)

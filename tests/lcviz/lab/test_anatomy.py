@@ -47,7 +47,7 @@ def test_promotions_are_what_the_codec_gives(make_case: MakeCase, scope: str, co
         return sum(float(np.square(a, dtype=np.float64).sum()) for a in arrays)
 
     for p in found:
-        quantized = [codec.quantize(d, p.bits) for d in deltas]
+        quantized = [codec.quantize(d, p.kept) for d in deltas]
         for name in CODERS:
             assert p.sizes.of(name) == sum(nbytes_of(codec.encode(q, name)) for q in quantized)
         assert p.sizes.n == sum(d.size for d in deltas)
