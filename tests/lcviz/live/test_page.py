@@ -613,7 +613,7 @@ def test_a_run_that_cannot_start(
     ("parameters", "field", "said"),
     [
         (MNIST, "Folder with the files", "Enter a folder."),
-        (MNIST | {"folder": "/no/such/place"}, "Folder with", "Folder not found: "),
+        (MNIST | {"folder": "/no/such/place"}, "Folder with", "/no/such/place"),
         (MNIST | {"folder": "outside"}, "Folder with", "in none of the folders that this server"),
         (SHORT | {"interval": "9"}, "Save every", "At most 4, the iterations of the run"),
         (SHORT | {"seed": "inf"}, "Seed", "Enter a whole number from 0 to 2,147,483,648."),
