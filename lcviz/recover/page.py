@@ -31,7 +31,7 @@ METHODS = {
     "SCAR": "The blocks of weights that changed most since they were saved, as many as fit.",
     "TOPN": "The single weights that changed most, as many as fit, each with its place.",
     "LC Huffman": "LC-Checkpoint as in the paper: at least one bit a value, 3.125 % of float32.",
-    "LC run-length": "Our addition: one code word for a run of zeros and the value after it.",
+    "LC run-length": "Beyond the paper: equal steps, and one word for a run of zeros.",
 }
 Outcomes = tuple[Outcome, ...]
 Shown = tuple[CrashExperiment, int, list[Outcomes]]  # seeds asked for, and the finished ones
