@@ -255,7 +255,7 @@ def fit_steps(
         if first is not None:
             found = found.first(first)
         units, tokens = coder_of(coder).settle(found.survivors, None, found.counts)
-        counts = Counts(found.counts, tokens)
+        counts = Counts(found.counts, tokens, uniform=True)
         nbytes = _nbytes(found.survivors, units, counts, 4 * (counts.codes.size > 1), previous)
         return Fitted(found.survivors, units, counts, found.levels, None, nbytes)
 
