@@ -85,7 +85,7 @@ def groups_of(
         if cached and (table is None or table.classes != classes):
             raise PayloadError(f"the code table sent last for {name!r}, but none was")
         if classes and not cached:
-            table = CodeTable.unpacked(packed, k - 1, classes)
+            table = CodeTable.unpacked(packed, k - 1, classes, by_steps)
         if packed.size and not classes:
             raise PayloadError("a code table for an alphabet that needs none")
         if not 1 <= units <= MAX_UNITS:

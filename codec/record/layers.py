@@ -156,6 +156,6 @@ def _coded(
     with packed(codes) as survivors:
         units, tokens = coder_of(e.coder).settle(survivors, None, counts)
         by_steps = e.uniform and levels.shape[1] == 1
-        every = Counts(counts, tokens)
+        every = Counts(counts, tokens, by_steps)
         message = Message(survivors, units, every, levels, e.shape, e.bits, by_steps)
         return code(message, e.coder, previous)[0]

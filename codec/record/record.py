@@ -300,9 +300,7 @@ def tables_of(record: Record) -> dict[str, CodeTable]:
             if lengths > MAX_LENGTHS:
                 raise PayloadError(f"more than {MAX_LENGTHS} code lengths")
             packed = pieces.take(max(typed(nbytes, int), 0))
-            table = found[name] = CodeTable.unpacked(packed, n_symbols, classes)
-            if table.n_symbols != n_symbols:
-                raise PayloadError(f"{n_symbols} symbols of {classes} classes")
+            found[name] = CodeTable.unpacked(packed, n_symbols, classes)
         pieces.finish()
     except (TypeError, ValueError, PayloadError) as exc:
         raise MalformedRecordError(

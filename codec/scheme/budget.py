@@ -24,6 +24,7 @@ from codec.state.tensors import Layout, TensorSpec
 
 from . import huffman, tables
 from .coders import coder_of
+from .kernels import BLOCK
 from .quantize import Buckets, Histogram
 from .stream import Message, needs_no_bits
 from .survivors import Collected, Survivors
@@ -247,15 +248,17 @@ def fit_steps(
     """
     largest, offset, n = magnitudes.largest, quantize.offset, quantize.segments.n
 
-    def settled(size: float, first: int | None = None) -> Fitted:
-        """first: keep so many survivors only."""
-        found = quantize(np.float32(size), largest)
+    def settled(
+        size: float, first: int | None = None, end: int | None = None, other: float = 0
+    ) -> Fitted:
+        """first: keep so many survivors only. end, other: see `UniformQuantizer`."""
+        found = quantize(np.float32(size), largest, end, float(np.float32(other)))
         if found.beyond:
             raise BeyondError
         if first is not None:
             found = found.first(first)
         units, tokens = coder_of(coder).settle(found.survivors, None, found.counts)
-        counts = Counts(found.counts, tokens)
+        counts = Counts(found.counts, tokens, uniform=True)
         nbytes = _nbytes(found.survivors, units, counts, 4 * (counts.codes.size > 1), previous)
         return Fitted(found.survivors, units, counts, found.levels, None, nbytes)
 
@@ -268,6 +271,15 @@ def fit_steps(
             n, end = (middle, end) if fits else (n, middle - 1)
         return settled(size, n)
 
+    def blended(size: float, other: float, room: float) -> Fitted:
+        """At the beginning all steps of this size that fit, then only changes of a larger one."""
+        fits, end = 0, -(-n // BLOCK)
+        while fits + 1 < end:
+            middle = (fits + end) // 2
+            enough = settled(size, end=BLOCK * middle, other=other).nbytes <= room
+            fits, end = (middle, end) if enough else (fits, middle)
+        return settled(size, end=BLOCK * fits, other=other)
+
     if not largest:
         return settled(1.0)
     if not largest <= LARGEST_SIZE / 2:
@@ -275,7 +287,7 @@ def fit_steps(
     # Between these sizes, q of the largest change goes from its limit down to 1.
     finest = max(largest / (quantize.most + 1 - offset), SMALLEST_SIZE)
     coarsest = max(largest / (1 - offset), SMALLEST_SIZE)
-    over, fits, best, newest, ratio = 0.0, 0.0, None, None, EXCESS
+    over, fits, best, newest, ratio, most_kept = 0.0, 0.0, None, None, EXCESS, 0
     for _ in range(PASSES):
         low, high = over or finest, fits or coarsest
         size = magnitudes.size_for(8 * AIM * room / ratio / n, offset, low, high)
@@ -287,7 +299,7 @@ def fit_steps(
             if newest.nbytes >= USED * room or size <= finest * CLOSE**2:
                 return newest
         else:
-            over = size
+            over, most_kept = size, newest.kept
         if (over >= coarsest / CLOSE**2) or (over and fits and fits <= over * CLOSE):
             break
         estimate = max(n * magnitudes.entropy(size, offset) / 8, 1.0)
@@ -298,9 +310,10 @@ def fit_steps(
         if least > most:
             return replace(settled(min(4 * largest, LARGEST_SIZE)), nbytes=least)
         return cut(largest, max(room, least))
-    if best.nbytes < FULL * room and over:
-        part = cut(over, room)  # of many equal values, say, of which no size keeps a part
-        if part.nbytes <= room and part.kept > best.kept:
+    if best.nbytes < USED * room and most_kept > best.kept:
+        # Of many values of nearly one magnitude no size keeps a part.
+        part = blended(over, fits, room)
+        if best.nbytes < part.nbytes <= room:
             return part
         newest = part  # the survivors are its now
     return best if best is newest else settled(fits)

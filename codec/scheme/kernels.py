@@ -452,6 +452,8 @@ def collect_uniform(
     first,
     last,
     threshold,
+    end,
+    beyond_end,
     per_step,
     offset,
     delta,
@@ -463,10 +465,11 @@ def collect_uniform(
     """Quantize u - track in uniform steps, in the units first..last.
 
     A change of magnitude a has the number q = floor(a * per_step + offset) and the code 2q - 1, or
-    2q if it is negative. threshold: uint32, the smallest magnitude with q = 1. per_step, offset:
-    float64. delta: as in `magnitudes`. marks, codes, numbers: filled for these units. count: int64
-    (k,): how often each code occurs; count[0]: how many changes lie beyond the last code, or are
-    NaN. These get the code 1.
+    2q if it is negative. threshold: uint32, the smallest magnitude with q = 1. beyond_end: uint32,
+    the smallest that counts in blocks from the element ``end`` on. per_step, offset: float64.
+    delta: as in `magnitudes`. marks, codes, numbers: filled for these units. count: int64 (k,): how
+    often each code occurs; count[0]: how many changes lie beyond the last code, or are NaN. These
+    get the code 1.
     """
     words = delta[0].view(np.uint32)
     values = delta[0]
@@ -487,9 +490,10 @@ def collect_uniform(
                 u, subtract = sources[segment] + skip, tracks[segment] + skip
             else:
                 segment = _gather(sources, tracks, starts, segment, block, delta[0])
+            least = threshold if block < end else beyond_end
             for group in range(BLOCK // WORD):
                 skip = np.uint64(4 * WORD * group)
-                mark = _difference(u + skip, subtract + skip, here + skip, threshold)
+                mark = _difference(u + skip, subtract + skip, here + skip, least)
                 marks[block // WORD + group] = mark
                 while mark != 0:
                     i = WORD * group + _lowest(mark)

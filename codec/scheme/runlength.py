@@ -46,6 +46,11 @@ def n_classes(n_symbols: int) -> int:
     return min(MAX_CLASSES, (MAX_TOKENS - 1) // n_symbols)
 
 
+def n_symbols(classes: int) -> int:
+    """The most symbols with tokens after runs of so many classes."""
+    return (MAX_TOKENS - 1) // classes
+
+
 def n_tokens(n_symbols: int, classes: int) -> int:
     """Tokens of a table, the escape included."""
     return 1 + n_symbols * classes

@@ -129,7 +129,7 @@ def encode(q: Quantized, coder: str = "huffman") -> Encoded:
         raise StreamError(f"one code alone, which cannot be told from the others of {k} levels")
     with packed(q.codes) as survivors:
         units, tokens = settle(survivors, None, counts)
-        every = Counts(counts, tokens)
+        every = Counts(counts, tokens, q.uniform)
         message = Message(survivors, units, every, q.levels, q.shape, q.bits, q.uniform)
         return code(message, coder, None)[0]
 

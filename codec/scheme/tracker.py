@@ -278,7 +278,7 @@ class Tracker:
                     yield {tensors[i].name for i in beyond}
                     return
                 units, tokens = coder.settle(steps.survivors, None, steps.counts)
-                every = Counts(steps.counts, tokens)
+                every = Counts(steps.counts, tokens, uniform=True)
                 own = (steps.survivors, units, every, steps.levels, _shape(tensors), None)
                 yield Quantization(Message(*own, uniform=True))
             return

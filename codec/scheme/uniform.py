@@ -148,27 +148,40 @@ class UniformQuantizer:
     most: int
     _wide: Survivors
 
-    def __call__(self, size: np.float32, largest: float) -> Steps:
-        """In steps of this size. largest: the largest magnitude that is expected."""
+    def __call__(
+        self, size: np.float32, largest: float, end: int | None = None, other: float = 0
+    ) -> Steps:
+        """In steps of this size.
+
+        Args:
+            size: Of a step.
+            largest: The largest magnitude that is expected.
+            end: From this block on, only changes that would be a step of the size ``other`` count.
+            other: Larger than the size.
+        """
         narrow = largest / float(size) + self.offset < NARROW
-        found = self._quantized(size, NARROW if narrow else self.most)
+        end, other = (self.segments.n, float(size)) if end is None else (end, other)
+        found = self._quantized(size, NARROW if narrow else self.most, end, other)
         if found.beyond and narrow and self.most > NARROW:
-            found = self._quantized(size, self.most)
+            found = self._quantized(size, self.most, end, other)
         return found
 
-    def _quantized(self, size: np.float32, most: int) -> Steps:
+    def _quantized(self, size: np.float32, most: int, end: int, other: float) -> Steps:
         s = self._wide.of_width(1 if most <= NARROW else 2)
         pieces = workers.pieces(s.units, least=8)
         found = np.zeros((len(pieces), 2 * most + 1), np.int64)
         arrays = self.segments.sources, self.segments.tracks, self.segments.starts
         per_step = 1 / float(size)
         least = _first_step(per_step, self.offset)
+        beyond_end = _first_step(1 / other, self.offset)
 
         def work(i: int, scratch: workers.Scratch) -> None:
             kernels.collect_uniform(
                 *arrays,
                 *pieces[i],
                 least,
+                end,
+                beyond_end,
                 per_step,
                 self.offset,
                 scratch.delta,

@@ -255,9 +255,9 @@ def from_tokens(
     return codes
 
 
-def n_lengths(symbols: int, classes: int) -> int:
+def n_lengths(symbols: int, classes: int, by_steps: bool) -> int:
     """Code lengths of a table, at most 4,096."""
-    with_tokens = symbols if classes == 1 else min(symbols, 2047)
+    with_tokens = min(symbols, 4095 // classes) if by_steps and classes > 1 else symbols
     assert 1 <= classes <= 84
     assert 1 + with_tokens * classes <= 4096
     return 1 + with_tokens * classes
@@ -281,8 +281,8 @@ def sent_last(metadata: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any
     """The code tables that a base or merged record tells of."""
     found, packed = {}, arrays["sent"][2] if "sent" in arrays else b""
     for name, symbols, classes, nbytes in metadata.get("sent", []):
-        assert 1 <= symbols <= (510 if metadata["format"] < "3" else 4095 if classes == 1 else 2047)
-        words = code_words(code_lengths(packed[:nbytes], n_lengths(symbols, classes)))
+        assert 1 <= symbols <= (510 if metadata["format"] < "3" else 4095)
+        words = code_words(code_lengths(packed[:nbytes], n_lengths(symbols, classes, False)))
         found[name], packed = (classes, words, symbols + 1), packed[nbytes:]
     assert packed == b""
     return found
@@ -388,8 +388,9 @@ class Reader:
             yield levels, [k - 1] * n
             return
         if nbytes:
-            words = code_words(code_lengths(table, n_lengths(k - 1, classes)))
+            words = code_words(code_lengths(table, n_lengths(k - 1, classes, by_steps)))
             self.tables[name] = (classes, words, k)
+            self.met["short table"] += classes > 2 and (k - 1) * classes > 4095
         sent, words, k_then = self.tables[name]
         assert sent == classes
         self.met["cached"] += nbytes == 0
@@ -977,6 +978,19 @@ def test_many_levels(coder: str, target: dict[str, float]) -> None:
     assert (met["exact"] > 0) == (finest and coder == "huffman")
 
 
+def test_a_table_with_tokens_for_near_levels_only() -> None:
+    """Few values move, and some of them far: long runs have tokens, far levels none."""
+    rng = np.random.default_rng(0)
+    states = [{"w": np.zeros(20_000, np.float32)}]
+    for _ in range(3):
+        far = rng.standard_t(2, size=20_000) * (rng.random(20_000) < 0.1)
+        states.append({"w": states[-1]["w"] + far.astype(np.float32)})
+    met = agreement(states, tolerance=0.05)
+    assert met["short table"] > 0
+    assert min(met["escape"], met["open"]) > 0
+    assert met["levels"] > 700
+
+
 def test_one_value_for_all(tmp_path: Path) -> None:
     """Every element has moved by the same number of steps: a code of which one word is unused."""
     first, second = ({"w": np.full(99, x, np.float32)} for x in (0, 0.01))
@@ -1110,7 +1124,7 @@ def test_errors_and_caps_are_described() -> None:
     assert (coded_of.ROW.size, coded_of.MAX_UNITS) == (6, 32)
     assert f"{records.MAX_LEVELS} levels" in TEXT
     assert f"{MAX_UNIFORM:,} levels in uniform steps" in TEXT
-    assert f"at most {runlength.MAX_SYMBOLS:,}:" in TEXT
+    assert f"most ⌊{runlength.MAX_TOKENS - 1} / classes⌋" in TEXT
     assert f"k + {coded_of.BY_STEPS:,}" in TEXT
     assert (uniform.OFFSET, uniform.NEAREST) == (0.375, 0.5)
     assert f"o is {uniform.OFFSET} for a budget and {uniform.NEAREST} for a tolerance" in TEXT
