@@ -151,6 +151,29 @@ def test_changes_beyond_the_last_level_are_stored_whole(coder: str) -> None:
             assert error_of(tracker.state[name], array).max() <= 1e-3
 
 
+def test_a_level_beyond_float32_is_none() -> None:
+    """The nearest step to a change near the end of float32 may lie behind it."""
+    tolerance = MAX / 250.6 * (0.5 + uniform.SLACK)
+    first, second = (np.full(99, x, F32) for x in (-MAX / 2, MAX / 2 * 0.9999))
+    tracker = codec.Tracker({"w": first, "v": np.zeros(9, F32)}, tolerance=tolerance)
+    step = tracker.step({"w": second, "v": np.ones(9, F32)})
+    assert step.non_finite == ("w",)
+    assert tracker.state["w"].tobytes() == second.tobytes()
+
+
+def test_what_stays_infinite_is_no_change() -> None:
+    """It costs nothing, and makes the steps of the others no smaller."""
+    rng, sizes = np.random.default_rng(0), []
+    for odd in (0.0, np.nan, np.inf, -np.inf):
+        w = rng.normal(size=5000).astype(F32)
+        w[7] = odd
+        tracker = codec.Tracker({"w": w}, tolerance=1e-3)
+        step = tracker.step({"w": w + F32(0.1)})
+        assert step.non_finite == ()
+        sizes.append(step.groups[0].encoded.levels[1])
+    assert max(sizes) < 1.001 * min(sizes)
+
+
 def test_a_large_change_that_a_sample_misses() -> None:
     """Of a large delta not every magnitude is looked at before it is quantized."""
     n = 6 * uniform.SAMPLE
