@@ -47,7 +47,7 @@ def buckets_picture(
     return Picture(
         "buckets",
         "Buckets",
-        "by power of two",
+        "",
         _sentence(shown, whole),
         {
             "buckets": list(found.values()),

@@ -12,9 +12,8 @@ from lcviz.ui.charts import plotted
 from lcviz.ui.picture import Picture
 from lcviz.ui.race import STYLES, Points, RaceWords, race_table, ways_back
 
-from .loss_picture import HEIGHT
-
 WORDS = RaceWords("crash", "no crash", "before")
+HEIGHT = 104  # CSS pixels: all of it fits on the screen below the sentence about the crash
 LEVEL = 0.05  # iterations: results no further apart are called level
 _COLOURS = {"full": "good", "SCAR": "up", "TOPN": "table", "LC": "down"}
 

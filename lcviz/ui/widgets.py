@@ -117,12 +117,10 @@ def checked_number(
     All numbers are of one type, int or float. value: the default. text: the help. how: as for
     st.number_input.
     """
-    # The widget's own default is None, and it has no limits: else it would put back an old number
-    # for an empty field, or keep it for one out of range. A float is never cut to a whole number.
-    if key not in st.session_state and key not in st.query_params:
-        st.session_state[key] = float(value)
+    # The widget itself has no limits: it would keep an old number for one that is out of range. A
+    # float is never cut to a whole number.
     how = {"format": "%g", "bind": "query-params"} | how
-    found = st.number_input(label, value=None, step=float(step), key=key, help=text, **how)
+    found = st.number_input(label, value=float(value), step=float(step), key=key, help=text, **how)
     whole = isinstance(value, int)
     if found is not None and low <= found <= high and not (whole and found % 1):
         number: N = type(value)(found)

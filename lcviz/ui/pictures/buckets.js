@@ -1,7 +1,7 @@
 // The exponent buckets of a delta: positive ones above, negative ones below, the largest left.
 // What is kept is solid; the cut between kept and postponed can be dragged.
 
-const HALF = 76; // pixels, of the longest bar
+const HALF = 68; // pixels, of the longest bar
 const TOP = 24;
 
 export default function (component) {
