@@ -73,10 +73,8 @@ class RequestedChain:
 def own_files() -> None:
     """All of it."""
     st.markdown(
-        "Open a series of checkpoints, or a single one. They are compressed into a chain step by "
-        "step, every restored step is compared with its original, and you can download the chain. "
-        "Or open a chain that you were given, as an .lcc.zip: *Export it as it is* takes any step "
-        "out of it as a plain file."
+        "Open checkpoints to compress them into a chain, compared step by step with the originals; "
+        "or a chain, .lcc.zip, to take any step out of it as a plain file."
     )
     own = opened_files()
     if own is None:
@@ -210,14 +208,11 @@ def _export_as_is(own: OwnFiles, file: OwnFile) -> None:
     widgets.tables_toggle()
     try:
         package, receipt = _verified(own, file)
-        downloads.whole_chain(package, "the track that its own record describes")
-        restored = downloads.one_step(package)
-        downloads.step_file(restored)
+        restored = downloads.offer(package, receipt, "as their records describe them")
     except (RunError, FullError, codec.LccError) as exc:
         st.error(plain(str(exc).rstrip(".")) + ".", icon=":material/error:")
         return
-    downloads.receipt_and_scripts(package, receipt)
-    downloads.loading_code(package, restored.step)
+    downloads.instructions(package, receipt, restored.step)
 
 
 def _verified(own: OwnFiles, file: OwnFile) -> tuple[Package, Receipt]:

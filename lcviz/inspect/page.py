@@ -44,7 +44,7 @@ def page() -> None:
     """The whole page."""
     with st.container(key="answer"):
         st.title("Inspect a chain", anchor=False)
-    source = choose()
+        source = choose()
     if source is None:
         return
     if source == "compare":

@@ -296,9 +296,9 @@ def test_export_gives_what_it_says(tab: MakeTab, tmp_path: Path) -> None:
     assert visitor.run_id == run_id
     assert "/export" in page.url
 
-    chain = download(page, re.compile(r"Download .*\.lcc\.zip"), tmp_path)
+    chain = download(page, re.compile("Download chain"), tmp_path)
     assert re.fullmatch(r"logistic-regression-digits-.*seed3\.lcc\.zip", chain.name)
-    said = page.get_by_text(re.compile(r"all 7 steps, 0 to 12, were rebuilt from")).inner_text()
+    said = page.get_by_text(re.compile("7 steps, 0 to 12, rebuilt from")).inner_text()
     assert f"{chain.stat().st_size:,} bytes" in said
     assert codec_cli(["verify", str(chain)]) == 0
 
@@ -308,7 +308,7 @@ def test_export_gives_what_it_says(tab: MakeTab, tmp_path: Path) -> None:
         output = tmp_path / f"cli-{step}.safetensors"
         assert codec_cli(["restore", str(chain), "--step", str(step), "-o", str(output)]) == 0
         assert task.probe_loss(load_file(output)) == pytest.approx(loss, abs=1e-6)
-        single = download(page, re.compile(rf"Download .*-step{step}\.safetensors"), tmp_path)
+        single = download(page, re.compile(rf"Download step {step} "), tmp_path)
         assert single.read_bytes() == output.read_bytes()
 
     check(12, newest)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -26,6 +27,11 @@ def run(create: Callable[..., Run]) -> Run:
     return made
 
 
+def read_back(page: Any) -> list[str]:
+    """What is said of the step that was chosen."""
+    return [t for t in page.texts("markdown") if "read back bit for bit" in t]
+
+
 def test_the_example_can_be_exported(exporting: MakePage, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:  # before the example is there
         patch.setattr(session.all_runs(), "prepared", lambda: False)
@@ -36,10 +42,9 @@ def test_the_example_can_be_exported(exporting: MakePage, monkeypatch: pytest.Mo
     page.run()
     assert page.texts("warning")[0].startswith("The run in this link is no longer")
     assert "the example run, **Logistic regression on Digits 8x8**" in page.texts("markdown")[0]
-    name = page.at.session_state["package"][1].name
     assert [b.label.split(" (")[0] for b in page.at.get("download_button")] == [
-        f"Download {name}.lcc.zip",
-        f"Download {name}-step6.safetensors",
+        "Download chain",
+        "Download step 6",
         "Download everything",
         "Receipt",
         "Script",
@@ -58,30 +63,36 @@ def test_what_is_said_of_a_run_is_true(
     package = page.at.session_state["package"][1]
     chain = codec.Chain(io.BytesIO(package.data))
     assert codec.verify(io.BytesIO(package.data)).steps == (0, 1, 2, 3, 4, 5)
-    verified, step = page.texts("success")
-    assert f"all 6 steps, 0 to 5, were rebuilt from the {len(package.data):,} bytes" in verified
-    assert chain.read(chain.entries[-1]).track in verified
+    (verified,) = page.texts("success")
+    assert f"6 steps, 0 to 5, rebuilt from these {len(package.data):,} bytes" in verified
+    assert chain.entries == package.entries
     loss = run.task.probe_loss(codec.restore(run.path, 5))
-    assert f"loss on held-out examples is {loss:.6f}; " in step
-    assert f"the live model had {run.snapshot().newest.live_loss:.6f}" in step
+    live = run.snapshot().newest.live_loss
+    (step,) = read_back(page)
+    assert "Step 5 read back bit for bit. " in step
+    assert f"restored {loss:.6f}, live {live:.6f}." in step
     for part in ("SGD", "learning rate 0.1", "seed 0", "2 bits", "model, run-length"):
         assert part in page.texts("markdown")[0]
-    receipts, python, shell, plain = (block.value for block in page.at.code)
-    assert receipts.startswith(f"python -m lcviz receipt receipt.json {package.file}\n")
-    assert "\npython reproduce.py" in receipts
+    plain, files, project, python, shell, check, again = (block.value for block in page.at.code)
+    pins = [f"{name}=={version(name)}" for name in ("numpy", "torch", "safetensors")]
+    assert plain == f"pip install {' '.join(pins)}".replace("+cpu", "")
+    assert f'load_file("{package.name}-step5.safetensors")' in files
+    for name in ("numpy", "numba", "blake3", "xxhash", "filelock", "scikit-learn"):
+        assert f" {name}=={version(name)}" in project
     assert f'codec.restore("{package.file}", step=5)' in python
     assert f"codec verify {package.file}\n" in shell
     assert f"codec restore {package.file} --step 5 -o " in shell
-    assert f'load_file("{package.name}-step5.safetensors")' in plain
+    assert check.endswith(f"\npython -m lcviz receipt receipt.json {package.file}")
+    assert again == f"{project}\npython reproduce.py"
     page.set("toggle", "tables", True)
     (table,) = page.at.table
     assert table.value["bytes"].tolist() == [e.nbytes for e in package.entries]
     for step in (0, 3):
         page.set("select_slider", "export_step", step)
         loss = run.task.probe_loss(codec.restore(run.path, step))
-        assert f"step {step} bit for bit" in page.texts("success")[1]
-        assert f"{loss:.6f}" in page.texts("success")[1]
-        assert f"-step{step}.safetensors" in page.at.get("download_button")[1].label
+        assert f"Step {step} read back bit for bit" in read_back(page)[0]
+        assert f"{loss:.6f}" in read_back(page)[0]
+        assert f"-step{step}.safetensors" in page.at.get("download_button")[1].help
     assert restored == [5, 0, 3]  # each once
 
 
