@@ -38,7 +38,7 @@ class Sizes:
         return nbytes / (4 * self.n) if self.n else 0.0
 
     def bits(self, nbytes: float) -> float:
-        """Bytes as bits a parameter."""
+        """Bytes as bits per parameter."""
         return 8 * nbytes / self.n if self.n else 0.0
 
 

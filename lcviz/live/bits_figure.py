@@ -24,7 +24,7 @@ from lcviz.ui.charts import (
     base_option,
 )
 
-FLOOR = 100 / 32  # percent of float32: one bit a parameter
+FLOOR = 100 / 32  # percent of float32: one bit per parameter
 BARS = {
     "runlength": {"color": BLUE},
     "huffman": {"color": VERMILION, "decal": HATCH},
@@ -60,7 +60,7 @@ def bits_panel(
         symbol="diamond",
         symbolSize=10,
     )
-    floor = _series("1 bit a parameter", "line", GREY, [FLOOR] * len(names), symbol="none")
+    floor = _series("1 bit per parameter", "line", GREY, [FLOOR] * len(names), symbol="none")
     floor["lineStyle"] = {"type": "dashed", "color": GREY, "width": 1.5}
     energy = [round(100 * p.energy_share, 3) for p in promotions]
     kept = _series("energy kept", "line", GREEN, energy, symbol="circle", symbolSize=6)
@@ -127,7 +127,7 @@ def _bars(promotions: Sequence[Promotion], now: int, coder: str) -> Option:
 def _sentence(now: Promotion) -> str:
     sizes = now.sizes
     both = [
-        f"{CODER_NAMES[coder]} {nbytes_text(nbytes)} ({sizes.bits(nbytes):.3f} bits a parameter)"
+        f"{CODER_NAMES[coder]} {nbytes_text(nbytes)} ({sizes.bits(nbytes):.3f} bits per parameter)"
         for coder in CODER_NAMES
         if (nbytes := sizes.of(coder)) is not None
     ]
@@ -136,8 +136,8 @@ def _sentence(now: Promotion) -> str:
         f"{what} {kept_name(now.bits, now.budget)} keeps "
         f"{now.buckets_kept} of {now.buckets} buckets and {percent_text(now.energy_share)} of δ's "
         f"energy ‖δ‖². Each with a new table: {', '.join(both)}. Diamonds are the entropy: no code "
-        "of single values is shorter. The dashed line is 1 bit a parameter: the paper's code needs "
-        "at least that, unless all values are the same."
+        "of single values is shorter. The dashed line is 1 bit per parameter: the paper's code "
+        "needs at least that, unless all values are the same."
     )
 
 

@@ -124,7 +124,7 @@ def _sizes(viewed: Checkpoint, coder: str) -> None:
         cards.append((f"{title} · {where}", nbytes, f"{CODERS[name].summary} {text}"))
     cards.append(("Entropy of single values", sizes.entropy, ENTROPY_HELP))
     shown = [
-        (title, nbytes_text(size), f"{sizes.bits(size):.4f} bits a parameter", text)
+        (title, nbytes_text(size), f"{sizes.bits(size):.4f} bits per parameter", text)
         for title, size, text in cards
     ]
     widgets.cards(shown, "sizes", len(shown), 200)

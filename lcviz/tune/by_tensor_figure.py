@@ -13,7 +13,7 @@ from lcviz.ui.charts import CIVIDIS, Option, Panel, axis, base_option
 from .by_tensor import ByTensor, Cell
 
 MEASURES = {
-    "bits": "bits a parameter",
+    "bits": "bits per parameter",
     "error": "relative error ‖δ − q‖ / ‖δ‖",
     "zeros": "values left as they were, %",
 }

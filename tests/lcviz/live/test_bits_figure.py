@@ -44,7 +44,7 @@ def test_values_are_those_promised_and_the_run_s_own_is_marked(
     assert [d["value"] for d in runs["data"]] == [2.5 * i for i in range(1, 10)]
     huffman = [1000 * i // 8 + 7 for i in range(1, 10)]
     assert [d["value"] for d in paper["data"]] == [round(n / 40, 3) for n in huffman]
-    assert drawn["1 bit a parameter"]["data"] == [3.125] * 9
+    assert drawn["1 bit per parameter"]["data"] == [3.125] * 9
     assert drawn["entropy"]["data"] == [round(100 * i / 64, 3) for i in range(1, 10)]
     assert drawn["energy kept"]["data"] == [round(100 * (1 - 0.5**i), 3) for i in range(1, 10)]
     marked = [i == now for i in range(9)]
@@ -66,8 +66,8 @@ def test_sentence(check_option: Check) -> None:
     for part in (
         "x = 2 keeps 2 of 20 buckets",
         "75.00 %",
-        "Run-length Huffman 200 B (1.600 bits a parameter)",
-        "Huffman (paper) 257 B (2.056 bits a parameter)",
+        "Run-length Huffman 200 B (1.600 bits per parameter)",
+        "Huffman (paper) 257 B (2.056 bits per parameter)",
     ):
         assert part in panel.sentence
     assert other.sentence.startswith("x = all keeps 9 of 20")

@@ -127,7 +127,7 @@ def test_sizes_of_both_coders_and_the_entropy(live: Live, create: Create, coder:
         assert sizes.of(coder) == on_disk
         for name, title in CODER_NAMES.items():
             which = f"{title} · {'on disk' if name == coder else 'instead'}"
-            bits = f"{8 * sizes.of(name) / sizes.n:.4f} bits a parameter"
+            bits = f"{8 * sizes.of(name) / sizes.n:.4f} bits per parameter"
             assert page.metrics[which] == (nbytes_text(sizes.of(name)), bits)
         assert page.metrics["Entropy of single values"][0] == nbytes_text(sizes.entropy)
         (text,) = (t for t in page.texts("caption") if t.startswith("On disk: "))

@@ -69,7 +69,7 @@ def test_numbers_in_cells(check_option: Check, measure: str, numbers: tuple[str,
 def test_the_sentence(check_option: Check) -> None:
     panel = by_tensor_panel(FOUND, TWO, "bits", "B", 2.0)
     check_option(panel)
-    assert panel.title == "B, step 8: bits a parameter"
+    assert panel.title == "B, step 8: bits per parameter"
     assert "smallest: bias, 1.25 bits; largest: conv.weight, 2.00 bits." in panel.sentence
     single = by_tensor_panel(FOUND, ONE, "zeros", "B", 100.0)
     assert "90.0 % in conv.weight" in single.sentence
