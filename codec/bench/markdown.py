@@ -51,7 +51,7 @@ def case(found: Mapping[str, Any]) -> str:
         f"## {size_name(found['n'])} parameters of {found['data']}",
         "",
         f"{found['n']:,} parameters, {100 * found['zeros']:.2f} % of the quantized delta zero, "
-        f"{found['levels']} levels, entropy of single values {bits(found['entropy'])} bits a "
+        f"{found['levels']} levels, entropy of single values {bits(found['entropy'])} bits per "
         f"parameter{_shuffled(found)}. Medians of {found['rounds']} rounds.",
         "\n",
     ]

@@ -23,18 +23,21 @@ def page() -> None:
     """The whole page."""
     with st.container(key="answer"):
         st.title("Open and export", anchor=False)
-        source = widgets.choice(
-            "What to export",
-            list(SOURCES),
-            default="run",
-            key="export_source",
-            format_func=SOURCES.__getitem__,
-            bind="query-params",
-            persist_state="session",
-            label_visibility="collapsed",
-            help="The run on the Live page, or checkpoints that you open here: they are "
-            "compressed, compared with the originals, and exported.",
-        )
+        with st.container(horizontal=True, vertical_alignment="center", key="export-head"):
+            source = widgets.choice(
+                "What to export",
+                list(SOURCES),
+                default="run",
+                key="export_source",
+                format_func=SOURCES.__getitem__,
+                bind="query-params",
+                persist_state="session",
+                label_visibility="collapsed",
+                help="The run on the Live page, or checkpoints that you open here: they are "
+                "compressed, compared with the originals, and exported.",
+            )
+            if source == "run":
+                widgets.tables_toggle()
     if source == "own":
         own_files()
     else:
@@ -48,10 +51,7 @@ def _run_on_live() -> None:
         session.await_example()
         return
     whose = "the example run, " if session.is_example(run) else ""
-    with st.container(horizontal=True, vertical_alignment="center", key="export-head"):
-        about = f"This is {whose}**{run.task.title}**. {describe(run.settings)}."
-        st.markdown(f":small[{about}]", width="content")
-        widgets.tables_toggle()
+    st.markdown(f":small[This is {whose}**{run.task.title}**. {describe(run.settings)}.]")
     try:
         package, receipt = _package(run)
         restored = downloads.offer(

@@ -192,8 +192,7 @@ def _receipt_and_scripts(package: Package, receipt: Receipt) -> None:
 
 
 def instructions(package: Package, receipt: Receipt, step: int, loading: str = "") -> None:
-    """What the receipt says, and commands for what was downloaded; each begins with an
-    installation.
+    """What the receipt says, and commands for what was downloaded, an installation first.
 
     Args:
         package: The archive; receipt: of it.
@@ -206,7 +205,7 @@ def instructions(package: Package, receipt: Receipt, step: int, loading: str = "
     st.subheader("Use it elsewhere", anchor=False)
     without, project, check = st.tabs(["Without lcviz", "With lcviz", "Check the receipt"])
     with without:
-        _code(install_command(receipt, "numpy", "torch", "safetensors"), "bash")
+        _code(install_command(receipt, ("numpy", "torch", "safetensors")), "bash")
         _code(
             "from safetensors.torch import load_file\n\n"
             f'state = load_file("{package.name}-step{step}.safetensors")  # name -> tensor',
@@ -223,13 +222,12 @@ def instructions(package: Package, receipt: Receipt, step: int, loading: str = "
             "bash",
         )
     with check:
-        st.markdown("In this project's folder, beside the archive; Inspect does the same:")
-        command = "pip install -r requirements.txt\n"
-        command += f"python -m lcviz receipt {RECEIPT} {package.file}"
-        _code(command, "bash")
+        st.markdown("In this project's folder, beside the archive and the receipt:")
+        _code(install_command(receipt), "bash")
+        _code(f"python -m lcviz receipt {RECEIPT} {package.file}", "bash")
         if receipt["of"] != "archive":
-            st.markdown("Make the archive again. Other versions may add in another order:")
-            _code(f"{install_command(receipt)}\n{reproduce_command(receipt)}", "bash")
+            st.markdown("Make the archive again; other versions may add in another order:")
+            _code(reproduce_command(receipt), "bash")
 
 
 def _code(text: str, language: str) -> None:

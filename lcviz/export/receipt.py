@@ -31,8 +31,11 @@ from .archive import Package, digest_of
 
 VERSION = 1
 MOST_BYTES = 16 * 2**20  # of a receipt that is read: 100,000 records take as much
-CODEC_PACKAGES = ("numpy", "torch", "numba", "safetensors", "xxhash", "blake3", "filelock", "tqdm")
-PACKAGES = (*CODEC_PACKAGES, "scikit-learn")  # that decide the bytes, or that the scripts need
+# That decide the bytes, or that the scripts and the check of a receipt need.
+PACKAGES = (
+    *("numpy", "torch", "numba", "safetensors", "xxhash", "blake3", "filelock", "tqdm"),
+    *("pandas", "scikit-learn"),
+)
 SOURCES = (codec, demo_models)  # the code that decides the bytes
 _TRAINING = "model data optimizer lr momentum batch_size seed interval"
 _RECORD = {"file": str, "sha256": str, "kind": str, "step": int, "bytes": int}

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Sequence
 from dataclasses import fields
 
 from codec import Coding
 
 from .archive import Package
-from .receipt import CODEC_PACKAGES, Receipt, dumped
+from .receipt import PACKAGES, Receipt, dumped
 
 REPRODUCE, RECEIPT, RESTORE = "reproduce.py", "receipt.json", "restore.py"
 _TRAINED = "model data optimizer lr momentum batch_size seed interval last_step"
@@ -307,13 +308,12 @@ def restore_script(receipt: Receipt) -> str:
     )
 
 
-def install_command(receipt: Receipt, *packages: str) -> str:
-    """What installs these packages in the receipt's versions; by default all that scripts need."""
-    trains = ("scikit-learn",) if receipt["of"] == "run" else ()
+def install_command(receipt: Receipt, packages: Sequence[str] = PACKAGES) -> str:
+    """What installs packages in the receipt's versions; by default all that is needed with it."""
     versions = receipt["versions"]
     pins = (
         f"{name}=={versions[name].partition('+')[0]}"  # torch's +cpu is no release of its own
-        for name in packages or (*CODEC_PACKAGES, *trains)
+        for name in packages
         if name in versions
     )
     return f"pip install {' '.join(pins)}"

@@ -205,7 +205,7 @@ def _cards(summary: Summary) -> None:
         (
             "Complete",
             "no" if summary.problems or lost else "yes",
-            f"{plural(lost, 'step')} lost" if lost else "every record there",
+            f"{plural(lost, 'step')} lost" if lost else None,
             "All files were read: each has the digest it gives and names the record before it. "
             "*Verify* also decodes them. Records missing at the very end go unnoticed.",
         ),

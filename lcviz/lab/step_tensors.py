@@ -24,9 +24,9 @@ class TensorFacts:
     """One tensor at one step.
 
     dtype: safetensors' name. stored: how the record has it: "base", "codes", "whole" or
-    "unchanged". changed: values whose level is not 0; None without codes. bits: a parameter, of the
-    code words that end in it (an equal share of them where they stand for several steps) or of the
-    values stored whole; None if it has no values. largest: magnitude of its largest level that
+    "unchanged". changed: values whose level is not 0; None without codes. bits: per parameter, of
+    the code words that end in it (an equal share of them where they stand for several steps) or of
+    the values stored whole; None if it has no values. largest: magnitude of its largest level that
     occurs. low, high, mean, std: of the finite values a restart gets; None if there are none or
     they are not real numbers. odd: how many values are not finite.
     """

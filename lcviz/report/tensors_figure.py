@@ -99,11 +99,10 @@ def tensor_bars(facts: StepFacts) -> Panel:
 def _sentence(facts: StepFacts, coded: Sequence[TensorFacts]) -> str:
     n, changed = sum(t.n for t in coded), sum(t.changed or 0 for t in coded)
     most = max(coded, key=lambda t: (t.changed or 0) / max(t.n, 1))
-    text = f"{changed:,} of {n:,} lossy values change in this step, "
-    text += percent_text(changed / max(n, 1))
+    text = f"{changed:,} of {n:,} lossy values change, {percent_text(changed / max(n, 1))}"
     if changed and len(coded) > 1:
         share = percent_text((most.changed or 0) / most.n)
-        text += f"; the largest share is that of {plain(most.name)}, {share}"
+        text += f"; most of all in {plain(most.name)}, {share}"
     text += "."
     if facts.together > 1:
         text += f" Its code words stand for {facts.together} steps at once; each step counts an "

@@ -26,7 +26,7 @@ from .ab import RunState
 class Cell:
     """One tensor with one setting.
 
-    bits: a parameter: of the code words that end in it, and its share of levels, code table and
+    bits: per parameter: of the code words that end in it, and its share of levels, code table and
     sizes of streams, which tensors of one alphabet share by their values. error: ||delta -
     quantized|| / ||delta||, 0 for a tensor that has not changed. zeros: share of its values that
     keep what the track has: those whose change is dropped, and those without any.
