@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import streamlit as st
 
 import codec
 from codec import Coding
+from codec.inspect import Arrays
 from lcviz.run.run import Run
 from lcviz.run.snapshot import Checkpoint, RunSettings, Snapshot
 from lcviz.text import kept_text
@@ -29,6 +30,7 @@ from .weights_picture import drawable, weights_picture
 _CUT = "live-cut"  # in the session: (run, step, how many buckets a visitor keeps)
 _CHANGED = "live-changed"  # in the session: the form was set, but has not been drawn since
 _FORM = "live-form"  # in the session: (run, the form's coding when the run was first shown)
+_METRIC = "live-metric"  # in the session: (run, step, buckets kept), what that restores
 _TENSOR = "live-tensor"  # in the session: the tensor whose weights are shown
 
 
@@ -52,7 +54,7 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
             f"δ is not finite in {', '.join(viewed.non_finite)}: stored exactly in this step.",
             icon=":material/warning:",
         )
-    for name, found in pictures(run, snapshot, shown).items():
+    for name, found in pictures(run, snapshot, shown):  # each is drawn while the next is made
         with places[name]:
             if isinstance(found, str):
                 st.caption(found)
@@ -60,7 +62,7 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
                 picture.show(found, name, _events(name, run, shown, settings.coding))
 
 
-def pictures(run: Run, snapshot: Snapshot, shown: ShownStep) -> dict[str, Picture | str]:
+def pictures(run: Run, snapshot: Snapshot, shown: ShownStep) -> Iterator[tuple[str, Picture | str]]:
     """All pictures of a step by name; a sentence where one cannot be drawn any more."""
     gone = f"The weights of step {shown.step} are no longer in memory: choose a later step."
     measured = snapshot.measured
@@ -69,14 +71,16 @@ def pictures(run: Run, snapshot: Snapshot, shown: ShownStep) -> dict[str, Pictur
     held = shown.restored is not None and shown.states is not None
     status = describe_status(snapshot, run.settings.stop_after, run.speed)
     own = kept_text(run.settings.coding)
-    return {
-        "headline": headline(shown, status, describe_crash(snapshot), own),
-        "weights": weights_picture(shown, _tensor(shown), side) if held else gone,
-        "buckets": buckets_picture(
-            shown, bits_that_keep(shown), follow_weight.marked(run, shown.checkpoint)
-        ),
-        "bits": bits_picture(shown),
-        "loss": loss_picture(
+    yield "headline", headline(shown, status, describe_crash(snapshot), own)
+    yield (
+        "buckets",
+        buckets_picture(shown, bits_that_keep(shown), follow_weight.marked(run, shown.checkpoint)),
+    )
+    yield "bits", bits_picture(shown)
+    yield "weights", weights_picture(shown, _tensor(shown), side) if held else gone
+    yield (
+        "loss",
+        loss_picture(
             [c.step for c in measured],
             [loss_or_nan(c.live_loss) for c in measured],
             [loss_or_nan(c.restored_loss) for c in measured],
@@ -84,8 +88,8 @@ def pictures(run: Run, snapshot: Snapshot, shown: ShownStep) -> dict[str, Pictur
             run.settings.stop_after,
             [kill.iteration for kill in snapshot.kills],
         ),
-        "examples": _examples(run, shown) if held else gone,
-    }
+    )
+    yield "examples", _examples(run, shown) if held else gone
 
 
 def _events(name: str, run: Run, shown: ShownStep, form: Coding) -> Events:
@@ -159,6 +163,15 @@ def _examples(run: Run, shown: ShownStep) -> Picture:
     assert restored is not None
     assert states is not None
     task, c = run.task, shown.checkpoint
-    metric = task.probe_metric(restored)[1] if shown.trial else c.restored_metric
+    metric = _tried_metric(run, shown, restored) if shown.trial else c.restored_metric
     live, again = (task.predictions(N, state) for state in (states.live, restored))
     return examples_picture(task, live, again, c.live_metric, metric)
+
+
+def _tried_metric(run: Run, shown: ShownStep, restored: Arrays) -> float:
+    """The restored model's, which takes longer than all pictures: polls do not measure it again."""
+    key = run.id, shown.step, shown.kept
+    held = st.session_state.get(_METRIC)
+    if held is None or held[0] != key:
+        held = st.session_state[_METRIC] = key, run.task.probe_metric(restored)[1]
+    return float(held[1])
