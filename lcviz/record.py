@@ -24,7 +24,7 @@ def recorded() -> dict[str, Any]:
         run.play()
         while (snapshot := run.wait(5)).status == PLAYING:
             run.watch()
-        found = pictures(run, snapshot, as_saved(run, snapshot.newest))
+        found = dict(pictures(run, snapshot, as_saved(run, snapshot.newest)))
         run.close()
     track, live = read_numbers(TRACK), read_numbers(TRAINED)
     return {

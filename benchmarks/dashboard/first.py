@@ -55,8 +55,7 @@ def warm(browser: Browser, url: str) -> None:
     """Wait until a server that was just started has its example: the codec is compiled first."""
     page = browser.new_page()
     page.goto(url)
-    start = page.get_by_role("button", name="Start live training", disabled=False)
-    start.wait_for(timeout=5 * PATIENCE)
+    page.get_by_text("trained on this server").wait_for(timeout=5 * PATIENCE)
     page.close()
 
 

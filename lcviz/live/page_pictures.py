@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import streamlit as st
 
 import codec
 from codec import Coding
+from codec.inspect import Arrays
 from lcviz.run.run import Run
 from lcviz.run.snapshot import DEAD, Checkpoint, RunSettings, Snapshot
 from lcviz.text import kept_text
@@ -30,6 +31,7 @@ from .weights_picture import drawable, weights_picture
 _CUT = "live-cut"  # in the session: (run, step, how many buckets a visitor keeps)
 _CHANGED = "live-changed"  # in the session: the form was set, but has not been drawn since
 _FORM = "live-form"  # in the session: (run, the form's coding when the run was first shown)
+_METRIC = "live-metric"  # in the session: (run, step, buckets kept), what that restores
 _TENSOR = "live-tensor"  # in the session: the tensor whose weights are shown
 
 
@@ -57,7 +59,8 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
             f"δ is not finite in {', '.join(viewed.non_finite)}: stored exactly in this step.",
             icon=":material/warning:",
         )
-    for name, found in pictures(run, snapshot, shown, back).items():
+    every = pictures(run, snapshot, shown, back)
+    for name, found in every:  # each is drawn while the next is made
         with places[name]:
             if isinstance(found, str):
                 st.caption(found)
@@ -69,7 +72,7 @@ def show_pictures(run: Run, snapshot: Snapshot, settings: RunSettings) -> None:
 
 def pictures(
     run: Run, snapshot: Snapshot, shown: ShownStep, back: RaceBack | None = None
-) -> dict[str, Picture | str]:
+) -> Iterator[tuple[str, Picture | str]]:
     """All pictures of a step by name; a sentence where one cannot be drawn any more.
 
     back: the race from the newest crash. Until the run goes on, it stands where the loss does.
@@ -83,16 +86,17 @@ def pictures(
     status = describe_status(snapshot, run.settings.stop_after, run.speed)
     crash = describe_crash(snapshot, back.ours if back else None)
     own = kept_text(run.settings.coding)
-    return {
-        "headline": headline(shown, status, crash, own),
-        "weights": weights_picture(shown, _tensor(shown), side) if held else gone,
-        "buckets": steps_picture(shown)
-        if any(a.uniform for a in shown.alphabets)
-        else buckets_picture(
-            shown, bits_that_keep(shown), follow_weight.marked(run, shown.checkpoint)
-        ),
-        "bits": bits_picture(shown),
-        "loss": race
+    yield "headline", headline(shown, status, crash, own)
+    if any(a.uniform for a in shown.alphabets):
+        yield "buckets", steps_picture(shown)
+    else:
+        marked = follow_weight.marked(run, shown.checkpoint)
+        yield "buckets", buckets_picture(shown, bits_that_keep(shown), marked)
+    yield "bits", bits_picture(shown)
+    yield "weights", weights_picture(shown, _tensor(shown), side) if held else gone
+    yield (
+        "loss",
+        race
         or loss_picture(
             [c.step for c in measured],
             [loss_or_nan(c.live_loss) for c in measured],
@@ -101,8 +105,8 @@ def pictures(
             run.settings.stop_after,
             [kill.iteration for kill in snapshot.kills],
         ),
-        "examples": _examples(run, shown) if held else gone,
-    }
+    )
+    yield "examples", _examples(run, shown) if held else gone
 
 
 def _events(name: str, run: Run, shown: ShownStep, form: Coding) -> Events:
@@ -180,6 +184,16 @@ def _examples(run: Run, shown: ShownStep) -> Picture:
     assert restored is not None
     assert states is not None
     task, c = run.task, shown.checkpoint
-    metric = task.probe_metric(restored)[1] if shown.trial else c.restored_metric
+    metric = _tried_metric(run, shown, restored) if shown.trial else c.restored_metric
     live, again = (task.predictions(N, state) for state in (states.live, restored))
     return examples_picture(task, live, again, c.live_metric, metric)
+
+
+def _tried_metric(run: Run, shown: ShownStep, restored: Arrays) -> float:
+    """The restored model's, which takes longer than all pictures: polls do not measure it again."""
+    sizes = tuple(a.encoded.stored_levels.tobytes() for a in shown.alphabets)
+    key = run.id, shown.step, shown.kept, shown.nbytes, sizes
+    held = st.session_state.get(_METRIC)
+    if held is None or held[0] != key:
+        held = st.session_state[_METRIC] = key, run.task.probe_metric(restored)[1]
+    return float(held[1])

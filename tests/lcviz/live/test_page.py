@@ -538,6 +538,25 @@ def test_a_tolerance(live: Live) -> None:
     assert any("Enter a number from 1e-09 to 10." in t for t in page.texts("markdown"))
 
 
+def test_what_is_tried_is_measured_once(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not again at each poll, but for each setting."""
+    measured: list[float] = []
+
+    def probe_metric(task: Task, state: Any) -> tuple[float, float]:
+        measured.append(metric(task, state)[1])
+        return 0.0, measured[-1]
+
+    metric = Task.probe_metric
+    page = live()
+    monkeypatch.setattr(Task, "probe_metric", probe_metric)
+    page.set("select_slider", "bits", 3)
+    page.at.run()
+    assert page.picture("examples")["scores"][1]["text"] == percent_text(measured[0])
+    page.set("select_slider", "bits", 1)
+    assert page.picture("examples")["scores"][1]["text"] == percent_text(measured[1])
+    assert len(measured) == 2
+
+
 def test_keeping_by_bits_or_budget_in_the_sidebar(live: Live) -> None:
     """One choice shows only its own control, and both remember what was set."""
     page = live(bits="5")
