@@ -70,7 +70,8 @@ def page() -> None:
     poll = poll_seconds(run)
     # A wrong field tries nothing on the step shown.
     settings = form.settings or replace(run.settings, coding=form.coding or run.settings.coding)
-    st.fragment(_watched, run_every=poll)(run, settings, poll, _drawn(snapshot))
+    rest: list[object] = []
+    st.fragment(_watched, run_every=poll)(run, settings, poll, rest)
     with st.container(horizontal=True, vertical_alignment="center", key="below"):
         follow_weight.choosers(run)
         details = st.toggle(
@@ -85,13 +86,14 @@ def page() -> None:
     follow_weight.followed_line(run)
     if details:
         show_details(run)
+    rest.append(_drawn(snapshot))
 
 
-def _watched(run: Run, settings: RunSettings, poll: float | None, drawn: object) -> None:
-    """What follows the run. drawn: what the rest of the page shows."""
+def _watched(run: Run, settings: RunSettings, poll: float | None, rest: list[object]) -> None:
+    """What follows the run. rest: what the rest of the page shows, once it does."""
     run.watch()
     snapshot = run.snapshot()
-    if snapshot.status == CLOSED or poll != poll_seconds(run) or drawn != _drawn(snapshot):
+    if snapshot.status == CLOSED or poll != poll_seconds(run) or _is_old(rest, snapshot):
         st.rerun()  # the whole page: its pace or its buttons change, or another tab reset the run
     _say_how_it_is(run, snapshot, settings)
     if snapshot.newest.kind == "base":
@@ -102,6 +104,12 @@ def _watched(run: Run, settings: RunSettings, poll: float | None, drawn: object)
         )
         return
     show_pictures(run, snapshot, settings)
+    if _is_old(rest, snapshot):
+        st.rerun()  # the slider in here was moved, and nothing else may look again
+
+
+def _is_old(rest: list[object], snapshot: Snapshot) -> bool:
+    return bool(rest) and rest[0] != _drawn(snapshot)
 
 
 def _drawn(snapshot: Snapshot) -> tuple[object, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import pandas as pd
 
@@ -19,30 +18,19 @@ from lcviz.text import (
     nbytes_text,
     percent_text,
 )
-from lcviz.ui.charts import (
-    BLUE,
-    GREEN,
-    GREY,
-    HATCH,
-    PURPLE,
-    VERMILION,
-    Option,
-    Panel,
-    axis,
-    base_option,
-)
+from lcviz.ui.charts import BLUE, GREEN, GREY, PURPLE, VERMILION, Panel, base_figure
 
-FLOOR = 100 / 32  # percent of float32: one bit per parameter
-BARS = {
-    "runlength": {"color": BLUE},
-    "huffman": {"color": VERMILION, "decal": HATCH},
-}
+from .size_figure import ONE_BIT
+
+HEIGHT = 344  # pixels
+BARS = {"runlength": (BLUE, ""), "huffman": (VERMILION, "/")}  # colour, pattern
+BAND = "rgba(128,128,128,0.2)"  # behind the record's own
+MARK = "rgba(204,121,167,0.18)"  # behind those that keep the highlighted bucket
 
 
 def bits_panel(
     promotions: Sequence[Promotion],
     now: int,
-    coder: str,
     marked: BucketKey | None = None,
     keeps: int | None = None,
 ) -> Panel:
@@ -51,7 +39,6 @@ def bits_panel(
     Args:
         promotions: from `lab.anatomy.promotions`.
         now: the index of the one the record was saved with.
-        coder: the record's own.
         marked: the highlighted bucket.
         keeps: the index of the first promotion that keeps it.
     """
@@ -59,77 +46,79 @@ def bits_panel(
     own = promotions[now].kept
     fits = f"; {names[now]}: as it was saved" if isinstance(own, Coding) else ""
     title = f"x bits for priority promotion (all: every bucket{fits})"
-    hidden = {"show": False, "axisPointer": {"show": False, "triggerTooltip": False}}
-    entropy = _series(
-        "entropy",
-        "scatter",
-        PURPLE,
-        [round(100 * p.sizes.share(p.sizes.entropy), 3) for p in promotions],
-        symbol="diamond",
-        symbolSize=10,
+    figure = base_figure(title, "size, % of float32", HEIGHT, r=64, t=76)
+    for name, (colour, pattern) in BARS.items():
+        figure.add_bar(
+            name=CODER_NAMES[name],
+            x=names,
+            y=[_percent(p, p.sizes.of(name)) for p in promotions],
+            marker={
+                "color": colour,
+                "opacity": [1 if i == now else 0.45 for i in range(len(names))],
+                "pattern": {"shape": pattern},
+            },
+            hovertemplate="%{y:.3g} %",
+        )
+    figure.add_scatter(
+        name="entropy",
+        x=names,
+        y=[_percent(p, p.sizes.entropy) for p in promotions],
+        mode="markers",
+        marker={"color": PURPLE, "symbol": "diamond", "size": 10},
+        hovertemplate="%{y:.3g} %",
     )
-    floor = _series("1 bit per parameter", "line", GREY, [FLOOR] * len(names), symbol="none")
-    floor["lineStyle"] = {"type": "dashed", "color": GREY, "width": 1.5}
-    energy = [round(100 * p.energy_share, 3) for p in promotions]
-    kept = _series("energy kept", "line", GREEN, energy, symbol="circle", symbolSize=6)
-    kept |= {"yAxisIndex": 1, "lineStyle": {"color": GREEN, "type": "dotted"}}
-    band = [100 if i == now else None for i in range(len(names))]
-    here = _series(f"now, {CODER_NAMES[coder]}", "bar", "rgba(128,128,128,0.2)", band)
-    here |= {"xAxisIndex": 1, "yAxisIndex": 1, "barWidth": "94%", "silent": True, "z": 0}
-    here["label"] = {"show": True, "position": "top", "distance": 2, "formatter": "now"}
+    figure.add_scatter(
+        name="1 bit per parameter",
+        x=names,
+        y=[ONE_BIT] * len(names),
+        mode="lines",
+        line={"color": GREY, "dash": "dash", "width": 1.5},
+        hovertemplate="%{y:.3g} %",
+    )
+    figure.add_scatter(
+        name="energy kept",
+        x=names,
+        y=[round(100 * p.energy_share, 3) for p in promotions],
+        yaxis="y2",
+        line={"color": GREEN, "dash": "dot", "width": 2},
+        mode="lines+markers",
+        marker={"color": GREEN, "size": 6},
+        hovertemplate="%{y:.4g} %",
+    )
+    figure.update_yaxes(rangemode="tozero")
+    figure.update_layout(
+        bargap=0.25,
+        yaxis2={
+            "title": {"text": "kept, % of ‖δ‖²", "standoff": 8},
+            "overlaying": "y",
+            "side": "right",
+            "range": [0, 103],
+            "showgrid": False,
+            "zeroline": False,
+        },
+    )
+    figure.update_xaxes(type="category", range=[-0.5, len(names) - 0.5], showgrid=False)
+    figure.add_vrect(now - 0.5, now + 0.5, line_width=0, fillcolor=BAND, layer="below")
+    figure.add_annotation(text="now", x=names[now], y=1, yref="paper", yanchor="bottom", showarrow=False)
     sentence = _sentence(promotions[now])
     if marked is not None and keeps is not None:
         from_on = f"from x = {names[keeps]} on" if names[keeps] != "all" else "by x = all only"
         sentence += f" Highlighted: {exponent_text(*marked)} is kept {from_on}."
-        area = [{"name": f"keep {exponent_text(*marked)}", "xAxis": names[keeps]}, {"xAxis": "all"}]
-        entropy["markArea"] = {
-            "silent": True,
-            "itemStyle": {"color": "rgba(204,121,167,0.18)"},
-            "label": {"show": True, "position": "top"},
-            "data": [area],
-        }
-    bars = [_bars(promotions, now, name) for name in CODER_NAMES]
-    base = base_option()
-    explained = [*bars, entropy, floor, kept]
-    option: Option = base | {
-        "legend": base["legend"] | {"data": [one["name"] for one in explained]},
-        "tooltip": {"trigger": "axis", "confine": True},
-        "grid": [{"left": 56, "right": 56, "top": 72, "bottom": 48}],
-        "xAxis": [
-            axis(title, 28, type="category", data=names),
-            {"type": "category", "data": names} | hidden,  # of the band behind the record's own
-        ],
-        "yAxis": [
-            axis("size, % of float32", 38, min=0),
-            axis("kept, % of ‖δ‖²", 40, min=0, max=100, splitLine={"show": False}),
-        ],
-        "series": [*explained, here],
-    }
+        last = names.index("all")
+        figure.add_vrect(keeps - 0.5, last + 0.5, line_width=0, fillcolor=MARK, layer="below")
     return Panel(
         "Priority promotion: what x bits keep and cost",
         sentence,
-        option,
+        figure,
         "Size with both coders and kept energy for x from 1 to 8 bits, and for all buckets.",
         partial(_table, promotions, names),
+        HEIGHT,
     )
 
 
-def _series(name: str, kind: str, colour: str, data: Sequence[Any], **more: Any) -> Option:
-    return {"name": name, "type": kind, "itemStyle": {"color": colour}, "data": data} | more
-
-
-def _bars(promotions: Sequence[Promotion], now: int, coder: str) -> Option:
-    """One coder's sizes; the record's own stands out."""
-    sizes = [(p.sizes, p.sizes.of(coder)) for p in promotions]
-    shares = [None if n is None else round(100 * size.share(n), 3) for size, n in sizes]
-    opacity = [{"opacity": 1 if i == now else 0.45} for i in range(len(sizes))]
-    return {
-        "name": CODER_NAMES[coder],
-        "type": "bar",
-        "barGap": "0%",
-        "itemStyle": BARS[coder],
-        "data": [{"value": share, "itemStyle": style} for share, style in zip(shares, opacity)],
-    }
+def _percent(promotion: Promotion, nbytes: float | None) -> float | None:
+    """A size in percent of float32; None, a gap, if it is not known."""
+    return None if nbytes is None else round(100 * promotion.sizes.share(nbytes), 3)
 
 
 def _sentence(now: Promotion) -> str:

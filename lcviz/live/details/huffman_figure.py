@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 
 from codec.inspect import huffman
 from lcviz.lab.anatomy import Alphabet, BucketKey
 from lcviz.text import exponent_text, minus, nbytes_text, plural
-from lcviz.ui.charts import POINTER, Option, Panel
+from lcviz.ui.charts import POINTER, Panel
 
 from .code_tables import CodeRow, TokenRow
 from .huffman_tree_figure import huffman_tree
@@ -120,12 +121,9 @@ def token_text(row: TokenRow) -> str:
     return f"{zeros}, {level}"
 
 
-def _panel(
-    title: str, sentence: str, tree: tuple[Option, int], what: str, table: pd.DataFrame
-) -> Panel:
-    option, n_leaves = tree
+def _panel(title: str, sentence: str, tree: go.Figure, what: str, table: pd.DataFrame) -> Panel:
     alt = f"{what} as a binary tree; the table below has the same words."
-    return Panel(title, sentence, option, alt, table, max(150, 24 + 20 * n_leaves))
+    return Panel(title, sentence, tree, alt, table, tree.layout.height)
 
 
 def _cost(alphabet: Alphabet) -> str:

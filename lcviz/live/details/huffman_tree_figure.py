@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+import plotly.graph_objects as go
+
 from codec.inspect import Node
 from lcviz.text import plural
-from lcviz.ui.charts import GREY, SIGN_COLOURS, Option
-from lcviz.ui.tree_chart import elbow, labels, tree_option
+from lcviz.ui.charts import GREY, SIGN_COLOURS, base_figure
 
 MAX_LEAVES = 24  # a taller tree cannot be read; longer words are folded into one leaf
+ROW = 20  # pixels
 Describe = Callable[[int], tuple[str, int | None]]
 
 
-def huffman_tree(root: Node, describe: Describe, noun: str, right: int) -> tuple[Option, int]:
+def huffman_tree(root: Node, describe: Describe, noun: str, right: int) -> go.Figure:
     """Draw a code's tree.
 
     Args:
@@ -22,9 +24,6 @@ def huffman_tree(root: Node, describe: Describe, noun: str, right: int) -> tuple
         describe: symbol -> its label and its sign (0, 1 or None).
         noun: what a leaf stands for, to count folded leaves.
         right: pixels for the labels.
-
-    Returns:
-        The ECharts option, and how many leaves it shows.
     """
     branching = _branching(root)
     shown = [n for n in _nodes(root) if not n.word or n.word[:-1] in branching]
@@ -34,17 +33,37 @@ def huffman_tree(root: Node, describe: Describe, noun: str, right: int) -> tuple
         if node.word not in row:
             row[node.word] = (row[node.word + "0"] + row[node.word + "1"]) / 2
     words = [n.word for n in shown if n.word]
-    edges = [elbow((len(w) - 1, row[w[:-1]]), (len(w), row[w])) for w in words]
-    bits = [{"value": [len(w) - 0.5, row[w]], "label": {"formatter": w[-1]}} for w in words]
-    ends = []
-    for leaf in leaves:
-        text, colour = _leaf(leaf, describe, noun)
-        style = {"itemStyle": {"color": colour}, "label": {"formatter": text}}
-        ends.append({"value": [len(leaf.word), row[leaf.word]]} | style)
-    dots = labels(bits, position="top", distance=1), labels(ends, 8, position="right", distance=6)
-    grid = {"left": 12, "right": right, "top": 12, "bottom": 12}
     depth = max(len(n.word) for n in shown)
-    return tree_option(edges, dots, (0, depth), len(leaves), grid), len(leaves)
+    height = max(150, 24 + ROW * len(leaves))
+    figure = base_figure("", "", height, l=12, r=right, t=12, b=12)
+    # Along the parent's column, then along the child's row; a gap ends each edge.
+    figure.add_scatter(
+        x=[x for w in words for x in (len(w) - 1, len(w) - 1, len(w), None)],
+        y=[y for w in words for y in (row[w[:-1]], row[w], row[w], None)],
+        mode="lines",
+        line={"color": GREY, "width": 1.3},
+    )
+    figure.add_scatter(
+        x=[len(w) - 0.5 for w in words],
+        y=[row[w] for w in words],
+        mode="text",
+        text=[w[-1] for w in words],
+        textposition="top center",
+    )
+    ends = [_leaf(leaf, describe, noun) for leaf in leaves]
+    figure.add_scatter(
+        x=[len(leaf.word) for leaf in leaves],
+        y=[row[leaf.word] for leaf in leaves],
+        mode="markers+text",
+        marker={"color": [colour for _, colour in ends], "size": 8},
+        text=[f" {text}" for text, _ in ends],
+        textposition="middle right",
+    )
+    figure.update_traces(hoverinfo="skip", cliponaxis=False, textfont={"size": 12})
+    figure.update_layout(showlegend=False, hovermode=False)
+    figure.update_xaxes(visible=False, range=[0, max(depth, 1)])
+    figure.update_yaxes(visible=False, range=[len(leaves) - 0.5, -0.5])
+    return figure
 
 
 def _nodes(node: Node) -> list[Node]:

@@ -28,7 +28,6 @@ from lcviz.run.snapshot import CLOSED, PLAYING, Checkpoint, RunError, Snapshot
 from lcviz.text import CODER_NAMES, nbytes_text, percent_text
 from lcviz.ui import follow_weight, session, widgets
 from lcviz.ui.charts import Panel
-from lcviz.ui.curves import size_curve
 from lcviz.ui.glossary import explained
 from lcviz.ui.live_settings import own_training
 
@@ -38,46 +37,65 @@ from .huffman_figure import code_panel, token_panel
 from .page_costs import show_costs
 from .page_race import show_race
 from .removed_bucket_figure import removed_bucket_panel
+from .size_figure import size_panel
 
 ENTROPY_HELP = (
-    "Shannon's bound: the least that a code of single values can take, from how often each value "
-    "occurs. Tables and levels are not counted."
+    "Shannon's bound: the least that a code of single values can take, without tables and levels. "
+    "A code of runs gets below it where zeros cluster."
 )
 VALUE_COLUMNS = (
-    "Symbol 0 is the zero: a change too small to be kept. The level is the one value that all "
-    "members of a bucket become; bits is the length of the code word."
+    "Symbol 0 is the zero: a change too small to be kept. Level: what all members of a bucket "
+    "become. Bits: the length of the code word."
 )
 TOKEN_COLUMNS = (
-    "A [[token]] is a run of zeros and the level after it; the level is the one value that all "
-    "members of a bucket become. Where a word stands for several runs, [[extra bits]] after it say "
-    "which one. "
-    "The [[escape]] is followed by a run and a level that have no word of their own."
+    "Token: a run of zeros and the level after it. Extra bits: which of several runs the word "
+    "stands for. Escape: a run and a level follow that have no word of their own."
 )
+
+_REMOVED = "**Error when one bucket is removed**"
+_REMOVED_HELP = "Each bucket of δ is left out in turn, the model rebuilt, its loss measured."
 
 
 def show_details(run: Run) -> None:
-    """All numbers of the run and of the step shown, in a fragment of its own."""
-    poll = session.poll_interval(run)
-    st.fragment(_watched, run_every=poll)(run)
+    """All numbers of the run and of the step shown.
+
+    The numbers tick. The pictures stay until the page is run: when a step is chosen, or the run
+    pauses.
+    """
+    st.fragment(_costs, run_every=session.poll_interval(run))(run)
+    st.fragment(_checkpoint)(run)
     timelines_of_run("live", run.settings)
     own_training(Setting(run.settings.coding, run.settings.interval))
 
 
-def _watched(run: Run) -> None:
+def _costs(run: Run) -> None:
     snapshot = run.snapshot()
-    viewed = viewed_checkpoint(snapshot)
     if snapshot.status == CLOSED:
         return
     show_costs(snapshot, run.settings)
     back = race_back(run, snapshot)
     if back and back.raced:
         show_race(back.raced, back.crash.fail_at)
-    st.subheader(f"Inside the checkpoint of step {viewed.step}", anchor=False)
+
+
+def _checkpoint(run: Run) -> None:
+    """What is inside one checkpoint."""
+    snapshot = run.snapshot()
+    viewed = viewed_checkpoint(snapshot)
+    if snapshot.status == CLOSED:
+        return
+    st.subheader(
+        f"Inside the checkpoint of step {viewed.step}",
+        anchor=False,
+        help="While the run plays, these pictures stay. Pause, or choose a step, to draw them "
+        "anew.",
+    )
     coding, codes = run.settings.coding, run.codes(viewed.step)
     marked = follow_weight.marked(run, viewed)
     grid = st.grid(2, min_column_width=420, border=True, key="checkpoint")
     with grid.cell():
-        _size_curve(run, snapshot, viewed)
+        sizes = size_panel(snapshot.checkpoints, viewed.step, coding.budget)
+        widgets.show(sizes, "size")
     if not viewed.alphabets:
         with grid.cell():
             st.info("In this step every tensor was stored exactly: there is no δ to show.")
@@ -95,9 +113,8 @@ def _watched(run: Run) -> None:
         panel, columns = _code(alphabet, codes[i] if codes else None, name, marked)
         widgets.picture(panel, "huffman")
     with grid.cell():
-        st.markdown("**The same code as a table**")
+        st.markdown("**The same code as a table**", help=columns)
         widgets.show_table(panel.table, "huffman", max(widgets.TABLE_HEIGHT, panel.height))
-        st.markdown(f":small[{explained(columns)}]")
     with grid.cell(column_span="all"):
         _removed(run, snapshot, viewed, marked)
     if follow_weight.weight_followed() is not None:
@@ -113,7 +130,7 @@ def _bits(
     every = promotions(viewed.alphabets, codes, coding)
     now = EVERY_BITS.index(coding.bits) if coding.by_bits else len(every) - 1
     keeps = None if marked is None else first_to_keep(viewed.alphabets, marked)
-    widgets.show(bits_panel(every, now, coding.coder, marked, keeps), "by-bits")
+    widgets.show(bits_panel(every, now, marked, keeps), "by-bits")
 
 
 def _steps(viewed: Checkpoint) -> None:
@@ -131,20 +148,6 @@ def _steps(viewed: Checkpoint) -> None:
     ]
     st.table(pd.DataFrame(rows), hide_index=True)
     st.caption(explained("Other changes lie in the [[dead zone]] and stay in the next δ."))
-
-
-def _size_curve(run: Run, snapshot: Snapshot, viewed: Checkpoint) -> None:
-    every, newest, budget = snapshot.checkpoints, snapshot.newest, run.settings.coding.budget
-    sizes = size_curve(
-        snapshot.steps,
-        [c.nbytes for c in every],
-        [c.full_nbytes for c in every],
-        newest.nbytes - newest.stream_nbytes,
-        viewed.step,
-        budget,
-        [c.exact_nbytes + (budget or 0) * c.lossy_nbytes for c in every],
-    )
-    widgets.show(sizes, "size")
 
 
 def _sizes(viewed: Checkpoint, coder: str) -> None:
@@ -169,11 +172,8 @@ def _sizes(viewed: Checkpoint, coder: str) -> None:
     # About as long at every step: what is below stays in place.
     st.caption(
         f"On disk: {nbytes_text(coded)} of code words, levels and code tables ({used.reused} of "
-        f"{used.n} reused), {nbytes_text(header)} of header, and "
-        f"{nbytes_text(viewed.exact_nbytes)} stored exactly, outside any budget: "
-        f"{nbytes_text(viewed.nbytes)} in all.\n\n"
-        "The entropy is the least that a code of single values can take; a code of runs gets "
-        "below it where zeros cluster."
+        f"{used.n} reused), {nbytes_text(header)} of header, {nbytes_text(viewed.exact_nbytes)} "
+        f"stored exactly: {nbytes_text(viewed.nbytes)} in all."
     )
 
 
@@ -204,8 +204,8 @@ def _code(
         key="paper",
         persist_state="session",
         bind="query-params",
-        help="This record codes runs of zeros together with the level after them. The paper "
-        "gives every single value a word of its own.",
+        help="The paper gives every value a word of its own, this record a run of zeros together "
+        "with the level after it.",
     ):
         return token_panel(token_table(alphabet, codes), alphabet, name, marked), TOKEN_COLUMNS
     return code_panel(code_table(alphabet), alphabet, name, marked), VALUE_COLUMNS
@@ -220,16 +220,14 @@ def _removed(run: Run, snapshot: Snapshot, viewed: Checkpoint, marked: BucketKey
         "Measure removed buckets now",
         key="measure",
         icon=":material/straighten:",
-        help="One evaluation of the model for every bucket; training slows down meanwhile. "
-        "It happens by itself when the run pauses.",
+        help="It slows the training down. When the run pauses, it happens by itself.",
     ):
         result = _measure(run, viewed.step)
         st.session_state["removed"] = (run.id, result) if result else None
     if result is not None:
         widgets.show(removed_bucket_panel(result, marked), "removed")
     elif playing:
-        st.markdown("**Error when one bucket is removed**")
-        st.caption("Each bucket of δ is left out in turn, the model rebuilt, its loss measured.")
+        st.markdown(_REMOVED, help=_REMOVED_HELP)
 
 
 def _measure(run: Run, step: int) -> RemovedBuckets | None:
@@ -242,7 +240,7 @@ def _measure(run: Run, step: int) -> RemovedBuckets | None:
     try:
         return run.removed_buckets(step, progress)
     except RunError as exc:
-        st.markdown("**Error when one bucket is removed**")
+        st.markdown(_REMOVED, help=_REMOVED_HELP)
         st.info(str(exc))
         return None
     finally:

@@ -8,65 +8,51 @@ import pandas as pd
 
 from lcviz.lab.anatomy import BucketKey
 from lcviz.lab.removed_bucket import RemovedBuckets
-from lcviz.text import exponent_text, loss_text, minus
-from lcviz.ui.charts import (
-    HATCH,
-    SIGN_COLOURS,
-    SIGN_NAMES,
-    Option,
-    Panel,
-    axis,
-    base_option,
-    highlighted,
-    plotted,
-)
+from lcviz.text import exponent_text, loss_text
+from lcviz.ui.charts import PURPLE, SIGN_COLOURS, SIGN_NAMES, Panel, base_figure, plotted
+
+HEIGHT = 300  # pixels
+DROPPED = "/"  # pattern of a bar
 
 
 def removed_bucket_panel(result: RemovedBuckets, marked: BucketKey | None = None) -> Panel:
     """How far the loss moves without one bucket of the delta. marked: the highlighted one."""
-    buckets = {(b.exponent, b.sign): b for b in result.buckets}
-    exponents = [exponent for exponent, _ in buckets] or [0]
-    span = list(range(min(exponents), max(exponents) + 1))
-
-    def bar(exponent: int, sign: int) -> Option | None:
-        bucket = buckets.get((exponent, sign))
-        if bucket is None:
-            return None
-        dropped = {} if bucket.kept else {"itemStyle": {"opacity": 0.55, "decal": HATCH}}
-        found = {"value": plotted(bucket.loss - result.loss)} | dropped
-        here = (exponent, sign) == marked
-        return highlighted(found, down=bucket.loss < result.loss) if here else found
-
-    category = {"type": "category", "data": [minus(e) for e in span]}
-    option: Option = base_option() | {
-        "tooltip": {"trigger": "axis", "confine": True, "axisPointer": {"type": "shadow"}},
-        "grid": [{"left": 72, "right": 12, "top": 36, "bottom": 48}],
-        "xAxis": axis("exponent e of the removed bucket", 28, axisLine={"onZero": False})
-        | category,
-        "yAxis": axis("change of the loss", 54),
-        "series": [
-            {
-                "name": name,
-                "type": "bar",
-                "barGap": "0%",
-                "barCategoryGap": "20%",
-                "itemStyle": {"color": SIGN_COLOURS[sign]},
-                "label": {"show": False},
-                "data": [bar(e, sign) for e in span],
-            }
-            for sign, name in enumerate(SIGN_NAMES)
-        ],
-    }
+    figure = base_figure("exponent e of the removed bucket", "change of the loss", HEIGHT, l=76)
+    for sign, name in enumerate(SIGN_NAMES):
+        own = [b for b in result.buckets if b.sign == sign]
+        rims = [3 if (b.exponent, b.sign) == marked else 0 for b in own]
+        figure.add_bar(
+            name=name,
+            x=[b.exponent for b in own],
+            y=[plotted(b.loss - result.loss) for b in own],
+            marker={
+                "color": SIGN_COLOURS[sign],
+                "opacity": [1 if b.kept else 0.55 for b in own],
+                "pattern": {"shape": ["" if b.kept else DROPPED for b in own]},
+                "line": {"color": PURPLE, "width": rims},
+            },
+            hovertemplate="%{y:+.4g}",
+        )
+    span = [b.exponent for b in result.buckets] or [0]
+    figure.update_layout(bargap=0.25)
+    figure.update_xaxes(dtick=max(1, (max(span) - min(span)) // 24), tickformat="d")
+    figure.update_yaxes(zeroline=True, zerolinecolor="rgba(128,128,128,0.6)")
     sentence = _sentence(result)
-    if marked is not None and (here := buckets.get(marked)):
-        without = loss_text(here.loss, 4)
-        sentence += f" Highlighted: without {exponent_text(*marked)} it is {without}."
+    here = next((b for b in result.buckets if (b.exponent, b.sign) == marked), None)
+    if here is not None:
+        bucket = exponent_text(here.exponent, here.sign)
+        sentence += f" Highlighted: without {bucket} it is {loss_text(here.loss, 4)}."
+        if (change := plotted(here.loss - result.loss)) is not None:
+            top = max(change, 0)
+            figure.add_annotation(text=f"▼ {bucket}", x=here.exponent, y=top, showarrow=False)
+            figure.update_annotations(yanchor="bottom")
     return Panel(
         f"Error when one bucket of step {result.step} is removed",
         sentence,
-        option,
+        figure,
         "Change of the loss for each removed exponent bucket, by sign.",
         _table(result),
+        HEIGHT,
     )
 
 
@@ -93,11 +79,11 @@ def _sentence(result: RemovedBuckets) -> str:
     moved = {b: abs(b.loss - result.loss) for b in result.buckets}
     worst = max(moved, key=lambda b: moved[b] if math.isfinite(moved[b]) else math.inf)
     small = sum(change < 0.001 * result.loss for change in moved.values())
-    hatched = " Hatched buckets were dropped by priority promotion."
+    hatched = " Hatched: dropped."
     return (
-        f"An experiment: the model rebuilt with every bucket has the loss {result.loss:.4f}. "
-        f"Without {exponent_text(worst.exponent, worst.sign)} the loss "
-        f"{'falls' if worst.loss < result.loss else 'rises'} most, to {loss_text(worst.loss, 4)}; "
+        f"With every bucket the loss is {result.loss:.4f}; "
+        f"without {exponent_text(worst.exponent, worst.sign)} it "
+        f"{'falls' if worst.loss < result.loss else 'rises'} most, to {loss_text(worst.loss, 4)}. "
         f"{small} of {len(moved)} buckets move it by less than 0.1 %."
         f"{'' if all(b.kept for b in result.buckets) else hatched}"
     )

@@ -72,8 +72,7 @@ def test_opens_with_the_finished_example(live: Live) -> None:
     assert shown_step(page) == 6
     assert not page.texts("error") + page.texts("warning") + page.texts("info")
     assert "run" not in page.at.query_params
-    for element in page.at.get("echarts_chart"):
-        assert element.proto.renderer == 1  # SVG: people and the browser tests can read its texts
+    for element in page.at.get("plotly_chart"):
         assert element.proto.alt.endswith(".")
     page.set("toggle", "tables", True)  # every panel's numbers, the code's table only once
     shown = [*page.at.table, *page.at.dataframe]
@@ -145,26 +144,25 @@ def test_panels_show_the_numbers_of_the_checkpoint(live: Live) -> None:
     assert live_line["y"] == [k.live_loss for k in snapshot.checkpoints]
     assert (restored_line["x"][-1], restored_line["y"][-1]) == (6, c.restored_loss)
     sizes = [k.nbytes for k in snapshot.checkpoints]
-    assert page.chart("size")["series"][0]["data"] == [
-        [step, round(100 * n / 31_400, 3)] for step, n in zip((2, 4, 6), sizes[1:], strict=True)
-    ]
+    record = page.figure("size")["data"][0]
+    assert (record["x"], record["y"]) == ([2, 4, 6], [round(n / 314, 6) for n in sizes[1:]])
     bars = {(b["exponent"], b["sign"]): b for b in page.picture("buckets")["buckets"]}
     assert {key: (b["kept"], b["rest"]) for key, b in bars.items()} == {
         (b.exponent, b.sign): (b.kept, b.dropped) for b in totals(c.alphabets)
     }
-    drawn = {s["name"]: s["data"] for s in page.chart("by-bits")["series"]}
+    drawn = {t["name"]: t["y"] for t in page.figure("by-bits")["data"]}
     every = [p.sizes for p in promotions(c.alphabets, codes)]
     for coder, name in CODER_NAMES.items():
         expected = [round(100 * s.share(s.of(coder)), 3) for s in every]
-        assert [d["value"] for d in drawn[name]] == expected
+        assert drawn[name] == expected
     rows = token_table(c.alphabets[0], codes[0])
     (shown,) = (t.value for t in page.at.dataframe if "token" in t.value.columns)
     assert shown["token"].tolist() == [token_text(r) for r in rows]
     assert shown["count"].tolist() == [r.count for r in rows]
     removed = run.removed_buckets(6)
     assert page.removed_step == 6
-    bars = [b for s in page.chart("removed")["series"] for b in s["data"] if b is not None]
-    assert sorted(b["value"] for b in bars) == sorted(
+    moved = [change for t in page.figure("removed")["data"] for change in t["y"]]
+    assert sorted(moved) == sorted(
         round(b.loss - removed.loss, 6) for b in removed.buckets
     )
     page.set("toggle", "paper", True)
@@ -209,7 +207,7 @@ def test_codes_that_are_no_longer_held(live: Live, create: Create) -> None:
         run._codes.drop(step)
     page = live(run=run.id)
     assert page.charts == PANELS - {"removed"}
-    drawn = {s["name"]: s["data"] for s in page.chart("by-bits")["series"]}
+    drawn = {t["name"]: t["y"] for t in page.figure("by-bits")["data"]}
     assert sum(d["value"] is not None for d in drawn[CODER_NAMES["runlength"]]) == 1
     (shown,) = (t.value for t in page.at.dataframe if "token" in t.value.columns)
     assert "count" not in shown.columns
@@ -231,13 +229,13 @@ def test_a_step_in_which_nothing_changed(live: Live, create: Create) -> None:
 
 def test_another_step(live: Live) -> None:
     page = live()
-    first = page.picture("buckets"), page.chart("by-bits")
+    first = page.picture("buckets"), page.figure("by-bits")
     words = page.at.dataframe[0].value
     assert "step" not in page.at.query_params  # the newest is followed
     page.look_into(4)
     assert (shown_step(page), page.removed_step, page.follow.value) == (4, 4, False)
     assert page.picture("buckets") != first[0]
-    assert page.chart("by-bits") != first[1]
+    assert page.figure("by-bits") != first[1]
     assert not page.at.dataframe[0].value.equals(words)
     assert page.picture("loss")["marks"] == [{"step": 4, "text": "step 4", "strong": False}]
     page.set("toggle", "paper", True).set("toggle", "tables", True)
@@ -507,7 +505,7 @@ def test_a_budget_instead_of_bits(live: Live) -> None:
     kept, n = c.alphabets[0].kept, len(c.alphabets[0].buckets)
     assert page.metrics["Buckets kept"] == (f"{kept} of {n}", "budget 10.00 %")
     assert any("a budget of 10 % of float32" in t for t in page.texts("caption"))
-    assert "budget" in {s["name"] for s in page.chart("size")["series"]}
+    assert "budget" in {t["name"] for t in page.figure("size")["data"]}
     assert "steps" in page.pictures ^ PICTURES or "equal-steps" in page.pictures
     (facts,) = (t.value for t in page.at.table if "step" in t.value.columns)
     assert facts["levels"].tolist() == [f"{kept:,}"]

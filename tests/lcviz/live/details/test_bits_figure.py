@@ -29,41 +29,50 @@ def made(n: int = 1000) -> list[Promotion]:
     ]
 
 
-def series(option: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {s["name"]: s for s in option["series"]}
+def traces(figure: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {t["name"]: t for t in figure["data"]}
+
+
+def bands(figure: dict[str, Any]) -> list[tuple[float, float]]:
+    """From where to where, in places of x from 0."""
+    return [(s["x0"], s["x1"]) for s in figure["layout"]["shapes"]]
 
 
 @pytest.mark.parametrize("now", [0, 8])
 def test_values_are_those_promised_and_the_run_s_own_is_marked(
-    check_option: Check, now: int
+    check_figure: Check, now: int
 ) -> None:
-    panel = bits_panel(made(), now, "huffman")
-    option = check_option(panel)
-    assert [axis["data"] for axis in option["xAxis"]] == [NAMES, NAMES]
-    drawn = series(option)
+    panel = bits_panel(made(), now)
+    figure = check_figure(panel)
+    drawn = traces(figure)
+    assert {tuple(t["x"]) for t in drawn.values()} == {tuple(NAMES)}
     runs, paper = (drawn[name] for name in CODER_NAMES.values())
-    assert [d["value"] for d in runs["data"]] == [2.5 * i for i in range(1, 10)]
+    assert runs["y"] == [2.5 * i for i in range(1, 10)]
     huffman = [1000 * i // 8 + 7 for i in range(1, 10)]
-    assert [d["value"] for d in paper["data"]] == [round(n / 40, 3) for n in huffman]
-    assert drawn["1 bit per parameter"]["data"] == [3.125] * 9
-    assert drawn["entropy"]["data"] == [round(100 * i / 64, 3) for i in range(1, 10)]
-    assert drawn["energy kept"]["data"] == [round(100 * (1 - 0.5**i), 3) for i in range(1, 10)]
-    marked = [i == now for i in range(9)]
+    assert paper["y"] == [round(n / 40, 3) for n in huffman]
+    assert drawn["1 bit per parameter"]["y"] == [3.125] * 9
+    assert drawn["entropy"]["y"] == [round(100 * i / 64, 3) for i in range(1, 10)]
+    energy = drawn["energy kept"]
+    assert energy["y"] == [round(100 * (1 - 0.5**i), 3) for i in range(1, 10)]
+    assert (energy["yaxis"], figure["layout"]["yaxis2"]["side"]) == ("y2", "right")
     for bars in (runs, paper):
-        assert [d["itemStyle"]["opacity"] == 1 for d in bars["data"]] == marked
-    (band,) = (s for name, s in drawn.items() if name.startswith("now"))
-    assert [value is not None for value in band["data"]] == marked
-    assert set(option["legend"]["data"]) == set(drawn) - {band["name"]}
-    assert ("decal" in runs["itemStyle"], "decal" in paper["itemStyle"]) == (False, True)
+        assert [opacity == 1 for opacity in bars["marker"]["opacity"]] == [
+            i == now for i in range(9)
+        ]
+    assert bands(figure) == [(now - 0.5, now + 0.5)]
+    (note,) = figure["layout"]["annotations"]
+    assert (note["text"], note["x"]) == ("now", NAMES[now])
+    shapes = [bars["marker"]["pattern"]["shape"] for bars in (runs, paper)]
+    assert shapes == ["", "/"]  # not by colour alone
     assert panel.table["Huffman, bytes"].tolist() == huffman
     assert panel.table["run-length, bytes"].tolist() == [100 * i for i in range(1, 10)]
     assert panel.table["entropy, bytes"].tolist() == [62.5 * i for i in range(1, 10)]
 
 
-def test_sentence(check_option: Check) -> None:
+def test_sentence(check_figure: Check) -> None:
     """A chart whose alt text changes is drawn anew: that stays the same."""
-    panel, other = bits_panel(made(), 1, "runlength"), bits_panel(made(5000), 8, "huffman")
-    check_option(panel)
+    panel, other = bits_panel(made(), 1), bits_panel(made(5000), 8)
+    check_figure(panel)
     for part in (
         "x = 2 keeps 2 of 20 buckets",
         "75.00 %",
@@ -75,45 +84,43 @@ def test_sentence(check_option: Check) -> None:
     assert panel.alt == other.alt
 
 
-def test_sizes_that_are_not_known_are_gaps(check_option: Check) -> None:
+def test_sizes_that_are_not_known_are_gaps(check_figure: Check) -> None:
     """Without the codes in memory runs cannot be counted for another x."""
     known = made()
     some = [
         p if i == 2 else replace(p, sizes=replace(p.sizes, runlength=None))
         for i, p in enumerate(known)
     ]
-    panel, other = bits_panel(some, 2, "runlength"), bits_panel(some, 3, "runlength")
-    values = [d["value"] for d in series(check_option(panel))[CODER_NAMES["runlength"]]["data"]]
+    panel, other = bits_panel(some, 2), bits_panel(some, 3)
+    values = traces(check_figure(panel))[CODER_NAMES["runlength"]]["y"]
     assert values == [None, None, 7.5, *([None] * 6)]
     assert panel.table["run-length, bytes"].isna().tolist() == [v is None for v in values]
-    check_option(other)
+    check_figure(other)
     assert CODER_NAMES["runlength"] in panel.sentence
     assert CODER_NAMES["runlength"] not in other.sentence
 
 
-def test_a_budget(check_option: Check) -> None:
+def test_a_budget(check_figure: Check) -> None:
     last = replace(made()[4], kept=Coding(budget=0.05, quantizer="exponent"), buckets_kept=17)
-    panel = bits_panel([*made(), last], 9, "runlength", (-5, 1), 2)
-    option = check_option(panel)
-    assert option["xAxis"][0]["data"] == [*NAMES, "5 %"]
+    panel = bits_panel([*made(), last], 9, (-5, 1), 2)
+    figure = check_figure(panel)
+    assert figure["data"][0]["x"] == [*NAMES, "5 %"]
     assert panel.sentence.startswith("Budget 5.00 % in buckets keeps 17 of 20 buckets")
     assert panel.table["x"].tolist() == [*NAMES, "5 %"]
-    ((_, end),) = series(option)["entropy"]["markArea"]["data"]
-    assert end["xAxis"] == "all"  # a budget is not among the bits that keep a bucket
+    assert bands(figure) == [(8.5, 9.5), (1.5, 8.5)]  # a budget is not among the bits that keep a bucket
 
 
-def test_a_delta_without_elements(check_option: Check) -> None:
+def test_a_delta_without_elements(check_figure: Check) -> None:
     nothing = Sizes(0, 0, 0.0, 0)
     found = [Promotion(b, 0, 0, 1.0, 0.0, nothing) for b in EVERY_BITS]
-    bars = series(check_option(bits_panel(found, 1, "huffman")))[CODER_NAMES["huffman"]]
-    assert {d["value"] for d in bars["data"]} == {0.0}
+    bars = traces(check_figure(bits_panel(found, 1)))[CODER_NAMES["huffman"]]
+    assert set(bars["y"]) == {0.0}
 
 
 @pytest.mark.parametrize(("keeps", "where"), [(2, "from x = 3 on"), (8, "by x = all only")])
-def test_bits_that_keep_a_highlighted_bucket(check_option: Check, keeps: int, where: str) -> None:
-    panel = bits_panel(made(), 1, "runlength", (-5, 1), keeps)
-    ((begin, end),) = series(check_option(panel))["entropy"]["markArea"]["data"]
-    assert (begin["xAxis"], end["xAxis"]) == (NAMES[keeps], "all")
+def test_bits_that_keep_a_highlighted_bucket(check_figure: Check, keeps: int, where: str) -> None:
+    panel = bits_panel(made(), 1, (-5, 1), keeps)
+    assert bands(check_figure(panel)) == [(0.5, 1.5), (keeps - 0.5, 8.5)]
     assert panel.sentence.endswith(f"−2⁻⁵ is kept {where}.")
-    plain, other = bits_panel(made(), 1, "huffman"), bits_panel(made(), 1, "huffman", (-5, 1), None)
+    plain, other = bits_panel(made(), 1), bits_panel(made(), 1, (-5, 1), None)
     assert (other.chart, other.sentence) == (plain.chart, plain.sentence)  # not in this delta

@@ -51,11 +51,11 @@ def spread(counts: list[int]) -> np.ndarray:
     return np.repeat(np.array(levels, np.float32), counts)
 
 
-def drawn(option: dict[str, Any]) -> list[str]:
+def drawn(figure: dict[str, Any]) -> list[str]:
     """What stands at the ends of the drawn tree, from top to bottom."""
-    _, _, ends = option["series"]
-    assert [e["value"][1] for e in ends["data"]] == list(range(len(ends["data"])))
-    return [e["label"]["formatter"] for e in ends["data"]]
+    _, _, ends = figure["data"]
+    assert ends["y"] == list(range(len(ends["text"])))
+    return [text.strip() for text in ends["text"]]
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def drawn(option: dict[str, Any]) -> list[str]:
         ([60, 40], ["0  →  zero", "1  →  −0.75"]),
     ],
 )
-def test_few_symbols(check_option: Check, counts: list[int], leaves: list[str]) -> None:
+def test_few_symbols(check_figure: Check, counts: list[int], leaves: list[str]) -> None:
     panel = code_panel(rows_for(counts), plain(counts), "fc.bias")
-    assert drawn(check_option(panel)) == leaves
+    assert drawn(check_figure(panel)) == leaves
     assert panel.table["count"].tolist() == counts
     assert ("(none)" in panel.table["code word"].tolist()) == (len(leaves) == 1)
     parts = ("2 symbols, 1.0000 bits", "0.9710", "new: 2 bytes and 12 B of words")
@@ -76,62 +76,65 @@ def test_few_symbols(check_option: Check, counts: list[int], leaves: list[str]) 
         assert part in panel.sentence
 
 
-def test_cost_of_a_reused_table_and_of_the_paper_s_code_instead(check_option: Check) -> None:
+def test_cost_of_a_reused_table_and_of_the_paper_s_code_instead(check_figure: Check) -> None:
     alphabet = plain([60, 40, 20], [60, 40, 20])
     assert alphabet.cached
     panel = code_panel(rows_for([60, 40, 20]), alphabet, "δ")
-    check_option(panel)
+    check_figure(panel)
     assert "saved 2 B: only 22 B of words." in panel.sentence
     panel = code_panel(rows_for([2900, 100]), alphabet_of(runs())[0], "δ")
     assert "375 B of words and a table of 2 bytes" in panel.sentence
 
 
-def test_four_symbols_as_in_the_paper(check_option: Check) -> None:
+def test_four_symbols_as_in_the_paper(check_figure: Check) -> None:
     """The worked example: counts 5, 2, 2, 1 have code lengths 1, 2, 3, 3."""
     panel = code_panel(rows_for([5, 2, 1, 2]), plain([5, 2, 1, 2]), "δ")
-    option = check_option(panel)
+    figure = check_figure(panel)
     assert sorted(map(len, panel.table["code word"])) == [1, 2, 3, 3]
-    assert len(drawn(option)) == 4
+    assert len(drawn(figure)) == 4
     assert panel.table["count"].tolist() == [5, 2, 1, 2]
     assert panel.table["bucket"].tolist() == ["zero", "−2⁻¹", "+2⁻²", "−2⁻³"]
     assert panel.table["level"].tolist() == ["0", "−0.75", "0.375", "−0.1875"]
     assert "4 symbols, 1.8000 bits" in panel.sentence
 
 
-def test_branches_spell_the_words(check_option: Check) -> None:
+def test_branches_spell_the_words(check_figure: Check) -> None:
     """Following the edges from the root to a leaf, the bits beside them are its word."""
     counts = [900, 50, 30, 10, 5, 3, 1]
     rows = rows_for(counts)
-    lines, bits, ends = check_option(code_panel(rows, plain(counts), "δ"))["series"]
-    parent = {tuple(e["coords"][2]): tuple(e["coords"][0]) for e in lines["data"]}
-    beside = {tuple(b["value"]): b["label"]["formatter"] for b in bits["data"]}
+    figure = check_figure(code_panel(rows, plain(counts), "δ"))
+    lines, bits, ends = figure["data"]
+    corners = list(zip(lines["x"], lines["y"]))
+    edges = [corners[i : i + 3] for i in range(0, len(corners), 4)]
+    assert {corner for corner in corners[3::4]} == {(None, None)}  # each edge ends with a gap
+    parent = {end: start for start, _, end in edges}
+    beside = dict(zip(zip(bits["x"], bits["y"]), bits["text"]))
     assert len(parent) == len(beside) == 12  # all nodes of 7 leaves but the root
-    for edge in lines["data"]:
-        (x0, y0), corner, (x1, y1) = edge["coords"]
+    for (x0, y0), corner, (x1, y1) in edges:
         assert x1 == x0 + 1
-        assert corner == [x0, y1]  # an elbow: up or down first, then to the right
+        assert corner == (x0, y1)  # an elbow: up or down first, then to the right
         assert (y1 < y0) == (beside[x1 - 0.5, y1] == "0")  # the upper branch is 0
-    for end in ends["data"]:
-        place, word = tuple(end["value"]), ""
+    low, high = figure["layout"]["yaxis"]["range"]
+    assert low > high  # rows grow downwards
+    for place, text in zip(zip(ends["x"], ends["y"]), drawn(figure)):
+        word = ""
         while place in parent:
             word = beside[place[0] - 0.5, place[1]] + word
             place = parent[place]
         assert place[0] == 0
-        assert end["label"]["formatter"].split("  →  ")[0] == word
-    assert {e["label"]["formatter"].split("  →  ")[0] for e in ends["data"]} == {
-        r.word for r in rows
-    }
+        assert text.split("  →  ")[0] == word
+    assert {text.split("  →  ")[0] for text in drawn(figure)} == {r.word for r in rows}
 
 
 FALLING = [2**20 >> min(i, 15) for i in range(256)]
 
 
 @pytest.mark.parametrize("counts", [[1] * 256, FALLING, [1] * 25, [1] * MAX_LEAVES])
-def test_a_tall_tree_is_folded(check_option: Check, counts: list[int]) -> None:
+def test_a_tall_tree_is_folded(check_figure: Check, counts: list[int]) -> None:
     """So many leaves, which together stand for every level; short words are never folded."""
     rows = rows_for(counts)
     panel = code_panel(rows, plain([30, 20, 10]), "δ")
-    names = drawn(check_option(panel))
+    names = drawn(check_figure(panel))
     assert len(names) == MAX_LEAVES
     folded = [int(n.split("…  ")[1].split()[0]) for n in names if n.endswith("more levels")]
     assert len(names) - len(folded) + sum(folded) == len(counts)
@@ -172,10 +175,10 @@ def test_token_text(token: TokenRow, text: str) -> None:
     assert token_text(token) == text
 
 
-def test_tokens_are_rows_and_leaves(check_option: Check) -> None:
+def test_tokens_are_rows_and_leaves(check_figure: Check) -> None:
     alphabet, codes = alphabet_of(runs())
     panel = token_panel(token_table(alphabet, codes), alphabet, "The whole model")
-    option = check_option(panel)
+    figure = check_figure(panel)
     words = dict(zip(panel.table["token"], panel.table["code word"]))
     assert set(words) == {
         "28–31 zeros, +0.75",
@@ -184,13 +187,12 @@ def test_tokens_are_rows_and_leaves(check_option: Check) -> None:
         "no zero, +0.75",
         "escape: any other run",
     }
-    assert sorted(drawn(option)) == sorted(f"{w}  →  {token}" for token, w in words.items())
+    assert sorted(drawn(figure)) == sorted(f"{w}  →  {token}" for token, w in words.items())
     counts = dict(zip(panel.table["token"], panel.table["count"]))
     assert counts["28–31 zeros, +0.75"] == 98
     assert counts["escape: any other run"] == 0
     assert dict(zip(panel.table["token"], panel.table["extra bits"]))["28–31 zeros, +0.75"] == "2"
-    colours = {end["itemStyle"]["color"] for end in option["series"][2]["data"]}
-    assert len(colours) == 3  # positive, negative, neither
+    assert len(set(figure["data"][2]["marker"]["color"])) == 3  # positive, negative, neither
     assert alphabet.table is not None
     for part in (
         "101 of 3,000 values are not 0",
@@ -200,17 +202,17 @@ def test_tokens_are_rows_and_leaves(check_option: Check) -> None:
     ):
         assert part in panel.sentence
     uncounted = token_panel(token_table(alphabet), alphabet, "δ")
-    check_option(uncounted)
+    check_figure(uncounted)
     assert "count" not in uncounted.table
 
 
-def test_tokens_with_a_table_sent_before(check_option: Check) -> None:
+def test_tokens_with_a_table_sent_before(check_figure: Check) -> None:
     more = runs()
     more[[7, 9]] = 0.75  # runs of 1: no word for them in the first table
     alphabet, codes = alphabet_of(runs(), more)
     assert alphabet.cached
     panel = token_panel(token_table(alphabet, codes), alphabet, "δ")
-    check_option(panel)
+    check_figure(panel)
     saved = round(alphabet.encoded.saved_bits / 8)
     assert f"saved {saved} B" in panel.sentence
     assert "3 rare runs used the escape code." in panel.sentence
@@ -222,16 +224,16 @@ def test_alt_is_the_same_at_every_step() -> None:
     assert first.alt == second.alt
 
 
-def test_a_highlighted_level_is_pointed_at(check_option: Check) -> None:
+def test_a_highlighted_level_is_pointed_at(check_figure: Check) -> None:
     panel = code_panel(rows_for([50, 20, 7]), plain([50, 20, 7]), "The whole model", (-2, 0))
-    assert [text for text in drawn(check_option(panel)) if "▶" in text] == ["11  →  ▶ +0.375"]
+    assert [text for text in drawn(check_figure(panel)) if "▶" in text] == ["11  →  ▶ +0.375"]
     assert panel.table["bucket"].tolist() == ["zero", "−2⁻¹", "▶ +2⁻²"]
     rng = np.random.default_rng(1)
     delta = np.where(rng.random(4000) < 0.1, 2.0 ** -rng.integers(0, 2, 4000), 0)
     alphabet, codes = alphabet_of(delta.astype(np.float32))
     rows = token_table(alphabet, codes)
     panel = token_panel(rows, alphabet, "The whole model", (-1, 0))
-    check_option(panel)
+    check_figure(panel)
     pointed = ["▶" in text for text in panel.table["token"]]
     assert pointed == [r.exponent == -1 for r in rows]
     assert set(pointed) == {True, False}
