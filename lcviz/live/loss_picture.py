@@ -8,12 +8,13 @@ from typing import Any
 
 import pandas as pd
 
+from lcviz.report.figure_parts import thinned
 from lcviz.text import loss_text
-from lcviz.ui.curves import thinned
 from lcviz.ui.picture import Picture
 
 HEIGHT = 118  # CSS pixels
 EXPLODED = 1e4  # from this ratio of losses on the axis is logarithmic
+MAX_POINTS = 500  # of a line: more would slow every tick, and no screen shows them
 
 
 def loss_picture(
@@ -33,7 +34,7 @@ def loss_picture(
         last: where the axis ends at least.
         killed: iterations at which the run was killed.
     """
-    shown = thinned(len(steps))
+    shown = thinned(range(len(steps)), MAX_POINTS)
     x = [steps[i] for i in shown]
     seen = [v for v in (*live, *restored) if math.isfinite(v)]
     marks: list[dict[str, Any]] = [{"step": viewed, "text": f"step {viewed}", "strong": False}]

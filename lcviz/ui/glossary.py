@@ -174,6 +174,12 @@ def linked(title: str) -> str:
     return _KNOWN.sub(link, title)
 
 
+def behind(title: str) -> dict[str, str]:
+    """What a picture shows behind a title that is one known word: its meaning, and where it is."""
+    name = _BY_CASE.get(title.casefold())
+    return {} if name is None else {"help": TERMS[name].text, "link": address(name)}
+
+
 def _link(shown: str, term: Term) -> str:
     return f'[{shown}]({address(term.name)} "{term.text}")'
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from .glossary import behind
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -71,7 +73,8 @@ def mount(data: Mapping[str, Any], key: str, events: Events | None = None) -> No
         f"on_{name}_change": partial(_call, place, name, handle)
         for name, handle in (events or {}).items()
     }
-    _component(data["picture"])(key=place, data=data, **called)
+    explained = {**data, **behind(data.get("title", ""))}
+    _component(data["picture"])(key=place, data=explained, **called)
 
 
 def picture_key(key: str) -> str:

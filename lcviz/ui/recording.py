@@ -47,11 +47,11 @@ def label(more: str) -> None:
 
 
 def pictures() -> None:
-    """Draw Live's pictures."""
+    """Draw Live's pictures; nothing in them can be used until those of a run replace them."""
     places = layout.live()
     for name, data in _read()["pictures"].items():
         with places[name]:
-            picture.mount(data, name)
+            picture.mount({**data, "recorded": True}, name)
 
 
 @cache

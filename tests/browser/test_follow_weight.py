@@ -10,7 +10,8 @@ MakeTab = Callable[..., Any]
 
 
 def rims(page: Any, key: str) -> Any:
-    return page.locator(f".st-key-panel-{key} svg path[stroke='#CC79A7'][stroke-width='3']")
+    rim = "[style*='rgb(204, 121, 167)'][style*='stroke-width: 3px']"
+    return page.locator(f".st-key-panel-{key} .bars path{rim}")
 
 
 def test_a_click_on_a_bar_highlights_its_bucket_in_all_charts(tab: MakeTab) -> None:
@@ -25,7 +26,7 @@ def test_a_click_on_a_bar_highlights_its_bucket_in_all_charts(tab: MakeTab) -> N
     visitor.expecting(page).to_have_url(re.compile(r"bucket=pos-9"))
     visitor.expecting(rim).to_have_count(2)  # of what is kept and what is not
     visitor.expecting(rims(page, "removed")).to_have_count(1)
-    keep = page.locator(".st-key-panel-by-bits svg").get_by_text("keep")
+    keep = page.locator(".st-key-panel-by-bits svg").get_by_text("keep +2⁻⁹")
     visitor.expecting(keep).to_be_visible()
     tall.click()
     visitor.expecting(rim).to_have_count(0)

@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 from lcviz import welcome
 from lcviz.record import recorded
 from lcviz.ui import navigation, recording
+from lcviz.ui.glossary import behind
 
 
 def test_the_recording_is_the_example(compiled: None) -> None:
@@ -59,7 +60,8 @@ def test_while_everything_is_imported(monkeypatch: pytest.MonkeyPatch, name: str
     pictures = [json.loads(e.proto.json) for e in page.get("bidi_component")]
     found = json.loads(recording.FILE.read_text())
     if name == "live":
-        assert pictures == list(found["pictures"].values())
+        every = found["pictures"].values()
+        assert pictures == [{**one, **behind(one["title"]), "recorded": True} for one in every]
         assert page.button[0].disabled
     elif name == "learn":
         assert pictures == [found["learn"]]

@@ -106,6 +106,8 @@ def bits_panel(
         sentence += f" Highlighted: {exponent_text(*marked)} is kept {from_on}."
         last = names.index("all")
         figure.add_vrect(keeps - 0.5, last + 0.5, line_width=0, fillcolor=MARK, layer="below")
+        text = f"keep {exponent_text(*marked)}"
+        figure.add_annotation(text=text, x="all", y=1, yref="paper", yanchor="top", showarrow=False)
     return Panel(
         "Priority promotion: what x bits keep and cost",
         sentence,

@@ -57,11 +57,27 @@ function frame({ data, parentElement }) {
   const [number, title, about, controls] = figure.querySelector("figcaption").children;
   number.textContent = data.number ?? "";
   number.hidden = !data.number;
-  title.textContent = data.title;
+  if (data.help) explain(title, data);
+  else title.textContent = data.title;
   about.textContent = data.about ?? "";
   figure.querySelector("p.text").textContent = data.text;
-  set(figure, { "aria-label": `${data.title}. ${data.text}` });
+  announce(figure, data, `${data.title}. ${data.text}`);
   return { figure, controls, body: figure.querySelector(".body") };
+}
+
+/** A title as a link to its word in the glossary; the word is explained under the pointer. */
+function explain(title, data) {
+  const link = title.querySelector("a") ?? make("a", { target: "_blank", rel: "noopener" });
+  link.textContent = data.title;
+  set(link, { href: data.link, title: data.help });
+  if (!link.parentElement) title.replaceChildren(link);
+}
+
+/** What a screen reader says of a picture. A recording is one image: nothing in it can be used. */
+function announce(figure, data, text) {
+  const recorded = Boolean(data.recorded);
+  set(figure, { role: recorded ? "img" : "group", "aria-label": recorded ? `A recording. ${text}` : text });
+  for (const part of figure.children) set(part, { inert: recorded });
 }
 
 const ANSWER = 2000; // milliseconds until what was asked for and did not come is taken back

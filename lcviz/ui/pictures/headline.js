@@ -27,7 +27,7 @@ export default function (component) {
   set(back, { hidden: !data.back });
   back.textContent = data.back ?? "";
   back.onclick = () => setTriggerValue("back", true);
-  set(figure, { "aria-label": data.text });
+  announce(figure, data, data.text);
   document.addEventListener("keydown", press);
   return () => document.removeEventListener("keydown", press);
 }

@@ -208,7 +208,7 @@ def test_codes_that_are_no_longer_held(live: Live, create: Create) -> None:
     page = live(run=run.id)
     assert page.charts == PANELS - {"removed"}
     drawn = {t["name"]: t["y"] for t in page.figure("by-bits")["data"]}
-    assert sum(d["value"] is not None for d in drawn[CODER_NAMES["runlength"]]) == 1
+    assert sum(share is not None for share in drawn[CODER_NAMES["runlength"]]) == 1
     (shown,) = (t.value for t in page.at.dataframe if "token" in t.value.columns)
     assert "count" not in shown.columns
 

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from lcviz.ui.glossary import GROUPS, TERMS, address, explained, linked
+from lcviz.ui.glossary import GROUPS, TERMS, address, explained, linked, behind
 
 LCVIZ = Path(__file__).resolve().parents[3] / "lcviz"
 MARK = re.compile(r"\[\[([^\]|]+)(?:\|([^\]|]+))?\]\]")
@@ -82,3 +82,9 @@ def test_marked_words_are_in_the_glossary() -> None:
     }
     assert marked, "the pages use it"
     assert marked <= set(TERMS)
+
+
+def test_a_picture_s_title_is_explained_if_it_is_a_word() -> None:
+    assert behind("Buckets") == {"help": TERMS["bucket"].text, "link": address("bucket")}
+    assert behind("δ")["link"] == address("delta")
+    assert behind("Size of each bucket") == behind("") == {}
