@@ -133,11 +133,8 @@ def _sentence(now: Promotion) -> str:
     own = now.kept
     what = f"{kept_text(own).capitalize()}" if isinstance(own, Coding) else f"x = {kept_name(own)}"
     return (
-        f"{what} keeps "
-        f"{now.buckets_kept} of {now.buckets} buckets and {percent_text(now.energy_share)} of δ's "
-        f"energy ‖δ‖². Each with a new table: {', '.join(both)}. Diamonds are the entropy: no code "
-        "of single values is shorter. The dashed line is 1 bit per parameter: the paper's code "
-        "needs at least that, unless all values are the same."
+        f"{what} keeps {now.buckets_kept} of {now.buckets} buckets and "
+        f"{percent_text(now.energy_share)} of δ's energy. With a new table: {', '.join(both)}."
     )
 
 

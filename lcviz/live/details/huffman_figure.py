@@ -91,10 +91,8 @@ def token_panel(
     counts = alphabet.counts(alphabet.kept)
     n_values, escaped = int(counts[1:].sum()), by_token[0].count
     sentence = (
-        f"{name}: {n_values:,} of {alphabet.n:,} values are not 0. Each makes one token with the "
-        "zeros before it, and each token is one code word: "
-        f"{alphabet.encoded.payload_bits / alphabet.n:.4f} bits per value. The entropy of single "
-        "values is "
+        f"{name}: {n_values:,} of {alphabet.n:,} values are not 0, each one token with the zeros "
+        f"before it: {alphabet.encoded.payload_bits / alphabet.n:.4f} bits per value; the entropy is "
         f"{huffman.entropy(counts) / alphabet.n:.4f}. {_cost(alphabet)}"
     )
     if escaped:

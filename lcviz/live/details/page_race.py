@@ -26,8 +26,8 @@ def show_race(raced: Raced, killed_at: int) -> None:
     st.table(rework_table(raced.outcomes), hide_index=True)
     same = "reached the same bits as the killed one. It " if raced.alike else ""
     st.caption(
-        f"The repeated training {same}was saved by full, SCAR and TOPN at the run's own steps. "
+        "One crash of one seed; Recover has more.",
+        help=f"The repeated training {same}was saved by full, SCAR and TOPN at the run's own steps. "
         "Every method holds the model alone. Distance: from the restored weights to those at the "
-        "crash, as a share of how far training had moved them. One crash of one seed; Recover has "
-        "more."
+        "crash, as a share of how far training had moved them.",
     )

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from lcviz.ui.glossary import GROUPS, TERMS, address, explained, linked, behind
+from lcviz.ui.glossary import GROUPS, TERMS, address, behind, explained, linked
 
 LCVIZ = Path(__file__).resolve().parents[3] / "lcviz"
 MARK = re.compile(r"\[\[([^\]|]+)(?:\|([^\]|]+))?\]\]")

@@ -197,7 +197,7 @@ def test_tokens_are_rows_and_leaves(check_figure: Check) -> None:
     for part in (
         "101 of 3,000 values are not 0",
         f"{alphabet.encoded.payload_bits / 3000:.4f} bits per value",
-        f"entropy of single values is {huffman.entropy(np.array([2899, 100, 1])) / 3000:.4f}",
+        f"the entropy is {huffman.entropy(np.array([2899, 100, 1])) / 3000:.4f}",
         f"{alphabet.table.packed.size} bytes",
     ):
         assert part in panel.sentence
