@@ -60,6 +60,11 @@ def written(page: Page, key: str, text: str | re.Pattern[str]) -> Locator:
     return drawing(page, key).locator("text").filter(has_text=text)
 
 
+def inked(page: Page, colour: str) -> Locator:
+    """A text of a picture in that colour."""
+    return drawing(page, "by-bits").locator(f"text[style*='{colour}']").first
+
+
 def redrawn(page: Page, key: str, before: str) -> None:
     """Wait until the picture of a panel is not the one it was: it follows the script's end."""
     other = "([panel, before]) => document.querySelector(panel)?.innerHTML !== before"
@@ -207,7 +212,7 @@ def test_the_example_and_its_steps_by_keyboard(tab: MakeTab) -> None:
 
     # Nothing overlaps in either theme; pictures follow the theme when they are next drawn.
     nothing_overlaps(visitor)
-    expecting(drawing(page, "by-bits").locator("text[style*='rgb(49, 51, 63)']").first).to_be_visible()
+    expecting(inked(page, "rgb(49, 51, 63)")).to_be_visible()
     page.emulate_media(color_scheme="dark")
 
     before = {key: drawing(page, key).inner_html() for key in EVERY_PANEL}
@@ -223,7 +228,7 @@ def test_the_example_and_its_steps_by_keyboard(tab: MakeTab) -> None:
     expecting(page.get_by_text("Error when one bucket of step 570 is removed")).to_be_visible()
     for key in EVERY_PANEL:
         redrawn(page, key, before[key])
-    expecting(drawing(page, "by-bits").locator("text[style*='rgb(250, 250, 250)']").first).to_be_visible()
+    expecting(inked(page, "rgb(250, 250, 250)")).to_be_visible()
     nothing_overlaps(visitor)
 
     expecting(written(page, "huffman", "zeros, ").first).to_be_visible()

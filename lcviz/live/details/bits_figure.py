@@ -99,7 +99,8 @@ def bits_panel(
     )
     figure.update_xaxes(type="category", range=[-0.5, len(names) - 0.5], showgrid=False)
     figure.add_vrect(now - 0.5, now + 0.5, line_width=0, fillcolor=BAND, layer="below")
-    figure.add_annotation(text="now", x=names[now], y=1, yref="paper", yanchor="bottom", showarrow=False)
+    top = {"y": 1, "yref": "paper", "showarrow": False}
+    figure.add_annotation(text="now", x=names[now], yanchor="bottom", **top)
     sentence = _sentence(promotions[now])
     if marked is not None and keeps is not None:
         from_on = f"from x = {names[keeps]} on" if names[keeps] != "all" else "by x = all only"
@@ -107,7 +108,7 @@ def bits_panel(
         last = names.index("all")
         figure.add_vrect(keeps - 0.5, last + 0.5, line_width=0, fillcolor=MARK, layer="below")
         text = f"keep {exponent_text(*marked)}"
-        figure.add_annotation(text=text, x="all", y=1, yref="paper", yanchor="top", showarrow=False)
+        figure.add_annotation(text=text, x="all", yanchor="top", **top)
     return Panel(
         "Priority promotion: what x bits keep and cost",
         sentence,

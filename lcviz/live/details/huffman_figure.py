@@ -92,8 +92,8 @@ def token_panel(
     n_values, escaped = int(counts[1:].sum()), by_token[0].count
     sentence = (
         f"{name}: {n_values:,} of {alphabet.n:,} values are not 0, each one token with the zeros "
-        f"before it: {alphabet.encoded.payload_bits / alphabet.n:.4f} bits per value; the entropy is "
-        f"{huffman.entropy(counts) / alphabet.n:.4f}. {_cost(alphabet)}"
+        f"before it: {alphabet.encoded.payload_bits / alphabet.n:.4f} bits per value; the entropy "
+        f"is {huffman.entropy(counts) / alphabet.n:.4f}. {_cost(alphabet)}"
     )
     if escaped:
         sentence += f" {plural(escaped, 'rare run')} used the escape code."

@@ -27,7 +27,7 @@ def show_race(raced: Raced, killed_at: int) -> None:
     same = "reached the same bits as the killed one. It " if raced.alike else ""
     st.caption(
         "One crash of one seed; Recover has more.",
-        help=f"The repeated training {same}was saved by full, SCAR and TOPN at the run's own steps. "
-        "Every method holds the model alone. Distance: from the restored weights to those at the "
+        help=f"The repeated training {same}was saved by full, SCAR and TOPN at the run's own "
+        "steps. Every method holds the model alone. Distance: from the restored weights to those at the "
         "crash, as a share of how far training had moved them.",
     )
