@@ -137,6 +137,7 @@ def _press(page: Page, name: str) -> None:
     page.mouse.down()
     page.wait_for_timeout(120)
     page.mouse.up()
+    page.mouse.move(SIZE[0] / 2, SIZE[1] - 20)  # away: its help would stay
 
 
 def _drag(page: Page) -> None:

@@ -25,7 +25,7 @@ ITERATIONS = 2000  # of the plain loop
 ENDLESS = 20_000  # the most there are, and more than there is time for
 PAIRS, SECONDS = 4, 8  # stretches a run, and how long each is
 LEAST = 0.92  # goal: watched at full speed, of the rate while nobody looks
-PICTURES = ("headline", "weights", "buckets", "bits", "loss", "examples")
+PICTURES = ("headline", "weights", "buckets", "bits", "curves", "examples")
 PLAIN_LOOP = f"""
 import tempfile, time, torch, codec, demo_models
 torch.set_num_threads(1)
