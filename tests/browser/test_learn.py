@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from lcviz.lab.lesson import lesson
 from lcviz.learn.numbers import TRACK, TRAINED, read_pairs
 from lcviz.learn.one_file import learn_html
-from lcviz.learn.values import checkpoints_of, lesson_of, values_of
+from lcviz.learn.values import checkpoints_of, values_of
 from lcviz.ui.picture import FOLDER
 
 if TYPE_CHECKING:
@@ -169,8 +170,8 @@ def test_the_module_computes_what_the_codec_does(page_of_file: Page) -> None:
     asked.append(([0.5, 0.5], [0.75, 0.25], 1, None))  # alike but for the sign
     script = (FOLDER / "learn" / "scheme.js").read_text()
     found = page_of_file.evaluate(ASKED % script, [list(one) for one in asked])
-    for (before, now, x, restored), (lesson, checkpoints) in zip(asked, found, strict=True):
-        assert lesson == values_of(lesson_of(before, now, x))
+    for (before, now, x, restored), (stages, checkpoints) in zip(asked, found, strict=True):
+        assert stages == values_of(lesson(before, now, x))
         assert checkpoints == checkpoints_of(before, now, x, restored=restored)
 
 
