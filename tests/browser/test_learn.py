@@ -179,6 +179,7 @@ def test_the_one_file_answers_alone(page_of_file: Page, browser: Browser) -> Non
     page = page_of_file
     page.get_by_role("button", name="Join the two rarest").click()
     page.get_by_text("1 of 3 joined").wait_for()
+    assert page.evaluate("document.getAnimations().length") == 0  # less motion was asked for
     page.get_by_role("slider", name="u of c").press("ArrowRight")
     page.get_by_text("1.21 − 1 = 0.21").wait_for()
     page.get_by_role("button", name="Data tables").click()
@@ -191,8 +192,7 @@ def test_the_one_file_answers_alone(page_of_file: Page, browser: Browser) -> Non
 
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
-        bad = Axe().run(page).response["violations"]
-        assert [v["id"] for v in bad if v["impact"] in ("critical", "serious")] == []
+        assert [v["id"] for v in Axe().run(page).response["violations"]] == []
 
 
 @pytest.fixture
