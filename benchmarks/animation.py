@@ -29,7 +29,7 @@ SHOWN = 960, 540
 PER_SECOND = 8  # pictures
 HOLD = 3.0  # seconds that the last one stays
 MOST = 2e6  # bytes
-RACE = "[data-picture=curves], .st-key-panel-kill"
+RACE = "[data-picture=curves]"
 SETTINGS = "model=Logistic+regression&interval=5&iterations=300&speed=25/s"
 # A pointer, which Chromium does not draw without a screen.
 POINTER = """addEventListener("DOMContentLoaded", () => {
@@ -122,7 +122,7 @@ def play(page: Page, film: Film) -> None:
         _press(page, "Race back")
         over = page.get_by_text(re.compile(r"\b(wins|are level|Nobody wins)\b")).first
         over.wait_for(state="attached")
-        page.locator(RACE).last.scroll_into_view_if_needed()
+        page.locator(RACE).scroll_into_view_if_needed()
         page.mouse.move(SIZE[0] - 20, 20)
         page.wait_for_timeout(1500)
 
