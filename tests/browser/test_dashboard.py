@@ -274,9 +274,9 @@ def download(page: Page, name: re.Pattern[str], folder: Path) -> Path:
 
 def shown_loss(page: Page, step: int) -> float:
     """The loss that the Export page gives for that step, once it does."""
-    box = page.get_by_text(f"restored step {step} bit for bit")
+    box = page.get_by_text(f"Step {step} read back bit for bit")
     expecting(box).to_be_visible()
-    found = re.search(r"held-out examples is ([0-9]+\.[0-9]+)", box.inner_text())
+    found = re.search(r"held-out examples: restored ([0-9]+\.[0-9]+)", box.inner_text())
     assert found
     return float(found[1])
 

@@ -29,6 +29,7 @@ def inspecting(tab: MakeTab, path: Path | None = None, **options: Any) -> Any:
     visitor = tab(**options).open("/inspect")
     visitor.expecting(visitor.page.get_by_text("Exponents over time")).to_be_visible()
     if path is not None:
+        visitor.page.get_by_text("Open a path or archive").click()
         box = visitor.page.get_by_role("textbox", name="Path on this machine")
         box.fill(str(path))
         box.press("Enter")
@@ -76,7 +77,7 @@ def test_an_upload(tab: MakeTab, tmp_path: Path) -> None:
     visitor.expecting(page.get_by_text("What step 3 changes")).to_be_visible()
     # To another page and back: it is still there, and can be closed.
     page.get_by_role("link", name="Export").click()
-    visitor.expecting(page.get_by_text("Load it elsewhere")).to_be_visible()
+    visitor.expecting(page.get_by_text("Use it elsewhere")).to_be_visible()
     page.get_by_role("link", name="Inspect").click()
     visitor.expecting(page.get_by_text("What step 3 changes")).to_be_visible()
     page.get_by_role("button", name="Close the upload").click()
