@@ -31,7 +31,6 @@ def inspecting(tab: MakeTab, path: Path | None = None, **options: Any) -> Any:
     visitor.page.get_by_text("Open a path or archive").click()
     visitor.settled()
     if path is not None:
-        visitor.page.get_by_text("Open a path or archive").click()
         box = visitor.page.get_by_role("textbox", name="Path on this machine")
         box.fill(str(path))
         box.press("Enter")

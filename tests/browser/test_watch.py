@@ -12,7 +12,7 @@ import numpy as np
 import codec
 
 MakeTab = Callable[..., Any]
-CHARTS = "[data-testid=stDataFrame] canvas, .stPlotlyChart, .js-plotly-plot .main-svg"
+CHARTS = "[data-testid=stDataFrame] canvas, .stEChartsChart, .stEChartsChart svg"
 # Marks nodes by a property: one that is replaced loses it, one that is updated keeps it.
 TAG = f"() => document.querySelectorAll('{CHARTS}').forEach((node, i) => {{ node.lcvizTag = i }})"
 TAGS = f"() => [...document.querySelectorAll('{CHARTS}')].map(node => node.lcvizTag ?? null)"
@@ -42,8 +42,8 @@ def test_a_folder_of_runs_while_they_are_written(watching: MakeTab, tmp_path: Pa
     visitor.expecting(page.get_by_text("2 runs at ")).to_be_visible()
     visitor.expecting(page).to_have_url(re.compile(r"/inspect$"))
     visitor.expecting(cell(0, 0)).to_have_text("a.lcc")
-    visitor.expecting(page.locator(".js-plotly-plot .main-svg").first).to_be_visible()
-    visitor.check_accessible(".js-plotly-plot .main-svg")
+    visitor.expecting(page.locator(".stEChartsChart svg").first).to_be_visible()
+    visitor.check_accessible(".stEChartsChart svg")
     page.evaluate(TAG)
 
     save(a, 5, 6)  # the page finds out by itself
@@ -68,5 +68,5 @@ def test_a_folder_of_runs_while_they_are_written(watching: MakeTab, tmp_path: Pa
     page.emulate_media(color_scheme="dark")
     page.get_by_role("button", name="All runs").click()
     visitor.expecting(page.get_by_text("3 runs at ")).to_be_visible()
-    visitor.check_accessible(".js-plotly-plot .main-svg", ("color-contrast",))
+    visitor.check_accessible(".stEChartsChart svg", ("color-contrast",))
     visitor.check()
