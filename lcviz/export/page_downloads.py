@@ -142,7 +142,7 @@ def _step_file(restored: RestoredFile, live_loss: float | None) -> None:
         text += f" Loss on held-out examples: restored {restored.loss:.6f}{live}."
     if restored.left_out:
         text += f" {plural(restored.left_out, 'value')} that are no tensors left out."
-    st.markdown(f":green[:material/verified:] {text}")
+    st.markdown(f":small[:green[:material/verified:] {text}]")
     file = f"{restored.name}.safetensors"
     label = f"Download step {restored.step} ({nbytes_text(len(restored.data))})"
     _download(

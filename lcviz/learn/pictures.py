@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from lcviz.lab.lesson import lesson
 from lcviz.ui.glossary import TERMS, address
 from lcviz.ui.picture import Picture
 
 from .questions import QUESTIONS
 from .runs import runs_values
-from .values import CHECKPOINTS, FINEST, checkpoints_of, lesson_of, values_of
+from .values import CHECKPOINTS, FINEST, checkpoints_of, values_of
 
 BITS = (1, 2, 3, None)
 LETTERS = "abcdefghijklmnop"
@@ -103,7 +104,7 @@ def learn_picture(
         alone: without a server; words are then not linked to the glossary.
     """
     lessons = [
-        {"x": x, "lesson": values_of(lesson_of(track, live, x))}
+        {"x": x, "lesson": values_of(lesson(track, live, x))}
         | {"checkpoints": checkpoints_of(track, live, x)}
         for x in BITS
     ]

@@ -14,22 +14,17 @@ CHECKPOINTS = 5
 FINEST = 20  # quarter octaves
 
 
-def lesson_of(track: Sequence[float], live: Sequence[float], x: int | None) -> Lesson:
-    """All stages of these float32 values with x bits; None keeps every bucket."""
-    return lesson(track, live, [""] * len(live), x, "model")
-
-
 def values_of(found: Lesson) -> dict[str, Any]:
     """Numbers, buckets (largest magnitude first), symbols, Huffman merges and bits of a lesson.
 
     members: indices of numbers. bucket: index of a bucket, None for zero. code: of a symbol.
     """
-    (group,) = found.groups
-    members: list[list[int]] = [[] for _ in group.buckets]
+    code = found.code
+    members: list[list[int]] = [[] for _ in code.buckets]
     for i, number in enumerate(found.numbers):
         if number.bucket is not None:
             members[number.bucket].append(i)
-    bits = found.stage_bits
+    bits = code.stage_bits
     return {
         "numbers": [
             {
@@ -55,13 +50,13 @@ def values_of(found: Lesson) -> dict[str, Any]:
                 "members": own,
                 "kept": bool(b.level),
             }
-            for b, own in zip(group.buckets, members)
+            for b, own in zip(code.buckets, members)
         ],
         "symbols": [
             {"level": float(level), "count": int(count)}
-            for level, count in zip(group.levels, group.counts)
+            for level, count in zip(code.levels, code.counts)
         ],
-        "merges": [[m.rare, m.rarer, m.count] for m in huffman_merges(group.counts.tolist())],
+        "merges": [[m.rare, m.rarer, m.count] for m in huffman_merges(code.counts.tolist())],
         "bits": {"float32": bits.float32, "e": bits.e, "p": bits.p, "h": bits.h},
     }
 
@@ -113,7 +108,7 @@ def checkpoints_of(
     for step in range(1, steps + 1):
         begin = np.array(kept, np.float32) if step - 1 == restored else now
         now = begin + drift
-        numbers = lesson_of(kept, now.tolist(), x).numbers
+        numbers = lesson(kept, now.tolist(), x).numbers
         kept = [m.rebuilt for m in numbers]
         found.append({"live": now.tolist(), "track": kept, "written": [m.after_p for m in numbers]})
     return found

@@ -28,7 +28,7 @@ def save(path: Path, first: int, last: int) -> Path:
 def inspecting(tab: MakeTab, path: Path | None = None, **options: Any) -> Any:
     visitor = tab(**options).open("/inspect")
     visitor.expecting(visitor.page.get_by_text("Exponents over time")).to_be_visible()
-    visitor.page.get_by_text("Open a path or an archive").click()
+    visitor.page.get_by_text("Open a path or archive").click()
     visitor.settled()
     if path is not None:
         box = visitor.page.get_by_role("textbox", name="Path on this machine")

@@ -33,7 +33,6 @@ def test_killed_raced_and_gone_on(tab: MakeTab) -> None:
     expecting(race).to_contain_text(re.compile("wins|are level|Nobody wins"))
     headline = page.locator("[data-picture=headline]")
     expecting(headline).to_contain_text("the race: ")
-    visitor.check_on_first_screen(race)
 
     page.get_by_text("Details", exact=True).click()
     chart = page.locator(".st-key-panel-kill .js-plotly-plot")

@@ -325,7 +325,12 @@ def seeds() -> list[tuple[Outcome, ...]]:
             _outcome(Method("full"), seed, 0.0, (0.0,)),
             _outcome(Method("scar", 0.05), seed, 1.4 + seed, (0.3, 0.25, 0.15)),
             _outcome(Method("topn", 0.05), seed, 4.0, (3.0,) * 5),
-            _outcome(lc(Coding(budget=0.05, coder="huffman")), seed, 0.4, (0.1, 0.05)),
+            _outcome(
+                lc(Coding(budget=0.05, coder="huffman", quantizer="exponent")),
+                seed,
+                0.4,
+                (0.1, 0.05),
+            ),
             _outcome(lc(Coding(budget=0.05)), seed, 0.0, (0.0,)),
         )
         for seed in (0, 1)

@@ -60,8 +60,11 @@ def test_while_everything_is_imported(monkeypatch: pytest.MonkeyPatch, name: str
     pictures = [json.loads(e.proto.json) for e in page.get("bidi_component")]
     found = json.loads(recording.FILE.read_text())
     if name == "live":
-        every = found["pictures"].values()
-        assert pictures == [{**one, **behind(one["title"]), "recorded": True} for one in every]
+        assert {p["picture"]: p for p in pictures} == {
+            p["picture"]: {**p, **behind(p["title"]), "recorded": True}
+            for p in found["pictures"].values()
+        }
+        assert len(pictures) == len(found["pictures"])
         assert page.button[0].disabled
     elif name == "learn":
         assert pictures == [found["learn"]]

@@ -28,6 +28,6 @@ def show_race(raced: Raced, killed_at: int) -> None:
     st.caption(
         "One crash of one seed; Recover has more.",
         help=f"The repeated training {same}was saved by full, SCAR and TOPN at the run's own "
-        "steps. Every method holds the model alone. Distance: from the restored weights to those at the "
-        "crash, as a share of how far training had moved them.",
+        "steps. Every method holds the model alone. Distance: from the restored weights to those "
+        "at the crash, as a share of how far training had moved them.",
     )

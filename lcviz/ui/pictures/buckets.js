@@ -126,7 +126,7 @@ function drawCut(group, svg, body, data, room, send) {
     clearTimeout(body.later);
     const tell = () => send("cut", body.cut);
     if (done) tell();
-    else body.later = setTimeout(tell, 120);
+    else body.later = setTimeout(tell, 50);
   };
   handle.onkeydown = (event) => {
     const by = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];

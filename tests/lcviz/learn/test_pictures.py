@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import codec
+from lcviz.lab.lesson import lesson
 from lcviz.learn.numbers import TRACK, TRAINED, read_numbers, read_pairs, write_numbers
 from lcviz.learn.pictures import BITS, PICTURES, Start, learn_picture
 from lcviz.learn.questions import QUESTIONS
 from lcviz.learn.runs import ZEROS, runs_values
-from lcviz.learn.values import FINEST, checkpoints_of, lesson_of, steps_of, values_of
+from lcviz.learn.values import FINEST, checkpoints_of, steps_of, values_of
 
 TEN = read_pairs(TRACK, TRAINED)
 
@@ -31,7 +32,7 @@ def test_a_picture_is_plain_json_for_every_x() -> None:
 
 
 def test_the_example_s_buckets_and_bits() -> None:
-    found = values_of(lesson_of(*TEN, 2))
+    found = values_of(lesson(*TEN, 2))
     assert [(b["exponent"], b["sign"], b["members"], b["kept"]) for b in found["buckets"]] == [
         (-1, 0, [0, 8], True),
         (-2, 1, [1], True),

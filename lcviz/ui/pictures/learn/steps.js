@@ -94,7 +94,7 @@ function tellSteps({ state, steps, lesson, names }) {
 }
 
 const tableSteps = ({ lesson, steps, names }) => [
-  ["", "δ", "bucket", "off", "steps", "level", "off"],
+  ["name", "δ", "bucket", "off", "steps", "level", "off"],
   ...lesson.numbers.map((m, i) => {
     const level = steps.codes[i] * steps.size;
     return [names[i], words(m.delta), words(m.written), words(Math.abs(m.delta - m.written), 2), words(steps.codes[i]), words(level), words(Math.abs(m.delta - level), 2)];

@@ -43,7 +43,7 @@ def outcomes() -> dict[str, Outcome]:
 
 
 def test_names(outcomes: dict[str, Outcome]) -> None:
-    lc = ["LC run-length", "LC run-length, 2 bits", "LC Huffman, per tensor"]
+    lc = ["LC run-length", "LC run-length, 2 bits", "LC Huffman, steps, per tensor"]
     assert list(outcomes) == ["full", "SCAR", "TOPN", *lc]
 
 
