@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import pandas as pd
 
+from lcviz.report.figure_parts import MOST_MARKED, STEP, line, step_range
 from lcviz.text import loss_text, minus, nbytes_text, percent_text, plural
-from lcviz.ui.charts import plotted
-from lcviz.ui.picture import Picture
+from lcviz.ui.charts import BLUE, VERMILION, Panel, base_figure, plotted
 
 from .ab import Side, TrialSave
 
 AGAINST = "B against A"
-HEIGHT = 190  # CSS pixels
+HEIGHT = 230  # pixels
+_LOOKS = {"A": (BLUE, "solid", "circle"), "B": (VERMILION, "dash", "square")}
 
 
 def ab_table(a: Side, b: Side, live_loss: float) -> pd.DataFrame:
@@ -81,7 +81,7 @@ def ab_sentence(a: Side, b: Side) -> str:
     return f"B takes {less}, and {far}."
 
 
-def ab_sizes(a: Side, b: Side) -> Picture:
+def ab_sizes(a: Side, b: Side) -> Panel:
     """The record of every checkpoint, with both."""
     return _both(
         a,
@@ -94,7 +94,7 @@ def ab_sizes(a: Side, b: Side) -> Picture:
     )
 
 
-def ab_distances(a: Side, b: Side) -> Picture:
+def ab_distances(a: Side, b: Side) -> Panel:
     """How far a restart would be from what was trained, with both."""
     x, y = a.newest.distance, b.newest.distance
     sentence = f"Restored from step {a.newest.step}, the model would be "
@@ -120,21 +120,19 @@ def _both(
     name: str,
     title: str,
     sentence: str,
-) -> Picture:
-    sides = {"A": (a, "down", "solid"), "B": (b, "up", "dashed")}
+) -> Panel:
+    figure = base_figure(STEP, name, HEIGHT, t=32)
+    columns: dict[str, list[float | None]] = {}
+    for who, side in (("A", a), ("B", b)):
+        points = [(s.step, plotted(value(side, s), 4)) for s in side.saves]
+        columns[f"{who}, {name}"] = [y for _, y in points]
+        marked = len(points) <= MOST_MARKED
+        figure.add_trace(line(who, _LOOKS[who], points, marked, "%{y:.4g} %"))
     steps = [s.step for s in a.saves]
-    values = {
-        who: [plotted(value(side, s), 4) for s in side.saves] for who, (side, *_) in sides.items()
-    }
-    lines = [
-        {"name": who, "colour": colour, "dash": dash, "x": steps, "y": values[who]}
-        for who, (_, colour, dash) in sides.items()
-    ]
-    drawing: dict[str, Any] = {"lines": lines, "marks": [], "log": False, "clickable": False}
-    drawing |= {"range": [steps[0], max(steps[-1], steps[0] + 1)], "unit": "step", "height": HEIGHT}
-    columns = {f"{who}, {name}": numbers for who, numbers in values.items()}
-    numbers = pd.DataFrame({"step": steps} | columns)
-    return Picture("curves", title, f"{name} · A and B by step", sentence, drawing, numbers)
+    figure.update_xaxes(range=step_range(steps[0], steps[-1]))
+    figure.update_yaxes(rangemode="tozero")
+    table = pd.DataFrame({"step": steps} | columns)
+    return Panel(title, sentence, figure, f"{title} with A and with B, by step.", table, HEIGHT)
 
 
 def _bytes(n: float, side: Side) -> str:

@@ -99,6 +99,5 @@ def _pick(found: dict[Coding, TrialSave], full_nbytes: int) -> None:
 
 def _clicked() -> None:
     """The point that was clicked becomes the chosen setting."""
-    for group in st.session_state[widgets.panel_key(_PANEL)].selection.selected:
-        for i in group["data_indices"]:
-            st.session_state[_PICK] = picked(group["series_index"], i).describe()
+    for point in st.session_state[widgets.panel_key(_PANEL)].selection.points:
+        st.session_state[_PICK] = picked(point["curve_number"], point["point_index"]).describe()

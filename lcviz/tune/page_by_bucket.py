@@ -10,7 +10,7 @@ import streamlit as st
 import codec
 from lcviz.lab.anatomy import BucketKey, rank
 from lcviz.run.run import Run
-from lcviz.run.snapshot import CLOSED, PLAYING, Snapshot
+from lcviz.run.snapshot import CLOSED, Snapshot
 from lcviz.text import exponent_text, loss_text, percent_text, plural
 from lcviz.ui import follow_weight, session, widgets
 from lcviz.ui.coding_form import SCOPES
@@ -18,7 +18,7 @@ from lcviz.ui.glossary import explained
 
 from .by_bucket import LossCurve, SplitDelta, marks, split_delta
 from .by_bucket_figure import by_bucket_panel, rebuilt_sentence
-from .page_run import GONE, has_delta, live_loss, loss_of, newest_delta
+from .page_run import GONE, has_delta, live_loss, loss_of, newest_delta, stays
 
 MODES = {"largest": "Keep the largest", "without": "Leave out any"}
 SLICE = 0.15  # seconds of measuring between two refreshes
@@ -105,20 +105,8 @@ def _view(run: Run, snapshot: Snapshot, scope: str) -> BucketView | None:
     """The newest delta; while the run plays the one shown before, until another is wanted."""
     view: BucketView | None = st.session_state.get(_VIEW)
     same = view is not None and (view.run_id, view.scope) == (run.id, scope)
-    if view is not None and same:
-        if view.step == snapshot.newest.step:
-            return view
-        if snapshot.status == PLAYING:
-            with st.container(horizontal=True, vertical_alignment="center", key="tune-newer"):
-                wanted = widgets.button(
-                    "Take the newest",
-                    icon=":material/skip_next:",
-                    key="tune-newest",
-                    help="It has other buckets, so its curve is measured anew.",
-                )
-                st.markdown(f"Step {view.step}; the run goes on.", width="content")
-            if not wanted:
-                return view
+    if view is not None and same and stays(snapshot, view.step):
+        return view
     delta = newest_delta(run, snapshot)
     if delta is None:
         return view if same else None
@@ -150,7 +138,7 @@ def _largest(view: BucketView, run: Run) -> None:
     with st.container(border=True, key="tune-by-bucket"):
         panel = by_bucket_panel(
             view.step,
-            view.curve.losses,
+            view.curve.drawn | {k: loss},
             most,
             marks(most),
             k,

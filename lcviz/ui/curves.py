@@ -1,61 +1,19 @@
-"""Curves over a run: losses and record sizes."""
+"""The sizes of records over a run."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
-from lcviz.text import loss_text, nbytes_text, percent_text
+from lcviz.text import nbytes_text, percent_text
 
-from .charts import BLUE, GREEN, GREY, VERMILION, Option, Panel, base_option, plotted
+from .charts import GREEN, GREY, VERMILION, Option, Panel, base_option, plotted
 
 MAX_POINTS = 500  # of a line: more would slow every tick, and no screen shows them
 FEW = 25  # points that are drawn one by one
 Lines = dict[str, tuple[str, str, Sequence[float]]]  # name -> colour, dash, values
-
-
-def loss_curve(
-    steps: Sequence[int],
-    live: Sequence[float],
-    restored: Sequence[float],
-    viewed: int,
-    killed: Sequence[int] = (),
-) -> Panel:
-    """Probe loss of the live model and of what a restart would load, by step.
-
-    viewed: the step that the other panels show, marked by a line. killed: iterations at which the
-    run was killed, marked too.
-    """
-    lines: Lines = {
-        "live model": (BLUE, "solid", live),
-        "restored checkpoint": (VERMILION, "dashed", restored),
-    }
-    option = lines_option(steps, lines, "loss on held-out examples", viewed)
-    option["series"][0]["markLine"]["data"] += [
-        {
-            "xAxis": iteration,
-            "label": {"formatter": f"killed at {iteration}", "position": "insideEndTop"},
-            "lineStyle": {"color": VERMILION, "type": "dashed"},
-        }
-        for iteration in killed
-    ]
-    option["xAxis"]["max"] = max([option["xAxis"]["max"], *killed])
-    seen = [v for v in (*live, *restored) if math.isfinite(v)]
-    if seen and min(seen) > 0 and max(seen) > 1e4 * min(seen):  # exploding: keep the rest visible
-        option["yAxis"]["type"] = "log"
-    sentence = (
-        f"At step {steps[-1]} the live model's loss is {loss_text(live[-1], 4)}; restored from the "
-        f"chain it would be {loss_text(restored[-1], 4)}."
-    )
-    alt = "Loss of the live model and of the restored checkpoint, by step."
-
-    def table() -> pd.DataFrame:
-        return pd.DataFrame({"step": steps, "live": live, "restored": restored})
-
-    return Panel("Loss: live and restored", sentence, option, alt, table)
 
 
 def size_curve(
@@ -81,7 +39,7 @@ def size_curve(
     if budget is not None:
         most = np.round(100 * np.asarray(allowed) / np.asarray(full), 3).tolist()
         lines["budget"] = (VERMILION, "dotted", most[1:])
-    option = lines_option(steps[1:], lines, "record, % of float32", viewed)
+    option = _lines_option(steps[1:], lines, "record, % of float32", viewed)
     option["yAxis"]["min"] = 0
     mean = sum(nbytes[1:]) / max(1, sum(full[1:]))
     within = "" if budget is None else f" (budget {percent_text(budget)})"
@@ -107,10 +65,8 @@ def thinned(n: int) -> range:
     return range((n - 1) % stride, n, stride)
 
 
-def lines_option(
-    steps: Sequence[int], series: Lines, y_name: str, viewed: int, digits: int = 6
-) -> Option:
-    """Lines over steps, with a mark at the viewed one. digits: after the point."""
+def _lines_option(steps: Sequence[int], series: Lines, y_name: str, viewed: int) -> Option:
+    """Lines over steps, with a mark at the viewed one."""
     mark = {
         "symbol": "none",
         "silent": True,
@@ -147,7 +103,7 @@ def lines_option(
                 "symbolSize": 5,
                 "lineStyle": {"color": colour, "type": dash, "width": 2},
                 "itemStyle": {"color": colour},
-                "data": [[steps[i], plotted(values[i], digits)] for i in shown],
+                "data": [[steps[i], plotted(values[i])] for i in shown],
             }
             | ({"markLine": mark} if place == 0 else {})
             for place, (name, (colour, dash, values)) in enumerate(series.items())

@@ -9,21 +9,36 @@ import pandas as pd
 from lcviz.lab.follow_weight import Followed, WeightCode
 from lcviz.text import exponent_text, minus, plural
 
-from .charts import BLUE, VERMILION, Panel
-from .curves import Lines, lines_option
+from .charts import BLUE, GREY, VERMILION, Panel, base_figure, plotted
+
+HEIGHT = 320  # pixels
+FEW = 25  # points that are drawn one by one
+DIGITS = 9  # after the point: weights are small
 
 
 def weight_over_steps(found: Sequence[Followed], viewed: Followed) -> Panel:
     """Trained and restored value of one weight. found: by rising step. viewed: one of them."""
     steps = [f.step for f in found]
-    lines: Lines = {
-        "trained u": (BLUE, "solid", [f.live for f in found]),
-        "restored ũ": (VERMILION, "dashed", [f.restored for f in found]),
-    }
-    option = lines_option(steps, lines, "value", viewed.step, 9)
-    option["xAxis"]["min"] = min(*steps, viewed.step)
-    option["grid"][0]["left"] = 84
-    option["yAxis"]["nameGap"] = 66
+    figure = base_figure("step (iterations)", "value", HEIGHT, l=84)
+    for name, colour, dash, values in (
+        ("trained u", BLUE, "solid", [f.live for f in found]),
+        ("restored ũ", VERMILION, "dash", [f.restored for f in found]),
+    ):
+        figure.add_scatter(
+            name=name,
+            x=steps,
+            y=[plotted(value, DIGITS) for value in values],
+            mode="lines+markers" if len(found) <= FEW else "lines",
+            line={"color": colour, "dash": dash, "width": 2},
+            marker={"size": 6},
+            hovertemplate="%{y:.6g}",
+        )
+    side = "left" if viewed.step < (steps[0] + steps[-1]) / 2 else "right"  # with room for text
+    figure.add_vline(
+        viewed.step,
+        line={"color": GREY, "width": 1},
+        annotation={"text": f"step {viewed.step}", "xanchor": side},
+    )
     sentence = f"In step {viewed.step}: {_in_words(viewed)}.{_waited(found)}"
     table = pd.DataFrame(
         {
@@ -36,7 +51,8 @@ def weight_over_steps(found: Sequence[Followed], viewed: Followed) -> Panel:
         }
     )
     alt = "Trained and restored value of the followed weight, by step."
-    return Panel(f"The followed weight, {name_text(viewed)}", sentence, option, alt, table)
+    title = f"The followed weight, {name_text(viewed)}"
+    return Panel(title, sentence, figure, alt, table, HEIGHT)
 
 
 def _waited(found: Sequence[Followed]) -> str:
