@@ -88,7 +88,7 @@ def timelines_panel(
     figure.add_shape(type="line", x0=at, x1=at, y0=0, y1=1, yref="paper", line=mark)
     figure.add_annotation(text="crash", x=at, y=1, yref="paper", yanchor="bottom", showarrow=False)
     return Panel(
-        "What the training and the saver did, and what a crash would have cost, by the ms",
+        "Training and saving by the millisecond, and what a crash costs",
         _sentence(found, machine),
         figure,
         "For each way to save, bars of what the training loop and the saver do over time, and "
@@ -140,22 +140,13 @@ def _lost(line: Timeline, machine: bool, end: float, axis: str, *, legend: bool)
 
 
 def _sentence(found: Sequence[Timeline], machine: bool) -> str:
-    told = []
-    for line in found:
-        text = (
-            f"{line.way} {_ms(line.pause)} for a checkpoint, "
-            f"{_share(line.pause / line.iteration)} of an iteration"
-        )
-        merged = {s.step for s in _spans(line, MERGES)}
-        if long := [s.seconds for s in line.pauses if s.step in merged]:
-            text += f", and {_ms(median(long))} where {MERGED_AT_ONCE} deltas were merged"
-        told.append(text)
     worst = ", ".join(f"{line.way} {max(n for _, n in line.behind(machine))}" for line in found)
     who = "machine" if machine else "training alone"
-    return (
-        f"The loop stood still: {'; '.join(told)}. A crash of the {who} at the worst moment would "
-        f"have cost, in iterations: {worst}."
-    )
+    text = f"A crash of the {who} costs at most, in iterations: {worst}."
+    merged = [(line, {s.step for s in _spans(line, MERGES)}) for line in found]
+    if pauses := [s.seconds for line, steps in merged for s in line.pauses if s.step in steps]:
+        text += f" Merging {MERGED_AT_ONCE} deltas stops the loop for {_ms(median(pauses))}."
+    return text
 
 
 def _ms(seconds: float) -> str:
@@ -192,14 +183,14 @@ def ways_table(found: Sequence[Timeline]) -> pd.DataFrame:
     """What each way costs, a column for each: time in the loop, and bytes on disk."""
     table = {
         "": [
-            "an iteration, median",
-            "the loop stands still for a checkpoint, median",
-            "as a share of an iteration",
-            "the loop stands still, of all time shown",
-            "a checkpoint is on disk after, median",
-            "all deltas on disk, warm-up included",
-            "in records",
-            "steps that can be restored",
+            "iteration",
+            "pause for a checkpoint",
+            "of an iteration",
+            "pauses, of all time",
+            "on disk after",
+            "deltas, warm-up included",
+            "records",
+            "steps that restore",
         ]
     }
     for line in found:
@@ -226,8 +217,8 @@ def crash_table(found: Sequence[Timeline], crash: float, machine: bool) -> pd.Da
                 "saved": f"**{line.way}**",
                 "the training": _doing(line.loop, crash),
                 "the saver": _doing(line.saver, crash),
-                "iterations finished": str(done),
-                "restored is step": str(restored),
+                "iterations": str(done),
+                "restored": str(restored),
                 "lost": plural(done - restored, "iteration"),
             }
         )

@@ -25,12 +25,12 @@ def ab_table(a: Side, b: Side, live_loss: float) -> pd.DataFrame:
     slower = f"{_signed(1000 * (b.seconds - a.seconds), '.2f')} ms{_share(a.seconds, b.seconds)}"
     rows: list[tuple[str, Callable[[Side], str], str]] = [
         (
-            "newest record, bytes on disk",
+            "newest record, % of float32",
             lambda s: _bytes(s.newest.nbytes, s),
             _more(x.nbytes, y.nbytes),
         ),
         (
-            f"mean of {of}, bytes",
+            f"mean of {of}",
             lambda s: _bytes(s.mean_nbytes, s),
             _more(a.mean_nbytes, b.mean_nbytes),
         ),
@@ -40,7 +40,7 @@ def ab_table(a: Side, b: Side, live_loss: float) -> pd.DataFrame:
             f"{_signed(b.bits - a.bits, '.3f')} bits",
         ),
         (
-            "distance, % of the distance trained",
+            "distance",
             lambda s: percent_text(s.newest.distance),
             _finite(100 * (y.distance - x.distance), ".2f", " percentage points"),
         ),
@@ -66,19 +66,17 @@ def ab_sentence(a: Side, b: Side) -> str:
     if a.choice == b.choice:
         return "A and B are the same: change one of them."
     size, near = b.mean_nbytes - a.mean_nbytes, b.newest.distance - a.newest.distance
-    less = "as many bytes as A"
+    less = "as many bytes"
     if round(size):
         share = percent_text(abs(size) / a.mean_nbytes)
-        less = f"{nbytes_text(abs(size))} ({share} of A's) {'more' if size > 0 else 'less'} than A"
-    less += " for a checkpoint on average"
+        less = f"{nbytes_text(abs(size))} ({share}) {'more' if size > 0 else 'less'}"
     points = abs(100 * near)
-    far = "is as far as A from what was trained"
+    far = "as near to what was trained"
     if not math.isfinite(points):
-        far = "at least one distance to what was trained is not finite"
+        far = "a distance that is not finite"
     elif points >= 0.005:
-        where = "further from" if near > 0 else "nearer to"
-        far = f"is {points:.2f} percentage points {where} what was trained"
-    return f"B takes {less}, and {far}."
+        far = f"{points:.2f} percentage points {'further' if near > 0 else 'nearer'}"
+    return f"A checkpoint of B, against A: {less}, {far}."
 
 
 def ab_sizes(a: Side, b: Side) -> Panel:
@@ -89,27 +87,21 @@ def ab_sizes(a: Side, b: Side) -> Panel:
         lambda side, s: 100 * s.nbytes / side.full_nbytes,
         "record, % of float32",
         "Size",
-        f"On average A writes {nbytes_text(a.mean_nbytes)} and B {nbytes_text(b.mean_nbytes)} for "
-        f"a checkpoint of {nbytes_text(a.full_nbytes)} in float32.",
+        f"On average A {nbytes_text(a.mean_nbytes)}, B {nbytes_text(b.mean_nbytes)}; float32: "
+        f"{nbytes_text(a.full_nbytes)}.",
     )
 
 
 def ab_distances(a: Side, b: Side) -> Panel:
     """How far a restart would be from what was trained, with both."""
     x, y = a.newest.distance, b.newest.distance
-    sentence = f"Restored from step {a.newest.step}, the model would be "
-    if math.isfinite(x) and math.isfinite(y):
-        sentence += f"{percent_text(x)} of the distance trained from the live one with A, "
-        sentence += f"{percent_text(y)} with B."
-    else:
-        sentence += "at a distance from the live one that is not finite."
     return _both(
         a,
         b,
         lambda _, s: 100 * s.distance,
         "% of the distance trained",
         "Distance to what was trained",
-        sentence,
+        f"At step {a.newest.step}: A {percent_text(x)}, B {percent_text(y)}.",
     )
 
 
@@ -136,13 +128,13 @@ def _both(
 
 
 def _bytes(n: float, side: Side) -> str:
-    return f"{n:,.0f} B, {percent_text(n / side.full_nbytes)} of float32"
+    return f"{n:,.0f} B, {percent_text(n / side.full_nbytes)}"
 
 
 def _tables(side: Side) -> str:
     """Bytes of the new ones, and how many were sent before."""
     s = side.newest
-    return f"{s.table_nbytes:,} B, {s.reused} of {plural(s.tables, 'table')} reused"
+    return f"{s.table_nbytes:,} B, {s.reused} of {s.tables} reused"
 
 
 def _more(a: float, b: float) -> str:
@@ -150,7 +142,7 @@ def _more(a: float, b: float) -> str:
 
 
 def _share(a: float, b: float) -> str:
-    return f", {_signed(100 * (b - a) / a, '.1f')} % of A's" if a else ""
+    return f", {_signed(100 * (b - a) / a, '.1f')} %" if a else ""
 
 
 def _finite(difference: float, how: str, unit: str = "") -> str:

@@ -59,8 +59,8 @@ def all_settings_panel(tried: Tried, full_nbytes: int, marked: Mapping[str, Codi
                 )
     step = next(iter(tried.values())).step
     return Panel(
-        f"Step {step} with every setting: bytes, and distance to what was trained",
-        _sentence(tried, full_nbytes, marked),
+        f"Step {step} with every setting: bytes and distance",
+        _sentence(tried, marked),
         figure,
         "Lines over the bits x: size of the record by scope and coder above, relative distance by "
         "scope below.",
@@ -147,21 +147,17 @@ def _share(saved: TrialSave, axis: str, full_nbytes: int) -> float | None:
     return plotted(100 * (saved.nbytes / full_nbytes if axis == "y" else saved.distance), 4)
 
 
-def _sentence(tried: Tried, full_nbytes: int, marked: Mapping[str, Coding]) -> str:
+def _sentence(tried: Tried, marked: Mapping[str, Coding]) -> str:
     small = min(tried, key=lambda v: tried[v].nbytes)
-    text = (
-        f"The fewest bytes are {nbytes_text(tried[small].nbytes)} "
-        f"({percent_text(tried[small].nbytes / full_nbytes)} of float32), with {small.describe()}"
-    )
     near = min(
         (v for v in tried if math.isfinite(tried[v].distance)),
         key=lambda v: (tried[v].distance, tried[v].nbytes),
         default=None,
     )
+    text = f"Smallest: {nbytes_text(tried[small].nbytes)}, {small.describe()}. "
     if near is None:
-        text += "; no distance here is finite."
+        text += "No distance is finite."
     else:
-        far = percent_text(tried[near].distance)
-        text += f", and the nearest is {far} of the distance trained, with {near.describe()}."
+        text += f"Nearest: {percent_text(tried[near].distance)}, {near.describe()}."
     budgets = [who for who, v in marked.items() if v.budget is not None]
     return text + (f" Not marked, because of a budget: {enumerated(budgets)}." if budgets else "")

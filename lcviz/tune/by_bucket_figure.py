@@ -87,7 +87,7 @@ def by_bucket_panel(
     figure.update_traces(cliponaxis=False)
     of = f"of each tensor, {most} at most" if each else f"of {most}"
     sentence = rebuilt_sentence(
-        f"With the largest {plural(chosen, 'bucket')} {of}", losses[chosen], live_loss
+        f"The largest {plural(chosen, 'bucket')} {of}", losses[chosen], live_loss
     )
     if marked is not None:
         name = exponent_text(*marked[1])
@@ -119,5 +119,5 @@ def by_bucket_panel(
 def rebuilt_sentence(what: str, loss: float, live_loss: float) -> str:
     """The loss of a rebuilt model, and the live one's. what: how it was rebuilt."""
     off = loss - live_loss
-    where = f": {abs(off):.6f} {'above' if off > 0 else 'below'}" if math.isfinite(off) else ""
-    return f"{what}, the loss is {loss_text(loss)}, live {loss_text(live_loss)}{where}."
+    where = f"{abs(off):.6f} {'above' if off > 0 else 'below'} live"
+    return f"{what}: loss {loss_text(loss)}, {where if math.isfinite(off) else 'not finite'}."

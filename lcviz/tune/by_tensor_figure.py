@@ -152,14 +152,11 @@ def _sentence(found: ByTensor, own: Coding, measure: str, names: list[str]) -> s
     mine = found.choices.index(own)
     here = {n: c for n, row in found.rows.items() if (c := row[mine]) is not None}
     if not here:
-        return "In this step every tensor was stored exactly, so there is nothing to compare."
+        return "Every tensor was stored exactly: there is nothing to compare."
     by = sorted(here, key=lambda n: value(here[n], measure))
     low, high = (f"{name}, {_with_unit(here[name], measure)}" for name in (by[0], by[-1]))
-    text = f"With {own.describe()} (framed): "
-    if len(by) == 1:
-        text += f"{_with_unit(here[by[0]], measure)} in {by[0]}."
-    else:
-        text += f"smallest: {low}; largest: {high}."
+    text = f"Framed: {low}"
+    text += "." if len(by) == 1 else f" to {high}."
     if len(found.sizes) > len(names):
         text += f" Drawn are the {len(names)} largest of {len(found.sizes)} tensors."
     return text

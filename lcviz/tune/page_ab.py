@@ -20,6 +20,9 @@ from .ab_figure import ab_distances, ab_sentence, ab_sizes, ab_table
 from .page_choices import both
 from .page_run import follow_run, live_loss, loss_of, replayed_states, stays
 
+MEASURED = (
+    "Bytes: on disk, header included. Distance: ‖ũ − u‖ / ‖u − u₀‖. Times: this machine, just now."
+)
 _CHAINS = "tune-chains"  # in the session: the run's id and its trial chains
 _SHOWN = "tune-compared"  # in the session
 Asked = tuple[str, Coding, Coding]  # a run's id, A and B
@@ -40,8 +43,7 @@ def section() -> None:
     """The whole section."""
     st.markdown(
         explained(
-            "Two settings save **the same checkpoints** of the run on Live, each with its own "
-            "[[track]]: what one leaves out stays in its next [[delta]]."
+            "A and B save **the same checkpoints**, each with a [[track]] of its own."
         )
     )
     follow_run(_both)
@@ -64,10 +66,10 @@ def _both(run: Run, snapshot: Snapshot) -> None:
         widgets.show(ab_sizes(a, b), "ab-sizes")
     with grid.cell():
         widgets.show(ab_distances(a, b), "ab-distances")
-    widgets.tables_toggle()
     with st.container(border=True, key="tune-ab"):
         st.table(ab_table(a, b, shown.live_loss), hide_index=True)
-        st.caption(shown.basis)
+        st.caption(shown.basis, help=MEASURED)
+    widgets.tables_toggle()
 
 
 def _compare(run: Run, snapshot: Snapshot, asked: Asked) -> Compared | None:
@@ -91,15 +93,9 @@ def _compare(run: Run, snapshot: Snapshot, asked: Asked) -> Compared | None:
 
 def _basis(base: int, oldest: int, side: ab.Side) -> str:
     """What the numbers rest on. oldest: the first step whose state is in memory."""
-    steps = [s.step for s in side.saves]
+    text = f"{plural(len(side.saves), 'checkpoint')} after an exact base at step {base}"
     if base == 0:
-        why = "as the run's own chain does"
-    elif oldest < base:
-        why = f"so that no more than {ab.MOST_CHECKPOINTS} checkpoints have to be replayed"
-    else:
-        why = "because older states are no longer in memory"
-    return (
-        f"Both begin with an exact base at step {base}, {why}, and save the "
-        f"{plural(len(steps), 'checkpoint')} after it, up to step {steps[-1]}. Bytes: records on "
-        "disk, header included. Distance: ‖ũ − u‖ / ‖u − u₀‖. Times: this machine, just now."
-    )
+        return f"{text}."
+    if oldest < base:
+        return f"{text}; no more than {ab.MOST_CHECKPOINTS} are replayed."
+    return f"{text}; older states are no longer in memory."

@@ -46,8 +46,8 @@ def section() -> None:
     """The whole section."""
     st.markdown(
         explained(
-            "The model **rebuilt** from the [[track]] and some [[buckets|bucket]] of the newest "
-            "delta, and its [[loss]]: how many buckets does a checkpoint need?"
+            "How many [[buckets|bucket]] does a checkpoint need? The model is rebuilt from the "
+            "[[track]] and some of them."
         )
     )
     run = session.current_run()
@@ -90,9 +90,9 @@ def _by_bucket(run: Run, pace: float | None) -> None:
     if view is None:
         st.info(GONE)
     elif not view.curve.delta.alphabets:
-        st.info("In this step every tensor was stored exactly, so there is nothing to take apart.")
+        st.info("Every tensor was stored exactly: there is nothing to take apart.")
     elif not view.curve.delta.most:
-        st.info(f"Step {view.step} changed no value, so its delta has no buckets.")
+        st.info(f"Step {view.step} changed no value: its delta has no buckets.")
     elif mode == "largest":
         _largest(view, run)
     else:
@@ -134,7 +134,6 @@ def _largest(view: BucketView, run: Run) -> None:
     _numbers(view, delta.distance(delta.largest(k)), loss, delta.values(k))
     view.curve.go_on(SLICE)
     left = view.curve.total - len(view.curve.losses)
-    widgets.tables_toggle()
     with st.container(border=True, key="tune-by-bucket"):
         panel = by_bucket_panel(
             view.step,
@@ -149,7 +148,8 @@ def _largest(view: BucketView, run: Run) -> None:
         widgets.show(panel, "by-bucket")
         if left:
             done = len(view.curve.losses) / view.curve.total
-            st.progress(done, f"Measuring the curve: {left} of {view.curve.total} points left")
+            st.progress(done, f"Measuring: {left} of {view.curve.total} points left")
+    widgets.tables_toggle()
 
 
 def _marked(view: BucketView, run: Run) -> tuple[int, BucketKey] | None:

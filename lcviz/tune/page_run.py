@@ -64,7 +64,7 @@ def has_delta(run: Run, snapshot: Snapshot) -> bool:
         f"{run.settings.stop_after} · {describe(run.settings)}"
     )
     if snapshot.newest.kind == "base":
-        st.info("This run has saved its base only: play it on Live until there is a delta.")
+        st.info("So far this run has saved its base only: play it on Live.")
         return False
     return True
 

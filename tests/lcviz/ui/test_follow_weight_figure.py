@@ -34,12 +34,12 @@ DROPPED = replace(
 BASE = Followed(0, KEPT.weight, (2, 5), 0.0, 0.5, 0.5, None, True, 0.5, None, 0.5, exact=True)
 
 
-def test_lines_are_the_values(check_option: Check) -> None:
+def test_lines_are_the_values(check_figure: Check) -> None:
     panel = weight_over_steps([BASE, KEPT, DROPPED], DROPPED)
-    trained, restored = check_option(panel)["series"]
-    assert trained["data"] == [[0, 0.5], [8, 0.4], [9, 0.3]]
-    assert restored["data"] == [[0, 0.5], [8, 0.405], [9, 0.405]]
-    assert trained["lineStyle"]["type"] != restored["lineStyle"]["type"]
+    trained, restored = check_figure(panel)["data"]
+    assert (trained["x"], trained["y"]) == ([0, 8, 9], [0.5, 0.4, 0.3])
+    assert (restored["x"], restored["y"]) == ([0, 8, 9], [0.5, 0.405, 0.405])
+    assert trained["line"]["dash"] != restored["line"]["dash"]
     assert "c1.weight (1, 2)" in panel.title
     assert "δ = 0.3 − 0.405 = −0.105, bucket −2⁻⁴" in panel.sentence
     assert "Of the 2 deltas shown, in 1 its change was kept, in 1 " in panel.sentence
@@ -47,20 +47,20 @@ def test_lines_are_the_values(check_option: Check) -> None:
     assert panel.table["bucket"].tolist() == ["stored exactly", "−2⁻⁴", "−2⁻⁴"]
 
 
-def test_a_delta_without_a_change_postpones_nothing(check_option: Check) -> None:
+def test_a_delta_without_a_change_postpones_nothing(check_figure: Check) -> None:
     still = replace(DROPPED, step=10, delta=0.0, bucket=None, live=0.405)
     panel = weight_over_steps([KEPT, still], still)
-    check_option(panel)
+    check_figure(panel)
     assert panel.sentence.endswith("in 1 its change was kept, in 1 there was none.")
     assert (bucket_text(still), level_text(still)) == ("none: δ is 0", "0")
     assert (level_text(KEPT), level_text(DROPPED)) == ("−0.095, kept", "0, dropped")
     assert (bucket_text(BASE), level_text(BASE)) == ("stored exactly", "the value itself")
 
 
-def test_small_weights_keep_their_digits(check_option: Check) -> None:
+def test_small_weights_keep_their_digits(check_figure: Check) -> None:
     tiny = replace(KEPT, live=1.25e-7, restored=1.5e-8)
-    trained, restored = check_option(weight_over_steps([tiny], tiny))["series"]
-    assert (trained["data"], restored["data"]) == ([[8, 1.25e-7]], [[8, 1.5e-8]])
+    trained, restored = check_figure(weight_over_steps([tiny], tiny))["data"]
+    assert (trained["y"], restored["y"]) == ([1.25e-7], [1.5e-8])
 
 
 @pytest.mark.parametrize(
