@@ -54,7 +54,6 @@ def line(way: str, merges: bool = False) -> Timeline:
         tuple(saver),
         given,
         durable,
-        1000,
         900 if merges else 1000,
         2 if merges else 10,
         11,
