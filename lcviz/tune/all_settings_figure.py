@@ -47,10 +47,13 @@ def all_settings_panel(tried: Tried, full_nbytes: int, marked: Mapping[str, Codi
         for which in lines:
             figure.add_trace(_line(tried, which, axis, full_nbytes, marked))
             for coding, names in _here(which, axis, marked).items():
+                at = _share(tried[coding], axis, full_nbytes)
+                if at is None:
+                    continue
                 figure.add_annotation(
                     text=f"<b>{', '.join(names)}</b>",
                     x=EVERY_BITS.index(coding.bits),
-                    y=_share(tried[coding], axis, full_nbytes),
+                    y=at,
                     yref=axis,
                     showarrow=False,
                     xanchor="left",

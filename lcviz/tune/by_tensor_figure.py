@@ -34,7 +34,10 @@ def by_tensor_panel(found: ByTensor, own: Coding, measure: str, who: str, top: f
     sizes = sorted(found.sizes, key=lambda name: -found.sizes[name])[:MAX_ROWS]
     names = [name for name in found.sizes if name in sizes]  # in the model's order
     columns = [kept_name(v.bits, v.budget) for v in found.choices]
-    numbers = [[cell and value(cell, measure) for cell in found.rows[name]] for name in names]
+    numbers = [
+        [None if cell is None else value(cell, measure) for cell in found.rows[name]]
+        for name in names
+    ]
     height = 76 + 28 * len(names)
     figure = base_figure(_x_name(own), "", height, l=170, r=12, t=8)
     figure.add_heatmap(

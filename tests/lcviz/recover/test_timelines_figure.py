@@ -66,8 +66,9 @@ ALL = (0.0, 0.08)
 
 
 def bars(figure: dict[str, Any], name: str, axis: str) -> dict[str, Any]:
-    (own,) = (t for t in figure["data"] if t["name"] == name and t.get("yaxis", "y") == axis)
-    return own  # type: ignore[no-any-return]
+    traces: list[dict[str, Any]] = figure["data"]
+    (own,) = (t for t in traces if (t["name"], t.get("yaxis", "y")) == (name, axis))
+    return own
 
 
 def spans(figure: dict[str, Any], name: str, axis: str) -> list[tuple[float, float, int]]:

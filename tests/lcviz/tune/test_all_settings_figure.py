@@ -70,6 +70,7 @@ def test_distances_that_are_not_finite(check_figure: Check, bad: float) -> None:
     some = {v: replace(s, distance=bad) if v.bits == 1 else s for v, s in TRIED.items()}
     assert "Nearest: 15.00 %" in all_settings_panel(some, 100_000, {}).sentence
     none = {v: replace(s, distance=bad) for v, s in TRIED.items()}
-    panel = all_settings_panel(none, 100_000, {})
-    check_figure(panel)
+    panel = all_settings_panel(none, 100_000, {"A": Coding(2)})
+    figure = check_figure(panel)
+    assert [note["yref"] for note in figure["layout"]["annotations"]] == ["y"]
     assert "No distance is finite." in panel.sentence
